@@ -1,0 +1,310 @@
+"""The hot path: POST /api/v1/submissions and /api/v1/fio, answered beside Django's stack.
+
+Django's middleware and thread hops cost more under ASGI than all the rest of a POST; this small application has
+one hop, to a thread that checks the token and commits one INSERT through Django's connection pool.
+"""
+
+import asyncio
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import orjson
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+from psycopg_pool import PoolTimeout
+
+from benchapp.api.authentication import authenticate_bearer
+from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_body
+from benchapp.api.problems import Problem, problem_body
+from benchapp.models import ApiToken, Kind
+from benchapp.models import Scope as TokenScope
+from benchapp.pipeline.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission, count_backlog
+from benchapp.pipeline.layout import BadLayout
+from benchapp.pipeline.parameters import BadParameter, read_parameters
+from benchapp.pipeline.peek import find_fault
+from benchapp.tasks import wake_up
+
+log = structlog.get_logger(__name__)
+
+PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
+# Eight requests in hand keep two cores and PostgreSQL busy; more only queue inside.
+_THREADS: Final = 8
+# Posts that come together need one wake-up between them: the worker claims in batches.
+_WAKE_UP_DELAY_S: Final = 0.02
+_LIMIT_CHECK_INTERVAL_S: Final = 1.0
+_RETRY_AFTER_S: Final = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One request with its body whole."""
+
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, headers and JSON of a response."""
+
+    status: int
+    body: dict[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+def answer_post(post: Post) -> Answer:
+    """Authenticate, validate, store, answer. Synchronous; raises Problem."""
+    token = authenticate_bearer(post.headers.get("authorization", ""))
+    if token.scope != TokenScope.INGEST or token.host_id is None:
+        raise Problem(
+            403,
+            "scope-insufficient",
+            "Token may not post results",
+            f"{token} posts no results: use a host's token",
+        )
+    arrival = _read_arrival(post, token)
+    _LIMITS.check(token.host_id)
+    return _answer_receipt(accept_submission(arrival))
+
+
+async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the ASGI requests whose path is in PATHS."""
+    try:
+        if scope["method"] != "POST":
+            raise Problem(
+                405,
+                "method-not-allowed",
+                "Method not allowed",
+                "POST results here",
+                headers={"Allow": "POST"},
+            )
+        body = await read_body(
+            scope, receive, limit=settings.BODY_LIMIT_BYTES, unpacked_limit=settings.UNPACKED_LIMIT_BYTES
+        )
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        post = Post(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
+        answer = await asyncio.get_running_loop().run_in_executor(_executor, _answer_in_thread, post)
+    except SenderLeft:
+        return
+    except Problem as problem:
+        answer = _answer_problem(problem)
+    if answer.status == 202:
+        _WAKE_UPS.ask()
+    await _send(send, answer)
+
+
+def _answer_in_thread(post: Post) -> Answer:
+    try:
+        return answer_post(post)
+    except Problem as problem:
+        return _answer_problem(problem)
+    except (OperationalError, InterfaceError, PoolTimeout) as error:
+        log.warning("intake.database_away", error=str(error)[:200])
+        return _answer_problem(
+            _unavailable(
+                "database-away", "the database does not answer just now; nothing was stored: try again"
+            )
+        )
+    except Exception:
+        # The process edge: a fault of ours must reach the log and leave the sender its file.
+        log.exception("intake.failed")
+        return _answer_problem(
+            Problem(500, "fault", "Our fault", "this failed on our side; nothing was stored: try again later")
+        )
+    finally:
+        connection.close()  # back to the pool
+
+
+def _read_arrival(post: Post, token: ApiToken) -> Arrival:
+    kind = PATHS[post.path]
+    body = post.body
+    if not body.unpacked.strip():
+        raise Problem(
+            400,
+            "body-empty",
+            "Empty body",
+            "the body is empty: was the file written, did fio print anything?",
+        )
+    key = _read_idempotency_key(post.headers.get("idempotency-key"))
+    assert token.host_id is not None
+    if kind == Kind.ENVELOPE:
+        return Arrival(token.host_id, kind, body.unpacked, _check_envelope(body.unpacked, key), body.packed)
+    try:
+        parameters = read_parameters(parse_qsl(post.query, keep_blank_values=True))
+    except BadParameter as error:
+        raise Problem(400, error.code, "Bad query parameter", str(error), pointer=error.parameter) from error
+    except BadLayout as error:
+        raise Problem(
+            400, "parameter-invalid", "Bad query parameter", str(error), pointer=error.pointer
+        ) from error
+    fault = find_fault(body.unpacked)
+    if fault is not None:
+        raise Problem(422, fault.code, "No output of fio", fault.detail)
+    return Arrival(token.host_id, kind, body.unpacked, key, body.packed, parameters)
+
+
+def _check_envelope(body: bytes, key: UUID | None) -> UUID:
+    try:
+        envelope = read_envelope(body)
+    except BadEnvelope as error:
+        status = 400 if error.code == "envelope-not-json" else 422
+        raise Problem(status, error.code, "Bad envelope", str(error), pointer=error.pointer) from error
+    if key is not None and key != envelope.id:
+        raise Problem(
+            422,
+            "idempotency-key-differs",
+            "Two ids",
+            f"Idempotency-Key is {key} and the envelope's id is {envelope.id}: they must be one",
+            pointer="/id",
+        )
+    return envelope.id
+
+
+def _read_idempotency_key(value: str | None) -> UUID | None:
+    if value is None:
+        return None
+    try:
+        return UUID(value.strip().strip('"'))
+    except ValueError:
+        raise Problem(
+            400,
+            "idempotency-key-invalid",
+            "Bad Idempotency-Key",
+            f"Idempotency-Key {value[:80]!r} is no UUID",
+        ) from None
+
+
+def _answer_receipt(receipt: Receipt) -> Answer:
+    url = f"/api/v1/submissions/{receipt.id}"
+    body = {"id": str(receipt.id), "state": receipt.state.value, "url": url}
+    if receipt.outcome == Outcome.NEW:
+        return Answer(202, body, {"Location": url})
+    if receipt.outcome == Outcome.REPLAYED:
+        return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
+    raise Problem(
+        409,
+        "id-taken",
+        "Id taken",
+        f"submission {receipt.id} exists with another body: an id is made once for each result",
+    )
+
+
+def _answer_problem(problem: Problem) -> Answer:
+    return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
+
+
+def _unavailable(code: str, detail: str) -> Problem:
+    return Problem(503, code, "Try again later", detail, headers={"Retry-After": str(_RETRY_AFTER_S)})
+
+
+async def _send(send: Send, answer: Answer) -> None:
+    body = orjson.dumps(answer.body)
+    headers = {
+        "Content-Type": answer.content_type,
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        **answer.headers,
+    }
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Limits:
+    """What this process may still take: backlog and disk looked at once a second, quota counted per host."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked_at = float("-inf")
+        self._refusal: Problem | None = None
+        self._hour = -1
+        self._counts: dict[int, int] = {}
+
+    def check(self, host_id: int) -> None:
+        """Raise Problem 429 or 503 when there is no room for one more of this host."""
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._checked_at >= _LIMIT_CHECK_INTERVAL_S
+            if is_due:
+                self._checked_at = now
+        if is_due:
+            self._refusal = _find_shortage()
+        if self._refusal is not None:
+            raise self._refusal
+        self._count(host_id)
+
+    def _count(self, host_id: int) -> None:
+        hour = int(time.time() // 3600)
+        with self._lock:
+            if hour != self._hour:
+                self._hour, self._counts = hour, {}
+            count = self._counts[host_id] = self._counts.get(host_id, 0) + 1
+        if count > settings.HOST_QUOTA_PER_HOUR:
+            raise Problem(
+                429,
+                "quota-exceeded",
+                "Too many results",
+                f"this host posted its {settings.HOST_QUOTA_PER_HOUR} results of this hour: try again in the next",
+                headers={"Retry-After": str(3600 - int(time.time()) % 3600)},
+            )
+
+
+def _find_shortage() -> Problem | None:
+    if settings.DATA_DIR.exists() and shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES:
+        return _unavailable(
+            "disk-low", "the server's disk is nearly full; nothing was stored: try again later"
+        )
+    if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
+        return _unavailable(
+            "backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later"
+        )
+    return None
+
+
+class _WakeUps:
+    """Publishes one wake-up for all posts that came within a moment."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Have a wake-up published soon; call on the event loop."""
+        if self._is_asked:
+            return
+        self._is_asked = True
+        asyncio.get_running_loop().call_later(_WAKE_UP_DELAY_S, self._publish)
+
+    def _publish(self) -> None:
+        self._is_asked = False
+        asyncio.get_running_loop().run_in_executor(_publisher, wake_up)
+
+
+_executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="intake")
+_publisher = ThreadPoolExecutor(1, thread_name_prefix="wake-up")
+_LIMITS = _Limits()
+_WAKE_UPS = _WakeUps()
+
+
+async def send_problem(send: Send, problem: Problem) -> None:
+    """Answer an ASGI request with a problem."""
+    await _send(send, _answer_problem(problem))

@@ -1,0 +1,67 @@
+"""Typed readers of environment variables that fail loudly."""
+
+import os
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+def read_text(name: str, default: str = "") -> str:
+    """Return a variable's text without surrounding space."""
+    return os.environ.get(name, default).strip()
+
+
+def read_flag(name: str, *, default: bool) -> bool:
+    """Return a yes or no; anything else than 1/0, true/false, yes/no, on/off is an error."""
+    text = os.environ.get(name, "").strip().lower()
+    if name not in os.environ:
+        return default
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name}={text!r} is neither yes nor no: write 1 or 0")
+
+
+def read_integer(name: str, *, default: int, minimum: int, maximum: int) -> int:
+    """Return a whole number within bounds (both inclusive)."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a whole number") from None
+    if not minimum <= value <= maximum:
+        raise ImproperlyConfigured(f"{name}={value} is outside {minimum}–{maximum}")
+    return value
+
+
+def read_list(name: str, *, default: tuple[str, ...] = ()) -> list[str]:
+    """Return the parts between commas."""
+    text = os.environ.get(name, "").strip()
+    return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
+
+
+def read_database(name: str, *, default: str) -> dict[str, object]:
+    """Return Django's description of a postgresql:// address; `?host=` may name a socket directory."""
+    address = urlsplit(read_text(name, default))
+    if address.scheme not in ("postgresql", "postgres"):
+        raise ImproperlyConfigured(
+            f"{name} must begin with postgresql://, not {address.scheme!r}: benchapp runs on PostgreSQL only"
+        )
+    options = dict(parse_qsl(address.query))
+    host = options.pop("host", None) or address.hostname or ""
+    user = options.pop("user", None) or (unquote(address.username) if address.username else "")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(address.path.lstrip("/")) or "benchapp",
+        "USER": user,
+        "PASSWORD": unquote(address.password) if address.password else "",
+        "HOST": host,
+        "PORT": str(address.port or options.pop("port", "")),
+        "OPTIONS": options,
+    }

@@ -1,0 +1,76 @@
+"""Who may look and who may change: users with a role, and the one-time links that make them."""
+
+from datetime import datetime
+from typing import Self
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class Role(models.TextChoices):
+    """What a person may do; each role may do all that the one before it may."""
+
+    VIEWER = "viewer", "Viewer: reads everything"
+    EDITOR = "editor", "Editor: uploads, retries, judges"
+    ADMIN = "admin", "Admin: hosts, tokens, people"
+
+
+_RANK = {Role.VIEWER.value: 0, Role.EDITOR.value: 1, Role.ADMIN.value: 2}
+
+
+class User(AbstractUser):
+    """A person who signs in."""
+
+    role = models.CharField(max_length=8, choices=Role, default=Role.VIEWER)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_is_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.username} ({self.role})"
+
+    def has_role(self, role: Role) -> bool:
+        """Say whether this person may do what the role may."""
+        return self.is_superuser or _RANK[self.role] >= _RANK[role.value]
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    """Queries over invitations."""
+
+    def open_at(self, now: datetime) -> Self:
+        """Keep the invitations that can still be used at a moment."""
+        return self.filter(used_at__isnull=True, expires_at__gt=now)
+
+
+class Invitation(models.Model):
+    """A one-time link with which a person makes an account; the first one sets up the first admin."""
+
+    digest = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the link's secret")
+    role = models.CharField(max_length=8, choices=Role)
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="invitation_role_is_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk} ({self.role})"
+
+
+class Throttle(models.Model):
+    """A bucket of attempts within a window: sign-ins by name and address."""
+
+    key = models.CharField(max_length=200, primary_key=True)
+    window_started_at = models.DateTimeField()
+    attempts = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.attempts}"

@@ -1,0 +1,91 @@
+"""Machines that run benchmarks, and the tokens with which machines speak to us."""
+
+from datetime import datetime
+from typing import Self
+
+from django.db import models
+
+from benchapp.models.account import User
+
+
+class HostQuerySet(models.QuerySet["Host"]):
+    """Queries over hosts."""
+
+    def active(self) -> Self:
+        """Leave out the retired."""
+        return self.filter(retired_at__isnull=True)
+
+
+class Host(models.Model):
+    """A machine that runs benchmarks.
+
+    pool: hosts of one pool share their series, so that replacing a host does not end its history.
+    """
+
+    name = models.CharField(max_length=253, unique=True)
+    pool = models.CharField(max_length=100, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_seen_at = models.DateTimeField(null=True, blank=True, help_text="server's clock")
+    agent_version = models.CharField(max_length=50, blank=True, default="")
+    retired_at = models.DateTimeField(null=True, blank=True)
+
+    objects = HostQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def scope(self) -> str:
+        """Name whose history the results of this host belong to: its pool's, else its own."""
+        return f"pool:{self.pool}" if self.pool else f"host:{self.name}"
+
+
+class Scope(models.TextChoices):
+    """What a token may do."""
+
+    INGEST = "ingest", "Posts the results of one host"
+    READ = "read", "Reads everything"
+    ADMIN = "admin", "Reads everything and manages hosts"
+    ENROLL = "enroll", "Enrols new hosts"
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    """Queries over tokens."""
+
+    def valid_at(self, now: datetime) -> Self:
+        """Keep the tokens that are neither revoked nor expired at a moment."""
+        return self.filter(
+            models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=now), revoked_at__isnull=True
+        )
+
+
+class ApiToken(models.Model):
+    """A bearer token: `bench_<public id>_<secret><CRC>`; only the SHA-256 of the secret is kept."""
+
+    public_id = models.CharField(max_length=12, unique=True)
+    digest = models.BinaryField(max_length=32)
+    scope = models.CharField(max_length=8, choices=Scope)
+    host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens")
+    label = models.CharField(max_length=100, blank=True, default="")
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="written at most every 10 minutes")
+
+    objects = ApiTokenQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(scope__in=Scope.values), name="api_token_scope_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(scope=Scope.INGEST, host__isnull=False)
+                | (~models.Q(scope=Scope.INGEST) & models.Q(host__isnull=True)),
+                name="api_token_has_a_host_exactly_when_it_ingests",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"bench_{self.public_id}_… ({self.scope})"

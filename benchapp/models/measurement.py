@@ -1,0 +1,63 @@
+"""The values of all metrics of one direction of one workload in one run: a point of its series."""
+
+from django.db import models
+
+from benchapp.metrics import CATALOGUE
+from benchapp.models.run import Run
+from benchapp.models.series import Series
+
+
+class LatencyKind(models.TextChoices):
+    """Which of fio's latencies the latency metrics hold."""
+
+    COMPLETION = "clat", "Completion latency (clat)"
+    TOTAL = "lat", "Total latency (lat)"
+    NONE = "", "Not measured"
+
+
+class Measurement(models.Model):
+    """One row per direction per run, a metric a column; null is unknown, `missing` says why.
+
+    ordinal: counts repetitions of the same workload within one run. started_at: the run's.
+    percentiles: per cent as text → ns, as fio gave them. clones: entries of fio's report merged into it.
+    """
+
+    series = models.ForeignKey(Series, on_delete=models.PROTECT, related_name="measurements", db_index=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="measurements", db_index=False)
+    ordinal = models.PositiveSmallIntegerField(default=0)
+    position = models.PositiveSmallIntegerField(help_text="order in the run's table")
+    job_name = models.CharField(max_length=200, blank=True, default="")
+    started_at = models.DateTimeField()
+    error = models.IntegerField(default=0)
+    iops = models.FloatField(null=True, blank=True)
+    bandwidth_bytes_per_s = models.FloatField(null=True, blank=True)
+    latency_kind = models.CharField(max_length=4, choices=LatencyKind, blank=True, default="")
+    latency_mean_ns = models.FloatField(null=True, blank=True)
+    latency_stddev_ns = models.FloatField(null=True, blank=True)
+    latency_p50_ns = models.FloatField(null=True, blank=True)
+    latency_p95_ns = models.FloatField(null=True, blank=True)
+    latency_p99_ns = models.FloatField(null=True, blank=True)
+    latency_p99_9_ns = models.FloatField(null=True, blank=True)
+    latency_max_ns = models.FloatField(null=True, blank=True)
+    total_ios = models.BigIntegerField(null=True, blank=True)
+    io_bytes = models.BigIntegerField(null=True, blank=True)
+    runtime_s = models.FloatField(null=True, blank=True)
+    clones = models.PositiveIntegerField(default=1)
+    percentiles = models.JSONField(default=dict)
+    missing = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = (
+            # Also serves queries.runs.read_run: the measurements of one run.
+            models.UniqueConstraint(fields=["run", "series", "ordinal"], name="measurement_is_stored_once"),
+        )
+        indexes = (
+            # queries.series.read_points: one series over time, keyset on (started_at, id).
+            models.Index(fields=["series", "started_at", "id"], name="measurement_by_series"),
+        )
+
+    def __str__(self) -> str:
+        return f"measurement {self.pk} of series {self.series_id}"
+
+
+METRIC_FIELDS: tuple[str, ...] = tuple(CATALOGUE)

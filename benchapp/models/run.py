@@ -1,0 +1,55 @@
+"""One benchmark execution on one host against one target at one time."""
+
+from django.db import models
+
+from benchapp.models.environment import Environment
+from benchapp.models.host import Host
+from benchapp.models.submission import Submission
+from benchapp.models.target import Target
+
+
+class Run(models.Model):
+    """One execution of fio.
+
+    document: its place in the submission's text. error: fio's first errno, 0 where all went well.
+    started_at: the host's clock; where the host said nothing, the moment of receipt (started_at_is_known false).
+    warnings: [{code, where, message}], as the parser gave them.
+    """
+
+    submission = models.ForeignKey(Submission, on_delete=models.CASCADE, related_name="runs")
+    document = models.PositiveSmallIntegerField()
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs", db_index=False)
+    target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="runs")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="runs")
+    profile = models.CharField(max_length=100, blank=True, default="")
+    sweep_id = models.UUIDField(null=True, blank=True)
+    labels = models.JSONField(default=dict)
+    started_at = models.DateTimeField()
+    started_at_is_known = models.BooleanField(default=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    format = models.CharField(max_length=10)
+    fio_version = models.CharField(max_length=100, blank=True, default="")
+    command = models.JSONField(default=dict, help_text="argv, exit status, signal, standard error, job file")
+    error = models.IntegerField(default=0)
+    is_partial = models.BooleanField(default=False)
+    warnings = models.JSONField(default=list)
+    parser_version = models.PositiveSmallIntegerField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["submission", "document"], name="run_is_stored_once"),)
+        indexes = (
+            # queries.runs.list_runs: the newest first.
+            models.Index(fields=["-started_at", "-id"], name="run_by_time"),
+            # queries.runs.list_runs of one host; queries.hosts: last run of each.
+            models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
+            # queries.runs.list_runs of one profile.
+            models.Index(fields=["profile", "-started_at", "-id"], name="run_by_profile"),
+        )
+
+    def __str__(self) -> str:
+        return f"run {self.pk}"
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether fio reported an error, whatever numbers it printed."""
+        return self.error != 0

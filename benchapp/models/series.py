@@ -1,0 +1,54 @@
+"""The measurements that may be compared."""
+
+from django.db import models
+
+from benchapp.models.host import Host
+from benchapp.models.target import Target, TargetFields
+from benchapp.models.workload import Workload, WorkloadFields
+
+
+class DirectionName(models.TextChoices):
+    """The direction of I/O whose values a measurement holds."""
+
+    READ = "read", "Read"
+    WRITE = "write", "Write"
+    TRIM = "trim", "Trim"
+    MIXED = "mixed", "Mixed"
+    SYNC = "sync", "Sync"
+
+
+class Series(TargetFields, WorkloadFields):
+    """Pool or host + target + workload + direction.
+
+    The layout and workload stand here as typed columns, so that charts over them are one query over series.
+    measurement_count, first_at, last_at: kept up to date in the transaction that writes measurements.
+    """
+
+    key = models.BinaryField(max_length=32, unique=True)
+    key_version = models.PositiveSmallIntegerField()
+    scope = models.CharField(max_length=260, help_text="pool:NAME or host:NAME")
+    host = models.ForeignKey(
+        Host, null=True, blank=True, on_delete=models.PROTECT, help_text="null for a pool's series"
+    )
+    target = models.ForeignKey(Target, on_delete=models.PROTECT)
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT)
+    direction = models.CharField(max_length=5, choices=DirectionName)
+    measurement_count = models.PositiveIntegerField(default=0)
+    first_at = models.DateTimeField(null=True, blank=True)
+    last_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "series"
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(direction__in=DirectionName.values), name="series_direction_is_known"
+            ),
+        )
+        indexes = (
+            # queries.series.list_series: the freshest first, and of one scope.
+            models.Index(fields=["-last_at", "-id"], name="series_by_time"),
+            models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
+        )
+
+    def __str__(self) -> str:
+        return f"series {self.pk} ({self.scope} {self.rw} {self.direction})"

@@ -1,0 +1,84 @@
+"""One POST, kept exactly as received; the row is the queue."""
+
+from typing import Self
+
+from django.db import models
+
+from benchapp.models.host import Host
+
+
+class State(models.TextChoices):
+    """Where a submission is on its way."""
+
+    RECEIVED = "received", "Received"
+    STORED = "stored", "Stored"
+    REJECTED = "rejected", "Rejected"
+
+
+class Kind(models.TextChoices):
+    """What the body is."""
+
+    ENVELOPE = "envelope", "An agent's envelope"
+    FIO = "fio", "What fio printed"
+
+
+class SubmissionQuerySet(models.QuerySet["Submission"]):
+    """Queries over submissions."""
+
+    def waiting(self) -> Self:
+        """Keep what waits for a worker, or is in the hands of one (that one holds the row's lock)."""
+        return self.filter(state=State.RECEIVED)
+
+
+class Submission(models.Model):
+    """One POST of one host.
+
+    id: made by the sender, once for all retries.
+    body: gzip of the exact bytes received (unpacked); digest: SHA-256 of the unpacked bytes and parameters.
+    parameters: the query parameters of a body that has no envelope, already validated.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="submissions")
+    kind = models.CharField(max_length=8, choices=Kind)
+    parameters = models.JSONField(default=dict)
+    body = models.BinaryField(null=True, help_text="gzip; null once retention has removed it")
+    body_bytes = models.PositiveIntegerField(help_text="unpacked")
+    digest = models.BinaryField(max_length=32)
+    received_at = models.DateTimeField(help_text="server's clock")
+    state = models.CharField(max_length=8, choices=State, default=State.RECEIVED)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    settled_at = models.DateTimeField(null=True, blank=True, help_text="when it became stored or rejected")
+    reason_code = models.CharField(max_length=50, blank=True, default="")
+    reason = models.TextField(blank=True, default="")
+    parser_version = models.PositiveSmallIntegerField(null=True, blank=True)
+
+    objects = SubmissionQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(state__in=State.values), name="submission_state_is_known"
+            ),
+            models.CheckConstraint(condition=models.Q(kind__in=Kind.values), name="submission_kind_is_known"),
+            models.CheckConstraint(
+                condition=models.Q(state=State.REJECTED, reason_code__gt="")
+                | (~models.Q(state=State.REJECTED) & models.Q(reason_code="")),
+                name="submission_is_rejected_with_a_reason",
+            ),
+        )
+        indexes = (
+            # pipeline.normalize.claim_fresh and claim_retried: the oldest that waits; small, as settled rows leave it.
+            models.Index(
+                fields=["attempts", "received_at"],
+                name="submission_waiting",
+                condition=models.Q(state=State.RECEIVED),
+            ),
+            # queries.uploads.list_uploads: the newest first, by state.
+            models.Index(fields=["state", "-received_at", "id"], name="submission_by_state"),
+            # queries.uploads.list_uploads without a state; counts per hour.
+            models.Index(fields=["-received_at", "id"], name="submission_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"submission {self.id} ({self.state})"

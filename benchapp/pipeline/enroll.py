@@ -1,0 +1,61 @@
+"""Make hosts known: each with a token of its own."""
+
+import re
+from typing import Final
+
+from django.db import transaction
+from django.utils import timezone
+
+from benchapp.models import ApiToken, Host, Scope, User
+from benchapp.pipeline.tokens import issue_token
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+
+
+class EnrolmentRefused(Exception):
+    """A host that cannot be enrolled; `code` is stable, the message says what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def issue_host_token(name: str, *, label: str = "", created_by: User | None = None) -> str:
+    """Return the plain text of a new token for this host, which is made where it is new."""
+    with transaction.atomic():
+        host, _ = Host.objects.get_or_create(name=check_host_name(name))
+        _, plaintext = issue_token(scope=Scope.INGEST, host=host, label=label, created_by=created_by)
+    return plaintext
+
+
+def enroll_host(name: str, *, enrolment: ApiToken, agent_version: str = "") -> tuple[Host, str]:
+    """Make a new host and its token; a name that has a working token already is refused.
+
+    A host that lost its token is enrolled anew once an admin has revoked the old one: else whoever holds an
+    enrolment token could speak for any host.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        host, is_new = Host.objects.select_for_update().get_or_create(name=check_host_name(name))
+        if not is_new and host.tokens.valid_at(now).exists():
+            raise EnrolmentRefused(
+                "host-exists",
+                f"host {name} is enrolled and its token works: revoke it on the page Hosts first, or use another name",
+            )
+        Host.objects.filter(pk=host.pk).update(
+            retired_at=None, agent_version=agent_version[:50], last_seen_at=now
+        )
+        _, plaintext = issue_token(
+            scope=Scope.INGEST, host=host, label="enrolled", created_by=enrolment.created_by
+        )
+    return host, plaintext
+
+
+def check_host_name(name: str) -> str:
+    """Return the name in lower case; EnrolmentRefused when it is no host name."""
+    if not _NAME.fullmatch(name):
+        raise EnrolmentRefused(
+            "host-name-invalid",
+            f"{name[:80]!r} is no host name: letters, digits, dots, hyphens and underscores, 253 at most",
+        )
+    return name.lower()

@@ -1,0 +1,192 @@
+"""Read the layout, labels and environment that a sender wrote down: typed, bounded, and never guessed."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS
+
+_INTEGER_MAXIMUM: Final = 2**31 - 1
+_SIZE_MAXIMUM: Final = 2**62
+_TEXT_MAXIMUM: Final = {"target_name": 200, "volume_type": 100, "raid_level": 20, "filesystem": 50} | {
+    "mount_options": 1000,
+    "instance_type": 100,
+}
+_LABEL_COUNT_MAXIMUM: Final = 50
+_LABEL_LENGTH_MAXIMUM: Final = 500
+_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kKmMgGtTpP]?)(i?)([bB]?)")
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+
+class BadLayout(Exception):
+    """A value that is not what its field holds; `pointer` is the JSON pointer of it."""
+
+    def __init__(self, pointer: str, message: str) -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
+def read_target(given: Mapping[str, Any], *, pointer: str = "/target") -> dict[str, Any]:
+    """Return a value or None for every target field; an unknown name is refused, as it would be a new series."""
+    names = {("name" if field == "target_name" else field): field for field in TARGET_FIELDS}
+    for name in given:
+        if name not in names:
+            raise BadLayout(
+                f"{pointer}/{name}", f"{name[:80]!r} is no field of a target; there are: {', '.join(names)}"
+            )
+    return {
+        field: _TARGET_READERS[field](given.get(name), f"{pointer}/{name}") for name, field in names.items()
+    }
+
+
+def read_labels(given: Mapping[str, Any], *, pointer: str = "/labels") -> dict[str, str]:
+    """Return the labels as text; at most 50, each value at most 500 characters."""
+    if len(given) > _LABEL_COUNT_MAXIMUM:
+        raise BadLayout(pointer, f"{len(given)} labels are more than {_LABEL_COUNT_MAXIMUM}")
+    labels = {}
+    for name, value in given.items():
+        where = f"{pointer}/{name[:80]}"
+        if not name or len(name) > 100 or "\x00" in name:
+            raise BadLayout(where, "a label's name has 1 to 100 characters")
+        text = read_text(value if value is not None else "", where, maximum=_LABEL_LENGTH_MAXIMUM)
+        labels[name] = text or ""
+    return labels
+
+
+def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment") -> dict[str, Any]:
+    """Return a value or None for every environment field; what has no field of its own goes to `facts`."""
+    values: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == "facts":
+            facts.update(_read_facts(value, f"{pointer}/facts"))
+        elif name in ("cpu_count", "memory_bytes"):
+            values[name] = read_size(value, f"{pointer}/{name}")
+        elif name in ENVIRONMENT_FIELDS:
+            values[name] = _cut(
+                read_text(value, f"{pointer}/{name}", maximum=10_000), _environment_width(name)
+            )
+        else:
+            facts.update(_read_facts({name: value}, pointer))
+    return {name: values.get(name) for name in ENVIRONMENT_FIELDS if name != "facts"} | {"facts": facts}
+
+
+def read_text(value: Any, pointer: str, *, maximum: int) -> str | None:
+    """Return text without surrounding space, None for null or nothing; numbers and flags become text."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        value = "1" if value else "0"
+    elif isinstance(value, int | float):
+        value = str(value)
+    if not isinstance(value, str):
+        raise BadLayout(pointer, f"text is wanted here, not {_name_type(value)}")
+    if "\x00" in value:
+        raise BadLayout(pointer, "the text holds a NUL character, which cannot be kept: remove it")
+    text = value.strip()
+    if len(text) > maximum:
+        raise BadLayout(pointer, f"{len(text)} characters are more than {maximum}")
+    return text or None
+
+
+def read_size(value: Any, pointer: str) -> int | None:
+    """Return bytes from a whole number or text: 500GiB, 500G and 500g are ×1024³, 500GB is ×1000³."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise BadLayout(
+            pointer, f"a size in bytes is wanted here (4096, 4k, 500GiB), not {_name_type(value)}"
+        )
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None:
+        raise BadLayout(pointer, f"{str(value)[:80]!r} is no size: write bytes (4096) or a unit (4k, 500GiB)")
+    number, unit, binary, byte = match.groups()
+    base = 1000 if unit and byte and not binary else 1024
+    size = (
+        float(number) * base ** _POWERS[unit.lower()]
+        if "." in number
+        else int(number) * base ** _POWERS[unit.lower()]
+    )
+    if size > _SIZE_MAXIMUM:
+        raise BadLayout(pointer, f"{str(value)[:80]} is more bytes than any storage has")
+    return int(size)
+
+
+def read_count(value: Any, pointer: str) -> int | None:
+    """Return a whole number from 0 to 2³¹ − 1, also written as text ("8") or with k or M (×1000: IOPS)."""
+    if value is None or value == "":
+        return None
+    text = str(value).strip() if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    digits = text[:-1] if factor > 1 else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadLayout(pointer, f"a whole number is wanted here, not {str(value)[:80]!r}")
+    if len(digits) > 10 or int(digits) * factor > _INTEGER_MAXIMUM:
+        raise BadLayout(pointer, f"{text[:80]} is more than {_INTEGER_MAXIMUM}")
+    return int(digits) * factor
+
+
+def _text_reader(field: str) -> Callable[[Any, str], Any]:
+    maximum = _TEXT_MAXIMUM[field]
+    is_case_kept = field in ("target_name", "mount_options")
+
+    def read(value: Any, pointer: str) -> str | None:
+        text = read_text(value, pointer, maximum=maximum)
+        return text if text is None or is_case_kept else text.lower()
+
+    return read
+
+
+_TARGET_READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
+    field: read_size
+    if field.endswith("_bytes")
+    else _text_reader(field)
+    if field in _TEXT_MAXIMUM
+    else read_count
+    for field in TARGET_FIELDS
+}
+
+
+def _read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise BadLayout(pointer, f"an object is wanted here, not {_name_type(given)}")
+    if depth > 4 or len(given) > 500:
+        raise BadLayout(pointer, "facts are at most 5 levels deep and 500 wide")
+    facts: dict[str, Any] = {}
+    for name, value in given.items():
+        where = f"{pointer}/{name[:80]}"
+        if "\x00" in name:
+            raise BadLayout(where, "the name holds a NUL character")
+        if isinstance(value, Mapping):
+            facts[name] = _read_facts(value, where, depth + 1)
+        elif isinstance(value, list):
+            facts[name] = [read_text(part, where, maximum=10_000) for part in value[:500]]
+        else:
+            facts[name] = read_text(value, where, maximum=10_000)
+    return facts
+
+
+def _environment_width(name: str) -> int:
+    return (
+        50
+        if name in ("scheduler", "governor", "virtualization")
+        else 100
+        if name == "device_firmware"
+        else 200
+    )
+
+
+def _cut(text: str | None, width: int) -> str | None:
+    return text[:width] if text else None
+
+
+def _name_type(value: Any) -> str:
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "a flag",
+        float: "a fraction",
+        int: "a number",
+    }
+    return names.get(type(value), "null")

@@ -1,0 +1,209 @@
+"""Write planned runs: shared rows once, bulk statements, the same rows however often it runs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.db import connection
+
+from benchapp.models import (
+    TARGET_FIELDS,
+    WORKLOAD_FIELDS,
+    Environment,
+    Measurement,
+    Run,
+    Series,
+    Target,
+    Workload,
+)
+from benchapp.pipeline.identity import SERIES_KEY_VERSION
+from benchapp.pipeline.plan import Plan, PlannedMeasurement, PlannedRun
+
+_Row = TypeVar("_Row", Environment, Target, Workload, Series)
+_RUN_FIELDS = tuple(
+    field.attname
+    for field in Run._meta.local_fields
+    if field.attname not in ("id", "submission_id", "document")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was written: run ids by (submission, document) order, and the series that got points."""
+
+    run_ids: tuple[int, ...]
+    series_ids: tuple[int, ...]
+
+
+def store_plans(plans: Sequence[Plan]) -> Stored:
+    """Write the runs and measurements of these plans; call inside a transaction.
+
+    A run that exists (same submission and document) keeps its id and gets the new values and measurements.
+    """
+    runs = [run for plan in plans for run in plan.runs]
+    if not runs:
+        return Stored((), ())
+    targets = _find_or_make(Target, {run.target_key: dict(run.target) for run in runs})
+    environments = _find_or_make(Environment, {run.environment_key: dict(run.environment) for run in runs})
+    series = _find_or_make_series(runs, targets)
+    rows = _store_runs(runs, targets, environments)
+    replaced = _remove_measurements(rows)
+    _store_measurements(runs, rows, series)
+    _refresh_series(runs, series, replaced)
+    _note_hosts(plans)
+    return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
+
+
+def _find_or_make(model: type[_Row], wanted: Mapping[bytes, Mapping[str, Any]]) -> dict[bytes, int]:
+    """Return the id of each key's row, making those that are new; in key order, so that writers never deadlock."""
+    known = _find(model, wanted)
+    new = sorted(set(wanted) - set(known))
+    if new:
+        model._default_manager.bulk_create(
+            [model(key=key, **wanted[key]) for key in new], ignore_conflicts=True
+        )
+        known |= _find(model, new)
+    return known
+
+
+def _find(model: type[_Row], keys: Iterable[bytes]) -> dict[bytes, int]:
+    rows = model._default_manager.filter(key__in=list(keys)).values_list("key", "pk")
+    return {bytes(key): pk for key, pk in rows}
+
+
+def _find_or_make_series(runs: Sequence[PlannedRun], targets: Mapping[bytes, int]) -> dict[bytes, int]:
+    planned = {measurement.series_key: (run, measurement) for run in runs for measurement in run.measurements}
+    known = _find(Series, planned)
+    missing = {key: planned[key] for key in planned if key not in known}
+    if not missing:
+        return known
+    workloads = _find_or_make(
+        Workload, {measurement.workload_key: measurement.workload for _, measurement in missing.values()}
+    )
+    made = _find_or_make(
+        Series,
+        {
+            key: _series_fields(run, measurement, targets, workloads)
+            for key, (run, measurement) in missing.items()
+        },
+    )
+    return known | made
+
+
+def _series_fields(
+    run: PlannedRun,
+    measurement: PlannedMeasurement,
+    targets: Mapping[bytes, int],
+    workloads: Mapping[bytes, int],
+) -> dict[str, Any]:
+    scope = run.source.scope
+    return {
+        "key_version": SERIES_KEY_VERSION,
+        "scope": scope,
+        "host_id": run.source.host_id if scope.startswith("host:") else None,
+        "target_id": targets[run.target_key],
+        "workload_id": workloads[measurement.workload_key],
+        "direction": measurement.direction,
+        **{field: run.target[field] for field in TARGET_FIELDS},
+        **{field: measurement.workload[field] for field in WORKLOAD_FIELDS},
+    }
+
+
+def _store_runs(
+    runs: Sequence[PlannedRun], targets: Mapping[bytes, int], environments: Mapping[bytes, int]
+) -> list[Run]:
+    return Run.objects.bulk_create(
+        [
+            Run(
+                submission_id=run.source.submission_id,
+                document=run.document,
+                host_id=run.source.host_id,
+                target_id=targets[run.target_key],
+                environment_id=environments[run.environment_key],
+                **run.values,
+            )
+            for run in runs
+        ],
+        update_conflicts=True,
+        unique_fields=["submission", "document"],
+        update_fields=[name.removesuffix("_id") if name != "sweep_id" else name for name in _RUN_FIELDS],
+    )
+
+
+def _remove_measurements(rows: Sequence[Run]) -> set[int]:
+    """Remove what an earlier reading stored of these runs; return the series that lost points."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM benchapp_measurement WHERE run_id = ANY(%s) RETURNING series_id",
+            [[row.pk for row in rows]],
+        )
+        return {series_id for (series_id,) in cursor.fetchall()}
+
+
+def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series: Mapping[bytes, int]) -> None:
+    Measurement.objects.bulk_create(
+        [
+            Measurement(
+                series_id=series[measurement.series_key],
+                run_id=row.pk,
+                ordinal=measurement.ordinal,
+                position=position,
+                started_at=run.values["started_at"],
+                **measurement.values,
+            )
+            for run, row in zip(runs, rows, strict=True)
+            for position, measurement in enumerate(run.measurements)
+        ]
+    )
+
+
+def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
+    """Keep count, first and last of the touched series: added up, or counted anew where points went away."""
+    times: dict[int, list[Any]] = defaultdict(list)
+    for run in runs:
+        for measurement in run.measurements:
+            times[series[measurement.series_key]].append(run.values["started_at"])
+    added = sorted((series_id, moments) for series_id, moments in times.items() if series_id not in replaced)
+    touched = sorted({*times, *replaced})
+    # Locked in the order of ids: two writers that share series wait, and never for each other.
+    list(Series.objects.select_for_update().filter(pk__in=touched).order_by("pk").values_list("pk"))
+    with connection.cursor() as cursor:
+        if added:
+            cursor.execute(
+                "UPDATE benchapp_series SET measurement_count = measurement_count + fresh.count,"
+                " first_at = LEAST(benchapp_series.first_at, fresh.first_at),"
+                " last_at = GREATEST(benchapp_series.last_at, fresh.last_at)"
+                " FROM unnest(%s::bigint[], %s::int[], %s::timestamptz[], %s::timestamptz[])"
+                "  AS fresh(id, count, first_at, last_at)"
+                " WHERE benchapp_series.id = fresh.id",
+                [
+                    [series_id for series_id, _ in added],
+                    [len(moments) for _, moments in added],
+                    [min(moments) for _, moments in added],
+                    [max(moments) for _, moments in added],
+                ],
+            )
+        if replaced:
+            cursor.execute(
+                "UPDATE benchapp_series SET measurement_count = counted.count, first_at = counted.first_at,"
+                " last_at = counted.last_at FROM ("
+                "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"
+                "  FROM unnest(%s::bigint[]) AS wanted(id)"
+                "  LEFT JOIN benchapp_measurement m ON m.series_id = wanted.id GROUP BY wanted.id) counted"
+                " WHERE benchapp_series.id = counted.id",
+                [sorted(replaced)],
+            )
+
+
+def _note_hosts(plans: Sequence[Plan]) -> None:
+    seen: dict[int, tuple[Any, str]] = {}
+    for plan in sorted(plans, key=lambda plan: plan.source.received_at):
+        seen[plan.source.host_id] = (plan.source.received_at, plan.agent_version)
+    with connection.cursor() as cursor:
+        for host_id, (received_at, agent_version) in sorted(seen.items()):
+            cursor.execute(
+                "UPDATE benchapp_host SET last_seen_at = GREATEST(last_seen_at, %s),"
+                " agent_version = COALESCE(NULLIF(%s, ''), agent_version) WHERE id = %s",
+                [received_at, agent_version, host_id],
+            )

@@ -1,0 +1,123 @@
+"""Make, read and revoke the tokens with which machines speak to us."""
+
+import hashlib
+import hmac
+import secrets
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.utils import timezone
+
+from benchapp.models import ApiToken, Host, Scope, User
+
+_PREFIX: Final = "bench_"
+_PUBLIC_LENGTH: Final = 12
+_SECRET_LENGTH: Final = 43  # 256 bits in URL-safe base64
+_CRC_LENGTH: Final = 8
+_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_LAST_USED_RESOLUTION: Final = timedelta(minutes=10)
+ENROLMENT_LIFETIME: Final = timedelta(hours=24)
+
+
+class TokenRefused(Exception):
+    """A bearer token that opens nothing; `code` is stable, the message is for the operator."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedToken:
+    """The two parts of a token whose form and CRC are right."""
+
+    public_id: str
+    secret: str
+
+
+def parse_token(text: str) -> ParsedToken | None:
+    """Split `bench_<12>_<43><CRC 8>`; None when the form or the CRC is wrong (a cut or mistyped token)."""
+    expected_length = len(_PREFIX) + _PUBLIC_LENGTH + 1 + _SECRET_LENGTH + _CRC_LENGTH
+    if len(text) != expected_length or not text.startswith(_PREFIX) or not text.isascii():
+        return None
+    public_id, separator, rest = text[len(_PREFIX) :].partition("_")
+    secret, crc = rest[:_SECRET_LENGTH], rest[_SECRET_LENGTH:]
+    if len(public_id) != _PUBLIC_LENGTH or not separator or _checksum(public_id, secret) != crc:
+        return None
+    return ParsedToken(public_id, secret)
+
+
+def issue_token(
+    *,
+    scope: Scope,
+    host: Host | None = None,
+    label: str = "",
+    created_by: User | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """Make a token; return its row and its plain text, which nobody can read again."""
+    public_id = "".join(secrets.choice(_ALPHABET) for _ in range(_PUBLIC_LENGTH))
+    secret = secrets.token_urlsafe(32)
+    row = ApiToken.objects.create(
+        public_id=public_id,
+        digest=_digest(secret),
+        scope=scope,
+        host=host,
+        label=label,
+        created_by=created_by,
+        expires_at=expires_at,
+    )
+    return row, f"{_PREFIX}{public_id}_{secret}{_checksum(public_id, secret)}"
+
+
+def issue_enrolment_token(*, created_by: User | None = None) -> tuple[ApiToken, str]:
+    """Make a token that enrols hosts for the next 24 hours."""
+    return issue_token(
+        scope=Scope.ENROLL,
+        label="enrolment",
+        created_by=created_by,
+        expires_at=timezone.now() + ENROLMENT_LIFETIME,
+    )
+
+
+def revoke_token(public_id: str) -> bool:
+    """Revoke a token; False when there is none or it is revoked already."""
+    changed = ApiToken.objects.filter(public_id=public_id, revoked_at__isnull=True).update(
+        revoked_at=timezone.now()
+    )
+    return changed == 1
+
+
+def read_token(text: str) -> ApiToken:
+    """Return the valid token (with its host) that this text is, and note its use; TokenRefused otherwise."""
+    parsed = parse_token(text)
+    if parsed is None:
+        raise TokenRefused("token-malformed", "this is no token of ours: was it cut or mistyped?")
+    token = ApiToken.objects.select_related("host").filter(public_id=parsed.public_id).first()
+    if token is None or not hmac.compare_digest(bytes(token.digest), _digest(parsed.secret)):
+        raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is not known here")
+    now = timezone.now()
+    if token.revoked_at is not None:
+        raise TokenRefused("token-revoked", f"{token} was revoked at {token.revoked_at:%Y-%m-%d %H:%M} UTC")
+    if token.expires_at is not None and token.expires_at <= now:
+        raise TokenRefused("token-expired", f"{token} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC")
+    if token.host is not None and token.host.retired_at is not None:
+        raise TokenRefused("host-retired", f"host {token.host.name} is retired: bring it back, or enrol anew")
+    _note_use(token, now)
+    return token
+
+
+def _note_use(token: ApiToken, now: datetime) -> None:
+    if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_RESOLUTION:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+
+
+def _digest(secret: str) -> bytes:
+    # The secret has 256 bits: a slow or peppered hash would add nothing but cost and a way to lock out the fleet.
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _checksum(public_id: str, secret: str) -> str:
+    return f"{zlib.crc32(f'{public_id}_{secret}'.encode()):08x}"

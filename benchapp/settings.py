@@ -1,0 +1,220 @@
+"""Settings: defaults fit for a laptop, every one from the environment (docs/operations.md lists them)."""
+
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from benchapp.env import read_database, read_flag, read_integer, read_list, read_text
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(read_text("BENCHAPP_DATA_DIR") or BASE_DIR / "var")
+ROLE = read_text("BENCHAPP_ROLE", "command")
+INSTANCE_ID = read_text("BENCHAPP_INSTANCE_ID")
+
+DEBUG = read_flag("BENCHAPP_DEBUG", default=False)
+# No default: `manage.py up` makes one and keeps it; elsewhere a missing key is refused by a check (benchapp.E001).
+SECRET_KEY = read_text("BENCHAPP_SECRET_KEY") or "insecure-key-for-commands-that-sign-nothing"
+ALLOWED_HOSTS = read_list("BENCHAPP_ALLOWED_HOSTS", default=("127.0.0.1", "localhost", "[::1]"))
+PUBLIC_URL = read_text("BENCHAPP_PUBLIC_URL").rstrip("/")
+PUBLIC_READ = read_flag("BENCHAPP_PUBLIC_READ", default=False)
+TRUSTED_PROXIES = read_list("BENCHAPP_TRUSTED_PROXIES")
+BEHIND_TLS = PUBLIC_URL.startswith("https://")
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "benchapp",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "benchapp.web.security.content_security_policy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "benchapp.api.unavailable.answer_unavailable_database",
+]
+ROOT_URLCONF = "benchapp.urls"
+ASGI_APPLICATION = "benchapp.asgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "benchapp.web.frame.describe_frame",
+            ],
+            "builtins": ["benchapp.templatetags.values"],
+        },
+    },
+]
+
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": read_database("DATABASE_URL", default="postgresql://benchapp@127.0.0.1:5432/benchapp")
+}
+DATABASES["default"]["CONN_MAX_AGE"] = 0 if ROLE == "web" else 600
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+if ROLE == "web":
+    # Under ASGI every request has a thread of its own; only a pool keeps connections between them.
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 2}
+
+AUTH_USER_MODEL = "benchapp.User"
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "sign_in"
+LOGIN_REDIRECT_URL = "runs"
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
+SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
+SECURE_SSL_REDIRECT = BEHIND_TLS and bool(TRUSTED_PROXIES)
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+# The body guard has bounded the body already; forms need no more than this.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 34 * 2**20
+
+LANGUAGE_CODE = "en"
+USE_I18N = False
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = Path(read_text("BENCHAPP_STATIC_ROOT") or BASE_DIR / "staticfiles")
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# The hashed names come from `collectstatic`; without its manifest (a checkout, the tests) files are served as they lie.
+_IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if _IS_COLLECTED or ROLE == "command"
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = not _IS_COLLECTED
+WHITENOISE_AUTOREFRESH = not _IS_COLLECTED
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "benchapp.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["benchapp.api.permissions.MayRead"],
+    "DEFAULT_RENDERER_CLASSES": ["benchapp.api.renderers.JsonRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "benchapp.api.problems.answer_exception",
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "benchapp",
+    "DESCRIPTION": "The history of storage benchmarks. Base units: ns, bytes/s, operations/s, bytes, seconds.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "benchapp.api.schema.add_intake_paths",
+    ],
+}
+
+# Intake (docs/operations.md, "Limits").
+BODY_LIMIT_BYTES = read_integer("BENCHAPP_BODY_LIMIT_MIB", default=8, minimum=1, maximum=256) * 2**20
+UNPACKED_LIMIT_BYTES = read_integer("BENCHAPP_UNPACKED_LIMIT_MIB", default=32, minimum=1, maximum=512) * 2**20
+BACKLOG_LIMIT = read_integer("BENCHAPP_BACKLOG_LIMIT", default=100_000, minimum=1, maximum=10_000_000)
+HOST_QUOTA_PER_HOUR = read_integer(
+    "BENCHAPP_HOST_QUOTA_PER_HOUR", default=3_600, minimum=1, maximum=10_000_000
+)
+DISK_RESERVE_BYTES = (
+    read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
+)
+
+BROKER_URL = read_text("BROKER_URL")
+CELERY_BROKER_URL = BROKER_URL or None
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_CREATE_MISSING_QUEUES = False
+CELERY_TASK_QUEUES = {"celery": {"exchange": "celery", "routing_key": "celery"}}
+CELERY_TASK_DEFAULT_QUEUE = "celery"
+CELERY_TASK_TIME_LIMIT = 90
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE = {
+    # A wake-up may be lost; what is still received is taken from here (reliability: every 10–15 s).
+    "sweep": {"task": "benchapp.tasks.sweep", "schedule": 10.0, "options": {"expires": 10}},
+}
+if ROLE == "web":
+    # A publish is a hint: it must never hold up the answer (measured: 0.00 s on a refused broker, 2 s on a frozen one).
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "max_retries": 0,
+        "interval_start": 0,
+        "interval_step": 0,
+        "interval_max": 0,
+        "socket_connect_timeout": 1,
+        "socket_timeout": 2,
+    }
+    CELERY_TASK_PUBLISH_RETRY = False
+else:
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "visibility_timeout": 600,
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+    }
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "processor": structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+            "foreign_pre_chain": [
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.stdlib.add_log_level,
+            ],
+        }
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": read_text("BENCHAPP_LOG_LEVEL", "INFO")},
+    "loggers": {"django.request": {"level": "ERROR"}},
+}
+structlog.configure(
+    processors=[
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+)
