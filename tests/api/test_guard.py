@@ -1,0 +1,124 @@
+"""The body guard: whole, bounded, unpacked, or a problem that names the fault. No database."""
+
+import asyncio
+import gzip
+import tracemalloc
+import zlib
+from typing import Any
+
+import pytest
+
+from benchapp.api.guard import Body, SenderLeft, read_body, replay_body, unpack_gzip
+from benchapp.api.problems import Problem
+
+LIMIT = 1000
+
+
+def read(parts: list[bytes], *, headers: dict[str, str] | None = None, leaves: bool = False) -> Body:
+    """Read a body that arrives in these parts."""
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": part, "more_body": leaves or number < len(parts) - 1}
+        for number, part in enumerate(parts)
+    ]
+    if leaves:
+        messages.append({"type": "http.disconnect"})
+    queue = iter(messages)
+
+    async def receive() -> Any:
+        return next(queue)
+
+    scope = {"headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()]}
+    return asyncio.run(read_body(scope, receive, limit=LIMIT, unpacked_limit=4 * LIMIT))
+
+
+def refusal(parts: list[bytes], **arguments: Any) -> tuple[int, str]:
+    with pytest.raises(Problem) as caught:
+        read(parts, **arguments)
+    return caught.value.status, caught.value.code
+
+
+PACKED = gzip.compress(b"x" * 500)
+
+
+def test_chunked_body_is_read_whole() -> None:
+    assert read([b"ab", b"", b"cd"]) == Body(b"abcd", None)
+
+
+def test_gzip_is_unpacked_and_kept_as_it_came() -> None:
+    assert read([PACKED], headers={"content-encoding": "gzip"}) == Body(b"x" * 500, PACKED)
+
+
+@pytest.mark.parametrize(
+    ("parts", "headers", "answer"),
+    [
+        ([b"x" * 1001], {}, (413, "body-too-big")),
+        ([b"x" * 600, b"x" * 600], {}, (413, "body-too-big")),
+        ([b""], {"content-length": "1001"}, (413, "body-too-big")),
+        ([b"abc"], {"content-length": "4"}, (400, "body-length")),
+        ([b"abc"], {"content-length": "2"}, (400, "body-length")),
+        ([b"abc"], {"content-length": "-3"}, (400, "body-length")),
+        ([b"abc"], {"content-length": "3,3"}, (400, "body-length")),
+        ([b"abc"], {"content-encoding": "br"}, (415, "encoding-unsupported")),
+        ([b"abc"], {"content-encoding": "gzip, gzip"}, (415, "encoding-unsupported")),
+        ([b"abc"], {"content-encoding": "gzip"}, (400, "gzip-invalid")),
+        ([PACKED[:-9]], {"content-encoding": "gzip"}, (400, "gzip-truncated")),
+        ([PACKED[:-1]], {"content-encoding": "gzip"}, (400, "gzip-truncated")),
+        ([PACKED + b"more"], {"content-encoding": "gzip"}, (400, "gzip-trailing")),
+        ([b""], {"content-encoding": "gzip"}, (400, "gzip-truncated")),
+        ([gzip.compress(b"0" * 4001)], {"content-encoding": "gzip"}, (413, "body-too-big")),
+    ],
+)
+def test_wrong_body_is_refused_by_name(parts: list[bytes], headers: dict[str, str], answer: tuple[int, str]) -> None:
+    assert refusal(parts, headers=headers) == answer
+
+
+def test_body_too_big_by_its_length_is_refused_before_a_byte_is_read() -> None:
+    async def receive() -> Any:
+        raise AssertionError("a byte was read")
+
+    with pytest.raises(Problem) as caught:
+        asyncio.run(
+            read_body({"headers": [(b"content-length", b"1001")]}, receive, limit=LIMIT, unpacked_limit=LIMIT)
+        )
+
+    assert caught.value.status == 413
+
+
+def test_sender_that_hangs_up_gets_no_answer_and_stores_nothing() -> None:
+    with pytest.raises(SenderLeft):
+        read([b"half"], leaves=True)
+
+
+def test_slow_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchapp.api.guard.BODY_TIMEOUT_S", 0.01)
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Problem) as caught:
+        asyncio.run(read_body({"headers": []}, receive, limit=LIMIT, unpacked_limit=LIMIT))
+
+    assert (caught.value.status, caught.value.code) == (408, "body-too-slow")
+
+
+def test_bomb_stops_at_the_limit_and_not_after_it() -> None:
+    squeezer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join([squeezer.compress(bytes(2**20)) for _ in range(200)]) + squeezer.flush()
+    tracemalloc.start()
+
+    with pytest.raises(Problem) as caught:
+        unpack_gzip(bomb, 2**20)
+
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert caught.value.status == 413
+    assert peak_bytes < 8 * 2**20
+
+
+def test_inner_application_gets_the_unpacked_body_and_its_length() -> None:
+    scope = {"headers": [(b"content-encoding", b"gzip"), (b"content-length", b"30"), (b"accept", b"*/*")]}
+
+    inner, receive = replay_body(scope, Body(b"x" * 500, PACKED))
+
+    assert inner["headers"] == [(b"accept", b"*/*"), (b"content-length", b"500")]
+    assert asyncio.run(receive()) == {"type": "http.request", "body": b"x" * 500, "more_body": False}  # type: ignore[arg-type]

@@ -1,0 +1,118 @@
+"""One-time links, roles, and the bucket against guessing."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from benchapp.models import Invitation, Role, Throttle, User
+from benchapp.pipeline.accounts import (
+    SIGN_IN_ATTEMPTS,
+    SIGN_IN_WINDOW,
+    InvitationRefused,
+    accept_invitation,
+    change_role,
+    count_sign_in_attempt,
+    create_invitation,
+    create_setup_link,
+    find_invitation,
+    forget_old_attempts,
+    set_active,
+)
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "correct horse battery"
+
+
+def test_setup_link_makes_the_first_admin_once() -> None:
+    secret = create_setup_link()
+    assert secret is not None
+
+    user = accept_invitation(secret, "ada", password=PASSWORD)
+
+    assert user.role == Role.ADMIN
+    assert user.check_password(PASSWORD)
+    assert user.password.startswith("argon2")
+    assert find_invitation(secret) is None
+    with pytest.raises(InvitationRefused):
+        accept_invitation(secret, "eve", password=PASSWORD)
+
+
+def test_setup_link_is_not_made_where_there_is_an_admin() -> None:
+    User.objects.create_user("ada", role=Role.ADMIN)
+
+    assert create_setup_link() is None
+
+
+def test_only_the_last_setup_link_works() -> None:
+    first, second = create_setup_link(), create_setup_link()
+    assert first and second
+
+    assert find_invitation(first) is None
+    assert find_invitation(second) is not None
+
+
+def test_expired_link_is_refused() -> None:
+    secret = create_invitation(role=Role.VIEWER, created_by=None)
+    Invitation.objects.update(expires_at=timezone.now())
+
+    with pytest.raises(InvitationRefused):
+        accept_invitation(secret, "ada", password=PASSWORD)
+
+
+@pytest.mark.parametrize(("username", "password"), [("ada", "short"), ("", PASSWORD), ("a b", PASSWORD)])
+def test_bad_name_or_password_keeps_the_link(username: str, password: str) -> None:
+    secret = create_invitation(role=Role.VIEWER, created_by=None)
+
+    with pytest.raises(ValidationError):
+        accept_invitation(secret, username, password=password)
+
+    assert find_invitation(secret) is not None
+    assert User.objects.count() == 0
+
+
+def test_last_admin_stays_admin_and_active() -> None:
+    ada = User.objects.create_user("ada", role=Role.ADMIN)
+
+    with pytest.raises(ValidationError, match="last admin"):
+        change_role(ada, Role.VIEWER)
+    with pytest.raises(ValidationError, match="last admin"):
+        set_active(ada, is_active=False)
+
+
+def test_admin_may_go_when_another_stays() -> None:
+    ada = User.objects.create_user("ada", role=Role.ADMIN)
+    User.objects.create_user("bob", role=Role.ADMIN)
+
+    change_role(ada, Role.EDITOR)
+
+    ada.refresh_from_db()
+    assert ada.role == Role.EDITOR
+
+
+def test_guessing_is_stopped_and_free_again_after_the_window() -> None:
+    now = timezone.now()
+
+    allowed = [count_sign_in_attempt("ada", "192.0.2.1", now=now) for _ in range(SIGN_IN_ATTEMPTS + 1)]
+
+    assert allowed == [True] * SIGN_IN_ATTEMPTS + [False]
+    assert count_sign_in_attempt("Ada", "192.0.2.1", now=now) is False
+    assert count_sign_in_attempt("ada", "192.0.2.2", now=now) is True
+    assert count_sign_in_attempt("ada", "192.0.2.1", now=now + SIGN_IN_WINDOW + timedelta(seconds=1)) is True
+
+
+def test_old_buckets_are_forgotten() -> None:
+    now = timezone.now()
+    count_sign_in_attempt("ada", "192.0.2.1", now=now - SIGN_IN_WINDOW)
+    count_sign_in_attempt("bob", "192.0.2.1", now=now)
+
+    assert forget_old_attempts(now=now) == 1
+    assert Throttle.objects.count() == 1
+
+
+def test_viewer_may_less_than_editor_and_editor_less_than_admin() -> None:
+    viewer, editor, admin = (User(role=role) for role in (Role.VIEWER, Role.EDITOR, Role.ADMIN))
+
+    assert [person.has_role(Role.EDITOR) for person in (viewer, editor, admin)] == [False, True, True]
