@@ -170,9 +170,10 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+SWEEP_INTERVAL_S = read_integer("BENCHAPP_SWEEP_INTERVAL_S", default=10, minimum=1, maximum=60)
 CELERY_BEAT_SCHEDULE = {
     # A wake-up may be lost; what is still received is taken from here (reliability: every 10–15 s).
-    "sweep": {"task": "benchapp.tasks.sweep", "schedule": 10.0, "options": {"expires": 10}},
+    "sweep": {"task": "benchapp.tasks.sweep", "schedule": float(SWEEP_INTERVAL_S), "options": {"expires": 60}},
 }
 if ROLE == "web":
     # A publish is a hint: it must never hold up the answer (measured: 0.00 s on a refused broker, 2 s on a frozen one).

@@ -14,7 +14,7 @@ _TEXT_MAXIMUM: Final = {"target_name": 200, "volume_type": 100, "raid_level": 20
 }
 _LABEL_COUNT_MAXIMUM: Final = 50
 _LABEL_LENGTH_MAXIMUM: Final = 500
-_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kKmMgGtTpP]?)(i?)([bB]?)")
+_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kKmMgGtTpP]?)(i?)([bB]?)", re.ASCII)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 

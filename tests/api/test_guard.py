@@ -68,7 +68,9 @@ def test_gzip_is_unpacked_and_kept_as_it_came() -> None:
         ([gzip.compress(b"0" * 4001)], {"content-encoding": "gzip"}, (413, "body-too-big")),
     ],
 )
-def test_wrong_body_is_refused_by_name(parts: list[bytes], headers: dict[str, str], answer: tuple[int, str]) -> None:
+def test_wrong_body_is_refused_by_name(
+    parts: list[bytes], headers: dict[str, str], answer: tuple[int, str]
+) -> None:
     assert refusal(parts, headers=headers) == answer
 
 

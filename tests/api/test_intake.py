@@ -239,7 +239,9 @@ def test_same_output_with_other_parameters_is_another_submission(token: str) -> 
 def test_id_for_bare_output_comes_from_the_header_where_one_is_sent(token: str) -> None:
     key = uuid4()
 
-    answer = post(read_fio("07_json.out").encode(), token, "/api/v1/fio", headers={"idempotency-key": str(key)})
+    answer = post(
+        read_fio("07_json.out").encode(), token, "/api/v1/fio", headers={"idempotency-key": str(key)}
+    )
 
     assert UUID(answer.body["id"]) == key
 
@@ -265,7 +267,9 @@ def test_wrong_query_parameter_is_a_400_that_names_it(
     assert Submission.objects.count() == 0
 
 
-@pytest.mark.parametrize("body", [b"hello", b"\x00\x01\x02", b"{}", b'{"jobs": 7}', b"[" * 100_000, b"\xff" * 50])
+@pytest.mark.parametrize(
+    "body", [b"hello", b"\x00\x01\x02", b"{}", b'{"jobs": 7}', b"[" * 100_000, b"\xff" * 50]
+)
 def test_bare_body_that_fio_never_printed_is_a_422_with_the_reason(token: str, body: bytes) -> None:
     problem = refused(body, token, "/api/v1/fio")
 
@@ -326,4 +330,6 @@ def test_ten_thousand_jobs_are_accepted(token: str) -> None:
     entry = json.loads(read_fio("07_json.out"))["jobs"][0]
     report = json.loads(read_fio("07_json.out")) | {"jobs": [entry] * 10_000}
 
-    assert post(json.dumps(make_envelope() | {"fio_output": json.dumps(report)}).encode(), token).status == 202
+    assert (
+        post(json.dumps(make_envelope() | {"fio_output": json.dumps(report)}).encode(), token).status == 202
+    )

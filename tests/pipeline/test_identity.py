@@ -23,7 +23,10 @@ def test_text_is_not_a_number_and_unknown_is_neither() -> None:
 
 
 def test_canonical_json_is_sorted_and_without_space() -> None:
-    assert canonical_json({"b": 1.0, "a": {"d": None, "c": [2.0, "é"]}}) == '{"a":{"c":[2,"é"],"d":null},"b":1}'.encode()
+    assert (
+        canonical_json({"b": 1.0, "a": {"d": None, "c": [2.0, "é"]}})
+        == '{"a":{"c":[2,"é"],"d":null},"b":1}'.encode()
+    )
 
 
 def test_series_differ_by_scope_target_workload_and_direction() -> None:

@@ -25,7 +25,9 @@ def test_token_opens_what_it_was_made_for(host: Host) -> None:
     assert plaintext.split("_", 2)[2][:43].encode() not in bytes(token.digest)
 
 
-@pytest.mark.parametrize("damage", [lambda t: t[:-1], lambda t: t + "a", lambda t: t[:30] + "A" + t[31:], str.upper])
+@pytest.mark.parametrize(
+    "damage", [lambda t: t[:-1], lambda t: t + "a", lambda t: t[:30] + "A" + t[31:], str.upper]
+)
 def test_damaged_token_is_malformed_before_the_database_is_asked(db, host, damage, django_assert_num_queries):
     _, plaintext = issue_token(scope=Scope.INGEST, host=host)
     damaged = damage(plaintext)

@@ -1,0 +1,21 @@
+"""A worker's application whose reader dies of one text, as a fault in a C library would have it die."""
+
+import os
+import signal
+
+from benchapp.celery import app
+from benchapp.pipeline import plan
+
+POISON = "poison: this text kills the worker that reads it"
+_read_output = plan.read_output
+
+
+def _read_or_die(text: bytes) -> object:
+    if POISON.encode() in text:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _read_output(text)
+
+
+plan.read_output = _read_or_die  # type: ignore[assignment]
+
+__all__ = ["app"]

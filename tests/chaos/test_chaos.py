@@ -1,0 +1,167 @@
+"""Accepted means durable: servers and workers are killed for real, and what was acknowledged is stored once."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+
+from tests.chaos.poisoned import POISON
+from tests.envelopes import pack_envelope
+from tests.servers import Servers, wait_for
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Servers]:
+    """Start PostgreSQL and the web process; each test brings its broker and workers."""
+    servers = Servers()
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.start_web()
+        yield servers
+    finally:
+        servers.stop()
+
+
+@pytest.fixture(scope="module")
+def token(stack: Servers) -> str:
+    return stack.issue_token()
+
+
+@pytest.fixture(autouse=True)
+def alone(stack: Servers) -> Iterator[None]:
+    """End the workers and the broker that a test started."""
+    yield
+    for name in ("worker", "valkey"):
+        if name in stack.processes:
+            stack.kill(name)
+
+
+def post_many(
+    stack: Servers, token: str, count: int, *, after: Callable[[int], None] | None = None
+) -> list[int]:
+    """Post this many envelopes from four clients; call `after` with the number of each answer."""
+    lock = threading.Lock()
+    answered = 0
+
+    def post_one(_: int) -> int:
+        nonlocal answered
+        status, _body = stack.post("/api/v1/submissions", pack_envelope(), token)
+        with lock:
+            answered += 1
+            number = answered
+        if after is not None:
+            after(number)
+        return status
+
+    with ThreadPoolExecutor(4) as clients:
+        return list(clients.map(post_one, range(count)))
+
+
+def test_broker_killed_and_wiped_during_posts_loses_nothing(stack: Servers, token: str) -> None:
+    stack.start_valkey()
+    stack.start_worker()
+    before = stack.count("stored")
+
+    def kill_broker(number: int) -> None:
+        if number == 60:
+            stack.kill("valkey")
+
+    statuses = post_many(stack, token, 200, after=kill_broker)
+    stack.start_valkey()
+
+    assert statuses == [202] * 200
+    wait_for(lambda: stack.count("stored") == before + 200, within_s=30, what="200 submissions stored")
+    assert stack.count("received") == 0
+
+
+def test_workers_killed_in_the_middle_of_their_work_lose_nothing(stack: Servers, token: str) -> None:
+    stack.start_valkey()
+    before = stack.count("stored")
+    assert post_many(stack, token, 150) == [202] * 150
+    stack.start_worker(concurrency=2)
+    wait_for(lambda: stack.count("stored") > before, within_s=30, what="the worker began")
+
+    stack.kill("worker")
+    stack.start_worker()
+
+    wait_for(lambda: stack.count("stored") == before + 150, within_s=30, what="150 submissions stored")
+    duplicates = stack.query("SELECT submission_id FROM benchapp_run GROUP BY 1 HAVING count(*) > 1")
+    assert duplicates == []
+
+
+def test_postgresql_killed_under_load_keeps_what_was_acknowledged(stack: Servers, token: str) -> None:
+    ids: list[str] = []
+    statuses: dict[str, int] = {}
+
+    def post_one(_: int) -> None:
+        submission_id = str(uuid4())
+        ids.append(submission_id)
+        statuses[submission_id] = stack.post("/api/v1/submissions", pack_envelope(id=submission_id), token)[0]
+        if len(statuses) == 60:
+            # One killed backend makes the postmaster crash-restart all of them.
+            ((pid,),) = stack.query(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' LIMIT 1"
+            )
+            os.kill(pid, signal.SIGKILL)
+
+    with ThreadPoolExecutor(4) as clients:
+        list(clients.map(post_one, range(200)))
+
+    wait_for(stack.postgres.is_ready, within_s=30, what="PostgreSQL recovered")
+    acknowledged = {submission_id for submission_id, status in statuses.items() if status == 202}
+    stored = {
+        str(row[0])
+        for row in stack.query("SELECT id FROM benchapp_submission WHERE id = ANY(%s::uuid[])", ids)
+    }
+    assert len(acknowledged) >= 100
+    assert acknowledged <= stored
+    assert {status for status in statuses.values() if status != 202} <= {503}
+
+
+def test_postmaster_killed_and_started_again_is_served_by_the_same_web_process(
+    stack: Servers, token: str
+) -> None:
+    body = pack_envelope()
+    assert stack.post("/api/v1/submissions", body, token)[0] == 202
+
+    stack.kill("postgres")
+    status, problem = stack.post("/api/v1/submissions", pack_envelope(), token)
+    assert (status, problem["code"]) == (503, "database-away")
+    stack.start_postgres()
+
+    wait_for(
+        lambda: stack.post("/api/v1/submissions", body, token)[0] == 200,
+        within_s=20,
+        what="the replay answered",
+    )
+
+
+def test_payload_that_kills_its_worker_is_rejected_and_its_neighbours_are_stored(
+    stack: Servers, token: str
+) -> None:
+    stack.start_valkey()
+    stack.manage("drain")
+    before = stack.count("stored")
+    poison_id = str(uuid4())
+    bodies = [pack_envelope() for _ in range(10)]
+    bodies += [pack_envelope(id=poison_id, fio_output=POISON)]
+    bodies += [pack_envelope() for _ in range(10)]
+    for body in bodies:
+        assert stack.post("/api/v1/submissions", body, token)[0] == 202
+
+    stack.start_worker(app="tests.chaos.poisoned")
+
+    def is_rejected() -> bool:
+        return stack.get(f"/api/v1/submissions/{poison_id}", token)[1]["state"] == "rejected"
+
+    wait_for(is_rejected, within_s=60, what="the poison rejected")
+    assert stack.count("stored") == before + 20
+    answer = stack.get(f"/api/v1/submissions/{poison_id}", token)[1]
+    assert answer["reason"]["code"] == "attempts-exhausted"

