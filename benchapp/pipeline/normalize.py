@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 import structlog
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
@@ -122,10 +122,13 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
         return Batch(0, (), (), ())
     try:
         return _settle(ids)
-    except (DataError, IntegrityError) as error:
+    except (OperationalError, InterfaceError):
+        raise  # PostgreSQL is away: the rows wait for it
+    except Exception as error:
+        # The edge around foreign input: one of them holds what the database will not take.
+        log.exception("normalize.batch_refused", count=len(ids))
         if len(ids) > 1:
-            # One of them is at fault; each is claimed alone next time, as it has failed before.
-            log.warning("normalize.batch_refused", count=len(ids), error=str(error)[:500])
+            # Each is claimed alone next time, as it has failed before.
             return Batch(len(ids), (), (), ())
         _reject(
             [Rejection(ids[0], "database-refused", f"{type(error).__name__}: {error}"[:2000])], timezone.now()

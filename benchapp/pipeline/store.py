@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import orjson
 from django.db import connection
 
 from benchapp.models import (
@@ -25,6 +26,17 @@ _RUN_FIELDS = tuple(
     field.attname
     for field in Run._meta.local_fields
     if field.attname not in ("id", "submission_id", "document")
+)
+
+_OWN_COLUMNS = ("series_id", "run_id", "ordinal", "position", "started_at")
+_JSON_COLUMNS = ("percentiles", "missing")
+_PLAIN_COLUMNS = tuple(
+    field.attname
+    for field in Measurement._meta.local_fields
+    if field.attname not in ("id", *_OWN_COLUMNS, *_JSON_COLUMNS)
+)
+_COPY_MEASUREMENTS = (
+    f"COPY benchapp_measurement ({', '.join((*_OWN_COLUMNS, *_PLAIN_COLUMNS, *_JSON_COLUMNS))}) FROM STDIN"
 )
 
 
@@ -142,20 +154,22 @@ def _remove_measurements(rows: Sequence[Run]) -> set[int]:
 
 
 def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series: Mapping[bytes, int]) -> None:
-    Measurement.objects.bulk_create(
-        [
-            Measurement(
-                series_id=series[measurement.series_key],
-                run_id=row.pk,
-                ordinal=measurement.ordinal,
-                position=position,
-                started_at=run.values["started_at"],
-                **measurement.values,
-            )
-            for run, row in zip(runs, rows, strict=True)
-            for position, measurement in enumerate(run.measurements)
-        ]
-    )
+    """COPY the rows in: half the cost of the whole step goes when the ORM does not quote 28 values a row."""
+    with connection.cursor() as cursor, cursor.copy(_COPY_MEASUREMENTS) as copy:
+        for run, row in zip(runs, rows, strict=True):
+            for position, measurement in enumerate(run.measurements):
+                values = measurement.values
+                copy.write_row(
+                    (
+                        series[measurement.series_key],
+                        row.pk,
+                        measurement.ordinal,
+                        position,
+                        run.values["started_at"],
+                        *(values[name] for name in _PLAIN_COLUMNS),
+                        *(orjson.dumps(values[name]).decode() for name in _JSON_COLUMNS),
+                    )
+                )
 
 
 def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
