@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 ROOT = Path(__file__).parent
-FIO = ROOT / "data" / "fio"
+FIO = ROOT / "data" / "fio" / "generated"
 
 
 def read_fio(name: str) -> str:

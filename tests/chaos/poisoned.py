@@ -3,8 +3,13 @@
 import os
 import signal
 
+import django
+
 from benchapp.celery import app
-from benchapp.pipeline import plan
+
+django.setup()  # Celery does this only after it has imported its application
+
+from benchapp.pipeline import plan  # noqa: E402
 
 POISON = "poison: this text kills the worker that reads it"
 _read_output = plan.read_output

@@ -1,0 +1,185 @@
+"""The whole way of a result, as separate processes: fio on a host, agent, API, worker, PostgreSQL, page."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import ROOT, Servers, wait_for
+
+pytestmark = [
+    pytest.mark.fio,
+    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt-get install fio"),
+]
+
+
+class RunPage(HTMLParser):
+    """Collects (job, direction) → metric → value from the table of a Run page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: dict[tuple[str, str], dict[str, float | None]] = {}
+        self._row: dict[str, float | None] | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "tr":
+            self._row = None
+            if "data-measurement" in named:
+                self._row = self.rows.setdefault((str(named["data-job"]), str(named["data-direction"])), {})
+        elif tag == "td" and self._row is not None and (metric := named.get("data-metric")):
+            value = named.get("data-value")
+            self._row[metric] = float(value) if value else None
+
+
+def read_independently(report: dict[str, Any]) -> dict[tuple[str, str], dict[str, float | None]]:
+    """Read fio's JSON in the plainest way: no code of ours, every direction that did I/O."""
+    rows = {}
+    for job in report["jobs"]:
+        for direction in ("read", "write", "trim"):
+            entry = job[direction]
+            if entry["total_ios"] == 0:
+                continue
+            percentile = entry["clat_ns"]["percentile"]
+            rows[job["jobname"], direction] = {
+                "iops": entry["iops"],
+                "bandwidth_bytes_per_s": entry["bw_bytes"],
+                "latency_mean_ns": entry["clat_ns"]["mean"],
+                "latency_p50_ns": percentile["50.000000"],
+                "latency_p95_ns": percentile["95.000000"],
+                "latency_p99_ns": percentile["99.000000"],
+                "latency_p99_9_ns": percentile["99.900000"],
+                "latency_max_ns": entry["clat_ns"]["max"],
+            }
+    return rows
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Servers]:
+    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
+    try:
+        servers.start_postgres()
+        servers.start_valkey()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.start_web()
+        servers.start_worker()
+        yield servers
+    finally:
+        servers.stop()
+
+
+def wait_for_run(stack: Servers, submission_id: str, token: str) -> dict[str, Any]:
+    """Wait until a submission is settled and return its one run."""
+
+    def read() -> Any:
+        return stack.get(f"/api/v1/submissions/{submission_id}", token)[1]
+
+    wait_for(lambda: read()["state"] != "received", within_s=20, what="the submission settled")
+    answer = read()
+    assert answer["state"] == "stored", answer
+    (run,) = answer["runs"]
+    return dict(run)
+
+
+def read_page(stack: Servers, path: str) -> str:
+    status, text = stack.get(path)
+    assert status == 200
+    return bytes(text).decode()
+
+
+def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
+    stack: Servers, tmp_path: Path
+) -> None:
+    token = stack.issue_token("wide-1")
+    environment = os.environ | {
+        "BENCH_AGENT_TOKEN": token,
+        "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
+        "BENCH_AGENT_SPOOL": str(tmp_path / "spool"),
+        "HOME": str(tmp_path),
+    }
+    directory = tmp_path / "bench"
+    directory.mkdir()
+
+    options = [
+        "--profile",
+        "quick",
+        "--set",
+        "runtime=1",
+        "--directory",
+        str(directory),
+        "--wait",
+        "30",
+        "--json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "agent", "run", *options],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    run = wait_for_run(stack, said["id"], token)
+    _, envelope = stack.get(f"/api/v1/runs/{run['id']}/output")
+    printed = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
+    assert RunPage(read_page(stack, run["page"])).rows == read_independently(printed)
+    assert list(directory.iterdir()) == []
+    assert list((tmp_path / "spool").rglob("*.json*")) == []
+
+
+def test_numbers_posted_by_curl_stand_on_their_page_and_their_series_has_a_chart(
+    stack: Servers, tmp_path: Path
+) -> None:
+    token = stack.issue_token("wide-2")
+    job = [
+        "--name=seq",
+        "--rw=readwrite",
+        "--bs=16k",
+        "--size=8m",
+        "--ioengine=psync",
+        "--output-format=json",
+    ]
+    printed = subprocess.run(
+        ["fio", f"--directory={tmp_path}", *job], capture_output=True, check=True, timeout=60
+    ).stdout
+
+    status, answer = stack.post("/api/v1/fio?volume_type=gp3&volume_count=4&profile=by-hand", printed, token)
+
+    assert status == 202
+    run = wait_for_run(stack, answer["id"], token)
+    page = read_page(stack, run["page"])
+    assert RunPage(page).rows == read_independently(json.loads(printed))
+    assert "gp3" in page
+    series = stack.get("/api/v1/series?host=wide-2")[1]["series"]
+    assert {one["direction"] for one in series} == {"read", "write"}
+    points = stack.get(f"/api/v1/series/{series[0]['id']}/points?metrics=iops")[1]["points"]
+    expected = json.loads(printed)["jobs"][0][series[0]["direction"]]["iops"]
+    assert [point["iops"] for point in points] == [expected]
+    assert "<canvas" in read_page(stack, f"/series/{series[0]['id']}/")
+
+
+def test_agent_that_the_server_offers_runs_from_one_file(stack: Servers, tmp_path: Path) -> None:
+    _, archive = stack.get("/agent/bench-agent.pyz")
+    (tmp_path / "bench-agent.pyz").write_bytes(archive)
+
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "bench-agent.pyz"), "version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
