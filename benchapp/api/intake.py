@@ -5,9 +5,6 @@ one hop, to a thread that checks the token and commits one INSERT through Django
 """
 
 import asyncio
-import shutil
-import threading
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,11 +20,12 @@ from psycopg_pool import PoolTimeout
 
 from benchapp.api.authentication import authenticate_bearer
 from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_body
+from benchapp.api.limits import Limits, try_later
 from benchapp.api.problems import Problem, problem_body
 from benchapp.models import ApiToken, Kind
 from benchapp.models import Scope as TokenScope
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
-from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission, count_backlog
+from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission
 from benchapp.pipeline.layout import BadLayout
 from benchapp.pipeline.parameters import BadParameter, read_parameters
 from benchapp.pipeline.peek import find_fault
@@ -40,8 +38,6 @@ PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
 _THREADS: Final = 8
 # Posts that come together need one wake-up between them: the worker claims in batches.
 _WAKE_UP_DELAY_S: Final = 0.02
-_LIMIT_CHECK_INTERVAL_S: Final = 1.0
-_RETRY_AFTER_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +111,7 @@ def _answer_in_thread(post: Post) -> Answer:
     except (OperationalError, InterfaceError, PoolTimeout) as error:
         log.warning("intake.database_away", error=str(error)[:200])
         return _answer_problem(
-            _unavailable(
-                "database-away", "the database does not answer just now; nothing was stored: try again"
-            )
+            try_later("database-away", "the database does not answer just now; nothing was stored: try again")
         )
     except Exception:
         # The process edge: a fault of ours must reach the log and leave the sender its file.
@@ -207,10 +201,6 @@ def _answer_problem(problem: Problem) -> Answer:
     return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
 
 
-def _unavailable(code: str, detail: str) -> Problem:
-    return Problem(503, code, "Try again later", detail, headers={"Retry-After": str(_RETRY_AFTER_S)})
-
-
 async def _send(send: Send, answer: Answer) -> None:
     body = orjson.dumps(answer.body)
     headers = {
@@ -228,57 +218,6 @@ async def _send(send: Send, answer: Answer) -> None:
         }
     )
     await send({"type": "http.response.body", "body": body})
-
-
-class _Limits:
-    """What this process may still take: backlog and disk looked at once a second, quota counted per host."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._checked_at = float("-inf")
-        self._refusal: Problem | None = None
-        self._hour = -1
-        self._counts: dict[int, int] = {}
-
-    def check(self, host_id: int) -> None:
-        """Raise Problem 429 or 503 when there is no room for one more of this host."""
-        now = time.monotonic()
-        with self._lock:
-            is_due = now - self._checked_at >= _LIMIT_CHECK_INTERVAL_S
-            if is_due:
-                self._checked_at = now
-        if is_due:
-            self._refusal = _find_shortage()
-        if self._refusal is not None:
-            raise self._refusal
-        self._count(host_id)
-
-    def _count(self, host_id: int) -> None:
-        hour = int(time.time() // 3600)
-        with self._lock:
-            if hour != self._hour:
-                self._hour, self._counts = hour, {}
-            count = self._counts[host_id] = self._counts.get(host_id, 0) + 1
-        if count > settings.HOST_QUOTA_PER_HOUR:
-            raise Problem(
-                429,
-                "quota-exceeded",
-                "Too many results",
-                f"this host posted its {settings.HOST_QUOTA_PER_HOUR} results of this hour: try again in the next",
-                headers={"Retry-After": str(3600 - int(time.time()) % 3600)},
-            )
-
-
-def _find_shortage() -> Problem | None:
-    if settings.DATA_DIR.exists() and shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES:
-        return _unavailable(
-            "disk-low", "the server's disk is nearly full; nothing was stored: try again later"
-        )
-    if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
-        return _unavailable(
-            "backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later"
-        )
-    return None
 
 
 class _WakeUps:
@@ -301,7 +240,7 @@ class _WakeUps:
 
 _executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="intake")
 _publisher = ThreadPoolExecutor(1, thread_name_prefix="wake-up")
-_LIMITS = _Limits()
+_LIMITS = Limits()
 _WAKE_UPS = _WakeUps()
 
 

@@ -167,7 +167,7 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
             host_id=row.host_id,
             scope=row.host.scope,
             kind=row.kind,
-            body=unpack(bytes(row.body)),
+            body=unpack(bytes(row.body or b"")),
             parameters=row.parameters,
             received_at=row.received_at,
         )

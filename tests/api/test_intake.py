@@ -13,6 +13,7 @@ from django.utils import timezone
 from benchapp.api import intake
 from benchapp.api.guard import Body
 from benchapp.api.intake import Answer, Post, answer_post
+from benchapp.api.limits import Limits
 from benchapp.api.problems import Problem
 from benchapp.models import ApiToken, Host, Scope, State, Submission
 from benchapp.pipeline.intake import unpack
@@ -30,7 +31,7 @@ def token() -> str:
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", intake._Limits())
+    monkeypatch.setattr(intake, "_LIMITS", Limits())
 
 
 def post(

@@ -1,0 +1,67 @@
+"""What the web process may still take: the backlog, the disk, and each host's quota."""
+
+import shutil
+import threading
+import time
+from typing import Final
+
+from django.conf import settings
+
+from benchapp.api.problems import RETRY_AFTER_S, Problem
+from benchapp.pipeline.intake import count_backlog
+
+_CHECK_INTERVAL_S: Final = 1.0
+
+
+class Limits:
+    """What this process may still take: backlog and disk looked at once a second, quota counted per host."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked_at = float("-inf")
+        self._refusal: Problem | None = None
+        self._hour = -1
+        self._counts: dict[int, int] = {}
+
+    def check(self, host_id: int) -> None:
+        """Raise Problem 429 or 503 when there is no room for one more of this host."""
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._checked_at >= _CHECK_INTERVAL_S
+            if is_due:
+                self._checked_at = now
+        if is_due:
+            self._refusal = find_shortage()
+        if self._refusal is not None:
+            raise self._refusal
+        self._count(host_id)
+
+    def _count(self, host_id: int) -> None:
+        hour = int(time.time() // 3600)
+        with self._lock:
+            if hour != self._hour:
+                self._hour, self._counts = hour, {}
+            count = self._counts[host_id] = self._counts.get(host_id, 0) + 1
+        if count > settings.HOST_QUOTA_PER_HOUR:
+            raise Problem(
+                429,
+                "quota-exceeded",
+                "Too many results",
+                f"this host posted its {settings.HOST_QUOTA_PER_HOUR} results of this hour: try again in the next",
+                headers={"Retry-After": str(3600 - int(time.time()) % 3600)},
+            )
+
+
+def find_shortage() -> Problem | None:
+    if settings.DATA_DIR.exists() and shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES:
+        return try_later("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
+    if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
+        return try_later(
+            "backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later"
+        )
+    return None
+
+
+def try_later(code: str, detail: str) -> Problem:
+    """Return a 503 that says when to come back."""
+    return Problem(503, code, "Try again later", detail, headers={"Retry-After": str(RETRY_AFTER_S)})
