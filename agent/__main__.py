@@ -1,0 +1,7 @@
+"""Run the agent as `python3 -m agent`."""
+
+import sys
+
+from agent.cli import main
+
+sys.exit(main())

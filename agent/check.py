@@ -1,0 +1,104 @@
+"""Say in words what is missing before a run can be made and delivered."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, Mapping
+
+from agent.client import Client, Fate, judge_answer
+from agent.config import Config
+from agent.fio import choose_engine, find_fio
+from agent.outcome import AgentError, ConfigurationError, ExitCode
+from agent.profiles import list_profiles, make_plan
+from agent.session import Session
+from agent.spool import Spool
+from agent.workspace import Workspace, check_free_space
+
+# Charts are ordered by the host's clock; more than this is seen in them.
+_CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; exit_code is OK where it is as it should be."""
+
+    name: str
+    exit_code: ExitCode
+    detail: str
+
+
+def check_everything(session: Session, *, directory: str | None) -> Iterator[Finding]:
+    """Yield a finding for each thing that a run needs, in the order in which a run needs them."""
+    config = session.config
+    read = "read" if config.is_read else "not there; defaults are used"
+    yield Finding("configuration", ExitCode.OK, f"{config.path} ({read})")
+    yield _look("spool", lambda: _check_spool(session.spool))
+    yield _look("fio", lambda: _check_fio(config))
+    if directory:
+        yield _look("directory", lambda: _check_directory(directory, session))
+    try:
+        client = session.make_client()
+    except ConfigurationError as error:
+        yield Finding("server", error.exit_code, str(error))
+        return
+    yield from _check_server(client)
+
+
+def _look(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, ExitCode.OK, check())
+    except AgentError as error:
+        return Finding(name, error.exit_code, str(error))
+
+
+def _check_spool(spool: Spool) -> str:
+    spool.prepare()
+    return f"{spool.directory}, {len(spool.pending())} waiting, {len(spool.rejected())} rejected"
+
+
+def _check_fio(config: Config) -> str:
+    fio = find_fio(config.fio)
+    engine = choose_engine(fio)
+    missing = "" if engine == "libaio" else " (this fio has no libaio)"
+    return f"{fio.version} at {fio.path}, engine {engine}{missing}"
+
+
+def _check_directory(directory: str, session: Session) -> str:
+    plans = [make_plan(profile, {}) for profile in list_profiles()]
+    needed_bytes = max(plan.file_size_bytes for plan in plans)
+    check_free_space(directory, needed_bytes, reserve_bytes=session.config.reserve_bytes)
+    with Workspace(directory, session.spool.directory, run_id=f"check-{os.getpid()}") as workspace:
+        is_direct = workspace.has_direct_io()
+    return f"{directory} is writable, " + ("O_DIRECT works" if is_direct else "O_DIRECT is refused: direct=0")
+
+
+def _check_server(client: Client) -> Iterator[Finding]:
+    asked_at = time.time()
+    answer = client.request("GET", "/api/v1/hosts/me")
+    answered_at = time.time()
+    body = answer.body or {}
+    if answer.status == 200 and "name" in body:
+        pool = f", pool {body['pool']}" if body.get("pool") else ""
+        yield Finding("server", ExitCode.OK, f"{client.url} knows this host as {body['name']}{pool}")
+        yield _check_clock(body, (asked_at + answered_at) / 2)
+        return
+    is_later = judge_answer(answer, submission_id=None) == Fate.LATER
+    code = ExitCode.TRY_LATER if is_later else ExitCode.CONFIGURATION
+    yield Finding("server", code, f"{client.url}: {answer.describe()}")
+
+
+def _check_clock(body: Mapping[str, Any], now: float) -> Finding:
+    from datetime import datetime
+
+    try:
+        server_time = datetime.fromisoformat(str(body.get("server_time")).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return Finding("clock", ExitCode.OK, "the server does not tell its time")
+    difference_s = now - server_time
+    direction = "ahead of" if difference_s > 0 else "behind"
+    detail = f"{abs(difference_s):.1f} s {direction} the server"
+    if abs(difference_s) > _CLOCK_DIFFERENCE_MAXIMUM_S:
+        return Finding("clock", ExitCode.CONFIGURATION, f"{detail}: set it, charts go by it")
+    return Finding("clock", ExitCode.OK, detail)

@@ -1,0 +1,202 @@
+"""Where the agent is told what to do: an INI file, the environment, and a token that nobody else may read."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Callable, Mapping
+
+from agent.outcome import ConfigurationError
+from agent.quantities import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from configparser import ConfigParser
+
+SYSTEM_PATH = "/etc/bench-agent.ini"
+USER_PATH = "~/.config/bench-agent/agent.ini"
+# Printable ASCII without spaces: anything else would end in a header of ours.
+_TOKEN = re.compile(r"[!-~]{8,500}")
+_KEYS = {
+    "server": ("url", "token_file", "ca_file", "timeout"),
+    "spool": ("directory", "max_bytes", "max_age"),
+    "run": ("directory", "profile", "fio", "reserve"),
+}
+_FREE_SECTIONS = ("target", "labels")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is configured; None where nothing is.
+
+    path: the file that was read, or that `enroll` would write. reserve_bytes: what a run must leave free.
+    """
+
+    path: str
+    is_read: bool
+    url: str | None
+    token_file: str
+    ca_file: str | None
+    timeout_s: float
+    spool_directory: str
+    spool_max_bytes: int
+    spool_max_age_s: int
+    directory: str | None
+    profile: str | None
+    fio: str | None
+    reserve_bytes: int | None
+    target: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: bool = True) -> Config:
+    """Read the file named by path, by BENCH_AGENT_CONFIG, or the first of the usual places that exists."""
+    named = path or environ.get("BENCH_AGENT_CONFIG")
+    chosen = named or _find_usual_path()
+    parser = _parse_file(chosen, must_exist=bool(named) and must_exist)
+    is_read = parser is not None
+    values = _read_values(parser, chosen) if parser else {}
+    url = environ.get("BENCH_AGENT_URL") or values.get("server.url")
+    spool = (
+        environ.get("BENCH_AGENT_SPOOL") or values.get("spool.directory") or _default_spool_directory(environ)
+    )
+    reserve = values.get("run.reserve")
+    return Config(
+        path=chosen,
+        is_read=is_read,
+        url=check_url(url) if url else None,
+        token_file=_resolve(values.get("server.token_file") or default_token_file(chosen), chosen),
+        ca_file=_resolve(values["server.ca_file"], chosen) if values.get("server.ca_file") else None,
+        timeout_s=_read(values, "server.timeout", default="30s", read=parse_duration),
+        spool_directory=_resolve(spool, chosen),
+        # A result is 10 to 30 KB packed: this holds years of a daily run.
+        spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
+        spool_max_age_s=_read(values, "spool.max_age", default="90d", read=parse_duration),
+        directory=values.get("run.directory"),
+        profile=values.get("run.profile"),
+        fio=values.get("run.fio"),
+        reserve_bytes=_read(values, "run.reserve", default="0", read=parse_size) if reserve else None,
+        target=_read_section(parser, "target"),
+        labels=_read_section(parser, "labels"),
+    )
+
+
+def check_url(url: str) -> str:
+    """Return the server's address without a slash at its end; ConfigurationError where it is no such thing."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url.strip())
+        is_port_valid = parts.port is None or parts.port > 0
+    except ValueError as error:
+        raise ConfigurationError(f"{url!r} is no address of a server: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_port_valid:
+        raise ConfigurationError(f"{url!r} is no address of a server: write https://bench.example.com")
+    if parts.username or parts.password:
+        raise ConfigurationError(
+            "the server's address holds a user name or password: the token goes elsewhere"
+        )
+    if parts.query or parts.fragment or not url.isascii() or re.search(r"\s", url.strip()):
+        raise ConfigurationError(f"{url!r} is no address of a server: leave out what follows the path")
+    return url.strip().rstrip("/")
+
+
+def default_token_file(config_path: str) -> str:
+    """Return where the token lies if the configuration does not say: beside it."""
+    return os.path.splitext(config_path)[0] + ".token"
+
+
+def read_token(config: Config, environ: Mapping[str, str]) -> str:
+    """Return this host's token, from BENCH_AGENT_TOKEN or the token file, which no other user may read."""
+    given = environ.get("BENCH_AGENT_TOKEN")
+    if given:
+        return check_token(given, "BENCH_AGENT_TOKEN")
+    try:
+        descriptor = os.open(config.token_file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"there is no token at {config.token_file}: enrol this host with `bench-agent enroll URL`"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"the token cannot be read: {error}") from None
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & 0o077:
+            raise ConfigurationError(
+                f"{config.token_file} has mode {mode:04o}: others may read the token; chmod 600 it"
+            )
+        return check_token(file.read(4096), config.token_file)
+
+
+def check_token(text: str, source: str) -> str:
+    """Return a token without surrounding space; the message never shows it."""
+    token = text.strip()
+    if not _TOKEN.fullmatch(token):
+        raise ConfigurationError(
+            f"what {source} holds is no token: one word of printable characters is wanted"
+        )
+    return token
+
+
+def _find_usual_path() -> str:
+    user = os.path.expanduser(USER_PATH)
+    order = (SYSTEM_PATH, user) if os.geteuid() == 0 else (user, SYSTEM_PATH)
+    return next((path for path in order if os.path.exists(path)), order[0])
+
+
+def _default_spool_directory(environ: Mapping[str, str]) -> str:
+    if os.geteuid() == 0:
+        return "/var/lib/bench-agent"
+    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "bench-agent")
+
+
+def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None, default_section="", strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # a label's name keeps its case
+    try:
+        with open(path, encoding="utf-8") as file:
+            parser.read_file(file)
+    except FileNotFoundError:
+        if must_exist:
+            raise ConfigurationError(f"there is no configuration at {path}") from None
+        return None
+    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        raise ConfigurationError(f"the configuration cannot be read: {error}") from None
+    return parser
+
+
+def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
+    values = {}
+    for section in parser.sections():
+        if section in _FREE_SECTIONS:
+            continue
+        if section not in _KEYS:
+            known = ", ".join([*_KEYS, *_FREE_SECTIONS])
+            raise ConfigurationError(f"{path}: there is no section [{section}]; there are: {known}")
+        for key, value in parser.items(section):
+            if key not in _KEYS[section]:
+                raise ConfigurationError(
+                    f"{path}: [{section}] has no {key!r}; there are: {', '.join(_KEYS[section])}"
+                )
+            values[f"{section}.{key}"] = value.strip()
+    return values
+
+
+def _read_section(parser: ConfigParser | None, section: str) -> dict[str, str]:
+    return dict(parser.items(section)) if parser and parser.has_section(section) else {}
+
+
+def _read(values: Mapping[str, str], name: str, *, default: str, read: Callable[[str], int]) -> int:
+    try:
+        return read(values.get(name) or default)
+    except ValueError as error:
+        raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
+
+
+def _resolve(path: str, config_path: str) -> str:
+    """Return an absolute path; a relative one starts at the configuration, not where cron happens to stand."""
+    return os.path.join(os.path.dirname(os.path.abspath(config_path)), os.path.expanduser(path))

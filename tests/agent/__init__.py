@@ -1,0 +1,1 @@
+"""Tests of the agent: plain pytest, a hostile server on loopback, no database."""

@@ -1,0 +1,131 @@
+"""What the agent's tests share: a machine of its own for each, with a server and an fio that do as told."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from agent.cli import main
+from tests.agent.server import TOKEN, HostileServer
+
+ROOT = Path(__file__).parents[2]
+
+FAKE_FIO = """#!/bin/sh
+# Stands in for fio; FAKE_FIO says how it behaves.
+report='{"fio version": "fio-3.99", "jobs": [{"jobname": "x", "error": 0}]}'
+case "$1" in
+  --version) echo fio-3.99; exit 0 ;;
+  --enghelp) printf 'Available IO engines:\\n\\tpsync\\n%s\\n' "${FAKE_FIO_ENGINE-\tlibaio}"; exit 0 ;;
+esac
+touch bench-agent.test
+case "$FAKE_FIO" in
+  failing) echo "fio: ENOSPC on laying out file" >&2; echo "$report"; exit 2 ;;
+  silent) echo "fio: engine libaio not loadable" >&2; exit 1 ;;
+  mute) exit 0 ;;
+  hanging) trap 'echo "fio: terminating on signal 2"; echo "$report"; exit 128' INT
+    while :; do sleep 0.05; done ;;
+  stubborn) trap '' INT TERM; while :; do sleep 0.05; done ;;
+  *) echo "$report" ;;
+esac
+"""
+
+
+@dataclass
+class Machine:
+    """A host: home, spool, a directory to measure, and the agent as cron starts it."""
+
+    home: Path
+    environ: dict[str, str]
+    directory: Path = field(init=False)
+    spool: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.directory = self.home / "disk"
+        self.directory.mkdir()
+        self.spool = self.home / "spool"
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "agent", *arguments],
+            cwd=ROOT,
+            env={**self.environ, **environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in this process, which spares it the imports; `start` is for what must be a process."""
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, {**self.environ, **environ}, clear=True),
+            mock.patch("sys.stdin", io.StringIO(stdin)),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+        ):
+            status = main(arguments)
+        return subprocess.CompletedProcess(arguments, status, stdout.getvalue(), stderr.getvalue())
+
+    def run_json(self, *arguments: str, **environ: str) -> dict[str, Any]:
+        return json.loads(self.run(*arguments, "--json", **environ).stdout)
+
+    def measure(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return self.run(
+            "run", "--profile", "quick", "--directory", str(self.directory), *arguments, **environ
+        )
+
+    def pending(self) -> list[Path]:
+        return sorted((self.spool / "pending").glob("2*.json.gz"))
+
+    def rejected(self) -> list[Path]:
+        return sorted((self.spool / "rejected").glob("2*.json.gz"))
+
+    def leftovers(self) -> list[Path]:
+        return sorted(self.directory.iterdir())
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as hostile:
+        thread = threading.Thread(target=hostile.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield hostile
+        hostile.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine that knows no server."""
+    fio = tmp_path / "fio"
+    fio.write_text(FAKE_FIO)
+    fio.chmod(0o755)
+    config = tmp_path / "agent.ini"
+    config.write_text(f"# mine\n[run]\nfio = {fio}\n[labels]\nRack = r1\n")
+    environ = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    environ.update(
+        HOME=str(tmp_path),
+        BENCH_AGENT_CONFIG=str(config),
+        BENCH_AGENT_SPOOL=str(tmp_path / "spool"),
+    )
+    return Machine(tmp_path, environ)
+
+
+@pytest.fixture
+def host(machine: Machine, server: HostileServer) -> Machine:
+    """A machine that is enrolled at the server."""
+    machine.environ.update(BENCH_AGENT_URL=server.url, BENCH_AGENT_TOKEN=TOKEN)
+    return machine

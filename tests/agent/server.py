@@ -1,0 +1,215 @@
+"""A server that keeps the contract, or breaks it as its script says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import struct
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TOKEN = "bench_host_0123456789"
+ENROLMENT_TOKEN = "enrol_0123456789"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it came."""
+
+    method: str
+    path: str
+    headers: Message
+    body: bytes
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request; what it does is the next act of the server's script."""
+
+    server: HostileServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.server.seen.append(Seen("GET", self.path, self.headers, b""))
+        if self.path.endswith("/hosts/me"):
+            self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
+        else:
+            submission_id = self.path.rpartition("/")[2]
+            self.server.polls += 1
+            is_settled = self.server.polls > self.server.polls_until_settled
+            state = self.server.settled_state if is_settled else "received"
+            page = {"id": 5, "url": "/api/v1/runs/5", "page": "/runs/5/"}
+            reason = {"code": "no-report", "detail": "no fio report found"} if state == "rejected" else None
+            runs = [page] if state == "stored" else []
+            self.answer(200, {"id": submission_id, "state": state, "reason": reason, "runs": runs})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append(Seen("POST", self.path, self.headers, body))
+        act = self.server.next_act()
+        act(self, body)
+
+    def answer(
+        self,
+        status: int,
+        document: object,
+        headers: dict[str, str] | None = None,
+        kind: str = "application/json",
+    ) -> None:
+        content = document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def answer_problem(self, status: int, code: str, headers: dict[str, str] | None = None) -> None:
+        document = {
+            "type": "about:blank",
+            "title": code,
+            "status": status,
+            "code": code,
+            "detail": f"it is {code}",
+        }
+        self.answer(status, document, headers, "application/problem+json")
+
+    def reset(self) -> None:
+        """Hang up with RST, so that the other side loses what was on its way."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+Act = Callable[[Handler, bytes], None]
+
+
+class HostileServer(ThreadingHTTPServer):
+    """script: acts for the next posts; when it is empty, `usual` is played."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.script: deque[Act] = deque()
+        self.usual: Act = keep
+        self.seen: list[Seen] = []
+        self.stored: dict[str, bytes] = {}
+        self.first_answers: Counter[str] = Counter()
+        self.polls = 0
+        self.polls_until_settled = 1
+        self.settled_state = "stored"
+        self.server_time = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._lock = threading.Lock()
+
+    def next_act(self) -> Act:
+        with self._lock:
+            return self.script.popleft() if self.script else self.usual
+
+    def accept(self, body: bytes) -> tuple[str, bool]:
+        """Store a body once by its id; return id and whether it was new."""
+        unpacked = gzip.decompress(body)
+        submission_id = json.loads(unpacked)["id"]
+        with self._lock:
+            is_new = submission_id not in self.stored
+            assert self.stored.setdefault(submission_id, unpacked) == unpacked, "same id, other body"
+        return submission_id, is_new
+
+    def posts(self) -> list[Seen]:
+        return [seen for seen in self.seen if seen.method == "POST"]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that was killed is no error here."""
+
+
+def keep(handler: Handler, body: bytes) -> None:
+    """Do what the contract says."""
+    if handler.path.endswith("/enrollments"):
+        if handler.headers["Authorization"] != f"Bearer {ENROLMENT_TOKEN}":
+            handler.answer_problem(401, "token-unknown")
+        else:
+            handler.answer(201, {"host": json.loads(body)["name"], "token": TOKEN, "url": "/hosts/1/"})
+    elif handler.headers["Authorization"] != f"Bearer {TOKEN}":
+        handler.answer_problem(401, "token-unknown")
+    else:
+        submission_id, is_new = handler.server.accept(body)
+        url = f"/api/v1/submissions/{submission_id}"
+        document = {"id": submission_id, "state": "received", "url": url}
+        if is_new:
+            handler.server.first_answers[submission_id] += 1
+            handler.answer(202, document, {"Location": url})
+        else:
+            handler.answer(200, document, {"Location": url, "Idempotency-Replayed": "true"})
+
+
+def say(status: int, code: str = "x", **headers: str) -> Act:
+    """Answer a problem; underscores in header names are hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda handler, body: handler.answer_problem(status, code, named)
+
+
+def redirect(status: int, location: str) -> Act:
+    return lambda handler, body: handler.answer(status, b"", {"Location": location}, "text/html")
+
+
+def portal(handler: Handler, body: bytes) -> None:
+    """Answer 200 with a page, as a captive portal does."""
+    handler.answer(200, b"<html>Welcome to the hotel</html>", {}, "text/html")
+
+
+def wrong_id(handler: Handler, body: bytes) -> None:
+    """Acknowledge something else."""
+    handler.answer(202, {"id": "00000000-0000-4000-8000-000000000000", "state": "received", "url": "/x"})
+
+
+def hang_up(handler: Handler, body: bytes) -> None:
+    """Reset instead of an answer."""
+    handler.reset()
+
+
+def store_and_hang_up(handler: Handler, body: bytes) -> None:
+    """Store, and lose the acknowledgement: the case that idempotency is for."""
+    handler.server.accept(body)
+    handler.reset()
+
+
+def cut_short(handler: Handler, body: bytes) -> None:
+    """Announce more than comes."""
+    handler.send_response(202)
+    handler.send_header("Content-Length", "500")
+    handler.end_headers()
+    handler.wfile.write(b'{"id": "')
+    handler.close_connection = True
+
+
+def babble(handler: Handler, body: bytes) -> None:
+    """Speak no HTTP."""
+    handler.wfile.write(b"\x16\x03\x01SSH-2.0-nonsense\r\n\r\n")
+    handler.close_connection = True
+
+
+def dawdle(seconds: float) -> Act:
+    """Answer late."""
+
+    def act(handler: Handler, body: bytes) -> None:
+        time.sleep(seconds)
+        keep(handler, body)
+
+    return act
+
+
+def trickle(handler: Handler, body: bytes) -> None:
+    """Send a header byte now and then, so that no read ever times out."""
+    handler.wfile.write(b"HTTP/1.1 202 Accepted\r\nX-Slow: ")
+    for _ in range(200):
+        handler.wfile.write(b"a")
+        time.sleep(0.05)

@@ -1,0 +1,111 @@
+"""What may explain a change, read from recorded trees."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.environment import describe_environment, find_instance_type
+from agent.layout import Storage
+from tests.agent.trees import plant
+
+NOTHING = Storage({}, {}, {})
+CPUINFO = """processor\t: 0
+model name\t: AMD EPYC  7R13 Processor
+flags\t\t: fpu vme hypervisor sse
+
+processor\t: 1
+model name\t: AMD EPYC  7R13 Processor
+"""
+
+
+def describe(tmp_path: Path, **files: str) -> dict[str, object]:
+    root = plant(tmp_path, {name.replace("__", "/"): text for name, text in files.items()})
+    return describe_environment(NOTHING, directory="/data", root=root)
+
+
+def test_machine_is_described(tmp_path: Path) -> None:
+    root = plant(
+        tmp_path,
+        {
+            "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n",
+            "proc/cpuinfo": CPUINFO,
+            "proc/meminfo": "MemTotal:       16384000 kB\nMemFree: 1 kB\n",
+            "usr/lib/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+            "sys/devices/system/cpu/online": "0-1,4\n",
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+        },
+    )
+    storage = Storage(
+        {}, {"scheduler": "none", "device_model": "X", "device_firmware": "1"}, {"mount_point": "/"}
+    )
+
+    environment = describe_environment(storage, directory="/data", root=root)
+
+    assert environment == {
+        "kernel": "6.1.0-13-amd64",
+        "os": "Debian GNU/Linux 12 (bookworm)",
+        "cpu_model": "AMD EPYC 7R13 Processor",
+        "cpu_count": 3,
+        "memory_bytes": 16777216000,
+        "governor": "performance",
+        "virtualization": "other",
+        "scheduler": "none",
+        "device_model": "X",
+        "device_firmware": "1",
+        "facts": {"directory": "/data", "mount_point": "/"},
+    }
+
+
+def test_nothing_readable_is_nothing_known(tmp_path: Path) -> None:
+    environment = describe(tmp_path)
+
+    assert {name for name, value in environment.items() if value is not None} == {"facts"}
+
+
+def test_governors_that_differ_are_all_told(tmp_path: Path) -> None:
+    base = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+    root = plant(tmp_path, {base.format(0): "powersave\n", base.format(1): "performance\n"})
+
+    assert describe_environment(NOTHING, directory="/", root=root)["governor"] == "performance,powersave"
+
+
+def test_processors_are_counted_where_sysfs_is_missing(tmp_path: Path) -> None:
+    assert describe(tmp_path, proc__cpuinfo=CPUINFO)["cpu_count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "virtualization"),
+    [
+        ({"sys/hypervisor/type": "xen\n"}, "xen"),
+        (
+            {"sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc kvm-clock acpi_pm\n"},
+            "kvm",
+        ),
+        ({"sys/class/dmi/id/sys_vendor": "VMware, Inc.\n", "proc/cpuinfo": CPUINFO}, "vmware"),
+        ({"sys/class/dmi/id/sys_vendor": "Dell Inc.\n", "proc/cpuinfo": CPUINFO}, "other"),
+        ({"proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme\n"}, "none"),
+        ({"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\n"}, None),
+    ],
+)
+def test_hypervisor_is_named_where_something_names_it(
+    tmp_path: Path, files: dict[str, str], virtualization: str | None
+) -> None:
+    root = plant(tmp_path, files)
+
+    assert describe_environment(NOTHING, directory="/", root=root)["virtualization"] == virtualization
+
+
+@pytest.mark.parametrize(("vendor", "instance_type"), [("Amazon EC2", "m5.large"), ("Dell Inc.", None)])
+def test_instance_type_is_told_by_ec2_alone(tmp_path: Path, vendor: str, instance_type: str | None) -> None:
+    dmi = "sys/class/dmi/id"
+    root = plant(tmp_path, {f"{dmi}/sys_vendor": f"{vendor}\n", f"{dmi}/product_name": "m5.large\n"})
+
+    assert find_instance_type(root=root) == instance_type
+
+
+def test_facts_of_this_machine_are_the_same_twice() -> None:
+    """The server makes an environment of each that differs: load or free memory must not be in it."""
+    first = describe_environment(NOTHING, directory="/")
+
+    assert describe_environment(NOTHING, directory="/") == first

@@ -1,0 +1,73 @@
+"""The agent as one file: a zip that Python runs."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agent import __version__
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "bench-agent.pyz"
+    with path.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("__main__.py", "import sys\nfrom agent.cli import main\nsys.exit(main())\n")
+            for source in sorted((ROOT / "agent").rglob("*")):
+                if source.suffix in (".py", ".fio"):
+                    packed.write(source, source.relative_to(ROOT))
+    path.chmod(0o755)
+    return path
+
+
+def run(archive: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "HOME": str(archive.parent), "BENCH_AGENT_SPOOL": str(archive.parent / "spool")}
+    return subprocess.run(
+        [sys.executable, str(archive), *arguments],
+        cwd=archive.parent,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_zip_tells_its_version(archive: Path) -> None:
+    ended = run(archive, "version")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(f"bench-agent {__version__} (Python ")
+
+
+def test_zip_holds_its_job_files(archive: Path) -> None:
+    ended = run(archive, "profiles")
+
+    assert ended.returncode == 0
+    assert "jobs randread-4k, randwrite-4k, read-1m, write-1m; takes about 18 s and 64 MiB" in ended.stdout
+
+
+def test_zip_measures(archive: Path) -> None:
+    fio = archive.parent / "fio"
+    fio.write_text('#!/bin/sh\necho \'{"fio version": "fio-3.99"}\'\n')
+    fio.chmod(0o755)
+    (archive.parent / "agent.ini").write_text(f"[run]\nfio = {fio}\n")
+    options = ("--config", str(archive.parent / "agent.ini"), "--profile", "quick", "--no-send")
+
+    ended = run(archive, "run", *options, "--directory", str(archive.parent))
+
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("waiting in the spool: ")
+
+
+def test_zip_can_be_executed_by_itself(archive: Path) -> None:
+    ended = subprocess.run([str(archive), "--help"], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0
+    assert "exit codes:" in ended.stdout
