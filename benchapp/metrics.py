@@ -1,5 +1,6 @@
 """The catalogue of metrics: name, base unit, better direction, label; and how a value is shown."""
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -52,39 +53,46 @@ _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
 }
 
 UNKNOWN: Final = "–"
+_THIN_SPACE: Final = "\u202f"
 
 
 def format_value(value: float | None, unit: str) -> str:
     """Show a value in a base unit to a person, at three significant digits or as a whole number.
 
     Whole IOPS are shown in full with a thin space between thousands (33 415); other units are scaled by
-    magnitude (bytes/s by 1000: MB/s; bytes by 1024: MiB; ns: ns, µs, ms, s). None gives an en dash.
-    The same table of cases tests static/js/format.js.
+    magnitude (bytes/s by 1000: MB/s; bytes by 1024: MiB; ns: ns, µs, ms, s). None, nan and infinity give an en
+    dash, and what is not 0 but would be shown as 0, "<0.001". The same table of cases
+    (tests/data/format_cases.json) tests static/js/format.js.
     """
-    if value is None:
+    if value is None or not math.isfinite(value):
         return UNKNOWN
     if unit == "operations/s":
         return _group_thousands(value)
     scales = _SCALES[unit]
     # 999.7 kB/s rounds to 1000 kB/s: step up where the rounded figure reaches the next unit.
     for divisor, suffix in scales:
-        if abs(value) >= divisor * (0.9995 if divisor > 1.0 else 1.0):
+        if abs(value) >= divisor * 0.9995:
             return f"{_three_digits(value / divisor)} {suffix}"
     divisor, suffix = scales[-1]
     return f"{_three_digits(value / divisor)} {suffix}"
 
 
 def _group_thousands(value: float) -> str:
-    if 0 < abs(value) < 100:
+    if abs(value) < 99.95:
         return _three_digits(value)
-    return f"{value:,.0f}".replace(",", "\u202f")
+    return f"{value:,.0f}".replace(",", _THIN_SPACE)
 
 
 def _three_digits(value: float) -> str:
-    if value == 0:
+    magnitude = abs(value)
+    if magnitude == 0:
         return "0"
-    if abs(value) >= 99.95:
+    if magnitude >= 99.95:
         return f"{value:.0f}"
-    if abs(value) >= 9.995:
+    if magnitude >= 9.995:
         return f"{value:.1f}"
-    return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
+    if magnitude >= 0.9995:
+        return f"{value:.2f}"
+    if magnitude < 0.001:
+        return "<0.001" if value > 0 else ">-0.001"
+    return f"{value:.3g}"

@@ -1,7 +1,23 @@
 """What the reader says of one text: the same typed model for every format and version of fio.
 
 Base units throughout: ns, bytes/s, operations/s, bytes, seconds. A value that fio did not give is None, and
-`Direction.missing` says why. Nothing here is guessed.
+`Direction.missing` says why. Nothing here is guessed, and everything here can be stored: no NUL, no lone
+surrogate, no nan or infinity, no number of 2^63 or more.
+
+Reasons in `Direction.missing`, by the name of the absent field (`latency` where there is neither completion nor
+total latency):
+- not-measured: fio counted no samples (gtod_reduce, disable_lat, an engine without that phase)
+- not-reported: this version, or these options, print none (clat_percentiles=0)
+- no-io: asked for, and nothing was done
+- short-run: shorter than one sample of 500 ms
+- zero-runtime: fio saw 0 ms pass, so that its rates of 0 mean nothing
+- out-of-range: a negative number or 2^63 and more
+- unreliable-version: fio 2.0.10 to 2.0.14 print stale samples
+- per-job-samples: fio before 3.13 averages the samples of clones over jobs instead of adding them up
+- clones: samples of separate entries have no common moments
+- clones-without-bins: percentiles of several entries need the histograms that only json+ has
+- clones-disagree: one clone measured it and another did not
+- clones-missing: the text ended before all clones, so that there are no totals
 """
 
 from collections.abc import Mapping
@@ -16,7 +32,8 @@ DirectionName = Literal["read", "write", "trim", "mixed", "sync"]
 class Note:
     """A warning with a stable code.
 
-    where: a path such as "document 0, job 2 (randread), write"; message: a sentence for the operator.
+    where: a path such as "document 0, job 2 (randread), write", empty for the whole text; message: a sentence
+    for the operator.
     """
 
     code: str
@@ -58,8 +75,8 @@ class Direction:
     """The values of one direction of one job, or of a group of jobs that ran together.
 
     submission, completion, total: fio's slat, clat, lat; None where fio measured none.
-    missing: name of what is absent → stable reason code, for example
-      {"percentiles": "clones-without-bins"}, {"latency": "not-measured"}, {"iops_samples": "short-run"}.
+    A direction without I/O is there only if the options ask for it. "sync" has total_ios and total alone.
+    missing: name of what is absent → reason code; both are listed at the head of this file.
     """
 
     name: DirectionName
@@ -81,7 +98,11 @@ class Job:
     """One entry as fio printed it.
 
     index: its place in the document; clones: how many jobs fio summed into it (1 unless group_reporting).
-    options: effective options as typed, global ones overlaid by the job's own.
+    hostname: of the server in client mode; with its port ("10.0.0.1:8766") where one host has several.
+    options: effective options as typed, global ones overlaid by the job's own; empty where fio prints none,
+      as before 2.3.
+    is_aggregate: fio's own "All clients", the sum of the others: in no group.
+    iodepth: in effect at the end (2.1.5 on); it differs from the option's under latency_target.
     depth: iodepth level → per cent of I/Os; cpu_user_percent, cpu_system_percent as fio printed them.
     """
 
@@ -99,6 +120,7 @@ class Job:
     cpu_system_percent: float | None = None
     context_switches: int | None = None
     depth: Mapping[str, float] = field(default_factory=dict)
+    iodepth: int | None = None
     is_aggregate: bool = False
 
 
@@ -106,10 +128,10 @@ class Job:
 class Group:
     """Clones of one job that ran together, rolled up: what becomes one measurement per direction.
 
-    jobs: indices of the entries merged. Totals are sums (io, iops, bandwidth over the longest runtime as fio
-    does for group_reporting); means are weighted by samples, minima and maxima kept; percentiles come from a
-    single entry or from merged bins, else they are withheld and `missing` says so.
-    numjobs: as asked for by the options, or as seen.
+    jobs: indices of the entries merged. A single entry is taken as it is; of several, io, iops and bandwidth are
+    added up, the longest runtime counts, means are weighted by samples, standard deviations pooled, minima and
+    maxima kept; percentiles come from merged bins, else they are withheld and `missing` says so.
+    numjobs: as asked for by the options, or as seen if that is more. iodepth: as of its first job.
     """
 
     name: str
@@ -120,6 +142,7 @@ class Group:
     options: Mapping[str, str]
     directions: tuple[Direction, ...]
     jobs: tuple[int, ...]
+    iodepth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +159,10 @@ class Disk:
 class Document:
     """One report of fio: one execution, one Run.
 
+    fio_version: as printed, "fio-3.33"; empty where the text does not say.
     started_at: job_start, or the moment of printing less the elapsed time; None where fio says neither.
-    finished_at: the moment of printing. is_partial: the text ended before the report did.
+    finished_at: the moment of printing. is_partial: the text ended before the report did; jobs that were printed
+    whole are here.
     """
 
     format: Literal["json", "json+", "terse", "normal"]
@@ -154,7 +179,8 @@ class Document:
 class Report:
     """Everything that was read from one text.
 
-    messages: the lines that were not part of a report (fio's own complaints, a wrapper's chatter), in order.
+    messages: the lines that were not part of a report (fio's own complaints, a wrapper's chatter), in order,
+      without the status lines of --eta; bounded, and a warning says if some were left out.
     """
 
     documents: tuple[Document, ...]

@@ -1,0 +1,185 @@
+"""Find the JSON reports of fio in whatever else the text holds; in one pass, whatever the text is."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from benchapp.fio.notes import Notes
+from benchapp.fio.repair import recover_jobs, repair_report
+from benchapp.fio.text import decode_output, strip_line_prefix
+from benchapp.fio.unreadable import UnreadableOutput
+
+Content = Mapping[str, Any]
+
+# fio prints its version first; tools that sort keys put one of the others there. All are keys of the top only, and
+# in a string the quotes would be escaped: between two such places lies one report and no part of another.
+_BEGINNING: Final = re.compile(r'\{\s*"(?:fio version|disk_util|client_stats|cpu_idleness)"\s*:')
+# A report a second for three hours; each costs a little even if it is broken.
+DOCUMENTS_MAXIMUM: Final = 10_000
+# fio's own limit is 4096, unless --max-jobs raises it.
+JOBS_MAXIMUM: Final = 20_000
+MESSAGES_MAXIMUM: Final = 200
+_MESSAGE_LENGTH_MAXIMUM: Final = 1000
+_STATUS_LINE: Final = re.compile(r"(?:<[^>]{1,255}> )?Jobs: \d+ \(f=")
+# strict=False: fio does not escape control characters. nan is what fio could not calculate.
+_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One report as parsed, not yet understood; is_partial: its end is missing."""
+
+    content: Content
+    is_partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All reports of a text in order, and the other lines."""
+
+    reports: tuple[Found, ...]
+    messages: tuple[str, ...]
+
+
+def find_documents(output: bytes, notes: Notes) -> Findings:
+    """Return every JSON report of a text, complete or cut off; none where there is no trace of one.
+
+    Raises UnreadableOutput where there are too many.
+    """
+    content = _load_clean(output)
+    if content is not None:
+        return Findings((Found(content, is_partial=False),), ())
+    return _search(decode_output(output, notes), notes)
+
+
+def _load_clean(output: bytes) -> Content | None:
+    """Parse a text that is one report and nothing else: nearly every one."""
+    if b"\\u0000" in output:
+        return None
+    try:
+        content = orjson.loads(output)
+    except ValueError:
+        return None
+    return content if is_report(content) else None
+
+
+def is_report(content: object) -> bool:
+    """Say whether a JSON value is a report of fio."""
+    if not isinstance(content, dict):
+        return False
+    jobs = content.get("jobs", content.get("client_stats"))
+    if not isinstance(jobs, list):
+        return False
+    check_job_count(len(jobs))
+    return True
+
+
+def check_job_count(count: int) -> None:
+    """Raise UnreadableOutput above the most jobs that are read."""
+    if count > JOBS_MAXIMUM:
+        raise UnreadableOutput(
+            "too-many-jobs",
+            f"the report of fio lists {count} jobs or more; {JOBS_MAXIMUM} are the most that are read",
+        )
+
+
+def _search(text: str, notes: Notes) -> Findings:
+    starts = [match.start() for match in _BEGINNING.finditer(text)]
+    if not starts:
+        text = strip_line_prefix(text)
+        starts = [match.start() for match in _BEGINNING.finditer(text)]
+    if len(starts) > DOCUMENTS_MAXIMUM:
+        raise UnreadableOutput(
+            "too-many-reports",
+            f"the text holds {len(starts)} reports of fio; {DOCUMENTS_MAXIMUM} are the most that are read at once",
+        )
+    if not starts:
+        # A report without its usual first key, among other lines, is still whole JSON.
+        found = _load_any(text)
+        return Findings((found,) if found else (), () if found else _list_messages([text], notes))
+    reports: list[Found] = []
+    between = [text[: starts[0]]]
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
+        rest = _read_segment(text[start:end], f"document {number}", reports, notes)
+        between.append(rest)
+    return Findings(tuple(reports), _list_messages(between, notes))
+
+
+def _load_any(text: str) -> Found | None:
+    try:
+        content = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return Found(content, is_partial=False) if is_report(content) else None
+
+
+def _read_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
+    """Add the report at the beginning of a segment, mended if need be; return the text behind it."""
+    for closing in (len(segment), segment.rfind("\n}") + 2):
+        try:
+            content = orjson.loads(segment[:closing])
+        except ValueError:
+            continue
+        _keep(content, where, reports, notes)
+        return segment[closing:]
+    return _read_odd_segment(segment, where, reports, notes)
+
+
+def _read_odd_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
+    for mend in (None, repair_report):
+        text = mend(segment) if mend else segment
+        try:
+            content, end = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            continue
+        _keep(content, where, reports, notes)
+        if mend:
+            notes.add("repaired-json", where, "this report was not JSON as fio printed it, and was mended")
+        return text[end:]
+    return _read_cut_segment(segment, where, reports, notes)
+
+
+def _keep(content: object, where: str, reports: list[Found], notes: Notes) -> None:
+    if is_report(content):
+        reports.append(Found(content, is_partial=False))  # type: ignore[arg-type]
+    else:
+        notes.add("no-jobs", where, "this report lists no jobs; nothing of it was kept")
+
+
+def _read_cut_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
+    recovered = recover_jobs(repair_report(segment), _DECODER, maximum=JOBS_MAXIMUM + 1)
+    if recovered is None:
+        notes.add("truncated-report", where, "this report ends before its first job; nothing of it was kept")
+        return ""
+    count = len(recovered.entries)
+    check_job_count(count)
+    notes.add(
+        "truncated-report",
+        where,
+        f"this report ends early or is damaged: {count} {'job was' if count == 1 else 'jobs were'} printed whole,"
+        " and nothing behind them was kept",
+    )
+    reports.append(Found(recovered.as_content(), is_partial=True))
+    return ""
+
+
+def _list_messages(parts: list[str], notes: Notes) -> tuple[str, ...]:
+    messages: list[str] = []
+    left_out = 0
+    for part in parts:
+        for line in part.splitlines():
+            line = line.strip()
+            # What joins reports in an array is no message.
+            if not line.strip("[],{}") or _STATUS_LINE.match(line):
+                continue
+            if len(messages) < MESSAGES_MAXIMUM:
+                messages.append(line[:_MESSAGE_LENGTH_MAXIMUM])
+            else:
+                left_out += 1
+    if left_out:
+        notes.add("more-messages", "", f"{left_out} more lines around the reports were left out")
+    return tuple(messages)

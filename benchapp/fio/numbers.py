@@ -1,0 +1,48 @@
+"""Take numbers out of parsed JSON only as far as a database can keep them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+# PostgreSQL's bigint and integer; fio's unsigned 64-bit counters wrap to negative at the same bound.
+BIGINT_MAXIMUM: Final = 2**63 - 1
+INTEGER_MAXIMUM: Final = 2**31 - 1
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_9999_S: Final = 253_370_764_800
+
+
+def read_amount(value: object) -> float | None:
+    """Return a number from 0 to 2^63 - 1, int or float as it came; None for nan, inf, negative, text."""
+    kind = type(value)
+    # nan is not between anything.
+    if (kind is float or kind is int) and 0 <= value <= BIGINT_MAXIMUM:  # type: ignore[operator]
+        return value  # type: ignore[return-value]
+    return None
+
+
+def read_count(value: object) -> int | None:
+    """Return a whole number from 0 to 2^63 - 1; 12.0, as some tools rewrite it, is 12."""
+    if type(value) is int:
+        return value if 0 <= value <= BIGINT_MAXIMUM else None
+    # 2.0**63 itself would pass a comparison with 2**63 - 1 made in floats.
+    if type(value) is float and 0 <= value < 2.0**63 and value.is_integer():
+        return int(value)
+    return None
+
+
+def read_errno(value: object) -> int:
+    """Return an error number; what is no 32-bit number is 1, as something went wrong."""
+    if type(value) is int:
+        return value if -INTEGER_MAXIMUM <= value <= INTEGER_MAXIMUM else 1
+    return 1 if value else 0
+
+
+def read_moment(seconds: object, *, milliseconds: object = None) -> datetime | None:
+    """Return the moment of a count since 1970, the finer count where there is one; None if absurd."""
+    fine = read_count(milliseconds)
+    if fine and fine < _YEAR_9999_S * 1000:
+        return _EPOCH + timedelta(milliseconds=fine)
+    coarse = read_count(seconds)
+    if coarse and coarse < _YEAR_9999_S:
+        return _EPOCH + timedelta(seconds=coarse)
+    return None

@@ -1,0 +1,78 @@
+"""From bytes to clean text: encodings, escape codes, what no database stores, and prefixes of lines."""
+
+import re
+from typing import Final
+
+from benchapp.fio.notes import Notes
+
+_REPLACEMENT: Final = "\ufffd"
+_BYTE_ORDER_MARKS: Final = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe", "utf-16"),  # PowerShell's `>` writes it
+    (b"\xfe\xff", "utf-16"),
+)
+# Without a mark: two characters of ASCII.
+_ASCII_IN_UTF16: Final = re.compile(rb"[\x01-\x7f]\x00[\x01-\x7f]\x00")
+_ANSI_CODE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[@-~]")
+# Reads escapes one by one, so that the second half of `\\` begins none.
+_UNSTORABLE_ESCAPE: Final = re.compile(
+    r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\u0000|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+_REPORT_KEY: Final = '"fio version"'
+# A prefix is a name or a time; one that is longer is no prefix.
+_PREFIX_LENGTH_MAXIMUM: Final = 200
+
+
+def decode_output(output: bytes, notes: Notes) -> str:
+    """Return the text without NUL, lone surrogates and terminal escapes; a note says what was replaced."""
+    text = _decode(output, notes)
+    if "\x00" in text:
+        text = text.replace("\x00", _REPLACEMENT)
+        notes.add("unstorable-characters", "", "NUL bytes were replaced: no database stores them")
+    # Of a second file that was appended.
+    text = text.replace("\ufeff", "")
+    if "\x1b" in text:
+        text = _ANSI_CODE.sub("", text)
+    if "\\u0000" in text or "\\ud" in text or "\\uD" in text:
+        text = _replace_escapes(text, notes)
+    return text
+
+
+def _decode(output: bytes, notes: Notes) -> str:
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if output.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and _ASCII_IN_UTF16.match(output):
+        encoding = "utf-16-le"
+    try:
+        return output.decode(encoding)
+    except UnicodeDecodeError as error:
+        notes.add(
+            "invalid-encoding", "", f"bytes that are no {encoding} were replaced, the first at {error.start}"
+        )
+        return output.decode(encoding, "replace")
+
+
+def _replace_escapes(text: str, notes: Notes) -> str:
+    cleaned = _UNSTORABLE_ESCAPE.sub(lambda match: match[1] or _REPLACEMENT, text)
+    if cleaned != text:
+        notes.add("unstorable-characters", "", "NUL or half a surrogate pair in a string was replaced")
+    return cleaned
+
+
+def strip_line_prefix(text: str) -> str:
+    r"""Remove what a log collector puts before every line ("fio_1  | ", "2026-11-21T10:00:00.12Z "), if it does.
+
+    The prefix is what stands before the brace that opens a report, if the line of its first key begins with
+    the same; numbers in it may differ from line to line.
+    """
+    key_at = text.find(_REPORT_KEY)
+    line_at = text.rfind("\n", 0, key_at) + 1
+    if key_at < 0 or line_at < 2:
+        return text
+    before = text[text.rfind("\n", 0, line_at - 1) + 1 : line_at - 1].rstrip()
+    if not before.endswith("{") or len(before) > _PREFIX_LENGTH_MAXIMUM:
+        return text
+    pattern = re.sub(r"\d+", r"\\d+", re.escape(before[:-1]), flags=re.ASCII)
+    if not pattern or not re.match(pattern, text[line_at:key_at]):
+        return text
+    return re.sub(f"(?m)^{pattern}", "", text)
