@@ -1,0 +1,128 @@
+"""For those who watch the processes: is it alive, is it ready, how much is there."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import structlog
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+from drf_spectacular.utils import extend_schema
+from kombu.connection import Connection
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from rest_framework.request import Request
+
+from benchapp.api.permissions import MayRead
+from benchapp.api.problems import DATABASE_AWAY, RETRY_AFTER_S
+from benchapp.api.view import ApiView
+from benchapp.queries.totals import Totals, count_totals
+
+log = structlog.get_logger(__name__)
+
+_BROKER_TIMEOUT_S = 1.0
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Say that this process answers, and which it is; asks nobody else."""
+    return JsonResponse(
+        {"status": "ok", "instance": settings.INSTANCE_ID}, headers={"Cache-Control": "no-store"}
+    )
+
+
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Say whether requests can be served: PostgreSQL answers and is migrated.
+
+    Without a broker results are still taken and shown, only later: that is degraded, and ready.
+    """
+    database = check_database()
+    broker = check_broker()
+    is_ready = database == "ok"
+    status = "unavailable" if not is_ready else "ok" if broker in ("ok", "none") else "degraded"
+    headers = {"Cache-Control": "no-store", **({} if is_ready else {"Retry-After": str(RETRY_AFTER_S)})}
+    return JsonResponse(
+        {"status": status, "database": database, "broker": broker},
+        status=200 if is_ready else 503,
+        headers=headers,
+    )
+
+
+def check_database() -> str:
+    """Return "ok", "away", or "not-migrated"."""
+    try:
+        applied = set(MigrationRecorder(connection).applied_migrations())
+    except DATABASE_AWAY as error:
+        log.warning("readyz.database_away", error=str(error)[:200])
+        return "away"
+    return "ok" if _list_migrations() <= applied else "not-migrated"
+
+
+def check_broker() -> str:
+    """Return "ok", "away", or "none" where none is configured; within about a second."""
+    if not settings.BROKER_URL:
+        return "none"
+    options = {
+        "socket_connect_timeout": _BROKER_TIMEOUT_S,
+        "socket_timeout": _BROKER_TIMEOUT_S,
+        "max_retries": 0,
+    }
+    try:
+        with Connection(settings.BROKER_URL, transport_options=options) as broker:  # type: ignore[no-untyped-call]
+            broker.default_channel.client.ping()
+    except Exception as error:
+        # Each transport has errors of its own, and whatever they are, the answer is the same.
+        log.warning("readyz.broker_away", error=str(error)[:200])
+        return "away"
+    return "ok"
+
+
+class Metrics(ApiView):
+    """What Prometheus scrapes."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> HttpResponse:
+        """Count what there is, in PostgreSQL, now: every web process tells the same."""
+        registry = CollectorRegistry()
+        registry.register(_Totals(count_totals()))
+        return HttpResponse(
+            generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+        )
+
+
+metrics = Metrics.as_view()
+
+
+class _Totals(Collector):
+    """Totals as Prometheus writes them."""
+
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one family for each total."""
+        totals = self._totals
+        states = GaugeMetricFamily("benchapp_submissions", "Submissions by state.", labels=["state"])
+        for state, count in totals.submissions.items():
+            states.add_metric([state], count)
+        yield states
+        yield GaugeMetricFamily(
+            "benchapp_oldest_received_age_seconds",
+            "Age of the oldest submission that waits; 0 where none does.",
+            value=totals.oldest_received_age_s,
+        )
+        yield GaugeMetricFamily("benchapp_runs", "Runs stored.", value=totals.runs)
+        yield GaugeMetricFamily("benchapp_series", "Series with a history.", value=totals.series)
+        yield GaugeMetricFamily("benchapp_hosts", "Hosts that are not retired.", value=totals.hosts)
+
+
+@cache
+def _list_migrations() -> frozenset[tuple[str, str]]:
+    return frozenset(MigrationLoader(None, load=True).disk_migrations)

@@ -1,0 +1,61 @@
+"""The entrance: what there is, and the OpenAPI document of it."""
+
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+
+from benchapp import __version__
+from benchapp.api.answers import answer_json, answer_not_modified, is_known
+from benchapp.api.outputs import IndexOutput
+from benchapp.api.parameters import refuse_parameters
+from benchapp.api.problems import answer_not_found
+from benchapp.api.rows import PREFIX
+from benchapp.api.schema import make_schema
+from benchapp.api.view import ApiView
+
+RESOURCES = {
+    "hosts": f"{PREFIX}/hosts",
+    "runs": f"{PREFIX}/runs",
+    "series": f"{PREFIX}/series",
+    "submissions": f"{PREFIX}/submissions",
+    "fio": f"{PREFIX}/fio",
+    "enrollments": f"{PREFIX}/enrollments",
+    "schema": f"{PREFIX}/schema",
+    "errors": "/docs/errors",
+}
+
+
+class Index(ApiView):
+    """The list of resources; open, as it says nothing that the source does not."""
+
+    permission_classes = [AllowAny]
+    authentication_classes = []
+
+    @extend_schema(operation_id="read_index", responses=IndexOutput, auth=[])
+    def get(self, request: Request) -> HttpResponse:
+        """List the resources."""
+        refuse_parameters(request)
+        return answer_json(request, {"version": __version__, "resources": RESOURCES})
+
+
+class Schema(ApiView):
+    """The OpenAPI document; open like the index."""
+
+    permission_classes = [AllowAny]
+    authentication_classes = []
+
+    @extend_schema(operation_id="read_schema", responses=OpenApiTypes.OBJECT, auth=[])
+    def get(self, request: Request) -> HttpResponse:
+        """Read the OpenAPI document of this API."""
+        refuse_parameters(request)
+        document = make_schema()
+        if is_known(request, document.etag):
+            return answer_not_modified(document.etag)
+        return answer_json(request, document.body, headers={"ETag": document.etag})
+
+
+def answer_unknown_path(request: HttpRequest, path: str) -> HttpResponse:
+    """Answer any other path below /api/v1/."""
+    return answer_not_found(request)

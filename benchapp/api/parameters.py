@@ -1,0 +1,247 @@
+"""Query parameters: typed, bounded, and refused with a list of the valid ones where unknown."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.outputs import HOST_COLUMNS, RUN_COLUMNS, SERIES_COLUMNS
+from benchapp.api.problems import Problem
+from benchapp.models import METRIC_FIELDS, DirectionName, State
+from benchapp.queries.points import ROLLING_WINDOW_MAXIMUM
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAXIMUM: Final = 1000
+POINTS_DEFAULT: Final = 1000
+POINTS_MAXIMUM: Final = 10_000
+_INTEGER_MAXIMUM: Final = 2**31 - 1
+_SIZE_MAXIMUM: Final = 2**62
+FORMATS: Final = ("json", "csv", "ndjson")
+
+
+class NamesField(serializers.CharField):
+    """Some of a list of names, separated by commas."""
+
+    def __init__(self, allowed: Sequence[str], **options: Any) -> None:
+        self.allowed = tuple(allowed)
+        super().__init__(required=False, max_length=2000, **options)
+        self.help_text = f"{self.help_text}; there are: {', '.join(allowed)}"
+
+    def to_internal_value(self, data: Any) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the names in the order asked for, each once."""
+        names = tuple(dict.fromkeys(part.strip() for part in super().to_internal_value(data).split(",")))
+        for name in names:
+            if name not in self.allowed:
+                raise serializers.ValidationError(f"{name[:80]!r} is none of: {', '.join(self.allowed)}")
+        return names
+
+
+class Parameters(serializers.Serializer[Any]):
+    """The query parameters of one view; every field is optional. columns: what `fields` may choose from."""
+
+    columns: tuple[str, ...] = ()
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Add `fields`, which cannot be declared: a serializer has an attribute of that name."""
+        chosen = NamesField(
+            self.columns, source="columns", help_text="columns, separated by commas; default: all"
+        )
+        return super().get_fields() | ({"fields": chosen} if self.columns else {})
+
+
+class PageParameters(Parameters):
+    """Where a page of a list begins, and how long it is."""
+
+    cursor = serializers.CharField(
+        required=False, max_length=300, help_text="`next_cursor` of the page before"
+    )
+    limit = serializers.IntegerField(
+        required=False,
+        default=LIMIT_DEFAULT,
+        min_value=1,
+        max_value=LIMIT_MAXIMUM,
+        help_text="rows of a page",
+    )
+
+
+class SpanParameters(Parameters):
+    """A span of time: from is inclusive, to exclusive."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Add the two whose names are no names in Python."""
+        return super().get_fields() | {
+            "from": serializers.DateTimeField(
+                source="from_at",
+                required=False,
+                help_text="RFC 3339, inclusive: 2026-11-21T10:00:00Z or 2026-11-21",
+            ),
+            "to": serializers.DateTimeField(source="to_at", required=False, help_text="RFC 3339, exclusive"),
+        }
+
+
+class FormatParameters(Parameters):
+    """How rows are written."""
+
+    format = serializers.ChoiceField(choices=FORMATS, required=False, default="json")
+
+
+def text_parameter(maximum: int, **options: Any) -> serializers.CharField:
+    """Return a field for short text."""
+    return serializers.CharField(required=False, max_length=maximum, **options)
+
+
+def count_parameter() -> serializers.IntegerField:
+    """Return a field for a whole number that a column of four bytes holds."""
+    return serializers.IntegerField(required=False, min_value=0, max_value=_INTEGER_MAXIMUM)
+
+
+def size_parameter() -> serializers.IntegerField:
+    """Return a field for bytes."""
+    return serializers.IntegerField(required=False, min_value=0, max_value=_SIZE_MAXIMUM, help_text="bytes")
+
+
+def flag_parameter(**options: Any) -> serializers.BooleanField:
+    """Return a field for yes or no; left out is neither."""
+    return serializers.BooleanField(required=False, allow_null=True, default=None, **options)
+
+
+class SubmissionParameters(PageParameters):
+    """Which submissions."""
+
+    state = serializers.ChoiceField(choices=State.values, required=False)
+    host = text_parameter(253)
+    reason_code = text_parameter(50)
+
+
+class HostParameters(PageParameters):
+    """Which hosts."""
+
+    columns = HOST_COLUMNS
+    pool = text_parameter(100)
+    text = text_parameter(200, help_text="part of the name or the pool")
+    is_retired = flag_parameter()
+
+
+class RunParameters(SpanParameters, PageParameters):
+    """Which runs."""
+
+    columns = RUN_COLUMNS
+    host = text_parameter(253)
+    pool = text_parameter(100)
+    profile = text_parameter(100)
+    rw = text_parameter(20)
+    text = text_parameter(
+        200, help_text="words that must all occur in host, profile, target, fio version or labels"
+    )
+    has_failed = flag_parameter()
+    sort = serializers.ChoiceField(
+        choices=("-started_at", "started_at"), required=False, default="-started_at"
+    )
+
+
+class SeriesParameters(FormatParameters, PageParameters):
+    """Which series."""
+
+    columns = SERIES_COLUMNS
+    host = text_parameter(253)
+    pool = text_parameter(100)
+    rw = text_parameter(20)
+    direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
+    text = text_parameter(200, help_text="words that must all occur in scope, workload or target")
+    volume_type = text_parameter(100)
+    volume_count = count_parameter()
+    stripe_count = count_parameter()
+    raid_level = text_parameter(20)
+    filesystem = text_parameter(50)
+    instance_type = text_parameter(100)
+    block_size_bytes = size_parameter()
+    iodepth = count_parameter()
+    numjobs = count_parameter()
+    file_size_bytes = size_parameter()
+    is_direct = flag_parameter()
+    engine = text_parameter(50)
+    sort = serializers.ChoiceField(choices=("-last_at", "last_at"), required=False, default="-last_at")
+
+
+class PointParameters(SpanParameters, FormatParameters):
+    """Which points of a series, and which of their metrics."""
+
+    metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: all")
+    cursor = serializers.CharField(
+        required=False, max_length=300, help_text="`next_cursor` of the page before"
+    )
+    limit = serializers.IntegerField(
+        required=False,
+        default=POINTS_DEFAULT,
+        min_value=1,
+        max_value=POINTS_MAXIMUM,
+        help_text="points of a page",
+    )
+    sort = serializers.ChoiceField(
+        choices=("started_at", "-started_at"), required=False, default="started_at"
+    )
+    rolling = serializers.IntegerField(
+        required=False,
+        min_value=3,
+        max_value=ROLLING_WINDOW_MAXIMUM,
+        help_text="adds METRIC_median, METRIC_p10 and METRIC_p90 over so many points up to each",
+    )
+
+
+class SummaryParameters(SpanParameters):
+    """Which metric of a series, over which span."""
+
+    metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False, default="iops")
+
+
+class OutputParameters(Parameters):
+    """Which part of what was received."""
+
+    part = serializers.ChoiceField(
+        choices=("submission", "fio"),
+        required=False,
+        default="submission",
+        help_text="submission: the exact body received; fio: what fio printed",
+    )
+
+
+def read_parameters(request: Request, kind: type[Parameters]) -> dict[str, Any]:
+    """Return the checked parameters by their fields' sources, defaults filled in; Problem 400 for what is wrong."""
+    serializer = kind(data=_read_once(request, kind().fields.keys()))
+    if not serializer.is_valid():
+        name, errors = next(iter(serializer.errors.items()))
+        first = errors[0] if isinstance(errors, list) else errors
+        raise Problem(400, "parameter-invalid", "Bad query parameter", f"{name}: {first}", pointer=str(name))
+    return dict(serializer.validated_data)
+
+
+def refuse_parameters(request: Request) -> None:
+    """Refuse every query parameter, for a view that takes none."""
+    _read_once(request, ())
+
+
+def _read_once(request: Request, known: Iterable[str]) -> dict[str, str]:
+    valid = sorted(known)
+    given: dict[str, str] = {}
+    for name, values in request.query_params.lists():
+        if name not in valid:
+            there_are = f"there are: {', '.join(valid)}" if valid else "there are none here"
+            raise Problem(
+                400,
+                "parameter-unknown",
+                "Unknown query parameter",
+                f"parameter {name[:80]!r} is unknown; {there_are}",
+                pointer=name[:80],
+                extra={"valid": valid},
+            )
+        if len(values) > 1:
+            raise Problem(
+                400,
+                "parameter-repeated",
+                "Query parameter given twice",
+                f"parameter {name!r} is given {len(values)} times",
+                pointer=name,
+            )
+        given[name] = values[0]
+    return given

@@ -1,0 +1,77 @@
+"""What became of submissions. They are posted beside Django, in `intake`."""
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from benchapp.api.answers import answer_json, answer_rows
+from benchapp.api.outputs import SubmissionOutput, SubmissionPage
+from benchapp.api.parameters import SubmissionParameters, read_parameters, refuse_parameters
+from benchapp.api.permissions import MayRead, read_api_token
+from benchapp.api.problems import Problem, answer_problem
+from benchapp.api.rows import submission_row
+from benchapp.api.view import ApiView
+from benchapp.models import Scope
+from benchapp.queries.uploads import list_uploads, read_upload
+
+
+class Submissions(ApiView):
+    """All submissions."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="list_submissions", parameters=[SubmissionParameters], responses=SubmissionPage
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List submissions, the newest first."""
+        wanted = read_parameters(request, SubmissionParameters)
+        page = list_uploads(
+            wanted.get("state"),
+            host=wanted.get("host"),
+            reason_code=wanted.get("reason_code"),
+            after=wanted.get("cursor"),
+            limit=wanted["limit"],
+        )
+        rows = [submission_row(upload) for upload in page.items]
+        return answer_rows(request, rows, name="submissions", columns=(), next_cursor=page.next_cursor)
+
+
+class OneSubmission(ApiView):
+    """One submission."""
+
+    permission_classes = [MayRead]
+    admits_ingest = True
+
+    @extend_schema(operation_id="read_submission", responses=SubmissionOutput)
+    def get(self, request: Request, submission_id: UUID) -> HttpResponse:
+        """Read what became of a submission; a host's own token sees its own, and of others not that they exist."""
+        refuse_parameters(request)
+        upload = read_upload(submission_id)
+        token = read_api_token(request)
+        is_foreign = (
+            token is not None
+            and token.scope == Scope.INGEST
+            and upload is not None
+            and upload.host_id != token.host_id
+        )
+        if upload is None or is_foreign:
+            raise Problem(404, "not-found", "No such submission", f"there is no submission {submission_id}")
+        return answer_json(request, submission_row(upload))
+
+
+@csrf_exempt
+def refuse_method(request: HttpRequest) -> HttpResponse:
+    """Name the one method that a door of intake takes."""
+    return answer_problem(
+        Problem(
+            405,
+            "method-not-allowed",
+            "Method not allowed",
+            "POST what fio printed here",
+            headers={"Allow": "POST"},
+        )
+    )

@@ -1,0 +1,97 @@
+"""Pages of a list by keyset: the next page begins behind the last row seen, whatever arrived meanwhile."""
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Generic, Self, TypeVar
+from uuid import UUID
+
+from django.db.models import Q
+
+T = TypeVar("T")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NUMBERED: Final = struct.Struct(">qq")
+_UNIQUE: Final = struct.Struct(">q16s")
+
+
+class BadCursor(Exception):
+    """A cursor that is none of ours, or of another list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The place behind one row: its time and its id, as both together are unique where times are not."""
+
+    at: datetime
+    id: int | UUID
+
+    def encode(self) -> str:
+        """Return the cursor as opaque text that is safe in a URL."""
+        microseconds = (self.at - _EPOCH) // _MICROSECOND
+        if isinstance(self.id, UUID):
+            packed = _UNIQUE.pack(microseconds, self.id.bytes)
+        else:
+            packed = _NUMBERED.pack(microseconds, self.id)
+        return urlsafe_b64encode(packed).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Return the cursor that `encode` wrote; BadCursor for any other text."""
+        try:
+            packed = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+            if len(packed) == _NUMBERED.size:
+                microseconds, number = _NUMBERED.unpack(packed)
+                return cls(_EPOCH + microseconds * _MICROSECOND, number)
+            microseconds, octets = _UNIQUE.unpack(packed)
+            return cls(_EPOCH + microseconds * _MICROSECOND, UUID(bytes=octets))
+        except (Base64Error, UnicodeEncodeError, struct.error, OverflowError) as error:
+            raise BadCursor(
+                f"{text[:80]!r} is no cursor of this list: take `next` from its answer"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows of a list; next_cursor is None on the last page."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None
+
+
+def behind(
+    field: str, cursor: Cursor | None, *, is_descending: bool, is_id_descending: bool | None = None
+) -> Q:
+    """Return the condition for the rows that follow the cursor in the order (field, id).
+
+    is_id_descending: where the index orders ids the other way than times. The first bound repeats what the second
+    says, so that PostgreSQL starts inside the index and not at its end.
+    """
+    if cursor is None:
+        return Q()
+    beyond = "lt" if is_descending else "gt"
+    beyond_id = "lt" if (is_descending if is_id_descending is None else is_id_descending) else "gt"
+    return Q(**{f"{field}__{beyond}e": cursor.at}) & (
+        Q(**{f"{field}__{beyond}": cursor.at}) | Q(**{f"id__{beyond_id}": cursor.id})
+    )
+
+
+def read_cursor(after: str | None, kind: type[int] | type[UUID] = int) -> Cursor | None:
+    """Return the cursor of a request, None for the first page; BadCursor where it belongs to another list."""
+    if after is None:
+        return None
+    cursor = Cursor.decode(after)
+    if not isinstance(cursor.id, kind):
+        raise BadCursor(f"{after[:80]!r} is a cursor of another list: take `next` from this list's answer")
+    return cursor
+
+
+def cut_page(rows: Sequence[T], limit: int, *, cursor_of: Callable[[T], Cursor]) -> Page[T]:
+    """Make a page of rows that were asked for with limit + 1: the one too many says that there is more."""
+    items = tuple(rows[:limit])
+    has_more = len(rows) > limit
+    return Page(items, cursor_of(items[-1]).encode() if has_more and items else None)

@@ -1,0 +1,69 @@
+"""The parts that several answers share, as plain frozen values with the names of the models' columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from benchapp.models import TARGET_FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """The storage under test, as its layout; None is unknown."""
+
+    target_name: str | None = None
+    volume_type: str | None = None
+    volume_size_bytes: int | None = None
+    volume_count: int | None = None
+    provisioned_iops: int | None = None
+    raid_level: str | None = None
+    stripe_count: int | None = None
+    chunk_size_bytes: int | None = None
+    filesystem: str | None = None
+    mount_options: str | None = None
+    instance_type: str | None = None
+
+    def known(self) -> dict[str, str | int]:
+        """Return the fields that are known, in order."""
+        return {name: value for name in TARGET_FIELDS if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """What was asked of the storage; None is unknown, or not one number (then the text says it)."""
+
+    rw: str
+    block_size_bytes: int | None
+    block_size_text: str
+    iodepth: int
+    numjobs: int
+    file_size_bytes: int | None
+    file_size_text: str
+    is_direct: bool
+    engine: str
+    read_share_percent: int | None
+    runtime_s: float | None
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRow:
+    """What may explain a change but does not make another series; None is unknown."""
+
+    kernel: str | None
+    os: str | None
+    fio_version: str | None
+    cpu_model: str | None
+    cpu_count: int | None
+    memory_bytes: int | None
+    scheduler: str | None
+    device_model: str | None
+    device_firmware: str | None
+    governor: str | None
+    virtualization: str | None
+    facts: Mapping[str, Any]
+
+
+def names_of(kind: type, prefix: str = "") -> tuple[str, ...]:
+    """Return the columns that a row of this kind is made of, for `values_list`."""
+    return tuple(f"{prefix}{field.name}" for field in fields(kind))

@@ -1,0 +1,204 @@
+"""One run with everything that is known of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import BooleanField, ExpressionWrapper, Q
+
+from benchapp.models import Measurement, Run
+from benchapp.queries.page import Cursor, behind
+from benchapp.queries.rows import EnvironmentRow, TargetRow, WorkloadRow, names_of
+from benchapp.queries.titles import describe_target, describe_workload
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementRow:
+    """One line of a run's table: all metrics of one direction of one workload.
+
+    percentiles: (per cent, ns), ascending. missing: what is absent → stable reason code.
+    """
+
+    id: int
+    series_id: int
+    ordinal: int
+    position: int
+    job_name: str
+    direction: str
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_kind: str
+    latency_mean_ns: float | None
+    latency_stddev_ns: float | None
+    latency_p50_ns: float | None
+    latency_p95_ns: float | None
+    latency_p99_ns: float | None
+    latency_p99_9_ns: float | None
+    latency_max_ns: float | None
+    total_ios: int | None
+    io_bytes: int | None
+    runtime_s: float | None
+    clones: int
+    missing: Mapping[str, str]
+    percentiles: tuple[tuple[float, float], ...]
+    workload: WorkloadRow
+    workload_title: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRef:
+    """The submission that a run came with; has_body: the raw output can be downloaded."""
+
+    id: UUID
+    kind: str
+    state: str
+    received_at: datetime
+    body_bytes: int
+    has_body: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """One run.
+
+    command: argv, exit status, signal, standard error, job file as the agent said; empty where it did not.
+    previous_run_id, next_run_id: of the same host and profile, by time.
+    """
+
+    id: int
+    document: int
+    host_id: int
+    host_name: str
+    pool: str
+    profile: str
+    sweep_id: UUID | None
+    labels: Mapping[str, str]
+    started_at: datetime
+    started_at_is_known: bool
+    finished_at: datetime | None
+    format: str
+    fio_version: str
+    command: Mapping[str, Any]
+    error: int
+    is_partial: bool
+    warnings: tuple[Mapping[str, str], ...]
+    parser_version: int
+    target: TargetRow
+    target_title: str
+    environment: EnvironmentRow
+    submission: SubmissionRef
+    measurements: tuple[MeasurementRow, ...]
+    previous_run_id: int | None
+    next_run_id: int | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether fio reported an error, whatever numbers it printed."""
+        return self.error != 0
+
+
+def read_run(run_id: int) -> RunDetail | None:
+    """Return a run with its measurements in the order of its table, None where there is none; four queries."""
+    row = (
+        Run.objects.filter(pk=run_id)
+        .annotate(has_body=ExpressionWrapper(Q(submission__body__isnull=False), BooleanField()))
+        .values_list(
+            *_RUN_COLUMNS,
+            *_SUBMISSION_COLUMNS,
+            *names_of(TargetRow, "target__"),
+            *names_of(EnvironmentRow, "environment__"),
+        )
+        .first()
+    )
+    if row is None:
+        return None
+    plain, row = row[: len(_RUN_COLUMNS)], row[len(_RUN_COLUMNS) :]
+    submission, row = SubmissionRef(*row[: len(_SUBMISSION_COLUMNS)]), row[len(_SUBMISSION_COLUMNS) :]
+    values = dict(zip(_RUN_NAMES, plain, strict=True))
+    values["warnings"] = tuple(values["warnings"])
+    target = TargetRow(*row[: len(names_of(TargetRow))])
+    previous_id, next_id = _find_neighbours(values)
+    return RunDetail(
+        **values,
+        target=target,
+        target_title=describe_target(target),
+        environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
+        submission=submission,
+        measurements=_read_measurements(run_id),
+        previous_run_id=previous_id,
+        next_run_id=next_id,
+    )
+
+
+_RUN_COLUMNS: Final = (
+    "id",
+    "document",
+    "host_id",
+    "host__name",
+    "host__pool",
+    "profile",
+    "sweep_id",
+    "labels",
+    "started_at",
+    "started_at_is_known",
+    "finished_at",
+    "format",
+    "fio_version",
+    "command",
+    "error",
+    "is_partial",
+    "warnings",
+    "parser_version",
+)
+_RUN_NAMES: Final = tuple(
+    {"host__name": "host_name", "host__pool": "pool"}.get(name, name) for name in _RUN_COLUMNS
+)
+_SUBMISSION_COLUMNS: Final = (
+    "submission_id",
+    "submission__kind",
+    "submission__state",
+    "submission__received_at",
+    "submission__body_bytes",
+    "has_body",
+)
+_MEASUREMENT_COLUMNS: Final = tuple(
+    field.name
+    for field in fields(MeasurementRow)
+    if field.name not in ("percentiles", "workload", "workload_title")
+)
+
+_MEASUREMENT_PATHS: Final = tuple(
+    {"direction": "series__direction"}.get(name, name) for name in _MEASUREMENT_COLUMNS
+)
+
+
+def _read_measurements(run_id: int) -> tuple[MeasurementRow, ...]:
+    rows = (
+        Measurement.objects.filter(run_id=run_id)
+        .order_by("position", "id")
+        .values_list(*_MEASUREMENT_PATHS, "percentiles", *names_of(WorkloadRow, "series__"))
+    )
+    return tuple(_make_measurement(row) for row in rows)
+
+
+def _make_measurement(row: tuple[Any, ...]) -> MeasurementRow:
+    count = len(_MEASUREMENT_COLUMNS)
+    plain, percentiles, workload = row[:count], row[count], WorkloadRow(*row[count + 1 :])
+    values = dict(zip(_MEASUREMENT_COLUMNS, plain, strict=True))
+    return MeasurementRow(
+        **values,
+        percentiles=tuple(sorted((float(percent), value) for percent, value in percentiles.items())),
+        workload=workload,
+        workload_title=describe_workload(workload, direction=values["direction"]),
+    )
+
+
+def _find_neighbours(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    place = Cursor(run["started_at"], run["id"])
+    others = Run.objects.filter(host_id=run["host_id"], profile=run["profile"]).values_list("id", flat=True)
+    earlier = others.filter(behind("started_at", place, is_descending=True)).order_by("-started_at", "-id")
+    later = others.filter(behind("started_at", place, is_descending=False)).order_by("started_at", "id")
+    return earlier.first(), later.first()

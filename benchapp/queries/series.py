@@ -1,0 +1,244 @@
+"""Series, the freshest first."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from benchapp.models import Host, Series
+from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.points import Point, Summary, read_points, read_rolling, summarize_series
+from benchapp.queries.rows import TargetRow, WorkloadRow, names_of
+from benchapp.queries.titles import describe_series, describe_target, describe_workload, name_scope
+
+__all__ = [
+    "LatestPoint",
+    "Point",
+    "SeriesDetail",
+    "SeriesFilter",
+    "SeriesRow",
+    "Sibling",
+    "Summary",
+    "list_series",
+    "read_points",
+    "read_rolling",
+    "read_series",
+    "read_series_version",
+    "summarize_series",
+]
+
+_SEARCHED: Final = (
+    "scope",
+    "rw",
+    "engine",
+    "block_size_text",
+    "target_name",
+    "volume_type",
+    "filesystem",
+    "raid_level",
+    "instance_type",
+)
+_WORDS_MAXIMUM: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFilter:
+    """Which series to list; None leaves out nothing.
+
+    host: that host's own series; with pool, the pool's. text: every word must occur in scope, workload or target.
+    """
+
+    host: str | None = None
+    pool: str | None = None
+    rw: str | None = None
+    direction: str | None = None
+    text: str | None = None
+    volume_type: str | None = None
+    volume_count: int | None = None
+    stripe_count: int | None = None
+    raid_level: str | None = None
+    filesystem: str | None = None
+    instance_type: str | None = None
+    block_size_bytes: int | None = None
+    iodepth: int | None = None
+    numjobs: int | None = None
+    file_size_bytes: int | None = None
+    is_direct: bool | None = None
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatestPoint:
+    """What a series last measured."""
+
+    run_id: int
+    started_at: datetime
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_p99_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRow:
+    """A line of the list. scope: pool:NAME or host:NAME; scope_name: that NAME."""
+
+    id: int
+    scope: str
+    scope_name: str
+    is_pool: bool
+    direction: str
+    measurement_count: int
+    first_at: datetime
+    last_at: datetime
+    target: TargetRow
+    workload: WorkloadRow
+    title: str
+    target_title: str
+    workload_title: str
+    latest: LatestPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """Another direction of the same workload on the same target and scope."""
+
+    id: int
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesDetail:
+    """One series. host_names: of the host, or all hosts of the pool; siblings: its other directions."""
+
+    row: SeriesRow
+    host_names: tuple[str, ...]
+    siblings: tuple[Sibling, ...]
+
+
+def list_series(
+    filters: SeriesFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+) -> Page[SeriesRow]:
+    """Return the series with measurements, the freshest first or the stalest; two queries.
+
+    Raises BadCursor.
+    """
+    cursor = read_cursor(after)
+    rows = list(
+        _filter_series(filters)
+        .filter(behind("last_at", cursor, is_descending=not oldest_first))
+        .order_by(*(("last_at", "id") if oldest_first else ("-last_at", "-id")))
+        .values_list(*_COLUMNS)[: limit + 1]
+    )
+    latest = _read_latest(row[0] for row in rows[:limit])
+    items = [_make_row(row, latest.get(row[0])) for row in rows]
+    return cut_page(items, limit, cursor_of=lambda series: Cursor(series.last_at, series.id))
+
+
+def read_series(series_id: int) -> SeriesDetail | None:
+    """Return one series, None where there is none or nothing was measured yet; four queries."""
+    columns = Series.objects.filter(pk=series_id, last_at__isnull=False).values_list(
+        *_COLUMNS, "target_id", "workload_id"
+    )
+    row = columns.first()
+    if row is None:
+        return None
+    series = _make_row(row[: len(_COLUMNS)], _read_latest([series_id]).get(series_id))
+    target_id, workload_id = row[len(_COLUMNS) :]
+    siblings = (
+        Series.objects.filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
+        .exclude(pk=series_id)
+        .order_by("direction", "id")
+        .values_list("id", "direction")
+    )
+    return SeriesDetail(series, _list_hosts(series), tuple(Sibling(*sibling) for sibling in siblings))
+
+
+def read_series_version(series_id: int) -> str | None:
+    """Return text that changes whenever a point of the series does, None where there is no series.
+
+    One row by its key. xmin is the transaction that last wrote the row: renormalising changes values but neither
+    count nor times, and writes the row all the same.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT concat_ws('.', xmin, measurement_count, extract(epoch FROM last_at))"
+            " FROM benchapp_series WHERE id = %s AND last_at IS NOT NULL",
+            [series_id],
+        )
+        row = cursor.fetchone()
+    return str(row[0]) if row else None
+
+
+_PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at")
+_COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
+
+
+def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
+    series_id, scope, direction, count, first_at, last_at = row[: len(_PLAIN)]
+    split = len(_PLAIN) + len(names_of(TargetRow))
+    target, workload = TargetRow(*row[len(_PLAIN) : split]), WorkloadRow(*row[split:])
+    return SeriesRow(
+        id=series_id,
+        scope=scope,
+        scope_name=name_scope(scope),
+        is_pool=scope.startswith("pool:"),
+        direction=direction,
+        measurement_count=count,
+        first_at=first_at,
+        last_at=last_at,
+        target=target,
+        workload=workload,
+        title=describe_series(target, workload, direction=direction),
+        target_title=describe_target(target),
+        workload_title=describe_workload(workload, direction=direction),
+        latest=latest,
+    )
+
+
+def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
+    series = Series.objects.filter(last_at__isnull=False)
+    scopes = [f"host:{filters.host}"] if filters.host is not None else []
+    scopes += [f"pool:{filters.pool}"] if filters.pool is not None else []
+    if scopes:
+        series = series.filter(scope__in=scopes)
+    if filters.text:
+        series = series.filter(_match_text(filters.text))
+    equal = {name: value for name in _EQUAL if (value := getattr(filters, name)) is not None}
+    return series.filter(**equal)
+
+
+_EQUAL: Final = tuple(name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text"))
+
+
+def _match_text(text: str) -> Q:
+    words = text.replace("\x00", "").split()[:_WORDS_MAXIMUM]
+    return reduce(
+        and_,
+        (reduce(or_, (Q(**{f"{column}__icontains": word}) for column in _SEARCHED)) for word in words),
+        Q(),
+    )
+
+
+def _list_hosts(series: SeriesRow) -> tuple[str, ...]:
+    if not series.is_pool:
+        return (series.scope_name,)
+    return tuple(Host.objects.filter(pool=series.scope_name).order_by("name").values_list("name", flat=True))
+
+
+def _read_latest(series_ids: Iterable[int]) -> dict[int, LatestPoint]:
+    # LATERAL: one step into the index (series, time) for each series, however long its history is.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT wanted.id, last.* FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+            " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns"
+            " FROM benchapp_measurement WHERE series_id = wanted.id"
+            " ORDER BY started_at DESC, id DESC LIMIT 1) AS last",
+            [list(series_ids)],
+        )
+        return {series_id: LatestPoint(*point) for series_id, *point in cursor.fetchall()}

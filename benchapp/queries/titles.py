@@ -1,0 +1,184 @@
+"""One readable line for a workload, a target and a series. Pure: whatever has the columns can be described."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Protocol
+
+UNKNOWN_LAYOUT: Final = "unknown layout"
+
+_PATTERNS: Final = {
+    "read": "sequential read",
+    "write": "sequential write",
+    "trim": "sequential trim",
+    "rw": "sequential read/write",
+    "readwrite": "sequential read/write",
+    "randread": "random read",
+    "randwrite": "random write",
+    "randtrim": "random trim",
+    "randrw": "random read/write",
+    "trimwrite": "trim, then write",
+    "randtrimwrite": "random trim, then write",
+}
+_MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
+# Said only where it differs: nearly every workload on Linux uses it.
+_USUAL_ENGINE: Final = "libaio"
+_BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_SHORT: Final = ((2**40, "T"), (2**30, "G"), (2**20, "M"), (2**10, "k"))
+
+
+class TargetColumns(Protocol):
+    """What a target's title is made of: Target, Series or TargetRow."""
+
+    @property
+    def target_name(self) -> str | None: ...
+    @property
+    def volume_type(self) -> str | None: ...
+    @property
+    def volume_size_bytes(self) -> int | None: ...
+    @property
+    def volume_count(self) -> int | None: ...
+    @property
+    def provisioned_iops(self) -> int | None: ...
+    @property
+    def raid_level(self) -> str | None: ...
+    @property
+    def stripe_count(self) -> int | None: ...
+    @property
+    def chunk_size_bytes(self) -> int | None: ...
+    @property
+    def filesystem(self) -> str | None: ...
+    @property
+    def instance_type(self) -> str | None: ...
+
+
+class WorkloadColumns(Protocol):
+    """What a workload's title is made of: Workload, Series or WorkloadRow."""
+
+    @property
+    def rw(self) -> str: ...
+    @property
+    def block_size_bytes(self) -> int | None: ...
+    @property
+    def block_size_text(self) -> str: ...
+    @property
+    def iodepth(self) -> int: ...
+    @property
+    def numjobs(self) -> int: ...
+    @property
+    def file_size_bytes(self) -> int | None: ...
+    @property
+    def file_size_text(self) -> str: ...
+    @property
+    def is_direct(self) -> bool: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def read_share_percent(self) -> int | None: ...
+    @property
+    def runtime_s(self) -> float | None: ...
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+
+def describe_workload(workload: WorkloadColumns, *, direction: str = "") -> str:
+    """Say a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file · direct".
+
+    direction: of a series; said where the workload does more than one ("70 % reads, the writes").
+    """
+    return " · ".join(_say_workload(workload, direction))
+
+
+def describe_target(target: TargetColumns) -> str:
+    """Say a target in one line: "ext4 on 4 × gp3 500 GiB, RAID0, chunk 64 KiB"; "unknown layout" where it is."""
+    volumes = _say_volumes(target)
+    storage = " on ".join(part for part in (target.filesystem or "", volumes) if part)
+    parts = [part for part in (storage, *_say_striping(target)) if part]
+    if target.instance_type:
+        parts.append(f"on {target.instance_type}" if parts else target.instance_type)
+    layout = ", ".join(parts)
+    if target.target_name:
+        return f"{target.target_name}: {layout}" if layout else target.target_name
+    return layout or UNKNOWN_LAYOUT
+
+
+def describe_series(target: TargetColumns, workload: WorkloadColumns, *, direction: str) -> str:
+    """Say what a series measures, without whose it is; an unknown layout is left out."""
+    layout = describe_target(target)
+    said = describe_workload(workload, direction=direction)
+    return said if layout == UNKNOWN_LAYOUT else f"{said} · {layout}"
+
+
+def describe_block_size(workload: WorkloadColumns) -> str:
+    """Say a block size as fio writes it (4k, 1M), or the text where it is not one number; "" where unknown."""
+    if workload.block_size_bytes is None:
+        return workload.block_size_text
+    return _say_size(workload.block_size_bytes, _SHORT, separator="")
+
+
+def name_scope(scope: str) -> str:
+    """Return the pool's or host's name of a series' scope."""
+    return scope.partition(":")[2]
+
+
+def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
+    pattern = _PATTERNS.get(workload.rw, workload.rw)
+    if workload.rw in _MIXED and workload.read_share_percent is not None and "trim" not in workload.rw:
+        pattern += f" {workload.read_share_percent}/{100 - workload.read_share_percent}"
+    if direction and workload.rw in _MIXED:
+        pattern += f", {direction}s" if direction in ("read", "write", "trim") else f", {direction}"
+    elif direction == "sync":
+        pattern += ", syncs"
+    yield f"{describe_block_size(workload)} {pattern}".strip()
+    yield f"iodepth {workload.iodepth} × {workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"
+    if workload.file_size_bytes is not None:
+        yield f"{_say_size(workload.file_size_bytes, _BINARY, separator=' ')} file"
+    elif workload.file_size_text:
+        yield f"{workload.file_size_text} file"
+    yield "direct" if workload.is_direct else "buffered"
+    if workload.engine and workload.engine != _USUAL_ENGINE:
+        yield workload.engine
+    if workload.runtime_s:
+        yield f"{workload.runtime_s:g} s"
+    for name, value in sorted(workload.options.items()):
+        yield f"beside {value}" if name == "beside" else f"{name} {value}"
+
+
+def _say_volumes(target: TargetColumns) -> str:
+    size = (
+        ""
+        if target.volume_size_bytes is None
+        else _say_size(target.volume_size_bytes, _BINARY, separator=" ")
+    )
+    kind = target.volume_type or ""
+    if target.volume_count is None:
+        return " ".join(part for part in (kind, size) if part)
+    return " ".join(
+        part for part in (f"{target.volume_count} ×", kind or ("" if size else "volume"), size) if part
+    )
+
+
+def _say_striping(target: TargetColumns) -> Iterator[str]:
+    if target.provisioned_iops is not None:
+        yield f"{target.provisioned_iops} IOPS provisioned"
+    if target.raid_level:
+        yield _say_raid(target.raid_level)
+    if target.stripe_count is not None:
+        yield f"{target.stripe_count} {'stripe' if target.stripe_count == 1 else 'stripes'}"
+    if target.chunk_size_bytes is not None:
+        yield f"chunk {_say_size(target.chunk_size_bytes, _BINARY, separator=' ')}"
+
+
+def _say_raid(level: str) -> str:
+    if level.isdigit():
+        return f"RAID{level}"
+    return level.upper() if level.lower().startswith("raid") else level
+
+
+def _say_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separator: str) -> str:
+    """Say a size exactly where four digits do (1536 KiB), else in the largest unit to one decimal (465.7 GiB)."""
+    for factor, unit in units:
+        if size_bytes % factor == 0 and 0 < size_bytes // factor < 10_000:
+            return f"{size_bytes // factor}{separator}{unit}"
+    for factor, unit in units:
+        if size_bytes >= max(factor, 10_000):
+            return f"{size_bytes / factor:.1f}{separator}{unit}"
+    return f"{size_bytes} B" if separator else str(size_bytes)

@@ -1,0 +1,110 @@
+"""Who is let in where: a row for every address and method. A new address without a row fails `test_access.py`.
+
+Columns are the actors below; a cell is one letter:
+
+    +  let in (what comes then may still be a form with an error)
+    s  asked to sign in: 401 with a challenge, or sent to the sign-in page
+    -  refused: 403
+    .  not found: nothing that this actor may know of
+"""
+
+from dataclasses import dataclass
+
+ACTORS = (
+    "anonymous",
+    "viewer",
+    "editor",
+    "admin",
+    "ingest token",
+    "read token",
+    "admin token",
+    "enrol token",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method of one address. cells: a letter for each actor; public: for them with public read on."""
+
+    method: str
+    cells: str
+    public: str | None = None
+
+
+#                     anonymous, viewer, editor, admin, ingest, read, admin, enrol token
+EVERYBODY = Row("GET", "++++++++")
+API_READERS = Row("GET", "s+++-++-", public="++++++++")
+API_READERS_AND_HOST = Row("GET", "s+++.++-", public="++++.+++")
+API_HOST = Row("GET", "s---+---")
+API_ADMINS = "s--+--+-"
+# Pages know people only: a token there is nobody.
+PAGE_READERS = Row("GET", "s+++ssss", public="++++++++")
+PAGE_PEOPLE = "s+++ssss"
+PAGE_EDITORS = "s-++ssss"
+PAGE_ADMINS = "s--+ssss"
+
+HEALTH = {
+    "healthz": (EVERYBODY,),
+    "readyz": (EVERYBODY,),
+    "metrics": (API_READERS,),
+}
+API = {
+    "api/v1/": (EVERYBODY,),
+    "api/v1/schema": (EVERYBODY,),
+    "api/v1/hosts": (API_READERS,),
+    "api/v1/hosts/me": (API_HOST,),
+    "api/v1/hosts/<str:name>": (API_READERS,),
+    "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
+    "api/v1/tokens/<str:public_id>": (Row("DELETE", API_ADMINS),),
+    "api/v1/enrollments": (Row("POST", "s-----++"),),
+    "api/v1/runs": (API_READERS,),
+    "api/v1/runs/<int:run_id>": (API_READERS,),
+    "api/v1/runs/<int:run_id>/output": (API_READERS,),
+    "api/v1/series": (API_READERS,),
+    "api/v1/series/<int:series_id>": (API_READERS,),
+    "api/v1/series/<int:series_id>/points": (API_READERS,),
+    "api/v1/series/<int:series_id>/summary": (API_READERS,),
+    "api/v1/submissions": (API_READERS,),
+    # The ingest token of these tests is another host's: to it the submission is not there.
+    "api/v1/submissions/<uuid:submission_id>": (API_READERS_AND_HOST,),
+    # POST is served before Django; what stands here answers every method with 405.
+    "api/v1/fio": (),
+    "api/v1/<path:path>": (Row("GET", "........"),),
+}
+WEB = {
+    "": (EVERYBODY,),
+    "runs/": (PAGE_READERS,),
+    "runs/<int:run_id>/": (PAGE_READERS,),
+    "runs/<int:run_id>/output": (PAGE_READERS,),
+    "runs/<int:run_id>/table.csv": (PAGE_READERS,),
+    "series/": (PAGE_READERS,),
+    "series/<int:series_id>/": (PAGE_READERS,),
+    "hosts/": (PAGE_READERS,),
+    "hosts/add": (Row("POST", PAGE_ADMINS),),
+    "hosts/enrolment": (Row("POST", PAGE_ADMINS),),
+    "hosts/<str:name>/": (PAGE_READERS,),
+    "hosts/<str:name>/token": (Row("POST", PAGE_ADMINS),),
+    "hosts/<str:name>/pool": (Row("POST", PAGE_ADMINS),),
+    "hosts/<str:name>/retired": (Row("POST", PAGE_ADMINS),),
+    "tokens/": (Row("GET", PAGE_ADMINS),),
+    "tokens/add": (Row("POST", PAGE_ADMINS),),
+    "tokens/<str:public_id>/revoke": (Row("POST", PAGE_ADMINS),),
+    "uploads/": (PAGE_READERS,),
+    "uploads/retry": (Row("POST", PAGE_EDITORS),),
+    "uploads/<uuid:submission_id>/": (PAGE_READERS,),
+    "uploads/<uuid:submission_id>/raw": (Row("GET", PAGE_EDITORS),),
+    "uploads/<uuid:submission_id>/retry": (Row("POST", PAGE_EDITORS),),
+    "people/": (Row("GET", PAGE_ADMINS),),
+    "people/invite": (Row("POST", PAGE_ADMINS),),
+    "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),
+    "people/<int:user_id>/active": (Row("POST", PAGE_ADMINS),),
+    "account/": (Row("GET", PAGE_PEOPLE), Row("POST", PAGE_PEOPLE)),
+    "sign-in/": (EVERYBODY, Row("POST", "++++++++")),
+    # Whoever signs out ends at the sign-in page.
+    "sign-out/": (Row("POST", "ssssssss"),),
+    # The secret is the key: a wrong one is refused in words.
+    "setup/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
+    "agent/bench-agent.pyz": (EVERYBODY,),
+    "docs/errors": (EVERYBODY,),
+}
+TABLE = {**HEALTH, **API, **WEB}

@@ -1,0 +1,150 @@
+import gzip
+import json
+from datetime import timedelta
+
+import pytest
+
+from benchapp.models import Kind
+from tests.factories import (
+    NOON,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_submission,
+    make_target,
+)
+
+pytestmark = pytest.mark.django_db
+
+ENVELOPE = json.dumps({"schema": "benchapp-envelope/1", "fio_output": "note: x\n{}"}).encode()
+
+
+def test_runs_are_flat_rows_with_their_measurements(reader):
+    host = make_host("db-7", pool="db")
+    run = make_run(host, target=make_target(filesystem="xfs", volume_count=4))
+    make_measurement(run, make_series(host=host, target=run.target), iops=33415.1)
+
+    (row,) = reader.get("/api/v1/runs").json()["runs"]
+
+    assert (row["id"], row["host"], row["pool"], row["filesystem"], row["volume_count"]) == (
+        run.id,
+        "db-7",
+        "db",
+        "xfs",
+        4,
+    )
+    assert row["started_at"] == "2026-11-21T12:00:00Z"
+    assert row["measurements"][0]["iops"] == 33415.1
+    assert (row["url"], row["page"]) == (f"/api/v1/runs/{run.id}", f"/runs/{run.id}/")
+
+
+def test_list_of_runs_takes_five_queries_however_many_there_are(reader, django_assert_num_queries):
+    for _ in range(5):
+        make_measurement(make_run())
+
+    with django_assert_num_queries(5):  # the token, its last use, and three
+        reader.get("/api/v1/runs")
+
+
+def test_pages_of_runs_follow_each_other_also_over_equal_times(reader):
+    host = make_host()
+    ids = [make_run(host).id for _ in range(5)]
+
+    seen, url = [], "/api/v1/runs?limit=2"
+    while url:
+        body = reader.get(url).json()
+        seen += [run["id"] for run in body["runs"]]
+        url = body["next"]
+
+    assert seen == sorted(ids, reverse=True)
+
+
+def test_runs_are_filtered_and_sorted(reader):
+    host = make_host("a")
+    first, second = make_run(host), make_run(host, started_at=NOON + timedelta(hours=1))
+    make_run(make_host("b"))
+
+    body = reader.get("/api/v1/runs?host=a&sort=started_at&fields=id").json()
+
+    assert body["runs"] == [{"id": first.id}, {"id": second.id}]
+
+
+def test_one_run_with_everything(reader):
+    run = make_run(labels={"rack": "<b>r1</b>"}, error=5)
+    make_measurement(
+        run, percentiles={"99": 8.5, "50": 2.0}, missing={"latency": "not-measured"}, runtime_s=19.9
+    )
+
+    body = reader.get(f"/api/v1/runs/{run.id}").json()
+
+    assert (body["id"], body["error"], body["has_failed"]) == (run.id, 5, True)
+    assert body["labels"] == {"rack": "<b>r1</b>"}
+    assert body["environment"]["kernel"] == "6.1.0"
+    assert body["submission"]["url"] == f"/api/v1/submissions/{run.submission_id}"
+    (measurement,) = body["measurements"]
+    assert measurement["percentiles"] == [{"percent": 50.0, "ns": 2.0}, {"percent": 99.0, "ns": 8.5}]
+    assert (measurement["measured_s"], measurement["runtime_s"]) == (19.9, None)
+    assert measurement["missing"] == {"latency": "not-measured"}
+
+
+def test_unknown_run_is_named(reader):
+    response = reader.get("/api/v1/runs/12345")
+
+    assert response.status_code == 404
+    assert response.json()["detail"] == "there is no run 12345"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "content_type", "suffix"),
+    [(Kind.FIO, b"<html>", "text/plain", "txt"), (Kind.ENVELOPE, ENVELOPE, "application/json", "json")],
+)
+def test_output_is_the_exact_body_as_a_file(reader, kind, body, content_type, suffix):
+    host = make_host("db-7")
+    run = make_run(host, submission=make_submission(host, kind=kind, body=body))
+
+    response = reader.get(f"/api/v1/runs/{run.id}/output")
+
+    assert response.content == body
+    assert response.headers["Content-Type"] == content_type
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    name = f"db-7-{run.submission_id}.{suffix}"
+    assert response.headers["Content-Disposition"] == f'attachment; filename="{name}"'
+
+
+def test_output_is_handed_out_as_the_gzip_that_is_kept(reader):
+    run = make_run()
+
+    response = reader.get(f"/api/v1/runs/{run.id}/output", headers={"Accept-Encoding": "gzip"})
+
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(response.content).startswith(b'{"fio version"')
+
+
+@pytest.mark.parametrize(("kind", "body"), [(Kind.ENVELOPE, ENVELOPE), (Kind.FIO, b"note: x\n{}")])
+def test_part_that_fio_printed_can_be_had_alone(reader, kind, body):
+    host = make_host()
+    run = make_run(host, submission=make_submission(host, kind=kind, body=body))
+
+    response = reader.get(f"/api/v1/runs/{run.id}/output?part=fio")
+
+    assert response.content == b"note: x\n{}"
+    assert response.headers["Content-Type"] == "text/plain"
+
+
+def test_output_that_is_known_is_not_sent_again(reader):
+    run = make_run()
+    etag = reader.get(f"/api/v1/runs/{run.id}/output").headers["ETag"]
+
+    response = reader.get(f"/api/v1/runs/{run.id}/output", headers={"If-None-Match": etag})
+
+    assert (response.status_code, response.content) == (304, b"")
+
+
+def test_output_that_retention_removed_is_not_found(reader):
+    run = make_run(submission=make_submission(body=None))
+
+    response = reader.get(f"/api/v1/runs/{run.id}/output")
+
+    assert response.status_code == 404
+    assert "no longer kept" in response.json()["detail"]

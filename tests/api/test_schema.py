@@ -1,0 +1,211 @@
+"""The OpenAPI document: committed, complete, and true."""
+
+import os
+from pathlib import Path
+
+import pytest
+import schemathesis
+from django.core.management import call_command
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
+from django.urls import resolve, reverse
+from hypothesis import HealthCheck, Phase, settings
+from rest_framework.serializers import Serializer
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from benchapp.api import outputs
+from benchapp.api.urls import urlpatterns
+from benchapp.models import Scope
+from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_token
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = int(os.environ.get("BENCHAPP_TEST_EXAMPLES", "5"))
+
+schema = schemathesis.openapi.from_wsgi("/api/v1/schema", get_wsgi_application())
+# Intake stands before Django: its own tests throw worse at it.
+behind_django = schema.exclude(method="POST", path=["/api/v1/submissions", "/api/v1/fio"])
+bounded = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def one_transaction(db):
+    """Keep the test's connection open between requests, as Django's own test client does."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def things(db):
+    """Make one of everything; return the path parameters that find them."""
+    host = make_host("db-7", pool="")
+    target = make_target(filesystem="xfs", target_name="=1+1")
+    series = make_series([10.0, None, 30.0], host=host, target=target)
+    run = make_run(
+        host, target=target, labels={"rack": "r1"}, warnings=[{"code": "a", "where": "b", "message": "c"}]
+    )
+    make_measurement(run, series, percentiles={"99": 8.5}, missing={"latency": "not-measured"}, iops=1.5)
+    token, _ = make_token(host=host)
+    return {
+        "name": "db-7",
+        "run_id": run.id,
+        "series_id": series.id,
+        "submission_id": str(run.submission_id),
+        "public_id": token.public_id,
+    }
+
+
+@pytest.fixture
+def bearer(db):
+    """Give the header of a token that may do everything but post results."""
+    return {"Authorization": f"Bearer {make_token(Scope.ADMIN)[1]}", "Accept-Encoding": "identity"}
+
+
+@behind_django.parametrize()
+@bounded
+def test_no_request_whatever_makes_a_fault(case, one_transaction, bearer):
+    case.call_and_validate(
+        headers=bearer, checks=[not_a_server_error, status_code_conformance, content_type_conformance]
+    )
+
+
+@behind_django.include(method="GET").parametrize()
+@settings(
+    bounded, phases=[Phase.generate]
+)  # the boundary values are explicit examples, and had their turn above
+def test_what_is_there_is_told_in_the_shape_that_is_promised(case, one_transaction, things, bearer):
+    case.path_parameters = {name: things[name] for name in case.path_parameters or {}}
+
+    case.call_and_validate(
+        headers=bearer, checks=[not_a_server_error, content_type_conformance, response_schema_conformance]
+    )
+
+
+def test_committed_document_is_that_of_the_code(tmp_path):
+    call_command("spectacular", "--file", str(tmp_path / "openapi.yaml"), "--validate", "--fail-on-warn")
+
+    generated, committed = (
+        (tmp_path / "openapi.yaml").read_text(),
+        (ROOT / "docs" / "openapi.yaml").read_text(),
+    )
+    assert generated == committed, "run: manage.py spectacular --file docs/openapi.yaml"
+
+
+def test_document_names_every_path_of_the_api():
+    routes = {"/api/v1/" + str(pattern.pattern) for pattern in urlpatterns if pattern.name != "api_unknown"}
+
+    described = {path.replace("{", "<").replace("}", ">") for path in schema.raw_schema["paths"]}
+    assert {_without_converters(route) for route in routes} == described
+
+
+def _without_converters(route: str) -> str:
+    for kind in ("str", "int", "uuid"):
+        route = route.replace(f"<{kind}:", "<")
+    return route
+
+
+def test_every_operation_admits_that_it_may_fail_and_says_how():
+    for operations in schema.raw_schema["paths"].values():
+        for operation in operations.values():
+            assert "application/problem+json" in operation["responses"]["default"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("url", "output"),
+    [
+        ("/api/v1/hosts/db-7", outputs.HostOutput),
+        ("/api/v1/hosts/db-7/tokens", outputs.TokenList),
+        ("/api/v1/runs", outputs.RunPage),
+        ("/api/v1/runs/{run_id}", outputs.RunDetailOutput),
+        ("/api/v1/series", outputs.SeriesPage),
+        ("/api/v1/series/{series_id}", outputs.SeriesDetailOutput),
+        ("/api/v1/series/{series_id}/points?rolling=3", outputs.PointPage),
+        ("/api/v1/series/{series_id}/summary", outputs.SummaryOutput),
+        ("/api/v1/submissions/{submission_id}", outputs.SubmissionOutput),
+    ],
+)
+def test_answer_has_exactly_the_members_of_its_description(admin, things, url, output):
+    body = admin.get(url.format(**things)).json()
+
+    assert find_differences(body, output()) == []
+
+
+def find_differences(body, serializer, where="") -> list[str]:
+    """Return the members that only one of the two knows, however deep."""
+    if body is None:
+        return []
+    if isinstance(body, list):
+        return [line for part in body for line in find_differences(part, serializer, where)]
+    serializer = getattr(serializer, "child", serializer)
+    if not isinstance(serializer, Serializer):
+        return []
+    lines = [f"{where}/{name}" for name in set(body) ^ set(serializer.fields)]
+    for name in set(body) & set(serializer.fields):
+        lines += find_differences(body[name], serializer.fields[name], f"{where}/{name}")
+    return lines
+
+
+def test_columns_of_the_csv_are_those_of_the_rows(admin, things):
+    row = admin.get("/api/v1/series").json()["series"][0]
+
+    assert tuple(row) == outputs.SERIES_COLUMNS
+
+
+def test_every_address_in_an_answer_leads_somewhere(admin, things):
+    bodies = [
+        admin.get(url.format(**things)).json()
+        for url in (
+            "/api/v1/hosts/db-7",
+            "/api/v1/runs",
+            "/api/v1/runs/{run_id}",
+            "/api/v1/series",
+            "/api/v1/series/{series_id}",
+            "/api/v1/submissions/{submission_id}",
+        )
+    ]
+
+    found = [address for body in bodies for address in find_addresses(body)]
+
+    assert len(found) > 10
+    for address in found:
+        assert resolve(address).url_name != "api_unknown"
+        assert admin.get(address).status_code in (200, 302)
+
+
+def find_addresses(body) -> list[str]:
+    """Return every text that begins like an address of ours."""
+    if isinstance(body, dict):
+        return [address for part in body.values() for address in find_addresses(part)]
+    if isinstance(body, list):
+        return [address for part in body for address in find_addresses(part)]
+    return [body] if isinstance(body, str) and body.startswith("/") else []
+
+
+def test_index_lists_what_can_be_reached(client):
+    resources = client.get("/api/v1/").json()["resources"]
+
+    assert resources["runs"] == reverse("api_runs")
+    for address in resources.values():
+        assert resolve(address).url_name != "api_unknown"
+
+
+def test_schema_is_served_with_an_etag(client):
+    response = client.get("/api/v1/schema")
+
+    assert response.json()["openapi"].startswith("3.")
+    again = client.get("/api/v1/schema", headers={"If-None-Match": response.headers["ETag"]})
+    assert again.status_code == 304

@@ -1,0 +1,208 @@
+"""Make rows for tests: plain functions, direct rows, no pipeline."""
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from benchapp.models import (
+    TARGET_FIELDS,
+    WORKLOAD_FIELDS,
+    ApiToken,
+    Environment,
+    Host,
+    Kind,
+    Measurement,
+    Role,
+    Run,
+    Scope,
+    Series,
+    State,
+    Submission,
+    Target,
+    User,
+    Workload,
+)
+from benchapp.pipeline.intake import pack
+from benchapp.pipeline.tokens import issue_token
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+FIO_TEXT = b'{"fio version": "fio-3.33", "jobs": []}'
+
+_numbers = itertools.count(1)
+
+
+def make_host(name: str | None = None, **fields: Any) -> Host:
+    """Make a host: host-1, host-2, …"""
+    return Host.objects.create(name=name or f"host-{next(_numbers)}", **fields)
+
+
+def make_token(
+    scope: Scope = Scope.INGEST, *, host: Host | None = None, **fields: Any
+) -> tuple[ApiToken, str]:
+    """Make a token; return the row and its plain text."""
+    if scope == Scope.INGEST and host is None:
+        host = make_host()
+    return issue_token(scope=scope, host=host, **fields)
+
+
+def make_user(role: Role = Role.VIEWER, *, username: str | None = None) -> User:
+    """Make a person without a usable password (`client.force_login` signs in)."""
+    return User.objects.create(username=username or f"person-{next(_numbers)}", role=role, password="!")
+
+
+def make_submission(host: Host | None = None, *, body: bytes | None = FIO_TEXT, **fields: Any) -> Submission:
+    """Make a stored submission; body is what was received, None where retention removed it."""
+    values: dict[str, Any] = {
+        "id": uuid4(),
+        "kind": Kind.FIO,
+        "received_at": NOON,
+        "state": State.STORED,
+        "settled_at": NOON,
+        "parser_version": 1,
+        **fields,
+    }
+    if values["state"] == State.RECEIVED:
+        values["settled_at"] = values["parser_version"] = None
+    if values["state"] == State.REJECTED:
+        values = {"reason_code": "output-empty", "reason": "no fio report found", **values}
+    return Submission.objects.create(
+        host=host or make_host(),
+        body=None if body is None else pack(body),
+        body_bytes=len(body or b""),
+        digest=hashlib.sha256(body or b"").digest(),
+        **values,
+    )
+
+
+def make_target(**fields: Any) -> Target:
+    """Make a target; what is not given is unknown."""
+    return Target.objects.get_or_create(key=_key("target", fields), defaults=fields)[0]
+
+
+def make_workload(**fields: Any) -> Workload:
+    """Make a workload: 4k random reads at iodepth 8, unless given otherwise."""
+    values = {
+        "rw": "randread",
+        "block_size_bytes": 4096,
+        "iodepth": 8,
+        "numjobs": 1,
+        "file_size_bytes": 64 * 2**20,
+        "is_direct": True,
+        "engine": "libaio",
+        **fields,
+    }
+    return Workload.objects.get_or_create(key=_key("workload", values), defaults=values)[0]
+
+
+def make_environment(**fields: Any) -> Environment:
+    """Make an environment; what is not given is unknown."""
+    return Environment.objects.get_or_create(key=_key("environment", fields), defaults=fields)[0]
+
+
+def make_run(
+    host: Host | None = None,
+    *,
+    target: Target | None = None,
+    started_at: datetime = NOON,
+    submission: Submission | None = None,
+    **fields: Any,
+) -> Run:
+    """Make a run without measurements; `make_measurement` adds them."""
+    owner = host or make_host()
+    values = {
+        "document": 0,
+        "profile": "quick",
+        "format": "json",
+        "fio_version": "fio-3.33",
+        "parser_version": 1,
+    }
+    return Run.objects.create(
+        submission=submission or make_submission(owner),
+        host=owner,
+        target=target or make_target(),
+        environment=fields.pop("environment", None) or make_environment(kernel="6.1.0"),
+        started_at=started_at,
+        **{**values, **fields},
+    )
+
+
+def make_series(
+    values: Sequence[float | None] = (),
+    *,
+    host: Host | None = None,
+    pool: str = "",
+    target: Target | None = None,
+    workload: Workload | None = None,
+    direction: str = "read",
+    metric: str = "iops",
+    start_at: datetime = NOON,
+    step: timedelta = timedelta(hours=1),
+) -> Series:
+    """Make a series with one run for each value of the metric, `step` apart from start_at on."""
+    owner = host or make_host(pool=pool)
+    layout, work = target or make_target(), workload or make_workload()
+    scope = f"pool:{pool}" if pool else owner.scope
+    series = Series.objects.create(
+        key=uuid4().bytes * 2,
+        key_version=1,
+        scope=scope,
+        host=None if scope.startswith("pool:") else owner,
+        target=layout,
+        workload=work,
+        direction=direction,
+        **{name: getattr(layout, name) for name in TARGET_FIELDS},
+        **{name: getattr(work, name) for name in WORKLOAD_FIELDS},
+    )
+    for index, value in enumerate(values):
+        run = make_run(owner, target=layout, started_at=start_at + index * step)
+        make_measurement(run, series, **{metric: value})
+    series.refresh_from_db()
+    return series
+
+
+def make_measurement(run: Run, series: Series | None = None, **fields: Any) -> Measurement:
+    """Make a measurement and keep its series' count and times, as the pipeline does."""
+    line = series or make_series(host=run.host, target=run.target)
+    values: dict[str, Any] = {"position": run.measurements.count(), "latency_kind": "clat", **fields}
+    measurement = Measurement.objects.create(run=run, series=line, started_at=run.started_at, **values)
+    times = list(Measurement.objects.filter(series=line).values_list("started_at", flat=True))
+    Series.objects.filter(pk=line.pk).update(
+        measurement_count=len(times), first_at=min(times), last_at=max(times)
+    )
+    return measurement
+
+
+def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: Any) -> list[Measurement]:
+    """Make many measurements of one run at once, at these times; a field that is callable is asked for each index."""
+    first = Measurement.objects.filter(run=run, series=series).count()
+    rows = Measurement.objects.bulk_create(
+        Measurement(
+            series=series,
+            run=run,
+            ordinal=first + index,
+            position=first + index,
+            started_at=moment,
+            **{name: value(index) if callable(value) else value for name, value in fields.items()},
+        )
+        for index, moment in enumerate(times)
+    )
+    everything = (
+        Measurement.objects.filter(series=series).order_by("started_at").values_list("started_at", flat=True)
+    )
+    moments = list(everything)
+    Series.objects.filter(pk=series.pk).update(
+        measurement_count=len(moments), first_at=moments[0], last_at=moments[-1]
+    )
+    return rows
+
+
+def make_submission_id(number: int) -> UUID:
+    """Return a UUID that a reader can tell from others."""
+    return UUID(int=number)
+
+
+def _key(kind: str, fields: dict[str, Any]) -> bytes:
+    return hashlib.sha256(f"{kind}{sorted(fields.items())!r}".encode()).digest()

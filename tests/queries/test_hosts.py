@@ -1,0 +1,88 @@
+from datetime import timedelta
+
+import pytest
+
+from benchapp.models import Scope
+from benchapp.queries.hosts import HostFilter, list_hosts, page_hosts, read_host
+from benchapp.queries.page import BadCursor
+from tests.factories import NOON, make_host, make_run, make_token, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def test_hosts_are_listed_by_name_with_three_queries(django_assert_num_queries):
+    for name in ("b", "a", "c"):
+        make_token(host=make_host(name))
+
+    with django_assert_num_queries(3):
+        hosts = list_hosts()
+
+    assert [host.name for host in hosts] == ["a", "b", "c"]
+
+
+def test_host_shows_its_runs_and_tokens():
+    host = make_host("db-7", pool="db", last_seen_at=NOON)
+    make_run(host, started_at=NOON)
+    last = make_run(host, started_at=NOON + timedelta(hours=1), error=5)
+    token, _ = make_token(host=host, label="cron", created_by=make_user(username="ann"))
+
+    row = read_host("db-7")
+
+    assert (row.pool, row.last_seen_at, row.run_count) == ("db", NOON, 2)
+    assert (row.last_run.id, row.last_run.error) == (last.id, 5)
+    (shown,) = row.tokens
+    assert (shown.public_id, shown.label, shown.created_by) == (token.public_id, "cron", "ann")
+    assert "digest" not in repr(row)
+
+
+def test_host_without_runs_has_none():
+    make_host("new")
+
+    row = read_host("new")
+
+    assert (row.run_count, row.last_run, row.tokens) == (0, None, ())
+
+
+def test_tokens_that_belong_to_no_host_are_shown_at_none():
+    make_host("a")
+    make_token(Scope.READ)
+
+    assert read_host("a").tokens == ()
+
+
+def test_unknown_host_is_none():
+    assert read_host("nobody") is None
+
+
+def test_pages_go_on_behind_the_last_name():
+    for name in ("a", "b", "c"):
+        make_host(name)
+
+    first = page_hosts(HostFilter(), limit=2)
+    second = page_hosts(HostFilter(), after=first.next_cursor, limit=2)
+
+    assert [host.name for host in first.items] == ["a", "b"]
+    assert [host.name for host in second.items] == ["c"]
+    assert second.next_cursor is None
+
+
+@pytest.mark.parametrize("cursor", ["", "b", "after-\x00"])
+def test_bad_cursor_is_refused(cursor):
+    with pytest.raises(BadCursor):
+        page_hosts(HostFilter(), after=cursor)
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        (HostFilter(pool="blue"), ["a"]),
+        (HostFilter(text="LU"), ["a"]),
+        (HostFilter(is_retired=True), ["b"]),
+        (HostFilter(is_retired=False), ["a"]),
+    ],
+)
+def test_filter_leaves_the_wanted_host_only(filters, names):
+    make_host("a", pool="blue")
+    make_host("b", retired_at=NOON)
+
+    assert [host.name for host in list_hosts(filters)] == names

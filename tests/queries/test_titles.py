@@ -1,0 +1,133 @@
+from dataclasses import replace
+
+import pytest
+
+from benchapp.queries.rows import TargetRow, WorkloadRow
+from benchapp.queries.titles import (
+    describe_block_size,
+    describe_series,
+    describe_target,
+    describe_workload,
+    name_scope,
+)
+
+GIB = 2**30
+WORKLOAD = WorkloadRow(
+    rw="randread",
+    block_size_bytes=4096,
+    block_size_text="4k",
+    iodepth=8,
+    numjobs=1,
+    file_size_bytes=64 * 2**20,
+    file_size_text="64m",
+    is_direct=True,
+    engine="libaio",
+    read_share_percent=100,
+    runtime_s=None,
+    options={},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "direction", "title"),
+    [
+        ({}, "read", "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"),
+        (
+            {"rw": "write", "numjobs": 4},
+            "write",
+            "4k sequential write · iodepth 8 × 4 jobs · 64 MiB file · direct",
+        ),
+        (
+            {"rw": "randrw", "read_share_percent": 70},
+            "write",
+            "4k random read/write 70/30, writes · iodepth 8 × 1 job · 64 MiB file · direct",
+        ),
+        (
+            {"rw": "randrw", "read_share_percent": 70},
+            "mixed",
+            "4k random read/write 70/30, mixed · iodepth 8 × 1 job · 64 MiB file · direct",
+        ),
+        ({"rw": "rw"}, "", "4k sequential read/write 100/0 · iodepth 8 × 1 job · 64 MiB file · direct"),
+        ({"rw": "write"}, "sync", "4k sequential write, syncs · iodepth 8 × 1 job · 64 MiB file · direct"),
+        (
+            {"is_direct": False, "engine": "psync", "runtime_s": 20.0},
+            "read",
+            "4k random read · iodepth 8 × 1 job · 64 MiB file · buffered · psync · 20 s",
+        ),
+        (
+            {
+                "options": {"fsync": 1, "beside": "write 1m × 1"},
+                "file_size_bytes": None,
+                "file_size_text": "",
+            },
+            "read",
+            "4k random read · iodepth 8 × 1 job · direct · beside write 1m × 1 · fsync 1",
+        ),
+        ({"rw": "weird"}, "read", "4k weird · iodepth 8 × 1 job · 64 MiB file · direct"),
+        (
+            {"block_size_bytes": None, "block_size_text": ""},
+            "read",
+            "random read · iodepth 8 × 1 job · 64 MiB file · direct",
+        ),
+        (
+            {"file_size_bytes": None, "file_size_text": "10%"},
+            "read",
+            "4k random read · iodepth 8 × 1 job · 10% file · direct",
+        ),
+    ],
+)
+def test_workload_in_one_line(changes, direction, title):
+    assert describe_workload(replace(WORKLOAD, **changes), direction=direction) == title
+
+
+@pytest.mark.parametrize(
+    ("target", "title"),
+    [
+        (
+            TargetRow(
+                filesystem="ext4",
+                volume_type="gp3",
+                volume_count=4,
+                volume_size_bytes=500 * GIB,
+                raid_level="raid0",
+                chunk_size_bytes=65536,
+            ),
+            "ext4 on 4 × gp3 500 GiB, RAID0, chunk 64 KiB",
+        ),
+        (TargetRow(), "unknown layout"),
+        (TargetRow(filesystem="xfs"), "xfs"),
+        (TargetRow(target_name="/data"), "/data"),
+        (TargetRow(target_name="/data", filesystem="xfs"), "/data: xfs"),
+        (TargetRow(volume_count=2), "2 × volume"),
+        (TargetRow(volume_size_bytes=2**40), "1 TiB"),
+        (TargetRow(raid_level="0", stripe_count=1), "RAID0, 1 stripe"),
+        (TargetRow(raid_level="linear", stripe_count=3), "linear, 3 stripes"),
+        (TargetRow(volume_type="io2", provisioned_iops=16000), "io2, 16000 IOPS provisioned"),
+        (TargetRow(instance_type="m5.large"), "m5.large"),
+        (TargetRow(filesystem="ext4", instance_type="m5.large"), "ext4, on m5.large"),
+        (TargetRow(volume_type="gp2", volume_size_bytes=500 * 10**9), "gp2 465.7 GiB"),
+    ],
+)
+def test_target_in_one_line(target, title):
+    assert describe_target(target) == title
+
+
+def test_series_names_its_layout_only_when_it_is_known():
+    workload = "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"
+
+    assert describe_series(TargetRow(), WORKLOAD, direction="read") == workload
+    assert describe_series(TargetRow(filesystem="xfs"), WORKLOAD, direction="read") == f"{workload} · xfs"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text", "said"),
+    [(4096, "", "4k"), (2**20, "", "1M"), (512, "", "512"), (1536, "", "1536"), (None, "4k/64k", "4k/64k")],
+)
+def test_block_size_is_said_as_fio_writes_it(size_bytes, text, said):
+    workload = replace(WORKLOAD, block_size_bytes=size_bytes, block_size_text=text)
+
+    assert describe_block_size(workload) == said
+
+
+def test_scope_is_named_without_its_kind():
+    assert name_scope("pool:db:1") == "db:1"
