@@ -1,0 +1,79 @@
+# benchapp. `make up` measures this machine's disk and shows the chart; `make help` lists the rest.
+#
+#   make up    PORT=8000 HOST=127.0.0.1 DATA=var UP_ARGS="--no-run"
+#   make test  PYTEST_ARGS="-k intake -x"
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help up test lint ci bench backup restore lock clean
+
+PYTHON := .venv/bin/python
+BASE := .venv/.base
+DEV := .venv/.dev
+VENDOR := static/vendor/.fetched
+TEST_VENDOR := tests/vendor/.fetched
+PYTEST_ARGS ?=
+UP_ARGS ?=
+
+# The machine's own certificates, which a company's proxy is part of, instead of those that uv and pip bring along.
+CERTIFICATES := $(wildcard /etc/ssl/certs/ca-certificates.crt)
+ifneq ($(CERTIFICATES),)
+export UV_SYSTEM_CERTS ?= 1
+export PIP_CERT ?= $(CERTIFICATES)
+endif
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
+	  while IFS=$$'\t' read -r target words; do printf '  make %-9s %s\n' "$$target" "$$words"; done
+
+up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, print its page; Ctrl-C stops
+	@tools/apt-install fio:fio
+	@$(PYTHON) manage.py up $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
+	  $(if $(DATA),--data-dir $(DATA)) $(UP_ARGS)
+
+test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
+	@tools/apt-install fio:fio chromium:chromium
+	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) ## ruff, mypy, bandit
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -m bandit --quiet --severity-level medium --recursive --configfile pyproject.toml benchapp agent
+
+ci: ## what CI runs: lint, types, checks, node's tests, then the tests
+	@.ci/run
+
+bench: $(DEV) $(VENDOR) ## measure speed and memory, print tables
+	@tools/apt-install fio:fio chromium:chromium
+	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
+
+backup: $(BASE) ## write the history into FILE
+	@$(PYTHON) manage.py backup $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error say where: make backup FILE=history.dump))
+
+restore: $(BASE) ## read the history back from FILE
+	@$(PYTHON) manage.py restore $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error say from where: make restore FILE=history.dump))
+
+lock: ## solve the dependencies anew (uv.lock); package-lock.json: npm install --package-lock-only
+	@$$(tools/bootstrap) lock
+
+clean: ## remove what was installed and fetched; the history in var/ stays
+	rm -rf .venv .uv static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Compiled at once: as root the servers run as another user, who could not write the bytecode and would start slowly.
+$(BASE): pyproject.toml uv.lock tools/uv.txt
+	@uv=$$(tools/bootstrap) && "$$uv" sync --frozen --quiet --inexact --no-group dev --compile-bytecode
+	@touch $@
+
+$(DEV): $(BASE)
+	@uv=$$(tools/bootstrap) && "$$uv" sync --frozen --quiet
+	@touch $(BASE) $@
+
+$(VENDOR): $(BASE) package.json package-lock.json
+	@$(PYTHON) -m benchapp.embedded.javascript
+	@touch $@
+
+$(TEST_VENDOR): $(BASE) package.json package-lock.json
+	@$(PYTHON) -m benchapp.embedded.javascript --dev
+	@touch $@

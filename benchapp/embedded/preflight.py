@@ -1,0 +1,184 @@
+"""Look before starting: what would fail later, or worse, half work, is said in words first."""
+
+import errno
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+# A new cluster takes 45 MiB, and its write-ahead log may grow to 512 MiB under load.
+FREE_DISK_NEEDED_BYTES: Final = 700 * 2**20
+_PORTS_TRIED: Final = 20
+# PostgreSQL writes a checkpoint before it ends.
+_LEFTOVERS_PATIENCE_S: Final = 60.0
+_EVERY_IPV4: Final = "0.0.0.0"  # nosec B104
+# Listening everywhere → where to reach it from here.
+EVERYWHERE: Final = {_EVERY_IPV4: "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+class PreflightFailed(Exception):
+    """Something outside that must be put right first; the message says what."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the web process listens."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Return the address to open on this machine."""
+        host = EVERYWHERE.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether only this machine reaches it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def choose_address(host: str, port: int | None, *, first_port: int = 8000) -> Address:
+    """Return a free address: the port asked for, or the first free one from `first_port` on."""
+    if port is not None:
+        _check_bind(host, port)
+        return Address(host, port)
+    for candidate in range(first_port, first_port + _PORTS_TRIED):
+        try:
+            _check_bind(host, candidate)
+        except PortTaken:
+            continue
+        return Address(host, candidate)
+    raise PreflightFailed(
+        f"ports {first_port}–{first_port + _PORTS_TRIED - 1} are all taken: choose one with --port (make up PORT=…)"
+    )
+
+
+class PortTaken(PreflightFailed):
+    """Somebody else listens on the port."""
+
+
+def _check_bind(host: str, port: int) -> None:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise PreflightFailed(f"--host {host} is no address of this machine: {error}") from error
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As the server does, so that connections just closed are no obstacle; never SO_REUSEPORT: two stacks would
+        # share the port and each would answer half of the other's requests.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise _explain_bind(error, host, port) from error
+
+
+def _explain_bind(error: OSError, host: str, port: int) -> PreflightFailed:
+    if error.errno == errno.EADDRINUSE:
+        other = read_instance(Address(host, port))
+        who = (
+            "another program" if other is None else f"another benchapp (instance {other or 'without a name'})"
+        )
+        return PortTaken(
+            f"port {port} on {host} is taken by {who}: choose another with --port (make up PORT=…)"
+        )
+    if error.errno == errno.EACCES:
+        return PreflightFailed(f"port {port} needs root: choose one above 1023 with --port (make up PORT=…)")
+    return PreflightFailed(f"cannot listen on {host} port {port}: {error.strerror}")
+
+
+def read_instance(address: Address, *, timeout_s: float = 2) -> str | None:
+    """Return the instance id that /healthz shows at this address; None when that is no benchapp."""
+    answer = get(address, "/healthz", timeout_s=timeout_s)
+    if answer is None or answer[0] != http.client.OK:
+        return None
+    try:
+        fields = json.loads(answer[1])
+        return str(fields["instance"] or "")
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def get(address: Address, path: str, *, timeout_s: float = 2) -> tuple[int, bytes] | None:
+    """Return status and body of a GET, or None when nobody answers in HTTP."""
+    host = EVERYWHERE.get(address.host, address.host)
+    connection = http.client.HTTPConnection(host, address.port, timeout=timeout_s)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(65_536)
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def check_disk(path: Path, *, needed_bytes: int = FREE_DISK_NEEDED_BYTES) -> None:
+    """Refuse to start a database on a disk that is nearly full."""
+    free = shutil.disk_usage(path).free
+    if free < needed_bytes:
+        raise PreflightFailed(
+            f"{path} has {free // 2**20} MiB free and {needed_bytes // 2**20} MiB are needed: "
+            f"make room, or choose another disk with --data-dir (make up DATA=…)"
+        )
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a data directory that cannot be made or written to."""
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
+        raise PreflightFailed(
+            f"cannot write into {existing} (it belongs to {_read_owner(existing)}): start as that user, or choose "
+            f"another place with --data-dir (make up DATA=…)"
+        )
+
+
+def _read_owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:
+        return f"user {path.stat().st_uid}"
+
+
+def end_leftovers(children: Mapping[str, tuple[int, int]]) -> list[str]:
+    """End what a supervisor that was killed left running; return the names.
+
+    The kernel has asked them to end already (PR_SET_PDEATHSIG); this is for those that do not.
+    """
+    alive = {name: pid for name, (pid, started) in children.items() if read_start_time(pid) == started}
+    deadline = time.monotonic() + _LEFTOVERS_PATIENCE_S
+    while alive and time.monotonic() < deadline:
+        alive = {name: pid for name, pid in alive.items() if read_start_time(pid) == children[name][1]}
+        time.sleep(0.05)
+    for pid in alive.values():
+        os.kill(pid, signal.SIGKILL)
+    # A leader that is gone may have left workers in its session, and then its number is not given out anew.
+    for pid, started in children.values():
+        if read_start_time(pid) in (None, started):
+            _kill_group(pid)
+    return sorted(alive)
+
+
+def read_start_time(pid: int) -> int | None:
+    """Return when a process began, in ticks since boot; None when there is none (or no /proc)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _kill_group(leader_pid: int) -> None:
+    try:
+        os.killpg(leader_pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return

@@ -1,0 +1,182 @@
+"""Keep the servers running, and end them in the right order."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final, Self
+
+from benchapp.embedded.child import ServerFailed, read_tail, stop
+
+_BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+# A server that ran this long is taken as healthy: its next end starts the backoff anew.
+_HEALTHY_AFTER_S: Final = 60.0
+_TICK_S: Final = 1.0
+_LOG_CHECK_S: Final = 60.0
+_LOG_LIMIT_BYTES: Final = 16 * 2**20
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopRequested(Exception):
+    """Someone asked to stop while the stack was still starting."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One server: how it starts, when it is ready, how it ends."""
+
+    name: str
+    spawn: Callable[[], subprocess.Popen[bytes]]
+    is_ready: Callable[[], bool]
+    log: Path
+    ready_timeout_s: float = 30
+    ask: signal.Signals = signal.SIGTERM
+    patience_s: float = 20
+    insist: signal.Signals = signal.SIGKILL
+    is_fatal: bool = False
+
+
+@dataclass
+class _Running:
+    service: Service
+    process: subprocess.Popen[bytes] | None
+    started_at: float
+    failures: int = 0
+    start_again_at: float | None = None
+
+
+@dataclass
+class Supervisor:
+    """Starts services one after the other and stops them in the opposite order."""
+
+    say: Callable[[str], None]
+    on_restart: Callable[[], None] = lambda: None
+    requests: int = 0
+    _running: list[_Running] = field(default_factory=list)
+    _logs_checked_at: float = field(default_factory=time.monotonic)
+
+    def launch(self, service: Service) -> None:
+        """Start a service without waiting for it."""
+        self.check_stop()
+        self._running.append(_Running(service, service.spawn(), time.monotonic()))
+
+    def wait_ready(self, name: str) -> None:
+        """Wait until a launched service is ready; ServerFailed when it ends first or takes too long."""
+        entry = next(entry for entry in self._running if entry.service.name == name)
+        service, process = entry.service, entry.process
+        deadline = time.monotonic() + service.ready_timeout_s
+        while process is not None and not service.is_ready():
+            self.check_stop()
+            if process.poll() is not None:
+                raise ServerFailed(f"{name} ended with status {process.returncode}\n{read_tail(service.log)}")
+            if time.monotonic() > deadline:
+                raise ServerFailed(
+                    f"{name} was not ready within {service.ready_timeout_s:.0f} s\n{read_tail(service.log)}"
+                )
+            time.sleep(0.03)
+
+    def check_stop(self) -> None:
+        """Raise StopRequested once someone asked to stop."""
+        if self.requests:
+            raise StopRequested
+
+    def pids(self) -> dict[str, int]:
+        """Return the process id of every service that runs now."""
+        return {entry.service.name: entry.process.pid for entry in self._running if entry.process is not None}
+
+    def watch(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Restart what ends until someone asks to stop, or `until` holds; ServerFailed when a fatal service ends."""
+        while not self.requests and not until():
+            for entry in self._running:
+                self._look_after(entry)
+            if time.monotonic() - self._logs_checked_at > _LOG_CHECK_S:
+                self._logs_checked_at = time.monotonic()
+                for entry in self._running:
+                    trim_log(entry.service.log)
+            self._sleep(_TICK_S)
+
+    def stop_all(self) -> None:
+        """Stop everything, the last started first; a second request to stop makes it short."""
+        first = max(self.requests, 1)
+        while self._running:
+            entry = self._running.pop()
+            if entry.process is not None:
+                stop(
+                    entry.process,
+                    ask=entry.service.ask,
+                    patience_s=entry.service.patience_s,
+                    insist=entry.service.insist,
+                    is_urgent=lambda: self.requests > first,
+                )
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[Self]:
+        """Count requests to stop instead of dying of them, and wake up when a child ends."""
+        self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        previous = {number: signal.signal(number, self._count_request) for number in _SIGNALS}
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        try:
+            yield self
+        finally:
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            for descriptor in self._pipe:
+                os.close(descriptor)
+
+    def _count_request(self, number: int, frame: FrameType | None) -> None:
+        self.requests += 1
+        if self.requests == 1:
+            self.say("Stopping (once more to hurry) …")
+
+    def _sleep(self, seconds: float) -> None:
+        readable, _, _ = select.select([self._pipe[0]], [], [], seconds)
+        if readable:
+            os.read(self._pipe[0], 4096)
+
+    def _look_after(self, entry: _Running) -> None:
+        now = time.monotonic()
+        if entry.process is None:
+            if entry.start_again_at is not None and now >= entry.start_again_at:
+                entry.process, entry.started_at, entry.start_again_at = entry.service.spawn(), now, None
+                self.on_restart()
+            return
+        status = entry.process.poll()
+        if status is None:
+            return
+        service = entry.service
+        if service.is_fatal:
+            entry.process = None
+            raise ServerFailed(f"{service.name} ended with status {status}\n{read_tail(service.log)}")
+        stop(entry.process)  # what it left in its session would hold the port or the queue
+        entry.failures = 1 if now - entry.started_at > _HEALTHY_AFTER_S else entry.failures + 1
+        pause_s = _BACKOFF_S[min(entry.failures, len(_BACKOFF_S)) - 1]
+        entry.process, entry.start_again_at = None, now + pause_s
+        self.say(
+            f"{service.name} {describe_status(status)}; it starts again in {pause_s:.0f} s (see {service.log})"
+        )
+
+
+def describe_status(status: int) -> str:
+    """Say how a process ended, in words."""
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"ended with status {status}"
+
+
+def trim_log(log: Path, limit_bytes: int = _LOG_LIMIT_BYTES) -> None:
+    """Move a long log aside (one older one is kept) while its server goes on writing to the same file."""
+    try:
+        if log.stat().st_size <= limit_bytes:
+            return
+        log.with_name(f"{log.name}.1").write_bytes(log.read_bytes())
+        os.truncate(log, 0)  # the server appends: its next line is the first
+    except FileNotFoundError:
+        return

@@ -1,0 +1,284 @@
+"""`up`: everything on this machine, one benchmark of it, and the address of the page that charts it."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from benchapp.embedded.account import PROJECT, Account, can_run_code, choose_account, make_private_directory
+from benchapp.embedded.agent_run import AgentRun
+from benchapp.embedded.child import ServerFailed, spawn
+from benchapp.embedded.home import Home, State, make_socket_directory, read_boot
+from benchapp.embedded.postgres import Postgres, choose_directory
+from benchapp.embedded.preflight import (
+    check_disk,
+    check_writable,
+    choose_address,
+    end_leftovers,
+    get,
+    read_instance,
+    read_start_time,
+)
+from benchapp.embedded.processes import build_environment, drain_command, web_command, worker_command
+from benchapp.embedded.supervisor import Service, StopRequested, Supervisor
+from benchapp.embedded.valkey import Broker, Valkey, choose_broker
+
+_PREPARE_TIMEOUT_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the person asked for."""
+
+    data_directory: Path
+    host: str = "127.0.0.1"
+    port: int | None = None
+    is_run_wanted: bool = True
+    is_exit_wanted: bool = False
+    profile: str = "quick"
+    adjustments: tuple[str, ...] = ()
+
+
+@dataclass
+class Up:
+    """One start of the stack, from the preflight to the last server's end."""
+
+    options: Options
+    environ: Mapping[str, str]
+    supervisor: Supervisor
+    home: Home
+    started_at: float = field(default_factory=time.monotonic)
+    instance: str = field(default_factory=lambda: secrets.token_hex(6))
+
+    def run(self) -> int:
+        """Start, run the benchmark, watch until someone asks to stop; return the exit status."""
+        check_writable(self.options.data_directory)
+        self.home.create(is_root=os.geteuid() == 0)
+        self.supervisor.on_restart = self._write_state
+        with self.home.lock(), self.supervisor.signals():
+            left = self.home.read_state()
+            if left is not None and left.boot == read_boot():
+                end_leftovers(left.children)
+            self.home.forget_state()
+            check_disk(self.home.path)
+            try:
+                return self._run_locked()
+            except StopRequested:
+                return 0
+            finally:
+                self.supervisor.stop_all()
+                self.home.forget_state()
+                self._say("Stopped.")
+
+    def _run_locked(self) -> int:
+        account = choose_account()
+        self.address = choose_address(self.options.host, self.options.port)
+        self.sockets = make_socket_directory(self.home, account)
+        self._write_state()
+        broker = choose_broker(self.environ, account)
+        self.environment = build_environment(
+            self.environ,
+            database_url=self._launch_postgres(account),
+            broker_url=self._launch_broker(broker, account),
+            data_directory=self.home.path,
+            secret_key=self.home.read_or_make_key(),
+            address=self.address,
+            instance=self.instance,
+        )
+        self.code_account = self._choose_code_account(account)
+        # Web starts while the tables are prepared, and is ready once they are; the worker must not meet old tables.
+        self._launch_web()
+        prepared = self._prepare()
+        self._launch_worker()
+        self._write_state()
+        self.supervisor.wait_ready("web")
+        self._say(f"Ready after {time.monotonic() - self.started_at:.1f} s ({broker.words}).")
+        run = self._run_agent(prepared["token"])
+        self._print_addresses(prepared["setup"], run)
+        if self.options.is_exit_wanted:
+            return run.status if run is not None else 0
+        self.supervisor.watch()
+        return 0
+
+    def _launch_postgres(self, account: Account | None) -> str:
+        given = self.environ.get("DATABASE_URL", "").strip()
+        if given:
+            return given
+        postgres = Postgres(
+            directory=choose_directory(self.home.path, account),
+            socket_directory=self.sockets,
+            log=self.home.logs / "postgresql.log",
+            account=account,
+        )
+        if not postgres.is_initialized:
+            self._say(f"Making a PostgreSQL cluster in {postgres.directory} …")
+        postgres.initialize()
+        self.supervisor.check_stop()
+        postgres.wait_for_predecessor()
+        self.supervisor.launch(
+            Service(
+                name="PostgreSQL",
+                spawn=postgres.spawn,
+                is_ready=postgres.is_ready,
+                log=postgres.log,
+                ready_timeout_s=120,
+                ask=signal.SIGINT,
+                patience_s=60,
+                insist=signal.SIGQUIT,
+                is_fatal=True,
+            )
+        )
+        self.supervisor.wait_ready("PostgreSQL")
+        postgres.create_database()
+        return postgres.url
+
+    def _launch_broker(self, broker: Broker, account: Account | None) -> str:
+        if broker.binary is None:
+            return broker.url
+        valkey = Valkey(broker.binary, self.sockets, self.home.logs / "valkey.log", account)
+        self.supervisor.launch(
+            Service(name="Valkey", spawn=valkey.spawn, is_ready=valkey.is_ready, log=valkey.log, patience_s=5)
+        )
+        self.supervisor.wait_ready("Valkey")
+        return valkey.url
+
+    def _choose_code_account(self, account: Account | None) -> Account | None:
+        if account is not None and not can_run_code(sys.executable, account):
+            self._say(
+                f"Web and worker run as root: {account.name} cannot read this checkout or its Python. To change "
+                f"that, clone into a directory that others may enter and use a Python outside of /root."
+            )
+            return None
+        return account
+
+    def _prepare(self) -> dict[str, Any]:
+        asked = {"host": host_name(), "token": self.home.read_secret("host-token")}
+        result = subprocess.run(
+            [sys.executable, "-m", "benchapp.embedded.prepare"],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            cwd=PROJECT,
+            env=self.environment,
+            timeout=_PREPARE_TIMEOUT_S,
+            check=False,
+        )
+        self.supervisor.check_stop()
+        if result.returncode != 0:
+            raise ServerFailed(f"the database could not be prepared:\n{result.stderr.strip()}")
+        answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+        if answer["token"] != asked["token"]:
+            self.home.write_secret("host-token", answer["token"])
+        return answer
+
+    def _launch_worker(self) -> None:
+        state = make_private_directory(self.home.path / "beat", self.code_account)
+        command = worker_command(state / "schedule") if self.environment["BROKER_URL"] else drain_command()
+        self.supervisor.launch(self._service("worker", command, is_ready=lambda: True, patience_s=25))
+
+    def _launch_web(self) -> None:
+        self.supervisor.launch(
+            self._service("web", web_command(self.address), is_ready=self._is_web_ready, patience_s=10)
+        )
+
+    def _service(self, name: str, command: list[str], **how: Any) -> Service:
+        log = self.home.logs / f"{name}.log"
+        return Service(
+            name=name,
+            spawn=partial(
+                spawn,
+                command,
+                log=log,
+                account=self.code_account,
+                env={**self.environment, "BENCHAPP_ROLE": name},
+                cwd=PROJECT,
+            ),
+            log=log,
+            **how,
+        )
+
+    def _is_web_ready(self) -> bool:
+        instance = read_instance(self.address)
+        if instance is not None and instance != self.instance:
+            raise ServerFailed(f"{self.address.url} is answered by another benchapp: choose another port")
+        if instance is None:
+            return False
+        ready = get(self.address, "/readyz", timeout_s=10)
+        return ready is not None and ready[0] == 200
+
+    def _run_agent(self, token: str) -> AgentRun | None:
+        if not self.options.is_run_wanted:
+            return None
+        if shutil.which("fio", path=self.environment.get("PATH")) is None:
+            self._say("fio is missing, so nothing was measured. Install it and start again:")
+            self._say("  sudo apt-get install --yes fio")
+            return None
+        run = AgentRun(
+            home=self.home,
+            url=self.address.url,
+            token=token,
+            profile=self.options.profile,
+            adjustments=self.options.adjustments,
+            account=self.code_account,
+            environ=self.environment,
+        )
+        process = run.start()
+        self.supervisor.watch(until=lambda: process.poll() is not None)
+        run.finish(process)
+        self.supervisor.check_stop()
+        return run
+
+    def _print_addresses(self, setup: str | None, run: AgentRun | None) -> None:
+        url = (self.environment.get("BENCHAPP_PUBLIC_URL") or self.address.url).rstrip("/")
+        self._say("")
+        if run is not None and run.status != 0:
+            self._say(f"The benchmark ended with status {run.status}; what it said is above.")
+        pages = run.pages if run is not None else ()
+        for page in pages:
+            self._say(f"  The chart        {page}")
+        if not pages:
+            self._say(f"  The pages        {url}/")
+        if setup is not None:
+            self._say(f"  The first admin  {url}/setup/{setup}/  (works once, for 24 hours)")
+        self._say(f"  Logs             {self.home.logs}")
+        if not self.options.is_exit_wanted:
+            self._say("  Ctrl-C stops everything; the history stays.")
+
+    def _write_state(self) -> None:
+        children = {
+            name: (pid, started)
+            for name, pid in self.supervisor.pids().items()
+            if (started := read_start_time(pid)) is not None
+        }
+        self.home.write_state(
+            State(
+                pid=os.getpid(),
+                instance=self.instance,
+                address=self.address.url,
+                socket_directory=str(self.sockets),
+                boot=read_boot(),
+                children=children,
+            )
+        )
+
+    def _say(self, words: str) -> None:
+        self.supervisor.say(words)
+
+
+def host_name() -> str:
+    """Return this machine's name as a host name that enrolment accepts."""
+    name = "".join(
+        letter if (letter.isascii() and letter.isalnum()) or letter in ".-_" else "-"
+        for letter in socket.gethostname()
+    )
+    return name.strip(".-_")[:253] or "this-machine"

@@ -1,0 +1,59 @@
+"""Read the history back from a file: `manage.py restore FILE`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from benchapp.embedded.account import PROJECT
+from benchapp.embedded.backup import BackupFailed, Connection, restore_backup
+from benchapp.embedded.command import default_data_directory
+from benchapp.embedded.postgres import NoBinaries
+from benchapp.embedded.target import open_database
+
+
+class Command(BaseCommand):
+    """Restore the database of DATABASE_URL, else the embedded one."""
+
+    help = "Replace everything (submissions, runs, accounts) by a backup; the stack may be up or down."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Describe the arguments."""
+        parser.add_argument("file", type=Path, help="a file that `backup` wrote")
+        parser.add_argument(
+            "--force", action="store_true", help="replace history and accounts that are there"
+        )
+        parser.add_argument(
+            "--data-dir",
+            type=Path,
+            default=default_data_directory(os.environ),
+            help="as given to `up` (default: var)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Restore it, and bring its tables to this version."""
+        file: Path = options["file"].absolute()
+        try:
+            with open_database(options["data_dir"], settings.DATABASES["default"]) as connection:
+                restore_backup(connection, file, is_forced=options["force"])
+                migrate(connection)
+        except (BackupFailed, NoBinaries, OSError) as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{file} is restored.")
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the tables of an older backup to this version, in a process whose settings name that database."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--no-input", "--skip-checks", "--verbosity", "0"],
+        cwd=PROJECT,
+        env={**os.environ, "DATABASE_URL": connection.url},
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CommandError("the backup is restored, but its tables are not of this version: see above")

@@ -1,0 +1,41 @@
+"""Run the benchmarks one after the other: `make bench`, or `python -m benchmarks stack intake` for some of them."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+# Only these are benchmarks; the other modules here are their tools.
+BENCHMARKS: Final = {
+    "stack": "a fresh and a warm start, and the memory of the idle stack",
+    "intake": "results accepted and stored a second",
+    "pages": "a history of 1 000 points: API and page",
+}
+
+
+def main() -> int:
+    """Run what was named, or everything; return 1 when one of them failed."""
+    names = sys.argv[1:] or [name for name in BENCHMARKS if (HERE / f"{name}.py").exists()]
+    unknown = [name for name in names if not (HERE / f"{name}.py").exists()]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    failed = []
+    for name in names:
+        print(f"\n== {name}: {BENCHMARKS.get(name, '')}", flush=True)
+        started = time.monotonic()
+        status = subprocess.run(
+            [sys.executable, "-m", f"benchmarks.{name}"], cwd=HERE.parent, check=False
+        ).returncode
+        print(f"   ({time.monotonic() - started:.0f} s)", flush=True)
+        if status != 0:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,350 @@
+"""`up` as a person runs it, in processes of its own."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from benchapp.embedded.account import PROJECT
+from benchapp.embedded.agent_run import read_pages
+from benchapp.embedded.home import Home
+from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
+
+
+@dataclass
+class Up:
+    """One `up` in a process."""
+
+    process: subprocess.Popen
+    home: Home
+    port: int
+    output: Path
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.port)
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def wait_for(self, words: str, timeout_s: float = 90) -> None:
+        deadline = time.monotonic() + timeout_s
+        while words not in self.said:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, f"not within {timeout_s} s: {words!r}\n{self.said}"
+            time.sleep(0.05)
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+    def children(self) -> dict[str, int]:
+        return {name: pid for name, (pid, _) in self.home.read_state().children.items()}
+
+    def query(self, sql: str):
+        sockets = self.home.read_state().socket_directory
+        with psycopg.connect(host=sockets, user="benchapp", dbname="benchapp", autocommit=True) as connection:
+            return connection.execute(sql).fetchall()
+
+
+def find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def clean_environment() -> dict[str, str]:
+    """Return this environment without what the tests' own servers have put there."""
+    ours = ("BENCHAPP_", "BENCH_AGENT_", "DJANGO_", "PYTEST")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(ours) and name not in ("DATABASE_URL", "BROKER_URL")
+    }
+
+
+def start_up(directory: Path, *options: str, port: int | None = None, **environ: str) -> Up:
+    directory.mkdir(parents=True, exist_ok=True)
+    port = port or find_free_port()
+    output = directory / f"said-{time.monotonic_ns()}"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "benchapp.embedded",
+                "--data-dir",
+                directory,
+                "--port",
+                str(port),
+                *options,
+            ],
+            cwd=PROJECT,
+            env={**clean_environment(), **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    return Up(process, Home(directory), port, output)
+
+
+def wait_until_gone(pids, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while alive := [pid for pid in pids if read_start_time(pid) is not None]:
+        assert time.monotonic() < deadline, f"still running: {alive}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def open_place(tmp_path_factory) -> Iterator[Path]:
+    import tempfile
+
+    directory = Path(tempfile.mkdtemp(prefix="bu-", dir="/tmp"))
+    directory.chmod(0o711)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def up(open_place) -> Iterator[Up]:
+    """Return one stack that runs for all the tests which leave it as it is."""
+    up = start_up(open_place / "var", "--no-run")
+    try:
+        up.wait_for("Ctrl-C stops everything")
+        yield up
+    finally:
+        if up.process.poll() is None:
+            up.interrupt()
+
+
+def test_pages_answer_under_the_printed_address(up):
+    assert f"http://127.0.0.1:{up.port}/" in up.said
+    assert get(up.address, "/runs/")[0] == 200
+    assert read_instance(up.address) == up.home.read_state().instance
+
+
+def test_printed_link_opens_the_form_of_the_first_admin(up):
+    path = re.search(r"http://127\.0\.0\.1:\d+(/setup/\S+/)", up.said)[1]
+
+    status, page = get(up.address, path)
+
+    assert status == 200
+    assert b"password" in page.lower()
+
+
+def test_this_machine_is_enrolled_with_a_token_that_nobody_else_reads(up):
+    token = up.home.path / "host-token"
+
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert up.query("SELECT count(*) FROM benchapp_host") == [(1,)]
+    assert up.query("SELECT scope FROM benchapp_apitoken") == [("ingest",)]
+
+
+def test_nothing_but_the_web_listens_on_the_network(up):
+    session = {up.process.pid, *up.children().values()}
+    listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    inodes = {line.split()[9] for line in listening.splitlines() if line.split()[3:4] == ["0A"]}
+    owners = {
+        name
+        for name, pid in up.children().items()
+        for entry in Path(f"/proc/{pid}/fd").iterdir()
+        if (match := re.match(r"socket:\[(\d+)\]", str(entry.readlink()))) and match[1] in inodes
+    }
+
+    assert len(session) == 5
+    assert owners <= {"web"}
+
+
+def test_second_up_in_the_same_directory_is_told_of_the_first(up):
+    second = start_up(up.home.path, "--no-run")
+
+    assert second.process.wait(30) == 1
+    assert f"benchapp runs already in {up.home.path}: open http://127.0.0.1:{up.port}" in second.said
+    assert read_instance(up.address) is not None
+
+
+def test_port_of_the_first_is_refused_to_another_directory(up, open_place):
+    second = start_up(open_place / "other", "--no-run", port=up.port)
+
+    assert second.process.wait(30) == 1
+    instance = up.home.read_state().instance
+    assert f"port {up.port} on 127.0.0.1 is taken by another benchapp (instance {instance})" in second.said
+
+
+def test_web_that_was_killed_comes_back(up):
+    killed = up.children()["web"]
+    os.kill(killed, signal.SIGKILL)
+
+    up.wait_for("web was killed by SIGKILL; it starts again in 1 s")
+    deadline = time.monotonic() + 30
+    while read_instance(up.address) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert up.children()["web"] != killed
+
+
+def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, open_place):
+    file = open_place / "history.dump"
+    hosts = up.query("SELECT name FROM benchapp_host")
+    backed_up = manage("backup", file, "--data-dir", up.home.path)
+    up.query("UPDATE benchapp_host SET name = 'changed' RETURNING 1")
+    up.query(
+        "INSERT INTO benchapp_user (username, password, role, is_superuser, first_name, last_name, email, is_staff,"
+        " is_active, date_joined) VALUES ('ann', '', 'viewer', false, '', '', '', false, true, now()) RETURNING 1"
+    )
+
+    refused = manage("restore", file, "--data-dir", up.home.path)
+    forced = manage("restore", file, "--force", "--data-dir", up.home.path)
+
+    assert backed_up.returncode == 0, backed_up.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert refused.returncode == 1
+    assert "make a backup of it first, then restore with --force" in refused.stderr
+    assert forced.returncode == 0, forced.stderr
+    assert up.query("SELECT name FROM benchapp_host") == hosts
+    assert up.query("SELECT count(*) FROM benchapp_user") == [(0,)]
+    assert get(up.address, "/runs/")[0] == 200
+
+
+def test_file_that_is_no_backup_changes_nothing(up, open_place):
+    file = open_place / "letter.txt"
+    file.write_text("Dear reader")
+
+    refused = manage("restore", file, "--force", "--data-dir", up.home.path)
+
+    assert refused.returncode == 1
+    assert "is no backup of benchapp" in refused.stderr
+    assert up.query("SELECT count(*) FROM benchapp_host") == [(1,)]
+
+
+def test_interrupt_ends_everything_and_a_second_start_keeps_the_history(up):
+    pids = list(up.children().values())
+    key = (up.home.path / "secret-key").read_text()
+    token = (up.home.path / "host-token").read_text()
+
+    assert up.interrupt() == 0
+    wait_until_gone(pids)
+    assert up.home.read_state() is None
+
+    again = start_up(up.home.path, "--no-run", "--exit-after-run")
+    assert again.process.wait(90) == 0, again.said
+    assert "Making a PostgreSQL cluster" not in again.said
+    assert (up.home.path / "secret-key").read_text() == key
+    assert (up.home.path / "host-token").read_text() == token
+
+
+def test_backup_of_a_stopped_stack_starts_postgresql_for_itself(up, open_place):
+    file = open_place / "stopped.dump"
+    if up.process.poll() is None:
+        up.interrupt()
+
+    done = manage("backup", file, "--data-dir", up.home.path)
+
+    assert done.returncode == 0, done.stderr
+    assert file.read_bytes()[:5] == b"PGDMP"
+    assert not (up.home.path / "postgresql" / "18" / "postmaster.pid").exists()
+
+
+def test_backup_where_nothing_is_says_so(open_place):
+    done = manage("backup", open_place / "no.dump", "--data-dir", open_place / "empty")
+
+    assert done.returncode == 1
+    assert "`up` has never run there" in done.stderr
+
+
+@pytest.mark.fio
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt-get install fio")
+def test_first_run_is_measured_stored_and_its_page_printed(open_place):
+    options = ("--exit-after-run", "--set", "runtime=1", "--set", "size=8m")
+    up = start_up(open_place / "measured", *options)
+
+    assert up.process.wait(120) == 0, up.said
+
+    assert re.search(rf"The chart +http://127\.0\.0\.1:{up.port}/runs/1/", up.said)
+    assert not (up.home.path / "bench").exists()
+    assert list((up.home.path / "agent" / "spool").rglob("*.json*")) == []
+
+
+def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_place):
+    directory = open_place / "path"
+    directory.mkdir()
+    up = start_up(open_place / "without-fio", "--exit-after-run", PATH=str(directory))
+
+    assert up.process.wait(90) == 0, up.said
+    assert "sudo apt-get install --yes fio" in up.said
+    assert f"http://127.0.0.1:{up.port}/" in up.said
+
+
+@pytest.mark.chaos
+def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_history(open_place):
+    first = start_up(open_place / "chaos", "--no-run")
+    first.wait_for("Ctrl-C stops everything")
+    pids = list(first.children().values())
+    first.query("UPDATE benchapp_host SET pool = 'kept' RETURNING 1")
+    first.process.kill()
+
+    second = start_up(open_place / "chaos", "--no-run", port=first.port)
+    second.wait_for("Ctrl-C stops everything")
+
+    wait_until_gone(pids)
+    assert second.query("SELECT pool FROM benchapp_host") == [("kept",)]
+    assert second.interrupt() == 0
+
+
+@pytest.mark.chaos
+def test_end_of_postgresql_ends_the_stack_in_words(open_place):
+    up = start_up(open_place / "chaos", "--no-run")
+    up.wait_for("Ctrl-C stops everything")
+    pids = list(up.children().values())
+
+    os.kill(up.children()["PostgreSQL"], signal.SIGKILL)
+
+    assert up.process.wait(60) == 1
+    assert "PostgreSQL ended with status -9" in up.said
+    wait_until_gone(pids)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "pages"),
+    [
+        (b'{"pages": ["http://h/runs/1/"]}', ("http://h/runs/1/",)),
+        (b'{"pages": []}', ()),
+        (b'{"exit_code": 2, "error": "no"}', ()),
+        (b"", ()),
+        (b"Traceback", ()),
+        (b"[]", ()),
+    ],
+)
+def test_pages_are_read_from_what_the_agent_says(outcome, pages):
+    assert read_pages(outcome) == pages
+
+
+def manage(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "manage.py", *map(str, arguments)],
+        cwd=PROJECT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_options_of_manage_py_up_are_the_same():
+    said = manage("up", "--help").stdout
+
+    assert all(
+        option in said for option in ("--host", "--port", "--data-dir", "--no-run", "--exit-after-run")
+    )
