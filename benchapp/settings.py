@@ -1,5 +1,6 @@
 """Settings: defaults fit for a laptop, every one from the environment (docs/operations.md lists them)."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +106,13 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = Path(read_text("BENCHAPP_STATIC_ROOT") or BASE_DIR / "staticfiles")
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# The hashed names come from `collectstatic`; without its manifest (a checkout, the tests) files are served as they lie.
+# Hashed names come from `collectstatic`; without its manifest (a checkout, the tests) files are served as they lie.
 _IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
-        if _IS_COLLECTED or ROLE == "command"
+        "BACKEND": "benchapp.web.static_storage.StaticStorage"
+        if _IS_COLLECTED or "collectstatic" in sys.argv
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }

@@ -1,0 +1,179 @@
+"""How values are shown on a page: the template face of benchapp.metrics.format_value."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from shlex import join
+from typing import Any, Final
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from benchapp.metrics import CATALOGUE, UNKNOWN, format_value
+
+register = template.Library()
+
+_STEPS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "h"), (60, "min"))
+_AFTER_NUMBER: Final = re.compile(r"([0-9×]) (?=[^·])")
+_BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_NOT_STATED: Final = "not stated by the host"
+
+
+@register.filter
+def metric_value(value: float | None, name: str) -> str:
+    """Show a value of a metric of the catalogue, with its unit."""
+    return format_value(value, CATALOGUE[name].unit)
+
+
+@register.filter
+def in_unit(value: float | None, unit: str) -> str:
+    """Show a value in a base unit ("bytes", "ns", "bytes/s", "operations/s", "s", "percent")."""
+    return format_value(value, unit)
+
+
+@register.filter
+def size(value: int | None) -> str:
+    """Show bytes without digits that say nothing: 4 KiB and 39 B, but 7.55 GiB."""
+    if value is None:
+        return UNKNOWN
+    if abs(value) < 1024:
+        return f"{value} B"
+    for length, name in _BINARY:
+        # The unit that format_value would choose, not one so small that it divides everything.
+        if value >= length:
+            return f"{value // length} {name}" if value % length == 0 else format_value(value, "bytes")
+    return format_value(value, "bytes")
+
+
+@register.filter
+def unbroken(value: str) -> str:
+    """Keep a number and the word after it on one line: "2 GiB", "8 × 1 job"."""
+    return _AFTER_NUMBER.sub("\\1\u00a0", value)
+
+
+@register.filter
+def whole(value: int | None) -> str:
+    """Show a count in full, with thin spaces between thousands."""
+    return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+@register.filter
+def raw(value: float | None) -> str:
+    """Show a value exactly as it is stored, for titles and data attributes; nothing where it is unknown."""
+    return "" if value is None else repr(value)
+
+
+@register.filter
+def signed(value: float | None) -> str:
+    """Show a difference in per cent with its sign, one digit after the point."""
+    if value is None:
+        return ""
+    sign = "±" if abs(value) < 0.05 else "+" if value > 0 else "−"
+    return f"{sign}{abs(value):.1f}"
+
+
+@register.filter
+def or_unknown(value: Any, reason: str = _NOT_STATED) -> Any:
+    """Show a value, or an en dash that says why there is none."""
+    if value is None or value == "":
+        return format_html(
+            '<span class="none" title="{}">{}<span class="visually-hidden"> unknown: {}</span></span>',
+            reason or _NOT_STATED,
+            UNKNOWN,
+            reason or _NOT_STATED,
+        )
+    return value
+
+
+@register.filter
+def pairs(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return a mapping's pairs; `.items` in a template would find a key of that name first."""
+    return list(value.items())
+
+
+@register.filter
+def as_command(argv: Iterable[Any]) -> str:
+    """Show the arguments of a command as a shell would take them."""
+    return join(str(argument) for argument in argv)
+
+
+@register.filter
+def yes_no(value: bool | None) -> str | None:
+    """Show a truth value in a word; None stays None, for or_unknown."""
+    return None if value is None else "yes" if value else "no"
+
+
+@register.filter
+def moment(value: datetime | None) -> SafeString:
+    """Show a moment with its zone; the title says how long ago that is."""
+    return _show_moment(value, "{0:%-d} {0:%b} {0:%Y} {0:%H}:{0:%M} UTC")
+
+
+@register.filter
+def moment_in_utc_column(value: datetime | None) -> SafeString:
+    """Show a moment under a header that names the zone."""
+    return _show_moment(value, "{0:%Y}-{0:%m}-{0:%d} {0:%H}:{0:%M}")
+
+
+@register.filter
+def ago(value: datetime | None) -> SafeString:
+    """Show how long ago a moment is; the title has the moment itself."""
+    if value is None:
+        return format_html("{}", "never")
+    iso = _to_iso(value)
+    return format_html('<time datetime="{}" title="{}">{}</time>', iso, iso, describe_age(value))
+
+
+@register.filter
+def iso(value: datetime | None) -> str:
+    """Show a moment as the API does: RFC 3339, UTC."""
+    return "" if value is None else _to_iso(value)
+
+
+@register.filter
+def iso_day(value: date | None) -> str:
+    """Show a day as a date field takes it."""
+    return "" if not value else value.isoformat()
+
+
+@register.filter
+def clock(value: datetime) -> str:
+    """Show the time of day, UTC, under an axis."""
+    return f"{value.astimezone(UTC):%H:%M}"
+
+
+@register.filter
+def lasted(value: float | None) -> str:
+    """Show a duration in seconds as people say it."""
+    if value is None:
+        return UNKNOWN
+    seconds = round(value)
+    if seconds < 120:
+        return format_value(value, "s")
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
+
+
+def describe_age(value: datetime, *, now: datetime | None = None) -> str:
+    """Say how far a moment is from now, in its largest unit."""
+    seconds = ((now or timezone.now()) - value).total_seconds()
+    for length, name in _STEPS:
+        count = int(abs(seconds) // length)
+        if count:
+            word = f"{count} {name}{'s' if count > 1 and name not in ('h', 'min') else ''}"
+            return f"{word} ago" if seconds > 0 else f"in {word}"
+    return "just now"
+
+
+def _show_moment(value: datetime | None, pattern: str) -> SafeString:
+    if value is None:
+        return format_html('<span class="none" title="{}">{}</span>', "it never happened", UNKNOWN)
+    utc = value.astimezone(UTC)
+    title = f"{describe_age(value)} · {_to_iso(value)}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', _to_iso(value), title, pattern.format(utc))
+
+
+def _to_iso(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

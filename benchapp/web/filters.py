@@ -1,0 +1,156 @@
+"""What a reader asked for in the address, checked and in words."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, TypedDict
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import QueryDict
+
+from benchapp.queries.hosts import HostFilter
+from benchapp.queries.runs import RunFilter
+from benchapp.queries.series import SeriesFilter
+
+
+class DayField(forms.DateField):
+    """A day of the calendar, UTC."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(
+            label=label,
+            required=False,
+            input_formats=["%Y-%m-%d"],
+            error_messages={"invalid": f"{label} is no day: write it as 2026-05-12."},
+        )
+
+
+class RunFilterForm(forms.Form):
+    """The filter bar of the runs; days are whole days of UTC, both included."""
+
+    host = forms.CharField(required=False, max_length=253)
+    pool = forms.CharField(required=False, max_length=100)
+    profile = forms.CharField(required=False, max_length=100)
+    rw = forms.CharField(required=False, max_length=20)
+    from_day = DayField("From")
+    to_day = DayField("To")
+    text = forms.CharField(required=False, max_length=200)
+    failed = forms.BooleanField(required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a span that ends before it begins."""
+        return _check_span(super().clean() or {})
+
+    def make_filter(self) -> RunFilter:
+        """Return what the query takes; fields with errors leave out nothing."""
+        values = self.cleaned_data
+        return RunFilter(
+            host=values.get("host") or None,
+            pool=values.get("pool") or None,
+            profile=values.get("profile") or None,
+            rw=values.get("rw") or None,
+            from_at=start_of(values.get("from_day")),
+            to_at=end_of(values.get("to_day")),
+            text=values.get("text") or None,
+            has_failed=True if values.get("failed") else None,
+        )
+
+
+class SeriesFilterForm(forms.Form):
+    """The filter bar of the series."""
+
+    host = forms.CharField(required=False, max_length=253)
+    pool = forms.CharField(required=False, max_length=100)
+    rw = forms.CharField(required=False, max_length=20)
+    direction = forms.CharField(required=False, max_length=5)
+    text = forms.CharField(required=False, max_length=200)
+
+    def make_filter(self) -> SeriesFilter:
+        """Return what the query takes; fields with errors leave out nothing."""
+        return SeriesFilter(**{name: self.cleaned_data.get(name) or None for name in self.fields})
+
+
+class HostFilterForm(forms.Form):
+    """The filter bar of the hosts; the retired are left out unless asked for."""
+
+    text = forms.CharField(required=False, max_length=200)
+    retired = forms.BooleanField(required=False)
+
+    def make_filter(self) -> HostFilter:
+        """Return what the query takes."""
+        values = self.cleaned_data
+        return HostFilter(
+            text=values.get("text") or None, is_retired=None if values.get("retired") else False
+        )
+
+
+class SpanForm(forms.Form):
+    """From and to of a history."""
+
+    from_day = DayField("From")
+    to_day = DayField("To")
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a span that ends before it begins."""
+        return _check_span(super().clean() or {})
+
+
+def read_form(form_class: type[forms.Form], query: QueryDict) -> Any:
+    """Bind and check a filter form; `from` and `to` of the address are its from_day and to_day."""
+    values = query.copy()
+    for name in ("from", "to"):
+        if name in values:
+            values.setlist(f"{name}_day", query.getlist(name))
+    form = form_class(values)
+    form.is_valid()
+    return form
+
+
+def list_errors(form: forms.Form) -> list[str]:
+    """Return what is wrong with a filter, each as a sentence."""
+    return [
+        message if message.startswith(("From", "To")) else f"{name.title()}: {message}"
+        for name, messages in form.errors.items()
+        for message in map(str, messages)
+    ]
+
+
+def is_filtering(form: forms.Form) -> bool:
+    """Say whether the address asks for less than everything."""
+    return any(form.cleaned_data.values()) or bool(form.errors)
+
+
+class Span(TypedDict):
+    """Part of a history: from inclusive, to exclusive."""
+
+    from_at: datetime | None
+    to_at: datetime | None
+
+
+def read_span(form: forms.Form) -> Span:
+    """Return the moments that the days of a form stand for."""
+    values = form.cleaned_data
+    return {"from_at": start_of(values.get("from_day")), "to_at": end_of(values.get("to_day"))}
+
+
+def start_of(day: date | None) -> datetime | None:
+    """Return the first moment of a day."""
+    return None if day is None else datetime.combine(day, time.min, UTC)
+
+
+def end_of(day: date | None) -> datetime | None:
+    """Return the first moment after a day."""
+    return None if day is None else datetime.combine(day, time.min, UTC) + timedelta(days=1)
+
+
+def keep_query(query: QueryDict, **changes: str | None) -> str:
+    """Return the address's query with some parameters changed; None takes one out; "?" stands for none at all."""
+    kept = {name: value for name, value in query.dict().items() if name not in changes}
+    kept |= {name: value for name, value in changes.items() if value is not None}
+    return f"?{urlencode(kept)}"
+
+
+def _check_span(values: dict[str, Any]) -> dict[str, Any]:
+    first, last = values.get("from_day"), values.get("to_day")
+    if first and last and first > last:
+        raise forms.ValidationError("From is after To: swap the two.")
+    return values

@@ -1,0 +1,92 @@
+"""What people fill in."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import PasswordChangeForm
+
+from benchapp.models import Role, Scope
+
+
+class SignInForm(forms.Form):
+    """User name and password."""
+
+    username = forms.CharField(
+        label="User name",
+        max_length=150,
+        widget=forms.TextInput(
+            attrs={"autocomplete": "username", "autofocus": True, "autocapitalize": "none"}
+        ),
+    )
+    password = forms.CharField(
+        max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+    )
+
+
+class SetUpForm(forms.Form):
+    """The account that a one-time link makes."""
+
+    username = forms.CharField(
+        label="User name",
+        max_length=150,
+        help_text="Letters, digits and @ . + - _",
+        widget=forms.TextInput(
+            attrs={"autocomplete": "username", "autofocus": True, "autocapitalize": "none"}
+        ),
+    )
+    password = forms.CharField(
+        max_length=4096,
+        strip=False,
+        help_text="At least 10 characters, not only digits, not a common one.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+    password_again = forms.CharField(
+        label="Password again",
+        max_length=4096,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse two passwords that differ."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        password, again = cleaned.get("password"), cleaned.get("password_again")
+        if password and again and password != again:
+            self.add_error("password_again", "This is not the same as the password above.")
+        return cleaned
+
+
+class AccountForm(PasswordChangeForm):
+    """A new password, with the old one as proof."""
+
+    field_order = ("old_password", "new_password1", "new_password2")
+
+
+class RoleForm(forms.Form):
+    """A role for an invitation or a person."""
+
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER)
+
+
+class HostNameForm(forms.Form):
+    """A host to make a token for."""
+
+    name = forms.CharField(label="Host name", max_length=253)
+    label = forms.CharField(max_length=100, required=False)
+
+
+class PoolForm(forms.Form):
+    """The pool whose history a host shares; empty for none."""
+
+    pool = forms.CharField(max_length=100, required=False)
+
+
+class TokenForm(forms.Form):
+    """A token for a program."""
+
+    scope = forms.ChoiceField(
+        label="May",
+        choices=[(scope.value, scope.label) for scope in (Scope.READ, Scope.ADMIN)],
+        initial=Scope.READ,
+    )
+    label = forms.CharField(label="For what", max_length=100)

@@ -1,0 +1,67 @@
+"""What every page's frame needs to know."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest
+from django.urls import reverse
+
+from benchapp import __version__
+from benchapp.models import Role, User
+from benchapp.web.access import can
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entry of the bar: views lists the names of the pages that belong to it."""
+
+    label: str
+    view: str
+    views: frozenset[str]
+
+
+PLACES: Final = (
+    Place("Runs", "runs", frozenset({"runs", "run"})),
+    Place("Series", "series_list", frozenset({"series_list", "series"})),
+    Place("Hosts", "hosts", frozenset({"hosts", "host"})),
+    Place("Uploads", "uploads", frozenset({"uploads", "upload"})),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A place as the bar shows it."""
+
+    label: str
+    url: str
+    is_here: bool
+
+
+def describe_frame(request: HttpRequest) -> dict[str, Any]:
+    """Return the places, what this visitor may do, and the version, for base.html."""
+    here = request.resolver_match.url_name if request.resolver_match else None
+    visitor = find_visitor(request)
+    return {
+        "places": [Link(place.label, reverse(place.view), here in place.views) for place in PLACES],
+        "may_see": settings.PUBLIC_READ or visitor is not None,
+        "is_editor": can(visitor, Role.EDITOR),
+        "is_admin": can(visitor, Role.ADMIN),
+        "version": __version__,
+        "api_base": make_base_url(request),
+    }
+
+
+def make_base_url(request: HttpRequest) -> str:
+    """Return how people and hosts reach this server, without a slash at the end."""
+    return settings.PUBLIC_URL or f"{request.scheme}://{request.get_host()}"
+
+
+def find_visitor(request: HttpRequest) -> User | None:
+    """Return who is signed in; None for a stranger, and on an error page that comes before we can know."""
+    try:
+        user = getattr(request, "user", None)
+        return user if isinstance(user, User) and user.is_authenticated else None
+    except DatabaseError:
+        return None

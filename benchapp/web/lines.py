@@ -1,0 +1,44 @@
+"""Command lines that a page shows to be copied."""
+
+from dataclasses import dataclass
+from shlex import quote
+
+from django.conf import settings
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """How the first results come in."""
+
+    here: str
+    agent: tuple[str, ...]
+    curl: str
+
+
+def say_first_steps(base_url: str) -> FirstSteps:
+    """Return the lines that fill an empty server."""
+    return FirstSteps(
+        here="make up",
+        agent=say_agent_lines(base_url),
+        curl=(
+            "fio --output-format=json job.fio | curl --data-binary @-"
+            f' -H "Authorization: Bearer $BENCHAPP_TOKEN" {quote(f"{base_url}/api/v1/fio?volume_type=gp3")}'
+        ),
+    )
+
+
+def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> tuple[str, ...]:
+    """Return the lines that set up the agent on a host: fetch, enrol, run from cron."""
+    # The token goes through the environment: arguments are seen by everybody on the host.
+    return (
+        f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
+        f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
+        "17 * * * * python3 $HOME/bench-agent.pyz run --quiet --profile quick --directory /srv/storage-to-test",
+    )
+
+
+def say_request(url: str) -> str:
+    """Return the curl line that gets what a page shows."""
+    # Where everybody may read there is no token to send.
+    token = "" if settings.PUBLIC_READ else ' -H "Authorization: Bearer $BENCHAPP_TOKEN"'
+    return f"curl -fsS{token} {quote(url)}"

@@ -1,0 +1,177 @@
+"""The numbers of one run and of a list of runs, as rows of cells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from benchapp.metrics import CATALOGUE, format_value
+from benchapp.queries.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
+from benchapp.queries.titles import describe_block_size
+from benchapp.web.columns import Cell, Column, Scale, choose_scale, format_scaled, make_cells, make_columns
+
+LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns")
+# A title names so many results; the table has the others.
+_TITLE_MAXIMUM: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLine:
+    """One measurement in the list of runs."""
+
+    series_id: int
+    words: str
+    direction: str
+    error: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLines:
+    """One run in the list, with a line for each measurement; hidden_count: those that the list leaves out."""
+
+    run: RunRow
+    lines: tuple[ResultLine, ...]
+    hidden_count: int
+
+    @property
+    def height(self) -> int:
+        """Return how many table rows this run takes."""
+        return max(1, len(self.lines)) + (1 if self.hidden_count else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementLine:
+    """One measurement of a run's table."""
+
+    measurement: MeasurementRow
+    name: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileCell:
+    """One percentile of one measurement; raw in ns, None where fio gave none."""
+
+    percent: str
+    text: str
+    raw: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileLine:
+    """All percentiles of one measurement: a line of the chart and a row of the table under it."""
+
+    name: str
+    rw: str
+    direction: str
+    cells: tuple[PercentileCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileTable:
+    """The percentiles of a run: one unit for all."""
+
+    percents: tuple[str, ...]
+    scale: Scale
+    lines: tuple[PercentileLine, ...]
+
+
+def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[RunLines, ...]]:
+    """Return the columns of the list of runs, and its rows."""
+    columns = make_columns((line for run in runs for line in run.measurements), LIST_METRICS)
+    return columns, tuple(
+        RunLines(
+            run=run,
+            lines=tuple(
+                ResultLine(
+                    line.series_id, _say_summary(line), line.direction, line.error, make_cells(line, columns)
+                )
+                for line in run.measurements
+            ),
+            hidden_count=run.measurement_count - len(run.measurements),
+        )
+        for run in runs
+    )
+
+
+def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[MeasurementLine, ...]]:
+    """Return the columns of a run's table, and its rows."""
+    columns = make_columns(run.measurements, tuple(CATALOGUE))
+    names = name_measurements(run.measurements)
+    return columns, tuple(
+        MeasurementLine(measurement, name, make_cells(measurement, columns))
+        for measurement, name in zip(run.measurements, names, strict=True)
+    )
+
+
+def make_percentile_table(run: RunDetail) -> PercentileTable | None:
+    """Return the percentiles of all measurements that have any; None where none has."""
+    names = name_measurements(run.measurements)
+    kept = [pair for pair in zip(run.measurements, names, strict=True) if pair[0].percentiles]
+    if not kept:
+        return None
+    percents = sorted({percent for measurement, _ in kept for percent, _ in measurement.percentiles})
+    scale = choose_scale([value for measurement, _ in kept for _, value in measurement.percentiles], "ns")
+    return PercentileTable(
+        percents=tuple(f"{percent:g}" for percent in percents),
+        scale=scale,
+        lines=tuple(
+            _make_percentile_line(measurement, name, percents, scale=scale) for measurement, name in kept
+        ),
+    )
+
+
+def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
+    """Return a short name for each measurement, told apart by direction and, where needed, by number."""
+    several = len({measurement.job_name for measurement in measurements}) < len(measurements)
+    names = [
+        f"{measurement.job_name or measurement.workload.rw}{f' · {measurement.direction}' if several else ''}"
+        for measurement in measurements
+    ]
+    return [
+        f"{name} #{names[: place + 1].count(name)}" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def say_results(run: RunDetail) -> str:
+    """Say the answer of a run in a title: its first results with their IOPS and p99."""
+    known = [measurement for measurement in run.measurements if measurement.iops is not None]
+    parts = [_say_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
+    if len(known) > _TITLE_MAXIMUM:
+        parts.append(f"and {len(known) - _TITLE_MAXIMUM} more")
+    return "; ".join(parts) or "no values"
+
+
+def list_withheld(lines: Sequence[MeasurementLine]) -> list[str]:
+    """Return why values are missing, a sentence for each reason and the rows that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for line in lines:
+        for reason in dict.fromkeys(cell.reason for cell in line.cells if cell.reason):
+            concerned.setdefault(reason, []).append(line.name)
+    return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
+
+
+def _say_result(measurement: MeasurementRow) -> str:
+    workload = measurement.workload_title.split(" · ")[0]
+    words = f"{workload} {format_value(measurement.iops, 'operations/s')} IOPS"
+    if measurement.latency_p99_ns is None:
+        return words
+    return f"{words}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"
+
+
+def _say_summary(line: MeasurementSummary) -> str:
+    size = describe_block_size(cast(Any, line))  # it needs the block size only
+    mixed = f" {line.direction}" if line.direction not in line.rw else ""
+    return f"{size} {line.rw}{mixed} · {line.iodepth} × {line.numjobs}".strip()
+
+
+def _make_percentile_line(
+    measurement: MeasurementRow, name: str, percents: Sequence[float], *, scale: Scale
+) -> PercentileLine:
+    values = dict(measurement.percentiles)
+    cells = (
+        PercentileCell(f"{percent:g}", format_scaled(values.get(percent), scale), values.get(percent))
+        for percent in percents
+    )
+    return PercentileLine(name, measurement.workload.rw, measurement.direction, tuple(cells))

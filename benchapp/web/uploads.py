@@ -1,0 +1,128 @@
+"""Uploads: what came in, what became of it, and another try for what was rejected."""
+
+from typing import Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.models import Role, State
+from benchapp.pipeline.intake import unpack
+from benchapp.pipeline.retry import retry_rejected, retry_submission
+from benchapp.queries.uploads import UploadCounts, count_uploads, list_uploads, read_raw_body, read_upload
+from benchapp.web.access import may_read, needs_role
+from benchapp.web.filters import keep_query
+from benchapp.web.frame import make_base_url
+from benchapp.web.hours_chart import make_hours_chart
+from benchapp.web.lines import say_first_steps
+from benchapp.web.paging import turn_page
+from benchapp.web.reasons import REJECTED
+
+UPLOADS_ON_A_PAGE: Final = 50
+
+
+@never_cache
+@require_safe
+@may_read
+def uploads(request: HttpRequest) -> HttpResponse:
+    """List what came in, the newest first, with the counts by state, by hour and by reason."""
+    state = request.GET.get("state")
+    state = state if state in State.values else None
+    reason = request.GET.get("reason") or None
+    errors: list[str] = []
+    page, links = turn_page(
+        request,
+        errors,
+        read=lambda after: list_uploads(state, reason_code=reason, after=after, limit=UPLOADS_ON_A_PAGE),
+    )
+    counts = count_uploads()
+    context = {
+        **links,
+        "title": _say_uploads(counts),
+        "counts": counts,
+        "chart": make_hours_chart(counts.per_hour),
+        "state_links": _list_state_links(request, counts, state),
+        "reason": reason,
+        "uploads": page.items,
+        "errors": errors,
+        "steps": None if page.items else say_first_steps(make_base_url(request)),
+    }
+    return render(request, "uploads.html", context, status=400 if errors else 200)
+
+
+@never_cache
+@require_safe
+@may_read
+def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
+    """Show one submission: its way, its reason, its runs."""
+    row = read_upload(submission_id)
+    if row is None:
+        raise Http404(f"There is no submission {submission_id}.")
+    return render(request, "upload.html", {"upload": row, "advice": REJECTED.get(row.reason_code, "")})
+
+
+@require_safe
+@needs_role(Role.EDITOR)
+def upload_raw(request: HttpRequest, submission_id: UUID) -> HttpResponse:
+    """Hand out the exact bytes that were received."""
+    body = read_raw_body(submission_id=submission_id)
+    if body is None:
+        raise Http404("There is no such submission, or its body is past its time of retention.")
+    answer = HttpResponse(unpack(body.packed), content_type="application/octet-stream")
+    ending = "json" if body.has_envelope else "txt"
+    answer["Content-Disposition"] = content_disposition_header(True, f"{submission_id}.{ending}") or ""
+    return answer
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def retry_one(request: HttpRequest, submission_id: UUID) -> HttpResponse:
+    """Give one rejected submission another try."""
+    if retry_submission(submission_id):
+        messages.success(request, "It waits for a worker again; reload in some seconds.", extra_tags="good")
+    else:
+        messages.error(
+            request, "Nothing to try again: it is not rejected, or its body is gone.", extra_tags="bad"
+        )
+    return redirect("upload", submission_id=submission_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def retry_alike(request: HttpRequest) -> HttpResponse:
+    """Give all submissions that were rejected for one reason another try."""
+    count = retry_rejected(request.POST.get("reason", ""))
+    if count:
+        words = "1 submission waits" if count == 1 else f"{count} submissions wait"
+        messages.success(request, f"{words} for a worker again; reload in some seconds.", extra_tags="good")
+    else:
+        messages.error(request, "Nothing to try again for this reason.", extra_tags="bad")
+    return redirect("uploads")
+
+
+def _say_uploads(counts: UploadCounts) -> str:
+    if not (counts.received or counts.stored or counts.rejected):
+        return "Uploads: none yet"
+    waiting = f"{counts.received} waiting" if counts.received else "none waiting"
+    rejected = f"{counts.rejected} rejected" if counts.rejected else "none rejected"
+    return f"Uploads: {rejected}, {waiting}"
+
+
+def _list_state_links(
+    request: HttpRequest, counts: UploadCounts, chosen: str | None
+) -> list[tuple[str, str, int, bool]]:
+    total = counts.received + counts.stored + counts.rejected
+    entries = [
+        ("all", None, total),
+        ("waiting", State.RECEIVED.value, counts.received),
+        ("stored", State.STORED.value, counts.stored),
+        ("rejected", State.REJECTED.value, counts.rejected),
+    ]
+    return [
+        (label, keep_query(request.GET, state=state, after=None, reason=None), count, state == chosen)
+        for label, state, count in entries
+    ]

@@ -1,0 +1,114 @@
+// The latency percentiles of one run, as a configuration of Chart.js.
+import { chooseScale, formatValue } from "../format.js";
+import { makeTooltipLook, makeValueScale, styleAxis } from "./looks.js";
+import { drawActiveMark, drawEndLabels } from "./marks.js";
+import { ninesOf, ninesTicks } from "./nines_axis.js";
+import { assignStyles } from "./palette.js";
+import { logDomain } from "./value_axis.js";
+
+/** Up to so many lines are labelled at their ends; more would cover each other and get a legend. */
+export const MOST_END_LABELS = 6;
+
+/**
+ * Prepare lines [{name, rw, direction, points: [{percent, value (ns)}]}], ascending by percent.
+ * A value of 0 ns has no place on a log axis and 100 % none on the other: both are left out, the table has them.
+ */
+export function preparePercentiles(lines) {
+  const styles = assignStyles(lines);
+  const drawn = lines.map((line, place) => ({
+    ...line,
+    style: styles[place],
+    points: line.points.filter(({ percent, value }) => value > 0 && percent < 100),
+  }));
+  const marks = drawn.flatMap((line, datasetIndex) =>
+    line.points.map((point, index) => ({ ...point, name: line.name, element: { datasetIndex, index } })),
+  );
+  const values = marks.map((mark) => mark.value);
+  return {
+    lines: drawn,
+    marks,
+    scale: chooseScale(values, "ns"),
+    isLog: true,
+    domain: logDomain(values),
+    highest: marks.reduce((highest, mark) => Math.max(highest, mark.percent), 99),
+  };
+}
+
+/** Build the configuration of Chart.js. colours: resolved CSS colours. */
+export function buildPercentiles(prepared, { colours, isNarrow = false }) {
+  const { lines, scale } = prepared;
+  const hasEndLabels = !isNarrow && lines.length <= MOST_END_LABELS;
+  const texts = hasEndLabels ? Object.fromEntries(lines.map((line, place) => [place, line.name])) : {};
+  return {
+    type: "line",
+    data: { datasets: lines.map((line) => makeDataset(line, colours)) },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      normalized: true,
+      parsing: false,
+      responsive: true,
+      layout: { padding: { top: 8, right: hasEndLabels ? 120 : 12 } },
+      plugins: {
+        legend: { display: false },
+        tooltip: makeTooltip(lines, colours),
+        endLabels: { texts, colours },
+        activeMark: { colours },
+      },
+      scales: {
+        x: makeNinesScale(prepared.highest, { colours, isNarrow }),
+        y: makeValueScale(prepared, { colours, name: `latency, ${scale.suffix} (log axis)` }),
+      },
+    },
+    plugins: [drawEndLabels, drawActiveMark],
+  };
+}
+
+/** Say what one mark means; for the readout below the chart and for screen readers. */
+export function describeMark({ name, percent, value }) {
+  return `${name} · ${percent} % of the I/Os within ${formatValue(value, "ns")}`;
+}
+
+function makeDataset({ name, style, points }, colours) {
+  const colour = colours.series[style.colour];
+  return {
+    label: name,
+    data: points.map(({ percent, value }) => ({ x: ninesOf(percent), y: value })),
+    borderColor: colour,
+    borderDash: style.dash,
+    borderWidth: 1.75,
+    pointBackgroundColor: colour,
+    pointBorderWidth: 0,
+    pointRadius: 3,
+    pointStyle: style.shape,
+  };
+}
+
+function makeNinesScale(highest, { colours, isNarrow }) {
+  const ticks = ninesTicks(highest, { isNarrow });
+  const labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
+  return {
+    ...styleAxis(colours, "per cent of the I/Os at most that slow"),
+    type: "linear",
+    min: 0,
+    max: ninesOf(highest) * 1.01,
+    ticks: { ...styleAxis(colours).ticks, callback: (value) => labels.get(value) },
+    afterBuildTicks: (axis) => {
+      axis.ticks = ticks.map(({ value }) => ({ value }));
+    },
+  };
+}
+
+function makeTooltip(lines, colours) {
+  return {
+    ...makeTooltipLook(colours),
+    callbacks: {
+      title: ([item]) => lines[item.datasetIndex].name,
+      label: ({ datasetIndex, dataIndex }) => {
+        const { percent, value } = lines[datasetIndex].points[dataIndex];
+        return `${percent} % within ${formatValue(value, "ns")}`;
+      },
+    },
+  };
+}

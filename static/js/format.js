@@ -1,0 +1,134 @@
+// How values are shown; the same table of cases tests benchapp/metrics.py (tests/data/format_cases.json).
+const SCALES = {
+  "operations/s": [[1, ""]],
+  "bytes/s": [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]],
+  ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
+  s: [[1, "s"]],
+  bytes: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
+  percent: [[1, "%"]],
+};
+
+export const UNKNOWN = "–";
+const THIN_SPACE = "\u202f";
+
+/** Show a value in a base unit, at three significant digits or as a whole number; null gives an en dash. */
+export function formatValue(value, unit) {
+  if (value === null || value === undefined || !Number.isFinite(value)) {
+    return UNKNOWN;
+  }
+  if (unit === "operations/s") {
+    return formatCount(value);
+  }
+  const scale = findScale(Math.abs(value), unit);
+  return `${threeDigits(value / scale.divisor)} ${scale.suffix}`;
+}
+
+/** Show a tick of an axis that carries the unit: the round number, with no digit that says nothing. */
+export function formatTick(value, scale) {
+  const scaled = Number((value / scale.divisor).toPrecision(6));
+  return Math.abs(scaled) >= 1000 ? groupThousands(scaled) : String(scaled);
+}
+
+/** Choose one unit for many values, by the middle of their range on a log axis: {divisor, suffix}. */
+export function chooseScale(values, unit) {
+  const known = values.filter((value) => value !== null && value !== undefined && value > 0);
+  if (known.length === 0) {
+    const [divisor, suffix] = SCALES[unit].at(-1);
+    return { divisor, suffix };
+  }
+  const least = known.reduce((a, b) => Math.min(a, b));
+  const most = known.reduce((a, b) => Math.max(a, b));
+  return findScale(Math.sqrt(least) * Math.sqrt(most), unit);
+}
+
+/** Name the unit of a scale as an axis or a header does. */
+export function nameUnit(scale, unit) {
+  return unit === "operations/s" ? "IOPS" : scale.suffix;
+}
+
+/** Show how far a value is from what was before, in per cent: "+3.2 %"; null where there is nothing before. */
+export function formatDifference(value, before) {
+  if (value === null || before === null || before === undefined || before === 0) {
+    return null;
+  }
+  const percent = (value / before - 1) * 100;
+  const sign = Math.abs(percent) < 0.05 ? "±" : percent > 0 ? "+" : "−";
+  return `${sign}${Math.abs(percent).toFixed(1)} %`;
+}
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** Show a moment (milliseconds since 1970) with its zone: "12 May 2026 02:10 UTC". */
+export function formatMoment(ms) {
+  const moment = new Date(ms);
+  const clock = `${two(moment.getUTCHours())}:${two(moment.getUTCMinutes())}`;
+  return `${formatDay(ms)} ${moment.getUTCFullYear()} ${clock} UTC`;
+}
+
+/** Show a day of the year: "12 May". */
+export function formatDay(ms) {
+  const moment = new Date(ms);
+  return `${moment.getUTCDate()} ${MONTHS[moment.getUTCMonth()]}`;
+}
+
+/** Show a month: "May 2026". */
+export function formatMonth(ms) {
+  const moment = new Date(ms);
+  return `${MONTHS[moment.getUTCMonth()]} ${moment.getUTCFullYear()}`;
+}
+
+/** Show the time of day: "02:10". */
+export function formatClock(ms) {
+  const moment = new Date(ms);
+  return `${two(moment.getUTCHours())}:${two(moment.getUTCMinutes())}`;
+}
+
+function findScale(magnitude, unit) {
+  // 999.7 kB/s rounds to 1000 kB/s: step up where the rounded figure reaches the next unit.
+  const [divisor, suffix] = SCALES[unit].find(([step]) => magnitude >= step * 0.9995) ?? SCALES[unit].at(-1);
+  return { divisor, suffix };
+}
+
+function formatCount(value) {
+  return Math.abs(value) < 99.95 ? threeDigits(value) : groupThousands(value);
+}
+
+function groupThousands(value) {
+  return roundEven(value, 0).replace(/\B(?=(\d{3})+$)/g, THIN_SPACE);
+}
+
+function threeDigits(value) {
+  const magnitude = Math.abs(value);
+  if (value === 0) {
+    return "0";
+  }
+  if (magnitude >= 99.95) {
+    return roundEven(value, 0);
+  }
+  if (magnitude >= 9.995) {
+    return roundEven(value, 1);
+  }
+  if (magnitude >= 0.9995) {
+    return roundEven(value, 2);
+  }
+  if (magnitude < 0.001) {
+    return value > 0 ? "<0.001" : ">-0.001";
+  }
+  return String(Number(roundEven(value, 2 - Math.floor(Math.log10(magnitude)))));
+}
+
+// Python rounds an exact half to the even digit, toFixed away from zero; toFixed(30) shows whether it is one.
+function roundEven(value, digits) {
+  const exact = Math.abs(value).toFixed(Math.min(digits + 30, 100));
+  const cut = exact.indexOf(".") + 1 + digits;
+  const rest = exact.slice(cut);
+  const kept = exact.slice(0, cut).replace(/\.$/, "");
+  const isHalf = /^50*$/.test(rest);
+  const isEven = Number(kept.at(-1)) % 2 === 0;
+  const text = isHalf && isEven ? kept : Math.abs(value).toFixed(digits);
+  return value < 0 ? `-${text}` : text;
+}
+
+function two(number) {
+  return String(number).padStart(2, "0");
+}

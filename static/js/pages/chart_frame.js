@@ -1,0 +1,85 @@
+// What every chart on a page shares: skeleton, errors in words with retry, redrawing on a change of theme, PNG.
+import { onThemeChange, readColours, readFontFamily } from "./colours.js";
+import { saveImage } from "./image.js";
+
+const NARROW_BELOW_PX = 560;
+const IMAGE_RATIO = 2;
+
+/** Show in place of the drawing what went wrong, with a button that tries again. */
+export function showProblem(box, message, retry) {
+  box.querySelector(".chart-skeleton")?.remove();
+  box.querySelector(".chart-notice")?.remove();
+  const notice = document.createElement("div");
+  notice.className = "chart-notice";
+  notice.setAttribute("role", "alert");
+  const words = document.createElement("p");
+  words.textContent = message;
+  notice.append(words);
+  if (retry) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Try again";
+    button.addEventListener("click", () => {
+      notice.remove();
+      retry();
+    });
+    notice.append(button);
+  }
+  box.append(notice);
+}
+
+/**
+ * Draw a chart and draw it anew when the theme changes. makeConfig: ({colours, isNarrow}) → configuration.
+ * Returns {getChart, placeOf, drawCopy}.
+ */
+export function startChart(box, makeConfig) {
+  const canvas = box.querySelector("canvas");
+  const build = () => {
+    const config = makeConfig({ colours: readColours(), isNarrow: box.clientWidth < NARROW_BELOW_PX });
+    config.options.font = { family: readFontFamily(), size: 11 };
+    return config;
+  };
+  let chart = null;
+  const draw = () => {
+    chart?.destroy();
+    chart = new globalThis.Chart(canvas, build());
+  };
+  globalThis.Chart.defaults.font.family = readFontFamily();
+  draw();
+  box.querySelector(".chart-skeleton")?.remove();
+  box.dataset.drawn = "true";
+  performance.mark("chart-drawn");
+  onThemeChange(draw);
+  return {
+    getChart: () => chart,
+    placeOf: ({ datasetIndex, index }) => chart.getDatasetMeta(datasetIndex).data[index],
+    drawCopy: (ratio) => drawCopy(canvas, build(), ratio),
+  };
+}
+
+/** Let the PNG button of a figure save its chart. describe: () → {title, filter}. */
+export function startImageButton(figure, { drawCopy: drawAt, describe }) {
+  const button = figure.querySelector("[data-save-image]");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
+    saveImage(drawAt(IMAGE_RATIO), {
+      ratio: IMAGE_RATIO,
+      words: { ...describe(), date, address: location.href },
+      colours: readColours(),
+      family: readFontFamily(),
+      fileName: button.dataset.saveImage,
+    });
+  });
+}
+
+// The same chart once more, as sharp as the file shall be: the one on the page has the screen's resolution.
+function drawCopy(canvas, config, ratio) {
+  const copy = document.createElement("canvas");
+  copy.width = canvas.clientWidth;
+  copy.height = canvas.clientHeight;
+  config.options.responsive = false;
+  config.options.devicePixelRatio = ratio;
+  new globalThis.Chart(copy, config);
+  return copy;
+}

@@ -1,0 +1,139 @@
+// What every page's frame does: theme switch, "/" to search, copy buttons, menus, questions before what cannot be undone.
+
+const THEME_KEY = "benchapp-theme";
+const darkPreferred = matchMedia("(prefers-color-scheme: dark)");
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen === undefined ? darkPreferred.matches : chosen === "dark";
+}
+
+function startThemeSwitch() {
+  const button = document.querySelector("[data-theme-switch]");
+  const show = () => {
+    button.textContent = isDark() ? "☀" : "☾";
+    const label = isDark() ? "Switch to the light theme" : "Switch to the dark theme";
+    button.setAttribute("aria-label", label);
+    button.title = label;
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    keepTheme(isDark() ? "light" : "dark");
+    show();
+    document.dispatchEvent(new CustomEvent("themechange"));
+  });
+  darkPreferred.addEventListener("change", show);
+  show();
+}
+
+// What equals the system's preference is not kept, so that the page goes on following it.
+function keepTheme(theme) {
+  const isPreference = (theme === "dark") === darkPreferred.matches;
+  if (isPreference) {
+    delete document.documentElement.dataset.theme;
+  } else {
+    document.documentElement.dataset.theme = theme;
+  }
+  try {
+    if (isPreference) {
+      localStorage.removeItem(THEME_KEY);
+    } else {
+      localStorage.setItem(THEME_KEY, theme);
+    }
+  } catch {
+    // Storage is refused: the choice holds for this page.
+  }
+}
+
+function startSearchKey() {
+  const search = document.querySelector("[data-search]");
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest?.("input, select, textarea, [contenteditable]");
+    if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  });
+}
+
+function startCopyButtons() {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button === null) {
+      return;
+    }
+    const words = button.textContent;
+    button.textContent = (await copyText(readCopyText(button))) ? "copied" : "press Ctrl+C";
+    setTimeout(() => {
+      button.textContent = words;
+    }, 1500);
+  });
+}
+
+function readCopyText(button) {
+  if (button.dataset.copy === "link") {
+    return location.href;
+  }
+  return document.getElementById(button.dataset.copy).textContent;
+}
+
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Without TLS the browser offers no clipboard: leave the text selected for the reader's own Ctrl+C.
+    return false;
+  }
+}
+
+function startMenus() {
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) {
+        menu.open = false;
+      }
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = document.querySelector("details.menu[open]");
+    if (event.key === "Escape" && menu) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+}
+
+function startQuestions() {
+  document.addEventListener("submit", (event) => {
+    const question = event.target.dataset.question;
+    if (question && !confirm(question)) {
+      event.preventDefault();
+    }
+  });
+}
+
+// A filter form leaves its empty fields out of the address, so that links stay short.
+function startShortAddresses() {
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-short-address]")) {
+      return;
+    }
+    for (const field of event.target.elements) {
+      if (field.name && field.value === "") {
+        field.disabled = true;
+        setTimeout(() => {
+          field.disabled = false;
+        });
+      }
+    }
+  });
+}
+
+startThemeSwitch();
+startSearchKey();
+startCopyButtons();
+startMenus();
+startQuestions();
+startShortAddresses();

@@ -1,0 +1,62 @@
+// A chart as a PNG file, with what a reader elsewhere needs: title, filter, date, address.
+
+const MARGIN = 16;
+const LINE = 16;
+
+/** Save a chart's canvas, drawn at `ratio` pixels for one. words: {title, filter, date, address}. */
+export async function saveImage(canvas, { ratio, words, colours, family, fileName }) {
+  const picture = composeImage(canvas, { ratio, words, colours, family });
+  const blob = await new Promise((resolve) => {
+    picture.toBlob(resolve, "image/png");
+  });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = fileName;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function composeImage(canvas, { ratio, words, colours, family }) {
+  const picture = document.createElement("canvas");
+  const context = picture.getContext("2d");
+  const chart = { width: canvas.width / ratio, height: canvas.height / ratio };
+  const width = chart.width + 2 * MARGIN;
+  const font = (size, weight = 400) => `${weight} ${size}px ${family}`;
+  context.font = font(15, 600);
+  const title = breakLines(context, words.title, width - 2 * MARGIN);
+  context.font = font(11);
+  const foot = [words.filter, `${words.date} · ${words.address}`]
+    .filter(Boolean)
+    .flatMap((line) => breakLines(context, line, width - 2 * MARGIN));
+  const top = MARGIN + title.length * 20 + 4;
+  const height = top + chart.height + 8 + foot.length * LINE + MARGIN;
+  picture.width = width * ratio;
+  picture.height = height * ratio;
+  context.scale(ratio, ratio);
+  context.fillStyle = colours.paper;
+  context.fillRect(0, 0, width, height);
+  context.textBaseline = "top";
+  context.fillStyle = colours.ink;
+  context.font = font(15, 600);
+  title.forEach((line, place) => context.fillText(line, MARGIN, MARGIN + place * 20));
+  context.drawImage(canvas, MARGIN, top, chart.width, chart.height);
+  context.fillStyle = colours.muted;
+  context.font = font(11);
+  foot.forEach((line, place) => context.fillText(line, MARGIN, top + chart.height + 8 + place * LINE));
+  return picture;
+}
+
+function breakLines(context, text, width) {
+  const lines = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line ? `${line} ${word}` : word;
+    if (line && context.measureText(longer).width > width) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = longer;
+    }
+  }
+  return [...lines, line];
+}

@@ -1,0 +1,72 @@
+// Walk a chart's points by pointer and by keys: arrows one step, Page keys ten, Home and End, Enter opens.
+
+const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageUp: -10, PageDown: 10 };
+
+/**
+ * Make the points of a chart walkable.
+ * points: {count, elementAt(index) → {datasetIndex, index}, describe(index) → words, findNearest(pixel) → index,
+ * open(index), where a point leads somewhere}.
+ * getChart: returns the chart of the moment (a change of theme makes a new one).
+ */
+export function startNavigation(box, readout, { getChart, points }) {
+  const canvas = box.querySelector("canvas");
+  let current = null;
+
+  function select(index) {
+    current = index;
+    const chart = getChart();
+    const active = index === null ? [] : [points.elementAt(index)];
+    const element = active.map(({ datasetIndex, index: place }) => chart.getDatasetMeta(datasetIndex).data[place])[0];
+    chart.setActiveElements(active);
+    chart.tooltip.setActiveElements(active, element ? { x: element.x, y: element.y } : { x: 0, y: 0 });
+    chart.draw();
+    if (index !== null) {
+      readout.textContent = points.describe(index);
+    }
+  }
+
+  function pixelOf(event) {
+    const bounds = canvas.getBoundingClientRect();
+    return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const nearest = points.findNearest(pixelOf(event));
+    if (nearest !== null && nearest !== current) {
+      select(nearest);
+    }
+  });
+  canvas.addEventListener("pointerleave", () => {
+    if (document.activeElement !== box) {
+      select(null);
+    }
+  });
+  canvas.addEventListener("click", (event) => {
+    const nearest = points.findNearest(pixelOf(event));
+    if (nearest !== null) {
+      select(nearest);
+      points.open?.(nearest);
+    }
+  });
+  box.addEventListener("focus", () => select(current ?? points.count - 1));
+  box.addEventListener("blur", () => select(null));
+  box.addEventListener("keydown", (event) => {
+    const index = moveBy(event.key, current ?? points.count, points.count);
+    if (index !== null) {
+      event.preventDefault();
+      select(index);
+    } else if (event.key === "Enter" && current !== null) {
+      event.preventDefault();
+      points.open?.(current);
+    }
+  });
+}
+
+/** Where a key leads from a point; null for other keys. */
+export function moveBy(key, from, count) {
+  if (key === "Home" || key === "End") {
+    return key === "Home" ? 0 : count - 1;
+  }
+  const step = STEPS[key];
+  return step === undefined ? null : Math.min(count - 1, Math.max(0, from + step));
+}

@@ -1,0 +1,131 @@
+"""A real headless Chromium against a real web process, on the test database.
+
+The rows are committed once for this folder and removed after it: a page in a browser cannot see a transaction.
+"""
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connections
+
+from benchapp.embedded.child import spawn, stop, wait_until
+from tests.browser.watch import Watched, watch
+from tests.browser.world import PASSWORD, World, make_world
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies in this folder, and skip it with a reason where it cannot run."""
+    for item in items:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.browser)
+        # For the test database to be made; the tests themselves ask over HTTP.
+        item.add_marker(pytest.mark.django_db)
+        if CHROMIUM is None:
+            item.add_marker(pytest.mark.skip(reason="no Chromium: apt-get install chromium"))
+
+
+@pytest.fixture(scope="package")
+def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
+    """Give the rows that the pages show."""
+    # Playwright keeps an event loop in this thread, which Django takes for an asynchronous program.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with django_db_blocker.unblock():
+        made = make_world()
+        # Beside Playwright's loop Django opens another one, and this one would outlive the database.
+        connections.close_all()
+    yield made
+    with django_db_blocker.unblock():
+        call_command("flush", interactive=False, verbosity=0)
+        connections.close_all()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture(scope="package")
+def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start the web process as compose does; return its address."""
+    log = tmp_path_factory.mktemp("web") / "web.log"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    argv = [sys.executable, "-m", "granian", "--interface", "asginl", "--host", "127.0.0.1", "--port", str(port)]
+    argv += ["--workers", "1", "--no-ws", "benchapp.asgi:application"]
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}").geturl()
+    env = os.environ | {"DATABASE_URL": database, "BENCHAPP_ROLE": "web", "PYTHONPATH": str(ROOT)}
+    process = spawn(argv, log=log, account=None, env=env, cwd=ROOT)
+    wait_until(lambda: _listens(port), process, name="web", log=log, timeout_s=60)
+    yield f"http://127.0.0.1:{port}"
+    stop(process)
+
+
+@pytest.fixture(scope="package")
+def browser(server: str) -> Iterator[Any]:
+    """Start Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="package")
+def signed_in(browser: Any, server: str, world: World) -> Any:
+    """Return the cookies of the admin, got by the sign-in page."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{server}/sign-in/")
+    page.get_by_label("User name").fill(world.admin)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/runs/")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def visit(browser: Any, server: str, signed_in: Any) -> Iterator[Callable[..., Watched]]:
+    """Open pages, as the admin unless told otherwise, and watch what goes wrong on them."""
+    contexts = []
+
+    def open_page(path: str, *, is_stranger: bool = False, width: int = 1440, **options: Any) -> Watched:
+        options = {"viewport": {"width": width, "height": 900}, "reduced_motion": "reduce", **options}
+        context = browser.new_context(
+            base_url=server, storage_state=None if is_stranger else signed_in, accept_downloads=True, **options
+        )
+        contexts.append(context)
+        watched = watch(context.new_page())
+        watched.page.goto(path)
+        return watched
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

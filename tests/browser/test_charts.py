@@ -1,0 +1,179 @@
+"""The charts: drawn from the API or from their table, walked by keys, saved as a picture, honest when they fail."""
+
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.browser.watch import Watched
+from tests.browser.world import HOSTILE, World
+
+Visit = Callable[..., Watched]
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def readout(watched: Watched) -> str:
+    return str(watched.page.inner_text(".chart-readout")).replace("\u202f", " ").replace("\u00a0", " ")
+
+
+def test_arrows_walk_the_runs_and_enter_opens_one(visit: Visit, world: World) -> None:
+    watched = visit(world.history)
+    watched.wait_for_charts()
+
+    watched.page.focus(".chart-box")
+    assert readout(watched).startswith("Run 30 of 30, ")
+    watched.page.keyboard.press("ArrowLeft")
+    assert re.match(r"Run 29 of 30, \d+ \w+ \d{4} \d\d:\d\d UTC · \d\d \d{3} IOPS · [+−±]", readout(watched))
+    watched.page.keyboard.press("Home")
+    assert readout(watched).startswith("Run 1 of 30, ")
+    watched.page.keyboard.press("End")
+    watched.page.keyboard.press("Enter")
+
+    watched.page.wait_for_url(f"**{world.run}")
+
+
+def test_readout_is_spoken_to_screen_readers(visit: Visit, world: World) -> None:
+    watched = visit(world.history)
+
+    assert watched.page.get_attribute(".chart-readout", "aria-live") == "polite"
+    assert watched.page.get_attribute(".chart-box", "aria-label") == (
+        "History of IOPS; arrow keys move along the runs, Enter opens one"
+    )
+
+
+def test_failed_run_is_told_as_failed(visit: Visit, world: World) -> None:
+    watched = visit(world.history)
+    watched.wait_for_charts()
+    watched.page.focus(".chart-box")
+
+    for _ in range(9):
+        watched.page.keyboard.press("ArrowLeft")
+
+    assert readout(watched).startswith("Run 21 of 30, ")
+    assert "failed; " in readout(watched)
+
+
+def test_click_on_a_mark_opens_its_run(visit: Visit, world: World) -> None:
+    watched = visit(world.history)
+    watched.wait_for_charts()
+    area = watched.page.locator(".chart-box canvas").bounding_box()
+
+    watched.page.mouse.click(area["x"] + area["width"] - 72, area["y"] + area["height"] / 2)
+
+    watched.page.wait_for_url("**/runs/*/")
+
+
+def test_metric_chooser_changes_chart_words_and_table(visit: Visit, world: World) -> None:
+    watched = visit(world.history)
+
+    watched.page.get_by_role("link", name="p99", exact=True).click()
+    watched.page.wait_for_url("**metric=latency_p99_ns**")
+    watched.wait_for_charts()
+
+    assert "p99 latency" in watched.page.inner_text("h1")
+    assert watched.page.inner_text("[aria-current=true] >> nth=0") == "p99"
+    assert "p99 latency" in watched.page.inner_text("table thead")
+
+
+def test_log_axis_is_offered_where_the_range_is_wide(visit: Visit, world: World) -> None:
+    narrow = visit(world.history)
+    narrow.wait_for_charts()
+    wide = visit(f"{world.history}?metric=latency_p99_ns")
+    wide.wait_for_charts()
+
+    assert not narrow.page.is_visible("[data-log-offer]")
+    wide.page.click("[data-log-offer]")
+    wide.page.wait_for_url("**scale=log**")
+    wide.wait_for_charts()
+
+
+def test_percentiles_are_walked_by_keys(visit: Visit, world: World) -> None:
+    watched = visit(world.run)
+    watched.wait_for_charts()
+
+    watched.page.focus(".chart-box")
+
+    assert readout(watched) == "randwrite · 99.99 % of the I/Os within 727 µs"
+
+
+def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_path: Path) -> None:
+    watched = visit(world.history)
+    watched.wait_for_charts()
+
+    with watched.page.expect_download() as download:
+        watched.page.click("[data-save-image]")
+    download.value.save_as(tmp_path / "chart.png")
+
+    picture = (tmp_path / "chart.png").read_bytes()
+    width, height = struct.unpack(">II", picture[16:24])
+    area = watched.page.locator(".chart-box canvas").bounding_box()
+    assert download.value.suggested_filename.endswith("-iops.png")
+    assert picture.startswith(PNG)
+    assert width == (int(area["width"]) + 32) * 2
+    assert height > (int(area["height"]) + 60) * 2
+    assert watched.violations() == []
+
+
+def test_failure_is_said_in_words_and_can_be_tried_again(visit: Visit, world: World) -> None:
+    watched = visit("/account/")
+    watched.page.route("**/api/v1/series/**", lambda route: route.abort())
+    watched.page.goto(world.history)
+    notice = watched.page.wait_for_selector(".chart-notice")
+    assert "The server cannot be reached." in notice.inner_text()
+
+    watched.page.unroute("**/api/v1/series/**")
+    watched.page.get_by_role("button", name="Try again").click()
+
+    watched.wait_for_charts()
+    assert not watched.page.query_selector(".chart-notice")
+
+
+def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: World) -> None:
+    watched = visit("/account/")
+    answer = {"status": 400, "content_type": "application/problem+json", "body": '{"detail": "from: no such day"}'}
+    watched.page.route("**/api/v1/series/**", lambda route: route.fulfill(**answer))
+
+    watched.page.goto(world.history)
+
+    assert "from: no such day" in watched.page.wait_for_selector(".chart-notice").inner_text()
+
+
+def test_span_without_runs_draws_words_instead(visit: Visit, world: World) -> None:
+    watched = visit(f"{world.history}?from=2031-01-01")
+
+    assert "No run in this span" in watched.page.wait_for_selector(".chart-notice").inner_text()
+
+
+def test_nothing_moves_while_the_chart_loads(visit: Visit, world: World) -> None:
+    watched = visit("/account/")
+    watched.page.add_init_script(
+        "window.__shift = 0; new PerformanceObserver((list) => list.getEntries().forEach((entry) => {"
+        " window.__shift += entry.value; })).observe({ type: 'layout-shift', buffered: true });"
+    )
+
+    watched.page.goto(world.history)
+    watched.wait_for_charts()
+    watched.page.focus(".chart-box")
+
+    assert watched.page.evaluate("window.__shift") < 0.01
+
+
+def test_names_that_are_html_stay_words_in_page_and_chart(visit: Visit, world: World) -> None:
+    for path in (world.hostile_run, world.hostile_series, "/runs/", "/series/"):
+        watched = visit(path)
+        watched.wait_for_charts()
+        for box in watched.page.query_selector_all(".chart-box"):
+            box.focus()
+
+        assert watched.page.query_selector_all("img") == []
+        assert watched.page.title() != "owned"
+        assert HOSTILE in watched.page.inner_text("body").replace("\u00a0", " ")
+        assert watched.complaints == []
+        assert watched.violations() == []
+
+
+def test_page_has_its_numbers_without_javascript(visit: Visit, world: World) -> None:
+    watched = visit(world.history, java_script_enabled=False)
+
+    assert watched.page.locator("tbody tr").count() == 30
+    assert "the table below has the same numbers" in watched.page.inner_text("noscript")

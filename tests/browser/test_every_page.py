@@ -1,0 +1,67 @@
+"""Every page in both themes and at two widths: nothing complains, nothing sticks out, nobody is shut out."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.browser.watch import Watched
+from tests.browser.world import World
+
+PAGES = {
+    "runs": "/runs/",
+    "runs that fit no filter": "/runs/?host=nobody",
+    "run": "{run}",
+    "failed run": "{failed_run}",
+    "hostile run": "{hostile_run}",
+    "series": "/series/",
+    "history": "{history}",
+    "history on a log axis": "{history}?metric=latency_p99_ns&scale=log",
+    "hosts": "/hosts/",
+    "host": "{host}",
+    "uploads": "/uploads/",
+    "rejected upload": "{rejected}",
+    "tokens": "/tokens/",
+    "people": "/people/",
+    "account": "/account/",
+    "error codes": "/docs/errors",
+}
+STRANGERS_PAGES = {"sign in": "/sign-in/", "set-up link": "{invitation}", "used link": "/setup/nothing/"}
+
+
+def check_everywhere(watched: Watched) -> None:
+    """Look at an open page in four ways."""
+    page = watched.page
+    for width, scheme in ((1440, "light"), (1440, "dark"), (390, "dark"), (390, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        watched.wait_for_charts()
+        where = f"{page.url} at {width} px, {scheme}"
+        assert watched.overhang_px() == 0, f"{where} can be scrolled sideways"
+        # Each theme and each width once: axe takes most of the time of these tests.
+        if (width, scheme) in ((1440, "light"), (390, "dark")):
+            assert watched.barriers() == [], where
+    assert watched.complaints == []
+    assert watched.violations() == []
+
+
+@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+def test_page_is_sound(path: str, visit: Callable[..., Watched], world: World) -> None:
+    watched = visit(path.format_map(vars(world)))
+
+    check_everywhere(watched)
+
+
+@pytest.mark.parametrize("path", STRANGERS_PAGES.values(), ids=STRANGERS_PAGES)
+def test_page_of_strangers_is_sound(path: str, visit: Callable[..., Watched], world: World) -> None:
+    watched = visit(path.format_map(vars(world)), is_stranger=True)
+    # The answer to a used link is 410, which the console reports.
+    watched.complaints = [said for said in watched.complaints if "410" not in said]
+
+    check_everywhere(watched)
+
+
+def test_page_that_is_none_is_sound(visit: Callable[..., Watched]) -> None:
+    watched = visit("/runs/999999/")
+    watched.complaints = [said for said in watched.complaints if "404" not in said]
+
+    check_everywhere(watched)

@@ -1,0 +1,146 @@
+"""The ways through the pages: come in, look, switch, change, go out."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.browser.watch import Watched
+from tests.browser.world import PASSWORD, World
+
+Visit = Callable[..., Watched]
+PAPER = {"light": "rgb(252, 252, 251)", "dark": "rgb(21, 24, 27)"}
+
+
+def paper_of(page: Any) -> str:
+    return str(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+
+
+def test_stranger_signs_in_goes_on_and_out(visit: Visit, world: World) -> None:
+    page = visit("/hosts/", is_stranger=True).page
+    page.get_by_label("User name").fill(world.admin)
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    assert "do not belong together" in page.inner_text("[role=alert]")
+
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/hosts/")
+    page.click("details.menu > summary")
+    page.get_by_role("button", name="Sign out").click()
+
+    page.wait_for_url("**/sign-in/")
+    assert "You are signed out." in page.inner_text("main")
+
+
+def test_set_up_link_makes_an_admin_who_is_in_at_once(visit: Visit, world: World) -> None:
+    page = visit(world.invitation, is_stranger=True).page
+    page.get_by_label("User name").fill("grace")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    page.get_by_role("button", name="Make the account").click()
+
+    page.wait_for_url("**/runs/")
+    assert "Welcome, grace. Your role is admin." in page.inner_text("main")
+    page.goto("/people/")
+    assert "grace" in page.inner_text("table")
+
+
+def test_theme_switch_is_kept_and_does_not_flash(visit: Visit, world: World) -> None:
+    watched = visit(world.history, color_scheme="light")
+    page = watched.page
+    watched.wait_for_charts()
+    assert paper_of(page) == PAPER["light"]
+
+    page.get_by_role("button", name="Switch to the dark theme").click()
+    assert paper_of(page) == PAPER["dark"]
+    # What the first paint will have is decided before the body exists.
+    page.add_init_script(
+        "new MutationObserver((_, observer) => { if (document.body) { observer.disconnect();"
+        " window.__first = getComputedStyle(document.documentElement).backgroundColor; } })"
+        ".observe(document, { childList: true, subtree: true });"
+    )
+    page.reload()
+    assert page.evaluate("window.__first") == PAPER["dark"]
+
+    page.get_by_role("button", name="Switch to the light theme").click()
+    assert paper_of(page) == PAPER["light"]
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_slash_leads_to_the_search_and_is_a_letter_in_it(visit: Visit) -> None:
+    page = visit("/runs/").page
+
+    page.keyboard.press("/")
+    page.keyboard.type("db/01")
+    page.keyboard.press("Enter")
+
+    page.wait_for_url("**/runs/?text=db%2F01")
+
+
+def test_filter_makes_a_short_address(visit: Visit) -> None:
+    page = visit("/runs/").page
+
+    page.get_by_label("Host", exact=True).select_option("db-01")
+    page.get_by_role("button", name="Show").click()
+
+    page.wait_for_url("**/runs/?host=db-01")
+    assert page.get_by_label("Host", exact=True).input_value() == "db-01"
+
+
+def test_rejected_upload_is_tried_again_by_its_button(visit: Visit, world: World) -> None:
+    page = visit("/uploads/?state=rejected").page
+
+    page.get_by_role("button", name="Retry", exact=True).first.click()
+    page.wait_for_url("**/uploads/*/")
+    assert "It waits for a worker again" in page.inner_text("main")
+
+    page.goto("/uploads/")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Retry all of this kind").click()
+    page.wait_for_url("**/uploads/")
+    assert "1 submission waits for a worker again" in page.inner_text("main")
+
+
+def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World) -> None:
+    watched = visit(world.host, permissions=["clipboard-read", "clipboard-write"])
+    page = watched.page
+    page.get_by_label("Label").fill("spare")
+    page.get_by_role("button", name="Make a token").click()
+
+    secret = page.inner_text("#shown-once-secret")
+    page.locator(".banner [data-copy]").first.click()
+    page.wait_for_selector("text=copied")
+
+    assert secret.startswith("bench_")
+    assert page.evaluate("navigator.clipboard.readText()") == secret
+    page.reload()
+    assert secret not in page.content()
+
+
+def test_question_before_what_cannot_be_undone_can_be_declined(visit: Visit, world: World) -> None:
+    page = visit(world.host).page
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+
+    page.get_by_role("button", name="Retire this host").click()
+
+    assert asked == ["Retire db-01? Its history stays; its tokens stop working."]
+    assert "retired" not in page.inner_text("h1")
+
+
+def test_keyboard_reaches_the_content_past_the_bar(visit: Visit) -> None:
+    page = visit("/runs/").page
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+
+    assert page.evaluate("document.activeElement.id") == "content"
+
+
+def test_paper_is_white_on_paper(visit: Visit, world: World) -> None:
+    page = visit(world.run, color_scheme="dark").page
+
+    page.emulate_media(media="print", color_scheme="dark")
+
+    assert paper_of(page) == PAPER["light"]
+    assert not page.is_visible("header.bar")

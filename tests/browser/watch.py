@@ -1,0 +1,58 @@
+"""A page and everything that went wrong on it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+AXE = Path(__file__).parents[1] / "vendor" / "axe.min.js"
+_NOTE_VIOLATIONS = """
+window.__violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.__violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
+});
+"""
+_RUN_AXE = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
+  .filter((found) => ["serious", "critical"].includes(found.impact))
+  .map((found) => `${found.id}: ${found.nodes.slice(0, 3).map((node) => node.target).join(" ")}`)"""
+_FIND_WIDEST = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+
+
+@dataclass
+class Watched:
+    """A page; complaints: errors and warnings of its console, and exceptions."""
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+
+    def violations(self) -> list[str]:
+        """Return what the content security policy stopped."""
+        return list(self.page.evaluate("window.__violations"))
+
+    def overhang_px(self) -> int:
+        """Return how far the page can be scrolled sideways."""
+        return int(self.page.evaluate(_FIND_WIDEST))
+
+    def barriers(self) -> list[str]:
+        """Return the serious and critical findings of axe."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text())
+        return list(self.page.evaluate(_RUN_AXE))
+
+    def wait_for_charts(self) -> None:
+        """Wait until every chart on the page is drawn."""
+        for box in self.page.query_selector_all(".chart-box"):
+            box.wait_for_selector("xpath=self::*[@data-drawn]")
+
+
+def watch(page: Any) -> Watched:
+    """Begin to watch a page before it opens anything."""
+    watched = Watched(page)
+
+    def hear(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            watched.complaints.append(f"{message.type}: {message.text}")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: watched.complaints.append(f"exception: {error}"))
+    page.add_init_script(_NOTE_VIOLATIONS)
+    return watched

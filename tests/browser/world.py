@@ -1,0 +1,126 @@
+"""A small world of rows that fills every page."""
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.models import Host, Measurement, Role, Run, Scope, Series, State, User
+from benchapp.pipeline.accounts import create_invitation
+from tests.factories import (
+    make_environment,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_submission,
+    make_target,
+    make_token,
+    make_workload,
+)
+
+PASSWORD = "correct horse battery"
+HOSTILE = "<img src=x onerror=document.title='owned'>"
+PERCENTILES = {"1": 87_600, "50": 198_000, "90": 310_000, "99": 447_488, "99.9": 583_000, "99.99": 727_000}
+
+
+@dataclass(frozen=True)
+class World:
+    """Names and addresses of what is there."""
+
+    admin: str
+    run: str
+    failed_run: str
+    hostile_run: str
+    hostile_series: str
+    history: str
+    host: str
+    rejected: str
+    invitation: str
+
+
+def make_world() -> World:
+    """Make a host with thirty runs of two workloads, a failed run, hostile names, uploads in every state."""
+    admin = User.objects.create_user("ada", password=PASSWORD, role=Role.ADMIN)
+    host = make_host("db-01", agent_version="0.1.0", last_seen_at=timezone.now())
+    make_token(host=host, label="enrolled", created_by=admin)
+    make_token(Scope.READ, label="grafana", created_by=admin)
+    make_host("cache-07", pool="cache")
+    runs, history = _make_history(host)
+    hostile_run, hostile_series = _make_hostile()
+    rejected = _make_uploads(host)
+    return World(
+        admin="ada",
+        run=reverse("run", args=[runs[-1].pk]),
+        failed_run=reverse("run", args=[runs[20].pk]),
+        hostile_run=reverse("run", args=[hostile_run.pk]),
+        hostile_series=reverse("series", args=[hostile_series.pk]),
+        history=reverse("series", args=[history.pk]),
+        host=reverse("host", args=["db-01"]),
+        rejected=reverse("upload", args=[rejected]),
+        invitation=reverse("setup", args=[create_invitation(role=Role.ADMIN, created_by=None)]),
+    )
+
+
+def _make_history(host: Host) -> tuple[list[Run], Series]:
+    chance = random.Random(1)
+    target = make_target(
+        volume_type="gp3", volume_size_bytes=500 * 2**30, volume_count=4, raid_level="0", filesystem="ext4"
+    )
+    environment = make_environment(kernel="6.1.0", cpu_count=8, memory_bytes=32 * 2**30)
+    reads = make_series(host=host, target=target)
+    writes = make_series(host=host, target=target, workload=make_workload(rw="randwrite"), direction="write")
+    began = timezone.now() - timedelta(days=30)
+    runs = []
+    for day in range(30):
+        is_failed = day == 20
+        run = make_run(
+            host,
+            target=target,
+            environment=environment,
+            started_at=began + timedelta(days=day),
+            error=5 if is_failed else 0,
+            labels={"rack": "r12"},
+            command={"argv": ["fio", "quick.fio"], "exit_status": int(is_failed), "stderr": "", "jobfile": "[global]"},
+            warnings=[{"code": "short-run", "where": "job 0", "message": "The job ran 3 s of 60 s."}],
+        )
+        for series, level in ((reads, 33_000), (writes, 15_000)):
+            iops = level * (1 + chance.gauss(0, 0.02))
+            make_measurement(
+                run,
+                series,
+                job_name=series.rw,
+                error=5 if is_failed else 0,
+                iops=iops,
+                bandwidth_bytes_per_s=iops * 4096,
+                latency_mean_ns=8e9 / iops,
+                latency_p50_ns=198_000,
+                latency_p95_ns=352_000,
+                # One run in ten is forty times as slow: the range for which a log axis is offered.
+                latency_p99_ns=447_488.0 * (40 if day % 10 == 9 else 1),
+                latency_p99_9_ns=583_000,
+                latency_max_ns=1_240_000,
+                percentiles=PERCENTILES,
+            )
+        runs.append(run)
+    return runs, reads
+
+
+def _make_hostile() -> tuple[Run, Series]:
+    host = make_host("hostile-01")
+    run = make_run(host, labels={HOSTILE: HOSTILE}, target=make_target(target_name=HOSTILE), profile=HOSTILE)
+    series = make_series(host=host, target=run.target, workload=make_workload(iodepth=1))
+    make_measurement(run, series, job_name=HOSTILE, iops=1200.0, percentiles=PERCENTILES)
+    Measurement.objects.filter(run=run).update(missing={"latency": HOSTILE})
+    return run, series
+
+
+def _make_uploads(host: Host):
+    now = timezone.now()
+    reason = {"reason_code": "truncated-report", "reason": "the report ends in the middle of job 2 of 4"}
+    rejected = make_submission(host, state=State.REJECTED, received_at=now, settled_at=now, attempts=1, **reason)
+    make_submission(host, state=State.REJECTED, received_at=now, settled_at=now, **reason)
+    make_submission(host, state=State.RECEIVED, received_at=now)
+    return rejected.pk

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+import { ApiProblem, getJson } from "../../static/js/api.js";
+
+const fetchOfNode = globalThis.fetch;
+
+afterEach(() => {
+  globalThis.fetch = fetchOfNode;
+});
+
+function answerWith(body, { status = 200 } = {}) {
+  globalThis.fetch = async () => new Response(body, { status });
+}
+
+test("a good answer is its JSON", async () => {
+  answerWith('{"points": []}');
+
+  assert.deepEqual(await getJson("/x"), { points: [] });
+});
+
+test("no answer at all is said in words", async () => {
+  globalThis.fetch = async () => {
+    throw new TypeError("Failed to fetch");
+  };
+
+  await assert.rejects(getJson("/x"), { name: "ApiProblem", message: /cannot be reached/ });
+});
+
+test("an answer that breaks off is said in words", async () => {
+  answerWith('{"points": [');
+
+  await assert.rejects(getJson("/x"), { name: "ApiProblem", message: /broke off/ });
+});
+
+test("a problem document speaks for itself", async () => {
+  answerWith('{"detail": "from: this is no time"}', { status: 400 });
+
+  await assert.rejects(getJson("/x"), { message: /status 400.*from: this is no time/ });
+});
+
+test("who is signed out is told so", async () => {
+  answerWith("", { status: 401 });
+
+  await assert.rejects(getJson("/x"), (error) => error instanceof ApiProblem && error.isSignedOut);
+});
+
+test("a server that starts up is worth another try", async () => {
+  answerWith("<html>", { status: 503 });
+
+  await assert.rejects(getJson("/x"), { message: /Try again/ });
+});

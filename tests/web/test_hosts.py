@@ -1,0 +1,162 @@
+"""Hosts and their tokens."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.models import ApiToken, Host, Scope
+from benchapp.pipeline.tokens import TokenRefused, read_token
+from tests.factories import make_host, make_run, make_token
+from tests.web.pages import Page
+
+TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")
+
+
+def test_list_shows_when_a_host_was_heard_of_and_its_last_run(viewer: Client) -> None:
+    host = make_host("db-01", pool="blue", last_seen_at=timezone.now(), agent_version="0.1.0")
+    run = make_run(host, profile="ebs-series", error=5)
+
+    page = Page(viewer.get(reverse("hosts")))
+
+    assert "1 host" in page.words
+    for words in ("db-01", "blue", "ebs-series", "failed", "0.1.0"):
+        assert words in page.words
+    assert reverse("run", args=[run.pk]) in page.links
+
+
+def test_retired_hosts_show_on_demand(viewer: Client) -> None:
+    make_host("old-01", retired_at=timezone.now())
+
+    assert "old-01" not in viewer.get(reverse("hosts")).content.decode()
+    assert "old-01" in viewer.get(reverse("hosts"), {"retired": "1"}).content.decode()
+
+
+def test_server_without_hosts_says_how_to_add_one(viewer: Client) -> None:
+    words = Page(viewer.get(reverse("hosts"))).words
+
+    assert "Hosts: none" in words
+    assert "http://testserver/agent/bench-agent.pyz" in words
+    assert "bench-agent.pyz enroll http://testserver" in words
+
+
+def test_viewer_sees_no_tokens_and_no_buttons(viewer: Client) -> None:
+    host = make_host("db-01")
+    token, _ = make_token(host=host)
+
+    text = viewer.get(reverse("host", args=["db-01"])).content.decode()
+
+    assert token.public_id not in text
+    assert "Retire" not in text
+
+
+def test_list_asks_as_much_for_many_hosts_as_for_one(admin: Client, django_assert_num_queries) -> None:
+    for number in range(4):
+        make_token(host=make_run(make_host(f"db-{number}")).host)
+
+    with django_assert_num_queries(5):  # session, person, hosts, activity, tokens
+        admin.get(reverse("hosts"))
+
+
+def test_token_of_a_new_host_is_shown_once_and_works(admin: Client) -> None:
+    response = admin.post(reverse("add_host"), {"name": "DB-09", "label": "cron"})
+    first = admin.get(response["Location"]).content.decode()
+    second = admin.get(response["Location"]).content.decode()
+
+    (secret,) = set(TOKEN.findall(first))
+    assert not TOKEN.findall(second)
+    assert read_token(secret).host == Host.objects.get(name="db-09")
+
+
+def test_page_with_a_secret_is_kept_by_no_cache(admin: Client) -> None:
+    response = admin.post(reverse("add_host"), {"name": "db-09"})
+
+    assert "no-store" in admin.get(response["Location"])["Cache-Control"]
+
+
+def test_name_that_is_none_adds_nothing(admin: Client) -> None:
+    admin.post(reverse("add_host"), {"name": "<b>x</b>"})
+
+    assert "is no host name" in admin.get(reverse("hosts")).content.decode()
+    assert not Host.objects.exists()
+
+
+def test_second_token_leaves_the_first_at_work(admin: Client) -> None:
+    host = make_host("db-01")
+    _, first = make_token(host=host)
+
+    admin.post(reverse("make_host_token", args=["db-01"]), {"label": "new key"})
+
+    assert read_token(first).host == host
+    assert host.tokens.count() == 2
+
+
+def test_revoked_token_opens_nothing(admin: Client) -> None:
+    token, secret = make_token(host=make_host("db-01"))
+
+    response = admin.post(reverse("revoke_token", args=[token.public_id]))
+
+    assert response["Location"] == "/hosts/db-01/"
+    with pytest.raises(TokenRefused):
+        read_token(secret)
+    assert "revoked" in admin.get("/hosts/db-01/").content.decode()
+
+
+def test_retired_host_keeps_its_history_and_its_tokens_open_nothing(admin: Client) -> None:
+    host = make_host("db-01")
+    run = make_run(host)
+    _, secret = make_token(host=host)
+
+    admin.post(reverse("set_retired", args=["db-01"]), {"retired": "yes"})
+
+    with pytest.raises(TokenRefused):
+        read_token(secret)
+    assert admin.get(reverse("run", args=[run.pk])).status_code == 200
+    admin.post(reverse("set_retired", args=["db-01"]), {"retired": "no"})
+    assert read_token(secret).host == host
+
+
+def test_host_joins_and_leaves_a_pool(admin: Client) -> None:
+    host = make_host("db-01")
+
+    admin.post(reverse("set_pool", args=["db-01"]), {"pool": "blue"})
+    host.refresh_from_db()
+    assert host.pool == "blue"
+
+    admin.post(reverse("set_pool", args=["db-01"]), {"pool": ""})
+    host.refresh_from_db()
+    assert host.pool == ""
+
+
+def test_enrolment_token_comes_with_the_lines_that_use_it(admin: Client) -> None:
+    admin.post(reverse("make_enrolment_token"))
+
+    text = admin.get(reverse("hosts")).content.decode()
+
+    (secret,) = set(TOKEN.findall(text))
+    assert f"BENCH_AGENT_ENROLL_TOKEN={secret} python3 bench-agent.pyz enroll http://testserver" in text
+    token = ApiToken.objects.get(scope=Scope.ENROLL)
+    assert token.expires_at is not None
+    assert token.expires_at - timezone.now() < timedelta(hours=25)
+
+
+def test_host_that_is_none_is_not_found_in_words(viewer: Client) -> None:
+    response = viewer.get(reverse("host", args=["nobody"]))
+
+    assert response.status_code == 404
+    assert "There is no host nobody." in response.content.decode()
+
+
+@pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
+def test_only_admins_change_a_host(name: str, editor: Client) -> None:
+    make_host("db-01")
+
+    assert editor.post(reverse(name, args=["db-01"])).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
+def test_change_of_no_host_is_not_found(name: str, admin: Client) -> None:
+    assert admin.post(reverse(name, args=["nobody"])).status_code == 404

@@ -1,0 +1,106 @@
+"""How values are shown, in Python; tests/js/format.test.js runs the same table of cases."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from benchapp.metrics import format_value
+from benchapp.templatetags import values
+
+CASES = json.loads((Path(__file__).parents[1] / "data" / "format_cases.json").read_text())
+NOON = datetime(2026, 5, 12, 12, 0, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['value']} {case['unit']}")
+def test_value_is_shown_as_in_the_table_of_cases(case: dict) -> None:
+    assert format_value(case["value"], case["unit"]) == case["text"]
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (None, "–"),
+        (0, "0 B"),
+        (39, "39 B"),
+        (4096, "4 KiB"),
+        (64 * 2**20, "64 MiB"),
+        (500 * 2**30, "500 GiB"),
+        (1536 * 2**30, "1.50 TiB"),
+        (8149237760, "7.59 GiB"),
+    ],
+)
+def test_size_has_no_digits_that_say_nothing(given: int | None, shown: str) -> None:
+    assert values.size(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("apart", "words"),
+    [
+        (timedelta(seconds=20), "just now"),
+        (timedelta(minutes=3), "3 min ago"),
+        (timedelta(hours=30), "1 day ago"),
+        (timedelta(days=9), "9 days ago"),
+        (timedelta(days=65), "2 months ago"),
+        (timedelta(days=800), "2 years ago"),
+        (timedelta(minutes=-5), "in 5 min"),
+    ],
+)
+def test_age_is_told_in_its_largest_unit(apart: timedelta, words: str) -> None:
+    assert values.describe_age(NOON, now=NOON + apart) == words
+
+
+def test_moment_is_absolute_with_its_zone_and_relative_in_the_title() -> None:
+    shown = values.moment(datetime(2026, 5, 12, 2, 10, 3, tzinfo=UTC))
+
+    assert ">12 May 2026 02:10 UTC<" in shown
+    assert 'datetime="2026-05-12T02:10:03Z"' in shown
+    assert "· 2026-05-12T02:10:03Z" in shown
+
+
+def test_moment_of_another_zone_is_shown_in_utc() -> None:
+    from datetime import timezone
+
+    tokyo = datetime(2026, 5, 12, 9, 0, tzinfo=timezone(timedelta(hours=9)))
+
+    assert ">12 May 2026 00:00 UTC<" in values.moment(tokyo)
+
+
+def test_unknown_says_why_to_eyes_and_to_screen_readers() -> None:
+    shown = values.or_unknown(None, "nobody <asked>")
+
+    assert 'title="nobody &lt;asked&gt;"' in shown
+    assert "unknown: nobody &lt;asked&gt;" in shown
+
+
+def test_zero_is_a_value() -> None:
+    assert values.or_unknown(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [(None, ""), (1.24, "+1.2"), (-37.96, "−38.0"), (0.01, "±0.0"), (-0.04, "±0.0")]
+)
+def test_difference_has_a_sign(given: float | None, shown: str) -> None:
+    assert values.signed(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [(None, "–"), (60.001, "60.0 s"), (130.0, "2 min 10 s"), (7_500.0, "2 h 5 min")]
+)
+def test_duration_is_told_as_people_do(given: float | None, shown: str) -> None:
+    assert values.lasted(given) == shown
+
+
+def test_command_can_be_copied_into_a_shell() -> None:
+    assert values.as_command(["fio", "--filename=/srv/a file", 7]) == "fio '--filename=/srv/a file' 7"
+
+
+def test_number_and_its_word_stay_on_one_line() -> None:
+    shown = values.unbroken("4k read · iodepth 8 × 1 job · 2 GiB file")
+
+    assert shown == "4k read · iodepth 8\u00a0×\u00a01\u00a0job · 2\u00a0GiB file"
+
+
+def test_mapping_with_a_key_named_items_is_walked_all_the_same() -> None:
+    assert values.pairs({"items": "x"}) == [("items", "x")]
