@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -174,7 +175,8 @@ class Servers:
         process.wait()
 
     def stop(self) -> None:
-        """End everything, newest first."""
+        """End everything, newest first, and remove the directory."""
         for name in reversed(list(self.processes)):
             asked = signal.SIGINT if name == "postgres" else signal.SIGTERM
             stop(self.processes.pop(name), ask=asked, patience_s=10)
+        shutil.rmtree(self.directory, ignore_errors=True)

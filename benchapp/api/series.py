@@ -177,8 +177,8 @@ class SeriesSummary(ApiView):
 def _make_rows(points: Sequence[Point], metrics: Sequence[str]) -> list[Row]:
     names = ("run", "started_at", "error", *metrics)
     return [
-        dict(zip(names, (point.run_id, point.started_at, point.error, *point.values), strict=True))
-        for point in points
+        dict(zip(names, (run_id, started_at, error, *values), strict=True))
+        for _, run_id, started_at, error, values in points
     ]
 
 

@@ -9,342 +9,663 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Environment',
+            name="Environment",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.BinaryField(help_text='SHA-256 of the canonical environment', max_length=32, unique=True)),
-                ('kernel', models.CharField(blank=True, max_length=200, null=True)),
-                ('os', models.CharField(blank=True, max_length=200, null=True)),
-                ('fio_version', models.CharField(blank=True, max_length=100, null=True)),
-                ('cpu_model', models.CharField(blank=True, max_length=200, null=True)),
-                ('cpu_count', models.PositiveIntegerField(blank=True, null=True)),
-                ('memory_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('scheduler', models.CharField(blank=True, max_length=50, null=True)),
-                ('device_model', models.CharField(blank=True, max_length=200, null=True)),
-                ('device_firmware', models.CharField(blank=True, max_length=100, null=True)),
-                ('governor', models.CharField(blank=True, max_length=50, null=True)),
-                ('virtualization', models.CharField(blank=True, max_length=50, null=True)),
-                ('facts', models.JSONField(default=dict)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "key",
+                    models.BinaryField(
+                        help_text="SHA-256 of the canonical environment", max_length=32, unique=True
+                    ),
+                ),
+                ("kernel", models.CharField(blank=True, max_length=200, null=True)),
+                ("os", models.CharField(blank=True, max_length=200, null=True)),
+                ("fio_version", models.CharField(blank=True, max_length=100, null=True)),
+                ("cpu_model", models.CharField(blank=True, max_length=200, null=True)),
+                ("cpu_count", models.PositiveIntegerField(blank=True, null=True)),
+                ("memory_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("scheduler", models.CharField(blank=True, max_length=50, null=True)),
+                ("device_model", models.CharField(blank=True, max_length=200, null=True)),
+                ("device_firmware", models.CharField(blank=True, max_length=100, null=True)),
+                ("governor", models.CharField(blank=True, max_length=50, null=True)),
+                ("virtualization", models.CharField(blank=True, max_length=50, null=True)),
+                ("facts", models.JSONField(default=dict)),
             ],
         ),
         migrations.CreateModel(
-            name='Host',
+            name="Host",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=253, unique=True)),
-                ('pool', models.CharField(blank=True, default='', max_length=100)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('last_seen_at', models.DateTimeField(blank=True, help_text="server's clock", null=True)),
-                ('agent_version', models.CharField(blank=True, default='', max_length=50)),
-                ('retired_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=253, unique=True)),
+                ("pool", models.CharField(blank=True, default="", max_length=100)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("last_seen_at", models.DateTimeField(blank=True, help_text="server's clock", null=True)),
+                ("agent_version", models.CharField(blank=True, default="", max_length=50)),
+                ("retired_at", models.DateTimeField(blank=True, null=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Target',
+            name="Target",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('target_name', models.CharField(blank=True, max_length=200, null=True)),
-                ('volume_type', models.CharField(blank=True, max_length=100, null=True)),
-                ('volume_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('volume_count', models.PositiveIntegerField(blank=True, null=True)),
-                ('provisioned_iops', models.PositiveIntegerField(blank=True, null=True)),
-                ('raid_level', models.CharField(blank=True, max_length=20, null=True)),
-                ('stripe_count', models.PositiveIntegerField(blank=True, null=True)),
-                ('chunk_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('filesystem', models.CharField(blank=True, max_length=50, null=True)),
-                ('mount_options', models.CharField(blank=True, max_length=1000, null=True)),
-                ('instance_type', models.CharField(blank=True, max_length=100, null=True)),
-                ('key', models.BinaryField(help_text='SHA-256 of the canonical layout', max_length=32, unique=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("target_name", models.CharField(blank=True, max_length=200, null=True)),
+                ("volume_type", models.CharField(blank=True, max_length=100, null=True)),
+                ("volume_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("volume_count", models.PositiveIntegerField(blank=True, null=True)),
+                ("provisioned_iops", models.PositiveIntegerField(blank=True, null=True)),
+                ("raid_level", models.CharField(blank=True, max_length=20, null=True)),
+                ("stripe_count", models.PositiveIntegerField(blank=True, null=True)),
+                ("chunk_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("filesystem", models.CharField(blank=True, max_length=50, null=True)),
+                ("mount_options", models.CharField(blank=True, max_length=1000, null=True)),
+                ("instance_type", models.CharField(blank=True, max_length=100, null=True)),
+                (
+                    "key",
+                    models.BinaryField(
+                        help_text="SHA-256 of the canonical layout", max_length=32, unique=True
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='Throttle',
+            name="Throttle",
             fields=[
-                ('key', models.CharField(max_length=200, primary_key=True, serialize=False)),
-                ('window_started_at', models.DateTimeField()),
-                ('attempts', models.PositiveIntegerField()),
+                ("key", models.CharField(max_length=200, primary_key=True, serialize=False)),
+                ("window_started_at", models.DateTimeField()),
+                ("attempts", models.PositiveIntegerField()),
             ],
         ),
         migrations.CreateModel(
-            name='Workload',
+            name="Workload",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('rw', models.CharField(max_length=20)),
-                ('block_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('block_size_text', models.CharField(blank=True, default='', max_length=200)),
-                ('iodepth', models.PositiveIntegerField()),
-                ('numjobs', models.PositiveIntegerField()),
-                ('file_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('file_size_text', models.CharField(blank=True, default='', max_length=100)),
-                ('is_direct', models.BooleanField()),
-                ('engine', models.CharField(blank=True, default='', max_length=50)),
-                ('read_share_percent', models.PositiveSmallIntegerField(blank=True, null=True)),
-                ('runtime_s', models.FloatField(blank=True, null=True)),
-                ('options', models.JSONField(default=dict)),
-                ('key', models.BinaryField(help_text='SHA-256 of the canonical workload', max_length=32, unique=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("rw", models.CharField(max_length=20)),
+                ("block_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("block_size_text", models.CharField(blank=True, default="", max_length=200)),
+                ("iodepth", models.PositiveIntegerField()),
+                ("numjobs", models.PositiveIntegerField()),
+                ("file_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("file_size_text", models.CharField(blank=True, default="", max_length=100)),
+                ("is_direct", models.BooleanField()),
+                ("engine", models.CharField(blank=True, default="", max_length=50)),
+                ("read_share_percent", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("runtime_s", models.FloatField(blank=True, null=True)),
+                ("options", models.JSONField(default=dict)),
+                (
+                    "key",
+                    models.BinaryField(
+                        help_text="SHA-256 of the canonical workload", max_length=32, unique=True
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('role', models.CharField(choices=[('viewer', 'Viewer: reads everything'), ('editor', 'Editor: uploads, retries, judges'), ('admin', 'Admin: hosts, tokens, people')], default='viewer', max_length=8)),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("viewer", "Viewer: reads everything"),
+                            ("editor", "Editor: uploads, retries, judges"),
+                            ("admin", "Admin: hosts, tokens, people"),
+                        ],
+                        default="viewer",
+                        max_length=8,
+                    ),
+                ),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='ApiToken',
+            name="ApiToken",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('public_id', models.CharField(max_length=12, unique=True)),
-                ('digest', models.BinaryField(max_length=32)),
-                ('scope', models.CharField(choices=[('ingest', 'Posts the results of one host'), ('read', 'Reads everything'), ('admin', 'Reads everything and manages hosts'), ('enroll', 'Enrols new hosts')], max_length=8)),
-                ('label', models.CharField(blank=True, default='', max_length=100)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('last_used_at', models.DateTimeField(blank=True, help_text='written at most every 10 minutes', null=True)),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('host', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='tokens', to='benchapp.host')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("public_id", models.CharField(max_length=12, unique=True)),
+                ("digest", models.BinaryField(max_length=32)),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[
+                            ("ingest", "Posts the results of one host"),
+                            ("read", "Reads everything"),
+                            ("admin", "Reads everything and manages hosts"),
+                            ("enroll", "Enrols new hosts"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("label", models.CharField(blank=True, default="", max_length=100)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "last_used_at",
+                    models.DateTimeField(blank=True, help_text="written at most every 10 minutes", null=True),
+                ),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "host",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tokens",
+                        to="benchapp.host",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Invitation',
+            name="Invitation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('digest', models.BinaryField(help_text="SHA-256 of the link's secret", max_length=32, unique=True)),
-                ('role', models.CharField(choices=[('viewer', 'Viewer: reads everything'), ('editor', 'Editor: uploads, retries, judges'), ('admin', 'Admin: hosts, tokens, people')], max_length=8)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('expires_at', models.DateTimeField()),
-                ('used_at', models.DateTimeField(blank=True, null=True)),
-                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "digest",
+                    models.BinaryField(help_text="SHA-256 of the link's secret", max_length=32, unique=True),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("viewer", "Viewer: reads everything"),
+                            ("editor", "Editor: uploads, retries, judges"),
+                            ("admin", "Admin: hosts, tokens, people"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField()),
+                ("used_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('document', models.PositiveSmallIntegerField()),
-                ('profile', models.CharField(blank=True, default='', max_length=100)),
-                ('sweep_id', models.UUIDField(blank=True, null=True)),
-                ('labels', models.JSONField(default=dict)),
-                ('started_at', models.DateTimeField()),
-                ('started_at_is_known', models.BooleanField(default=True)),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('format', models.CharField(max_length=10)),
-                ('fio_version', models.CharField(blank=True, default='', max_length=100)),
-                ('command', models.JSONField(default=dict, help_text='argv, exit status, signal, standard error, job file')),
-                ('error', models.IntegerField(default=0)),
-                ('is_partial', models.BooleanField(default=False)),
-                ('warnings', models.JSONField(default=list)),
-                ('parser_version', models.PositiveSmallIntegerField()),
-                ('environment', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='benchapp.environment')),
-                ('host', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='benchapp.host')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("document", models.PositiveSmallIntegerField()),
+                ("profile", models.CharField(blank=True, default="", max_length=100)),
+                ("sweep_id", models.UUIDField(blank=True, null=True)),
+                ("labels", models.JSONField(default=dict)),
+                ("started_at", models.DateTimeField()),
+                ("started_at_is_known", models.BooleanField(default=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                ("format", models.CharField(max_length=10)),
+                ("fio_version", models.CharField(blank=True, default="", max_length=100)),
+                (
+                    "command",
+                    models.JSONField(
+                        default=dict, help_text="argv, exit status, signal, standard error, job file"
+                    ),
+                ),
+                ("error", models.IntegerField(default=0)),
+                ("is_partial", models.BooleanField(default=False)),
+                ("warnings", models.JSONField(default=list)),
+                ("parser_version", models.PositiveSmallIntegerField()),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="benchapp.environment",
+                    ),
+                ),
+                (
+                    "host",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="benchapp.host",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Series',
+            name="Series",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('target_name', models.CharField(blank=True, max_length=200, null=True)),
-                ('volume_type', models.CharField(blank=True, max_length=100, null=True)),
-                ('volume_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('volume_count', models.PositiveIntegerField(blank=True, null=True)),
-                ('provisioned_iops', models.PositiveIntegerField(blank=True, null=True)),
-                ('raid_level', models.CharField(blank=True, max_length=20, null=True)),
-                ('stripe_count', models.PositiveIntegerField(blank=True, null=True)),
-                ('chunk_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('filesystem', models.CharField(blank=True, max_length=50, null=True)),
-                ('mount_options', models.CharField(blank=True, max_length=1000, null=True)),
-                ('instance_type', models.CharField(blank=True, max_length=100, null=True)),
-                ('rw', models.CharField(max_length=20)),
-                ('block_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('block_size_text', models.CharField(blank=True, default='', max_length=200)),
-                ('iodepth', models.PositiveIntegerField()),
-                ('numjobs', models.PositiveIntegerField()),
-                ('file_size_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('file_size_text', models.CharField(blank=True, default='', max_length=100)),
-                ('is_direct', models.BooleanField()),
-                ('engine', models.CharField(blank=True, default='', max_length=50)),
-                ('read_share_percent', models.PositiveSmallIntegerField(blank=True, null=True)),
-                ('runtime_s', models.FloatField(blank=True, null=True)),
-                ('options', models.JSONField(default=dict)),
-                ('key', models.BinaryField(max_length=32, unique=True)),
-                ('key_version', models.PositiveSmallIntegerField()),
-                ('scope', models.CharField(help_text='pool:NAME or host:NAME', max_length=260)),
-                ('direction', models.CharField(choices=[('read', 'Read'), ('write', 'Write'), ('trim', 'Trim'), ('mixed', 'Mixed'), ('sync', 'Sync')], max_length=5)),
-                ('measurement_count', models.PositiveIntegerField(default=0)),
-                ('first_at', models.DateTimeField(blank=True, null=True)),
-                ('last_at', models.DateTimeField(blank=True, null=True)),
-                ('host', models.ForeignKey(blank=True, help_text="null for a pool's series", null=True, on_delete=django.db.models.deletion.PROTECT, to='benchapp.host')),
-                ('target', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='benchapp.target')),
-                ('workload', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='benchapp.workload')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("target_name", models.CharField(blank=True, max_length=200, null=True)),
+                ("volume_type", models.CharField(blank=True, max_length=100, null=True)),
+                ("volume_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("volume_count", models.PositiveIntegerField(blank=True, null=True)),
+                ("provisioned_iops", models.PositiveIntegerField(blank=True, null=True)),
+                ("raid_level", models.CharField(blank=True, max_length=20, null=True)),
+                ("stripe_count", models.PositiveIntegerField(blank=True, null=True)),
+                ("chunk_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("filesystem", models.CharField(blank=True, max_length=50, null=True)),
+                ("mount_options", models.CharField(blank=True, max_length=1000, null=True)),
+                ("instance_type", models.CharField(blank=True, max_length=100, null=True)),
+                ("rw", models.CharField(max_length=20)),
+                ("block_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("block_size_text", models.CharField(blank=True, default="", max_length=200)),
+                ("iodepth", models.PositiveIntegerField()),
+                ("numjobs", models.PositiveIntegerField()),
+                ("file_size_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("file_size_text", models.CharField(blank=True, default="", max_length=100)),
+                ("is_direct", models.BooleanField()),
+                ("engine", models.CharField(blank=True, default="", max_length=50)),
+                ("read_share_percent", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("runtime_s", models.FloatField(blank=True, null=True)),
+                ("options", models.JSONField(default=dict)),
+                ("key", models.BinaryField(max_length=32, unique=True)),
+                ("key_version", models.PositiveSmallIntegerField()),
+                ("scope", models.CharField(help_text="pool:NAME or host:NAME", max_length=260)),
+                (
+                    "direction",
+                    models.CharField(
+                        choices=[
+                            ("read", "Read"),
+                            ("write", "Write"),
+                            ("trim", "Trim"),
+                            ("mixed", "Mixed"),
+                            ("sync", "Sync"),
+                        ],
+                        max_length=5,
+                    ),
+                ),
+                ("measurement_count", models.PositiveIntegerField(default=0)),
+                ("first_at", models.DateTimeField(blank=True, null=True)),
+                ("last_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="null for a pool's series",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="benchapp.host",
+                    ),
+                ),
+                (
+                    "target",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="benchapp.target"),
+                ),
+                (
+                    "workload",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="benchapp.workload"),
+                ),
             ],
             options={
-                'verbose_name_plural': 'series',
+                "verbose_name_plural": "series",
             },
         ),
         migrations.CreateModel(
-            name='Measurement',
+            name="Measurement",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('ordinal', models.PositiveSmallIntegerField(default=0)),
-                ('position', models.PositiveSmallIntegerField(help_text="order in the run's table")),
-                ('job_name', models.CharField(blank=True, default='', max_length=200)),
-                ('started_at', models.DateTimeField()),
-                ('error', models.IntegerField(default=0)),
-                ('iops', models.FloatField(blank=True, null=True)),
-                ('bandwidth_bytes_per_s', models.FloatField(blank=True, null=True)),
-                ('latency_kind', models.CharField(blank=True, choices=[('clat', 'Completion latency (clat)'), ('lat', 'Total latency (lat)'), ('', 'Not measured')], default='', max_length=4)),
-                ('latency_mean_ns', models.FloatField(blank=True, null=True)),
-                ('latency_stddev_ns', models.FloatField(blank=True, null=True)),
-                ('latency_p50_ns', models.FloatField(blank=True, null=True)),
-                ('latency_p95_ns', models.FloatField(blank=True, null=True)),
-                ('latency_p99_ns', models.FloatField(blank=True, null=True)),
-                ('latency_p99_9_ns', models.FloatField(blank=True, null=True)),
-                ('latency_max_ns', models.FloatField(blank=True, null=True)),
-                ('total_ios', models.BigIntegerField(blank=True, null=True)),
-                ('io_bytes', models.BigIntegerField(blank=True, null=True)),
-                ('runtime_s', models.FloatField(blank=True, null=True)),
-                ('clones', models.PositiveIntegerField(default=1)),
-                ('percentiles', models.JSONField(default=dict)),
-                ('missing', models.JSONField(default=dict)),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='measurements', to='benchapp.run')),
-                ('series', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='measurements', to='benchapp.series')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("ordinal", models.PositiveSmallIntegerField(default=0)),
+                ("position", models.PositiveSmallIntegerField(help_text="order in the run's table")),
+                ("job_name", models.CharField(blank=True, default="", max_length=200)),
+                ("started_at", models.DateTimeField()),
+                ("error", models.IntegerField(default=0)),
+                ("iops", models.FloatField(blank=True, null=True)),
+                ("bandwidth_bytes_per_s", models.FloatField(blank=True, null=True)),
+                (
+                    "latency_kind",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("clat", "Completion latency (clat)"),
+                            ("lat", "Total latency (lat)"),
+                            ("", "Not measured"),
+                        ],
+                        default="",
+                        max_length=4,
+                    ),
+                ),
+                ("latency_mean_ns", models.FloatField(blank=True, null=True)),
+                ("latency_stddev_ns", models.FloatField(blank=True, null=True)),
+                ("latency_p50_ns", models.FloatField(blank=True, null=True)),
+                ("latency_p95_ns", models.FloatField(blank=True, null=True)),
+                ("latency_p99_ns", models.FloatField(blank=True, null=True)),
+                ("latency_p99_9_ns", models.FloatField(blank=True, null=True)),
+                ("latency_max_ns", models.FloatField(blank=True, null=True)),
+                ("total_ios", models.BigIntegerField(blank=True, null=True)),
+                ("io_bytes", models.BigIntegerField(blank=True, null=True)),
+                ("runtime_s", models.FloatField(blank=True, null=True)),
+                ("clones", models.PositiveIntegerField(default=1)),
+                ("percentiles", models.JSONField(default=dict)),
+                ("missing", models.JSONField(default=dict)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="measurements",
+                        to="benchapp.run",
+                    ),
+                ),
+                (
+                    "series",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="measurements",
+                        to="benchapp.series",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Submission',
+            name="Submission",
             fields=[
-                ('id', models.UUIDField(primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('envelope', "An agent's envelope"), ('fio', 'What fio printed')], max_length=8)),
-                ('parameters', models.JSONField(default=dict)),
-                ('body', models.BinaryField(help_text='gzip; null once retention has removed it', null=True)),
-                ('body_bytes', models.PositiveIntegerField(help_text='unpacked')),
-                ('digest', models.BinaryField(max_length=32)),
-                ('received_at', models.DateTimeField(help_text="server's clock")),
-                ('state', models.CharField(choices=[('received', 'Received'), ('stored', 'Stored'), ('rejected', 'Rejected')], default='received', max_length=8)),
-                ('attempts', models.PositiveSmallIntegerField(default=0)),
-                ('settled_at', models.DateTimeField(blank=True, help_text='when it became stored or rejected', null=True)),
-                ('reason_code', models.CharField(blank=True, default='', max_length=50)),
-                ('reason', models.TextField(blank=True, default='')),
-                ('parser_version', models.PositiveSmallIntegerField(blank=True, null=True)),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='submissions', to='benchapp.host')),
+                ("id", models.UUIDField(primary_key=True, serialize=False)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("envelope", "An agent's envelope"), ("fio", "What fio printed")],
+                        max_length=8,
+                    ),
+                ),
+                ("parameters", models.JSONField(default=dict)),
+                ("body", models.BinaryField(help_text="gzip; null once retention has removed it", null=True)),
+                ("body_bytes", models.PositiveIntegerField(help_text="unpacked")),
+                ("digest", models.BinaryField(max_length=32)),
+                ("received_at", models.DateTimeField(help_text="server's clock")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("received", "Received"), ("stored", "Stored"), ("rejected", "Rejected")],
+                        default="received",
+                        max_length=8,
+                    ),
+                ),
+                ("attempts", models.PositiveSmallIntegerField(default=0)),
+                (
+                    "settled_at",
+                    models.DateTimeField(
+                        blank=True, help_text="when it became stored or rejected", null=True
+                    ),
+                ),
+                ("reason_code", models.CharField(blank=True, default="", max_length=50)),
+                ("reason", models.TextField(blank=True, default="")),
+                ("parser_version", models.PositiveSmallIntegerField(blank=True, null=True)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="submissions",
+                        to="benchapp.host",
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='run',
-            name='submission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='benchapp.submission'),
+            model_name="run",
+            name="submission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="benchapp.submission"
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='target',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='benchapp.target'),
+            model_name="run",
+            name="target",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="runs", to="benchapp.target"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='user',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['viewer', 'editor', 'admin'])), name='user_role_is_known'),
+            model_name="user",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("role__in", ["viewer", "editor", "admin"])), name="user_role_is_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apitoken',
-            constraint=models.CheckConstraint(condition=models.Q(('scope__in', ['ingest', 'read', 'admin', 'enroll'])), name='api_token_scope_is_known'),
+            model_name="apitoken",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("scope__in", ["ingest", "read", "admin", "enroll"])),
+                name="api_token_scope_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apitoken',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('host__isnull', False), ('scope', 'ingest')), models.Q(models.Q(('scope', 'ingest'), _negated=True), ('host__isnull', True)), _connector='OR'), name='api_token_has_a_host_exactly_when_it_ingests'),
+            model_name="apitoken",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("host__isnull", False), ("scope", "ingest")),
+                    models.Q(models.Q(("scope", "ingest"), _negated=True), ("host__isnull", True)),
+                    _connector="OR",
+                ),
+                name="api_token_has_a_host_exactly_when_it_ingests",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['viewer', 'editor', 'admin'])), name='invitation_role_is_known'),
+            model_name="invitation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("role__in", ["viewer", "editor", "admin"])),
+                name="invitation_role_is_known",
+            ),
         ),
         migrations.AddIndex(
-            model_name='measurement',
-            index=models.Index(fields=['series', 'started_at', 'id'], name='measurement_by_series'),
+            model_name="measurement",
+            index=models.Index(fields=["series", "started_at", "id"], name="measurement_by_series"),
         ),
         migrations.AddConstraint(
-            model_name='measurement',
-            constraint=models.UniqueConstraint(fields=('run', 'series', 'ordinal'), name='measurement_is_stored_once'),
+            model_name="measurement",
+            constraint=models.UniqueConstraint(
+                fields=("run", "series", "ordinal"), name="measurement_is_stored_once"
+            ),
         ),
         migrations.AddIndex(
-            model_name='submission',
-            index=models.Index(condition=models.Q(('state', 'received')), fields=['attempts', 'received_at'], name='submission_waiting'),
+            model_name="submission",
+            index=models.Index(
+                condition=models.Q(("state", "received")),
+                fields=["attempts", "received_at"],
+                name="submission_waiting",
+            ),
         ),
         migrations.AddIndex(
-            model_name='submission',
-            index=models.Index(fields=['state', '-received_at', 'id'], name='submission_by_state'),
+            model_name="submission",
+            index=models.Index(fields=["state", "-received_at", "id"], name="submission_by_state"),
         ),
         migrations.AddIndex(
-            model_name='submission',
-            index=models.Index(fields=['-received_at', 'id'], name='submission_by_time'),
+            model_name="submission",
+            index=models.Index(fields=["-received_at", "id"], name="submission_by_time"),
         ),
         migrations.AddConstraint(
-            model_name='submission',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['received', 'stored', 'rejected'])), name='submission_state_is_known'),
+            model_name="submission",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["received", "stored", "rejected"])),
+                name="submission_state_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='submission',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['envelope', 'fio'])), name='submission_kind_is_known'),
+            model_name="submission",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["envelope", "fio"])), name="submission_kind_is_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='submission',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('reason_code__gt', ''), ('state', 'rejected')), models.Q(models.Q(('state', 'rejected'), _negated=True), ('reason_code', '')), _connector='OR'), name='submission_is_rejected_with_a_reason'),
+            model_name="submission",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("reason_code__gt", ""), ("state", "rejected")),
+                    models.Q(models.Q(("state", "rejected"), _negated=True), ("reason_code", "")),
+                    _connector="OR",
+                ),
+                name="submission_is_rejected_with_a_reason",
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['-started_at', '-id'], name='run_by_time'),
+            model_name="run",
+            index=models.Index(fields=["-started_at", "-id"], name="run_by_time"),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['host', '-started_at', '-id'], name='run_by_host'),
+            model_name="run",
+            index=models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['profile', '-started_at', '-id'], name='run_by_profile'),
+            model_name="run",
+            index=models.Index(fields=["profile", "-started_at", "-id"], name="run_by_profile"),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(fields=('submission', 'document'), name='run_is_stored_once'),
+            model_name="run",
+            constraint=models.UniqueConstraint(fields=("submission", "document"), name="run_is_stored_once"),
         ),
         migrations.AddIndex(
-            model_name='series',
-            index=models.Index(fields=['-last_at', '-id'], name='series_by_time'),
+            model_name="series",
+            index=models.Index(fields=["-last_at", "-id"], name="series_by_time"),
         ),
         migrations.AddIndex(
-            model_name='series',
-            index=models.Index(fields=['scope', '-last_at', '-id'], name='series_by_scope'),
+            model_name="series",
+            index=models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
         ),
         migrations.AddConstraint(
-            model_name='series',
-            constraint=models.CheckConstraint(condition=models.Q(('direction__in', ['read', 'write', 'trim', 'mixed', 'sync'])), name='series_direction_is_known'),
+            model_name="series",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("direction__in", ["read", "write", "trim", "mixed", "sync"])),
+                name="series_direction_is_known",
+            ),
         ),
     ]

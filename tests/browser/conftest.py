@@ -54,12 +54,9 @@ def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with django_db_blocker.unblock():
         made = make_world()
-        # Beside Playwright's loop Django opens another one, and this one would outlive the database.
-        connections.close_all()
     yield made
     with django_db_blocker.unblock():
         call_command("flush", interactive=False, verbosity=0)
-        connections.close_all()
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
@@ -89,6 +86,8 @@ def browser(server: str) -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
+        # Beside a running loop Django keeps connections of its own, which nobody would find after it.
+        connections.close_all()
 
 
 @pytest.fixture(scope="package")

@@ -9,10 +9,27 @@ import pytest
 from django.db import IntegrityError
 
 from benchapp.fio import PARSER_VERSION
-from benchapp.models import Environment, Host, Kind, Measurement, Run, Series, State, Submission, Target, Workload
+from benchapp.models import (
+    Environment,
+    Host,
+    Kind,
+    Measurement,
+    Run,
+    Series,
+    State,
+    Submission,
+    Target,
+    Workload,
+)
 from benchapp.pipeline import normalize, plan
 from benchapp.pipeline.intake import Arrival, accept_submission
-from benchapp.pipeline.normalize import ATTEMPTS_MAXIMUM, claim_fresh, claim_retried, has_waiting, normalize_batch
+from benchapp.pipeline.normalize import (
+    ATTEMPTS_MAXIMUM,
+    claim_fresh,
+    claim_retried,
+    has_waiting,
+    normalize_batch,
+)
 from tests.envelopes import make_envelope, read_fio
 
 pytestmark = pytest.mark.django_db
@@ -25,9 +42,7 @@ def submit(host: Host | None = None, **changes: Any) -> UUID:
     host = host or Host.objects.get_or_create(name="db-1")[0]
     envelope = make_envelope(**changes)
     body = json.dumps(envelope).encode()
-    return accept_submission(
-        Arrival(host.pk, Kind.ENVELOPE, body, UUID(envelope["id"])), now=RECEIVED_AT
-    ).id
+    return accept_submission(Arrival(host.pk, Kind.ENVELOPE, body, UUID(envelope["id"])), now=RECEIVED_AT).id
 
 
 def settled(submission_id: UUID) -> Submission:
@@ -53,7 +68,10 @@ def test_received_becomes_a_run_with_a_measurement_a_direction() -> None:
         assert measured[direction].latency_p99_ns == printed[direction]["clat_ns"]["percentile"]["99.000000"]
         assert measured[direction].latency_max_ns == printed[direction]["clat_ns"]["max"]
         assert measured[direction].latency_kind == "clat"
-        assert measured[direction].percentiles["99.99"] == printed[direction]["clat_ns"]["percentile"]["99.990000"]
+        assert (
+            measured[direction].percentiles["99.99"]
+            == printed[direction]["clat_ns"]["percentile"]["99.990000"]
+        )
 
 
 def test_layout_environment_and_workload_are_typed_columns() -> None:

@@ -9,7 +9,15 @@ from django.urls import reverse
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.series import Summary
 from benchapp.web.words import say_history
-from tests.factories import NOON, make_host, make_measurement, make_run, make_series, make_target, make_workload
+from tests.factories import (
+    NOON,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
 from tests.web.pages import Page
 
 VALUES = [1000.0, 1010.0, 990.0, 1005.0, 1100.0]

@@ -1,0 +1,100 @@
+"""How fast the pages stand before the reader: a history of 1 000 points in headless Chromium, and what is sent.
+
+Web process, PostgreSQL and Chromium share the cores. The first visit has an empty cache, the second a warm one; both
+count from the click to the first contentful paint and to the drawn chart.
+"""
+
+import gzip
+import shutil
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.servers import ROOT, Servers
+
+POINTS = 1000
+VISITS = 7
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+SEED = """
+from datetime import timedelta
+from tests.factories import NOON, make_points, make_run, make_series
+series = make_series()
+run = make_run()
+times = [NOON - timedelta(hours=8) * place for place in range({points})]
+make_points(series, run, times, latency_kind="clat", bandwidth_bytes_per_s=1.2e8, latency_p99_ns=447488.0)
+from django.db import connection
+with connection.cursor() as cursor:
+    cursor.execute("UPDATE benchapp_measurement SET iops = 33000 + 900 * sin(id) + 400 * cos(id * 7)")
+print(series.pk)
+"""
+_TIMINGS = """() => ({
+  paint: performance.getEntriesByName("first-contentful-paint")[0].startTime,
+  chart: performance.getEntriesByName("chart-drawn")[0].startTime,
+  server: performance.getEntriesByType("navigation")[0].responseStart,
+  script: performance.getEntriesByType("resource")
+    .filter((entry) => entry.initiatorType === "script" || /\\.js$/.test(new URL(entry.name).pathname))
+    .reduce((sum, entry) => sum + entry.encodedBodySize, 0),
+})"""
+
+
+def main() -> None:
+    """Print the tables."""
+    _print_weights()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        sys.exit("no Chromium: apt-get install chromium")
+    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.manage("collectstatic", "--noinput", "--verbosity", "0")
+        series = servers.manage("shell", "--no-imports", "-c", SEED.format(points=POINTS)).strip().splitlines()[-1]
+        servers.start_web()
+        _print_timings(f"http://127.0.0.1:{servers.port}/series/{series}/", chromium)
+    finally:
+        servers.stop()
+
+
+def _print_weights() -> None:
+    scripts = [path for path in (ROOT / "static" / "js").rglob("*.js")]
+    own = sum(map(_weigh, scripts))
+    chart = _weigh(ROOT / "static" / "vendor" / "chart.umd.min.js")
+    print(f"JavaScript, gzip: ours {own / 1000:.1f} KB, Chart.js {chart / 1000:.1f} KB, all {(own + chart) / 1000:.1f} KB")
+
+
+def _weigh(path: Path) -> int:
+    return len(gzip.compress(path.read_bytes(), 9))
+
+
+def _print_timings(url: str, chromium: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        visits = list(_visit(browser, url))
+        browser.close()
+    print(f"{f'history of {POINTS} points, ms (median of {VISITS})':44}{'server':>9}{'paint':>9}{'chart':>9}")
+    for words, kept in (("empty cache", [first for first, _ in visits]), ("warm cache", [again for _, again in visits])):
+        figures = (statistics.median(visit[name] for visit in kept) for name in ("server", "paint", "chart"))
+        print(f"{words:44}" + "".join(f"{figure:9.0f}" for figure in figures))
+
+
+def _visit(browser: Any, url: str) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+    browser.new_page().goto(url)  # what the server does once only is not counted
+    for _ in range(VISITS):
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        yield _measure(page, url), _measure(page, url)
+        context.close()
+
+
+def _measure(page: Any, url: str) -> dict[str, float]:
+    page.goto(url)
+    page.wait_for_selector("[data-drawn]")
+    return dict(page.evaluate(_TIMINGS))
+
+
+if __name__ == "__main__":
+    main()
