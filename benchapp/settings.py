@@ -68,7 +68,8 @@ DATABASES: dict[str, dict[str, Any]] = {
     "default": read_database("DATABASE_URL", default="postgresql://benchapp@127.0.0.1:5432/benchapp")
 }
 DATABASES["default"]["CONN_MAX_AGE"] = 0 if ROLE == "web" else 600
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# The web process tests its pool after a failure instead (api.unavailable.refresh_connections).
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = ROLE != "web"
 if ROLE == "web":
     # Under ASGI every request has a thread of its own; only a pool keeps connections between them.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 2}

@@ -16,12 +16,12 @@ import orjson
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
-from psycopg_pool import PoolTimeout
 
 from benchapp.api.authentication import authenticate_bearer
 from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_body
 from benchapp.api.limits import Limits, try_later
-from benchapp.api.problems import Problem, problem_body
+from benchapp.api.problems import DATABASE_AWAY, Problem, problem_body
+from benchapp.api.unavailable import refresh_connections
 from benchapp.models import ApiToken, Kind
 from benchapp.models import Scope as TokenScope
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
@@ -105,10 +105,15 @@ async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
 
 def _answer_in_thread(post: Post) -> Answer:
     try:
-        return answer_post(post)
+        try:
+            return answer_post(post)
+        except (OperationalError, InterfaceError):
+            # The connection may have died in the pool, with a PostgreSQL that is back since. Arrival is idempotent.
+            refresh_connections()
+            return answer_post(post)
     except Problem as problem:
         return _answer_problem(problem)
-    except (OperationalError, InterfaceError, PoolTimeout) as error:
+    except DATABASE_AWAY as error:
         log.warning("intake.database_away", error=str(error)[:200])
         return _answer_problem(
             try_later("database-away", "the database does not answer just now; nothing was stored: try again")
