@@ -4,12 +4,14 @@ post → wake_up → normalize ─┐
 beat → sweep ───────────────┴─▶ normalize again while anything waits
 """
 
+import gc
 import threading
 import time
 from typing import Final
 
 import structlog
 from celery import shared_task
+from celery.signals import worker_process_init
 from django.conf import settings
 from django.db import connection, transaction
 from kombu.exceptions import OperationalError as BrokerAway
@@ -27,6 +29,14 @@ _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 
 _broker_lock = threading.Lock()
 _broker_away_until = 0.0
+
+
+@worker_process_init.connect
+def tune_collector(**_: object) -> None:
+    """Collect garbage rarely: a batch makes 100 000 objects that all die with it (measured: a fifth of its time)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @shared_task(time_limit=90)

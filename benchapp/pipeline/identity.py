@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -14,7 +15,13 @@ def key_of(fields: Mapping[str, Any]) -> bytes:
 
     Names stay with their values, so that iodepth 8 × numjobs 1 never equals iodepth 1 × numjobs 8.
     """
-    return hashlib.sha256(canonical_json(fields)).digest()
+    return _key_of_json(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+
+
+@lru_cache(maxsize=4096)
+def _key_of_json(text: bytes) -> bytes:
+    # One fleet asks for few workloads and targets, and for each of them thousands of times.
+    return hashlib.sha256(canonical_json(orjson.loads(text))).digest()
 
 
 def series_key(*, scope: str, target_key: bytes, workload_key: bytes, direction: str) -> bytes:
