@@ -50,7 +50,9 @@ def main() -> None:
         servers.start_postgres()
         servers.manage("migrate", "--verbosity", "0")
         servers.manage("collectstatic", "--noinput", "--verbosity", "0")
-        series = servers.manage("shell", "--no-imports", "-c", SEED.format(points=POINTS)).strip().splitlines()[-1]
+        series = (
+            servers.manage("shell", "--no-imports", "-c", SEED.format(points=POINTS)).strip().splitlines()[-1]
+        )
         servers.start_web()
         _print_timings(f"http://127.0.0.1:{servers.port}/series/{series}/", chromium)
     finally:
@@ -58,10 +60,9 @@ def main() -> None:
 
 
 def _print_weights() -> None:
-    scripts = [path for path in (ROOT / "static" / "js").rglob("*.js")]
-    own = sum(map(_weigh, scripts))
-    chart = _weigh(ROOT / "static" / "vendor" / "chart.umd.min.js")
-    print(f"JavaScript, gzip: ours {own / 1000:.1f} KB, Chart.js {chart / 1000:.1f} KB, all {(own + chart) / 1000:.1f} KB")
+    own = sum(map(_weigh, (ROOT / "static" / "js").rglob("*.js"))) / 1000
+    chart = _weigh(ROOT / "static" / "vendor" / "chart.umd.min.js") / 1000
+    print(f"JavaScript, gzip: ours {own:.1f} KB, Chart.js {chart:.1f} KB, all {own + chart:.1f} KB")
 
 
 def _weigh(path: Path) -> int:
@@ -76,7 +77,10 @@ def _print_timings(url: str, chromium: str) -> None:
         visits = list(_visit(browser, url))
         browser.close()
     print(f"{f'history of {POINTS} points, ms (median of {VISITS})':44}{'server':>9}{'paint':>9}{'chart':>9}")
-    for words, kept in (("empty cache", [first for first, _ in visits]), ("warm cache", [again for _, again in visits])):
+    for words, kept in (
+        ("empty cache", [first for first, _ in visits]),
+        ("warm cache", [again for _, again in visits]),
+    ):
         figures = (statistics.median(visit[name] for visit in kept) for name in ("server", "paint", "chart"))
         print(f"{words:44}" + "".join(f"{figure:9.0f}" for figure in figures))
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.http import QueryDict
 
+from benchapp.models import State
 from benchapp.queries.hosts import HostFilter
 from benchapp.queries.runs import RunFilter
 from benchapp.queries.series import SeriesFilter
@@ -81,6 +82,13 @@ class HostFilterForm(forms.Form):
         return HostFilter(
             text=values.get("text") or None, is_retired=None if values.get("retired") else False
         )
+
+
+class UploadFilterForm(forms.Form):
+    """The state and the reason of uploads."""
+
+    state = forms.ChoiceField(required=False, choices=[("", "all"), *State.choices])
+    reason = forms.CharField(required=False, max_length=50)
 
 
 class SpanForm(forms.Form):

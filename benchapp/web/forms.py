@@ -75,6 +75,12 @@ class HostNameForm(forms.Form):
     label = forms.CharField(max_length=100, required=False)
 
 
+class LabelForm(forms.Form):
+    """What a token is for."""
+
+    label = forms.CharField(max_length=100, required=False)
+
+
 class PoolForm(forms.Form):
     """The pool whose history a host shares; empty for none."""
 
@@ -90,3 +96,21 @@ class TokenForm(forms.Form):
         initial=Scope.READ,
     )
     label = forms.CharField(label="For what", max_length=100)
+
+
+class HandInForm(forms.Form):
+    """A file with what fio printed, and what it was measured on."""
+
+    host = forms.CharField(
+        max_length=253,
+        help_text="Whose result it is.",
+        widget=forms.TextInput(attrs={"list": "known-hosts", "autocomplete": "off"}),
+    )
+    file = forms.FileField(label="What fio printed", help_text="From fio --output-format=json or json+.")
+    layout = forms.CharField(
+        label="Layout and labels",
+        required=False,
+        max_length=4000,
+        help_text="A line each, as in the API: volume_type=gp3, volume_count=4, profile=nightly, label.rack=r12.",
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+    )

@@ -25,8 +25,8 @@ class Place:
 PLACES: Final = (
     Place("Runs", "runs", frozenset({"runs", "run"})),
     Place("Series", "series_list", frozenset({"series_list", "series"})),
-    Place("Hosts", "hosts", frozenset({"hosts", "host"})),
-    Place("Uploads", "uploads", frozenset({"uploads", "upload"})),
+    Place("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
+    Place("Uploads", "uploads", frozenset({"uploads", "upload", "hand_in"})),
 )
 
 
@@ -49,7 +49,6 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
         "is_editor": can(visitor, Role.EDITOR),
         "is_admin": can(visitor, Role.ADMIN),
         "version": __version__,
-        "api_base": make_base_url(request),
     }
 
 

@@ -21,7 +21,7 @@ from benchapp.queries.hosts import TokenRow, page_hosts, read_host
 from benchapp.queries.runs import RunFilter, list_runs
 from benchapp.web.access import may_read, needs_role, read_person
 from benchapp.web.filters import HostFilterForm, is_filtering, list_errors, read_form
-from benchapp.web.forms import HostNameForm, PoolForm
+from benchapp.web.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.frame import make_base_url
 from benchapp.web.lines import say_agent_lines
 from benchapp.web.paging import turn_page
@@ -97,10 +97,11 @@ def add_host(request: HttpRequest) -> HttpResponse:
 def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
     """Make one more token for a host, so that an old one can be replaced without a gap."""
     get_object_or_404(Host, name=name)
-    label = request.POST.get("label", "").strip()[:100]
-    keep_for_next_page(
-        request, f"Token of {name}", issue_host_token(name, label=label, created_by=read_person(request))
-    )
+    form = LabelForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
+    keep_for_next_page(request, f"Token of {name}", secret)
     return redirect("host", name=name)
 
 

@@ -15,7 +15,7 @@ from benchapp.pipeline.intake import unpack
 from benchapp.pipeline.retry import retry_rejected, retry_submission
 from benchapp.queries.uploads import UploadCounts, count_uploads, list_uploads, read_raw_body, read_upload
 from benchapp.web.access import may_read, needs_role
-from benchapp.web.filters import keep_query
+from benchapp.web.filters import UploadFilterForm, keep_query, list_errors, read_form
 from benchapp.web.frame import make_base_url
 from benchapp.web.hours_chart import make_hours_chart
 from benchapp.web.lines import say_first_steps
@@ -30,10 +30,10 @@ UPLOADS_ON_A_PAGE: Final = 50
 @may_read
 def uploads(request: HttpRequest) -> HttpResponse:
     """List what came in, the newest first, with the counts by state, by hour and by reason."""
-    state = request.GET.get("state")
-    state = state if state in State.values else None
-    reason = request.GET.get("reason") or None
-    errors: list[str] = []
+    form = read_form(UploadFilterForm, request.GET)
+    errors = list_errors(form)
+    state = form.cleaned_data.get("state") or None
+    reason = form.cleaned_data.get("reason") or None
     page, links = turn_page(
         request,
         errors,
@@ -95,7 +95,8 @@ def retry_one(request: HttpRequest, submission_id: UUID) -> HttpResponse:
 @needs_role(Role.EDITOR)
 def retry_alike(request: HttpRequest) -> HttpResponse:
     """Give all submissions that were rejected for one reason another try."""
-    count = retry_rejected(request.POST.get("reason", ""))
+    form = read_form(UploadFilterForm, request.POST)
+    count = retry_rejected(form.cleaned_data.get("reason", ""))
     if count:
         words = "1 submission waits" if count == 1 else f"{count} submissions wait"
         messages.success(request, f"{words} for a worker again; reload in some seconds.", extra_tags="good")

@@ -1,8 +1,25 @@
 """The pages and the buttons on them."""
 
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 
-from benchapp.web import accounts, documents, hosts, people, runs, series, tokens, uploads
+from benchapp.web import accounts, documents, hand_in, hosts, people, runs, series, tokens, uploads
+
+
+class HostNameConverter(StringConverter):
+    """Whatever can be a name in PostgreSQL: NUL is not found here, before it is refused there."""
+
+    regex = r"[^/\x00]+"
+
+
+class TokenIdConverter(StringConverter):
+    """The public id of a token."""
+
+    regex = "[a-z0-9]{12}"
+
+
+register_converter(HostNameConverter, "host_name")
+register_converter(TokenIdConverter, "token_id")
 
 urlpatterns = [
     path("", documents.home, name="home"),
@@ -15,14 +32,15 @@ urlpatterns = [
     path("hosts/", hosts.hosts, name="hosts"),
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrolment", hosts.make_enrolment_token, name="make_enrolment_token"),
-    path("hosts/<str:name>/", hosts.host, name="host"),
-    path("hosts/<str:name>/token", hosts.make_host_token, name="make_host_token"),
-    path("hosts/<str:name>/pool", hosts.set_pool, name="set_pool"),
-    path("hosts/<str:name>/retired", hosts.set_retired, name="set_retired"),
+    path("hosts/<host_name:name>/", hosts.host, name="host"),
+    path("hosts/<host_name:name>/token", hosts.make_host_token, name="make_host_token"),
+    path("hosts/<host_name:name>/pool", hosts.set_pool, name="set_pool"),
+    path("hosts/<host_name:name>/retired", hosts.set_retired, name="set_retired"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/add", tokens.add_token, name="add_token"),
-    path("tokens/<str:public_id>/revoke", tokens.revoke, name="revoke_token"),
+    path("tokens/<token_id:public_id>/revoke", tokens.revoke, name="revoke_token"),
     path("uploads/", uploads.uploads, name="uploads"),
+    path("uploads/add", hand_in.hand_in, name="hand_in"),
     path("uploads/retry", uploads.retry_alike, name="retry_uploads"),
     path("uploads/<uuid:submission_id>/", uploads.upload, name="upload"),
     path("uploads/<uuid:submission_id>/raw", uploads.upload_raw, name="upload_raw"),

@@ -67,9 +67,23 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    argv = [sys.executable, "-m", "granian", "--interface", "asginl", "--host", "127.0.0.1", "--port", str(port)]
+    argv = [
+        sys.executable,
+        "-m",
+        "granian",
+        "--interface",
+        "asginl",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     argv += ["--workers", "1", "--no-ws", "benchapp.asgi:application"]
-    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}").geturl()
+    database = (
+        urlsplit(os.environ["DATABASE_URL"])
+        ._replace(path=f"/{settings.DATABASES['default']['NAME']}")
+        .geturl()
+    )
     env = os.environ | {"DATABASE_URL": database, "BENCHAPP_ROLE": "web", "PYTHONPATH": str(ROOT)}
     process = spawn(argv, log=log, account=None, env=env, cwd=ROOT)
     wait_until(lambda: _listens(port), process, name="web", log=log, timeout_s=60)
@@ -113,7 +127,10 @@ def visit(browser: Any, server: str, signed_in: Any) -> Iterator[Callable[..., W
     def open_page(path: str, *, is_stranger: bool = False, width: int = 1440, **options: Any) -> Watched:
         options = {"viewport": {"width": width, "height": 900}, "reduced_motion": "reduce", **options}
         context = browser.new_context(
-            base_url=server, storage_state=None if is_stranger else signed_in, accept_downloads=True, **options
+            base_url=server,
+            storage_state=None if is_stranger else signed_in,
+            accept_downloads=True,
+            **options,
         )
         contexts.append(context)
         watched = watch(context.new_page())

@@ -130,7 +130,11 @@ def test_failure_is_said_in_words_and_can_be_tried_again(visit: Visit, world: Wo
 
 def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: World) -> None:
     watched = visit("/account/")
-    answer = {"status": 400, "content_type": "application/problem+json", "body": '{"detail": "from: no such day"}'}
+    answer = {
+        "status": 400,
+        "content_type": "application/problem+json",
+        "body": '{"detail": "from: no such day"}',
+    }
     watched.page.route("**/api/v1/series/**", lambda route: route.fulfill(**answer))
 
     watched.page.goto(world.history)
@@ -159,7 +163,7 @@ def test_nothing_moves_while_the_chart_loads(visit: Visit, world: World) -> None
 
 
 def test_names_that_are_html_stay_words_in_page_and_chart(visit: Visit, world: World) -> None:
-    for path in (world.hostile_run, world.hostile_series, "/runs/", "/series/"):
+    for path in (world.hostile_run, world.hostile_series, "/runs/", "/series/", "/hosts/"):
         watched = visit(path)
         watched.wait_for_charts()
         for box in watched.page.query_selector_all(".chart-box"):

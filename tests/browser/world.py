@@ -83,7 +83,12 @@ def _make_history(host: Host) -> tuple[list[Run], Series]:
             started_at=began + timedelta(days=day),
             error=5 if is_failed else 0,
             labels={"rack": "r12"},
-            command={"argv": ["fio", "quick.fio"], "exit_status": int(is_failed), "stderr": "", "jobfile": "[global]"},
+            command={
+                "argv": ["fio", "quick.fio"],
+                "exit_status": int(is_failed),
+                "stderr": "",
+                "jobfile": "[global]",
+            },
             warnings=[{"code": "short-run", "where": "job 0", "message": "The job ran 3 s of 60 s."}],
         )
         for series, level in ((reads, 33_000), (writes, 15_000)):
@@ -109,7 +114,7 @@ def _make_history(host: Host) -> tuple[list[Run], Series]:
 
 
 def _make_hostile() -> tuple[Run, Series]:
-    host = make_host("hostile-01")
+    host = make_host(HOSTILE)
     run = make_run(host, labels={HOSTILE: HOSTILE}, target=make_target(target_name=HOSTILE), profile=HOSTILE)
     series = make_series(host=host, target=run.target, workload=make_workload(iodepth=1))
     make_measurement(run, series, job_name=HOSTILE, iops=1200.0, percentiles=PERCENTILES)
@@ -120,7 +125,9 @@ def _make_hostile() -> tuple[Run, Series]:
 def _make_uploads(host: Host):
     now = timezone.now()
     reason = {"reason_code": "truncated-report", "reason": "the report ends in the middle of job 2 of 4"}
-    rejected = make_submission(host, state=State.REJECTED, received_at=now, settled_at=now, attempts=1, **reason)
+    rejected = make_submission(
+        host, state=State.REJECTED, received_at=now, settled_at=now, attempts=1, **reason
+    )
     make_submission(host, state=State.REJECTED, received_at=now, settled_at=now, **reason)
     make_submission(host, state=State.RECEIVED, received_at=now)
     return rejected.pk

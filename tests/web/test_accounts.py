@@ -143,7 +143,11 @@ def test_changed_password_keeps_this_session_and_ends_the_others() -> None:
     here, elsewhere = Client(), Client()
     post_sign_in(here)
     post_sign_in(elsewhere)
-    words = {"old_password": PASSWORD, "new_password1": "another long one", "new_password2": "another long one"}
+    words = {
+        "old_password": PASSWORD,
+        "new_password1": "another long one",
+        "new_password2": "another long one",
+    }
 
     response = here.post(reverse("account"), words)
 

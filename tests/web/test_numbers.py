@@ -58,7 +58,13 @@ def read_page(client: Client, run: Run) -> dict[tuple[str, str], dict[str, float
 
 @pytest.mark.parametrize(
     "name",
-    ["07_json.out", "08_jsonplus.out", "12_numjobs4_group_json.out", "80_multi_job_json.out", "83_multi_job_jsonplus.out"],
+    [
+        "07_json.out",
+        "08_jsonplus.out",
+        "12_numjobs4_group_json.out",
+        "80_multi_job_json.out",
+        "83_multi_job_jsonplus.out",
+    ],
 )
 def test_page_shows_what_fio_printed(name: str, viewer: Client) -> None:
     run = store(name)

@@ -107,7 +107,9 @@ def test_filter_stays_in_the_form_and_in_the_link_to_older_runs(viewer: Client, 
         ({"host": "a\x00b"}, "Null characters are not allowed"),
     ],
 )
-def test_filter_that_makes_no_sense_is_said_in_words(query: dict[str, str], words: str, viewer: Client) -> None:
+def test_filter_that_makes_no_sense_is_said_in_words(
+    query: dict[str, str], words: str, viewer: Client
+) -> None:
     response = viewer.get(reverse("runs"), query)
 
     assert response.status_code == 400
@@ -155,7 +157,11 @@ def test_percentiles_for_the_chart_stand_in_the_table(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("run", args=[run.pk])))
 
-    cells = {tag["data-percent"]: float(tag["data-value"] or "nan") for _, tag in page.tags if "data-percent" in tag}
+    cells = {
+        tag["data-percent"]: float(tag["data-value"] or "nan")
+        for _, tag in page.tags
+        if "data-percent" in tag
+    }
     assert cells == {"50": 198000.0, "99": 447488.0, "99.9": 583000.0, "99.99": 727000.0}
 
 
@@ -200,7 +206,7 @@ def test_run_knows_the_one_before_and_the_next(viewer: Client) -> None:
 
 def test_html_in_names_is_shown_as_text(viewer: Client) -> None:
     run = make_run(
-        make_host("db-01"),
+        make_host(HOSTILE, pool=HOSTILE),
         profile=HOSTILE,
         labels={HOSTILE: HOSTILE, "items": HOSTILE},
         command={"argv": ["fio", HOSTILE], "stderr": HOSTILE, "jobfile": HOSTILE},
@@ -209,13 +215,16 @@ def test_html_in_names_is_shown_as_text(viewer: Client) -> None:
     )
     make_measurement(run, job_name=HOSTILE, percentiles=PERCENTILES, **MEASURED)
 
-    for url in (reverse("runs"), reverse("run", args=[run.pk]), reverse("series_list")):
+    pages = [reverse(name) for name in ("runs", "series_list", "hosts", "uploads")]
+    for url in (*pages, reverse("run", args=[run.pk]), reverse("host", args=[HOSTILE])):
         page = Page(viewer.get(url))
         assert not page.has("img")
         assert HOSTILE in page.words
 
 
-def test_page_asks_as_much_for_many_measurements_as_for_one(viewer: Client, django_assert_num_queries) -> None:
+def test_page_asks_as_much_for_many_measurements_as_for_one(
+    viewer: Client, django_assert_num_queries
+) -> None:
     run = make_measured_run()
     for number in range(5):
         make_measurement(run, make_series(host=run.host, workload=make_workload(iodepth=number + 1)))

@@ -36,7 +36,13 @@ def test_list_shows_the_freshest_first(viewer: Client) -> None:
 
 @pytest.mark.parametrize(
     ("query", "count"),
-    [({}, 2), ({"host": "db-01"}, 1), ({"rw": "randwrite"}, 1), ({"direction": "write"}, 1), ({"text": "gp3"}, 1)],
+    [
+        ({}, 2),
+        ({"host": "db-01"}, 1),
+        ({"rw": "randwrite"}, 1),
+        ({"direction": "write"}, 1),
+        ({"text": "gp3"}, 1),
+    ],
 )
 def test_filters_narrow_the_list(query: dict[str, str], count: int, viewer: Client) -> None:
     make_series([1.0], host=make_host("db-01"), target=make_target(volume_type="gp3"))
@@ -69,7 +75,9 @@ def test_history_says_the_answer_in_title_and_words(viewer: Client) -> None:
 def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
     series = make_series(VALUES)
 
-    page = Page(viewer.get(reverse("series", args=[series.pk]), {"metric": "latency_p99_ns", "from": "2026-11-01"}))
+    page = Page(
+        viewer.get(reverse("series", args=[series.pk]), {"metric": "latency_p99_ns", "from": "2026-11-01"})
+    )
 
     (figure,) = [tag for name, tag in page.tags if name == "figure"]
     assert figure["data-points"] == (
@@ -89,7 +97,9 @@ def test_address_that_the_chart_asks_has_the_numbers_of_the_table(viewer: Client
     rows = [tag["data-value"] for name, tag in page.tags if name == "td" and "data-value" in tag]
     assert [point["iops"] for point in points] == VALUES[::-1]
     assert [float(value) for value in rows[::4] if value] == VALUES[::-1]
-    assert [float(value) if value else None for value in rows[1::4]] == [point["iops_median"] for point in points]
+    assert [float(value) if value else None for value in rows[1::4]] == [
+        point["iops_median"] for point in points
+    ]
 
 
 def test_curl_line_asks_the_same(viewer: Client) -> None:
@@ -136,7 +146,9 @@ def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
         ({"after": "x"}, "This link leads to a place that is not in the list"),
     ],
 )
-def test_address_that_makes_no_sense_is_said_in_words(query: dict[str, str], words: str, viewer: Client) -> None:
+def test_address_that_makes_no_sense_is_said_in_words(
+    query: dict[str, str], words: str, viewer: Client
+) -> None:
     series = make_series(VALUES)
 
     response = viewer.get(reverse("series", args=[series.pk]), query)
@@ -200,7 +212,10 @@ def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
     [
         (Summary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "The last run: 2.00 ms."),
         (Summary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few to speak of a spread."),
-        (Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6), "The last run: 2.50 ms, 25.0 % above the median (worse)."),
+        (
+            Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6),
+            "The last run: 2.50 ms, 25.0 % above the median (worse).",
+        ),
         (Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.0e6), "The last run: 2.00 ms, right at the median."),
         (Summary(0, None, None, None, None, None, None), "No run in this span has a value for this metric."),
     ],

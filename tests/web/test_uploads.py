@@ -1,17 +1,22 @@
 """Uploads: what came in, what became of it, another try."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Kind, State, Submission
+from benchapp.models import Kind, Run, State, Submission
+from benchapp.pipeline.normalize import normalize_batch
 from benchapp.queries.uploads import HourCount
 from benchapp.web.hours_chart import HEIGHT, make_hours_chart
 from tests.factories import NOON, make_host, make_run, make_submission
 from tests.web.pages import Page
+
+OUTPUTS = Path(__file__).parents[1] / "data" / "fio" / "generated"
 
 
 def make_rejected(**fields):
@@ -20,7 +25,9 @@ def make_rejected(**fields):
 
 def test_page_counts_and_says_what_became_of_each(viewer: Client) -> None:
     run = make_run()
-    make_rejected(reason_code="truncated-report", reason="the report ends in job 2 of 4", received_at=timezone.now())
+    make_rejected(
+        reason_code="truncated-report", reason="the report ends in job 2 of 4", received_at=timezone.now()
+    )
     make_submission(state=State.RECEIVED, received_at=timezone.now())
 
     page = Page(viewer.get(reverse("uploads")))
@@ -42,12 +49,13 @@ def test_state_and_reason_narrow_the_list(viewer: Client) -> None:
     assert "/hosts/db-03/" not in text
 
 
-def test_unknown_state_shows_all(viewer: Client) -> None:
+def test_unknown_state_is_said_in_words_and_shows_all(viewer: Client) -> None:
     make_submission(make_host("db-03"))
 
     response = viewer.get(reverse("uploads"), {"state": "lost"})
 
-    assert response.status_code == 200
+    assert response.status_code == 400
+    assert "lost is not one of the available choices" in response.content.decode()
     assert "/hosts/db-03/" in Page(response).links
 
 
@@ -58,7 +66,9 @@ def test_older_uploads_are_on_the_next_page_and_none_is_lost(viewer: Client, mon
 
     while url:
         page = Page(viewer.get(url))
-        seen |= {link.split("/")[2] for link in page.links if link.startswith("/uploads/") and link.count("/") == 3}
+        seen |= {
+            link.split("/")[2] for link in page.links if link.startswith("/uploads/") and link.count("/") == 3
+        }
         url = next((reverse("uploads") + link for link in page.links if "after=" in link), None)
 
     assert made <= seen
@@ -161,3 +171,59 @@ def test_day_without_uploads_draws_no_bars() -> None:
     chart = make_hours_chart([HourCount(NOON, 0, 0, 0)])
 
     assert chart.bars[0].segments == ()
+
+
+@pytest.fixture(autouse=True)
+def no_broker(monkeypatch) -> None:
+    monkeypatch.setattr("benchapp.web.hand_in.wake_up", lambda: False)
+
+
+def hand_in(client: Client, content: bytes, **fields: str):
+    file = SimpleUploadedFile("fio.json", content)
+    return client.post(reverse("hand_in"), {"host": "db-01", "layout": "", **fields, "file": file})
+
+
+def test_file_of_a_person_is_taken_in_like_a_post_of_a_host(editor: Client) -> None:
+    make_host("db-01")
+    output = (OUTPUTS / "07_json.out").read_bytes()
+
+    response = hand_in(
+        editor, output, layout="volume_type=gp3\nvolume_count=4\nprofile=nightly\nlabel.rack=r12"
+    )
+
+    upload = Submission.objects.get()
+    normalize_batch()
+    run = Run.objects.get()
+    assert response["Location"] == reverse("upload", args=[upload.pk])
+    assert (run.host.name, run.profile, run.labels) == ("db-01", "nightly", {"rack": "r12"})
+    assert (run.target.volume_type, run.target.volume_count) == ("gp3", 4)
+
+
+def test_same_file_twice_is_one_upload(editor: Client) -> None:
+    make_host("db-01")
+    output = (OUTPUTS / "07_json.out").read_bytes()
+
+    first, second = hand_in(editor, output), hand_in(editor, output)
+
+    assert first["Location"] == second["Location"]
+    assert "was uploaded for this host before" in editor.get(second["Location"]).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "words"),
+    [
+        (b"hello", {}, "(no-report)"),
+        (b"{}", {"host": "nobody"}, "There is no such host"),
+        (b"{}", {"layout": "volume_sort=gp3"}, "parameter &#x27;volume_sort&#x27; is unknown"),
+        (b"{}", {"layout": "volume_count=many"}, "volume_count"),
+        (b"", {}, "The submitted file is empty"),
+    ],
+)
+def test_file_that_cannot_be_taken_in_says_why(content, fields, words: str, editor: Client) -> None:
+    make_host("db-01")
+
+    response = hand_in(editor, content, **fields)
+
+    assert response.status_code == 400
+    assert words.lower() in response.content.decode().lower()
+    assert not Submission.objects.exists()

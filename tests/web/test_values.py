@@ -1,21 +1,12 @@
-"""How values are shown, in Python; tests/js/format.test.js runs the same table of cases."""
+"""How values are shown in templates."""
 
-import json
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from benchapp.metrics import format_value
 from benchapp.templatetags import values
 
-CASES = json.loads((Path(__file__).parents[1] / "data" / "format_cases.json").read_text())
 NOON = datetime(2026, 5, 12, 12, 0, 3, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['value']} {case['unit']}")
-def test_value_is_shown_as_in_the_table_of_cases(case: dict) -> None:
-    assert format_value(case["value"], case["unit"]) == case["text"]
 
 
 @pytest.mark.parametrize(
@@ -60,8 +51,6 @@ def test_moment_is_absolute_with_its_zone_and_relative_in_the_title() -> None:
 
 
 def test_moment_of_another_zone_is_shown_in_utc() -> None:
-    from datetime import timezone
-
     tokyo = datetime(2026, 5, 12, 9, 0, tzinfo=timezone(timedelta(hours=9)))
 
     assert ">12 May 2026 00:00 UTC<" in values.moment(tokyo)
@@ -104,3 +93,17 @@ def test_number_and_its_word_stay_on_one_line() -> None:
 
 def test_mapping_with_a_key_named_items_is_walked_all_the_same() -> None:
     assert values.pairs({"items": "x"}) == [("items", "x")]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("tsc", "tsc"),
+        (["vda", "vdb"], "vda, vdb"),
+        ({"rotational": "1", "disks": ["vda"]}, "rotational 1 · disks vda"),
+        (None, "–"),
+        ([], ""),
+    ],
+)
+def test_fact_is_shown_in_words_and_not_as_code(value: object, text: str) -> None:
+    assert values.fact(value) == text

@@ -1,17 +1,15 @@
 // The history of one metric of one series, as a configuration of Chart.js.
 import { chooseScale, formatDifference, formatMoment, formatValue, nameUnit } from "../format.js";
-import { drawActiveMark, drawEndLabels, drawHollowCrosses } from "./marks.js";
+import { drawActiveMark, drawEndLabels, drawHollowCrosses, drawLevels } from "./marks.js";
 import { withAlpha } from "./palette.js";
 import { timeTicks } from "./time_axis.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "./looks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "./value_axis.js";
 
 const HOUR_MS = 3_600_000;
-// The places of the datasets, the topmost first: band from and to, median, its halo, good runs, failed runs.
-const BAND_TOP = 1;
-const MEDIAN = 2;
-const GOOD = 4;
-const FAILED = 5;
+// The places of the datasets.
+const GOOD = 0;
+const FAILED = 1;
 
 /**
  * Prepare what the chart, the readout and the words share.
@@ -32,6 +30,7 @@ export function prepareHistory(points, { unit, isLog = false }) {
   });
   return {
     entries,
+    levels: entries.filter((entry) => !entry.hasFailed && entry.level.median !== null).map(({ at, level }) => ({ at, ...level })),
     unit,
     scale,
     isLog,
@@ -69,9 +68,11 @@ export function describeValue({ value, hasFailed, before, level }, unit) {
 
 /** Build the configuration of Chart.js. colours: resolved CSS colours; style: an entry of the palette. */
 export function buildHistory(history, { colours, style, label, isNarrow = false }) {
+  const colour = colours.series[style.colour];
+  const findEnds = ({ scales }) => (isNarrow ? [] : listEnds(history.levels.at(-1), scales));
   return {
     type: "line",
-    data: { datasets: makeDatasets(history, colours, style) },
+    data: { datasets: makeDatasets(history, { colour, shape: style.shape }) },
     options: {
       animation: false,
       events: [],
@@ -80,35 +81,39 @@ export function buildHistory(history, { colours, style, label, isNarrow = false 
       parsing: false,
       responsive: true,
       layout: { padding: { top: 8, right: isNarrow ? 10 : 56 } },
-      plugins: {
-        filler: { propagate: false },
-        legend: { display: false },
-        tooltip: makeTooltip(history, colours),
-        endLabels: { texts: isNarrow ? {} : { [BAND_TOP]: "p10–p90", [MEDIAN]: "median" }, colours },
-        hollowCrosses: { dataset: FAILED, colours },
-        activeMark: { colours },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(history, colours) },
+      scales: {
+        x: makeTimeScale(history, colours),
+        y: makeValueScale(history, { colours, name: nameAxis(history, label) }),
       },
-      scales: { x: makeTimeScale(history, colours), y: makeValueScale(history, { colours, name: nameAxis(history, label) }) },
     },
-    plugins: [drawEndLabels, drawHollowCrosses, drawActiveMark],
+    plugins: [
+      drawLevels(history.levels, { colour, paper: colours.paper }),
+      drawHollowCrosses(FAILED, colours),
+      drawEndLabels(findEnds, colours),
+      drawActiveMark(colours),
+    ],
   };
 }
 
-function makeDatasets({ entries, domain }, colours, style) {
-  const colour = colours.series[style.colour];
-  const good = entries.filter((entry) => !entry.hasFailed);
-  const levelled = good.filter((entry) => entry.level.median !== null);
-  const along = (name) => levelled.map((entry) => ({ x: entry.at, y: entry.level[name] }));
-  const noMarks = { pointRadius: 0, borderWidth: 0 };
+function listEnds(last, { x, y }) {
+  if (last === undefined) {
+    return [];
+  }
+  const end = x.getPixelForValue(last.at);
   return [
-    { ...noMarks, data: along("low") },
-    { ...noMarks, data: along("high"), fill: "-1", backgroundColor: withAlpha(colour, 0.16) },
-    { ...noMarks, data: along("median"), borderColor: colour, borderWidth: 2 },
-    // So that the line is seen among the marks of the same colour.
-    { ...noMarks, data: along("median"), borderColor: withAlpha(colours.paper, 0.8), borderWidth: 5 },
+    { text: "p10–p90", x: end, y: y.getPixelForValue(last.high) },
+    { text: "median", x: end, y: y.getPixelForValue(last.median) },
+  ];
+}
+
+function makeDatasets({ entries, domain }, { colour, shape }) {
+  const good = entries.filter((entry) => !entry.hasFailed);
+  const failed = entries.filter((entry) => entry.hasFailed);
+  return [
     {
       showLine: false,
-      pointStyle: style.shape,
+      pointStyle: shape,
       pointRadius: good.length > 300 ? 2 : 3,
       pointBorderWidth: 0,
       pointBackgroundColor: withAlpha(colour, 0.8),
@@ -117,7 +122,7 @@ function makeDatasets({ entries, domain }, colours, style) {
     {
       showLine: false,
       pointRadius: 0,
-      data: entries.filter((entry) => entry.hasFailed).map((entry) => ({ x: entry.at, y: entry.value ?? domain.min })),
+      data: failed.map((entry) => ({ x: entry.at, y: entry.value ?? domain.min })),
     },
   ];
 }

@@ -1,78 +1,118 @@
-// Small plugins of Chart.js: what it cannot draw by itself. Each is given its options through options.plugins.
+// Marks: plugins of Chart.js for what it cannot draw by itself, or not fast; and which mark a pointer means.
+import { withAlpha } from "./palette.js";
 
 const LABEL_HEIGHT = 13;
 
-/** Words at the right end of lines, instead of a legend. texts: dataset index → words. */
-export const drawEndLabels = {
-  id: "endLabels",
-  afterDatasetsDraw(chart, _, { texts, colours }) {
-    const labels = Object.entries(texts)
-      .map(([index, text]) => ({ text, end: chart.getDatasetMeta(Number(index)).data.at(-1) }))
-      .filter(({ text, end }) => text && end)
-      .map(({ text, end }) => ({ text, x: end.x, y: end.y }));
-    const { ctx, chartArea } = chart;
-    ctx.save();
-    ctx.font = `11px ${getFamily(chart)}`;
-    ctx.textBaseline = "middle";
-    ctx.fillStyle = colours.ink;
-    for (const { text, x, y } of spreadApart(labels, chartArea)) {
-      ctx.fillText(shorten(ctx, text, chart.width - x - 8), x + 8, y);
-    }
-    ctx.restore();
-  },
-};
+/** Words at the right end of lines, instead of a legend. findEnds: chart → [{text, x, y}]. */
+export function drawEndLabels(findEnds, colours) {
+  return {
+    id: "endLabels",
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea } = chart;
+      ctx.save();
+      ctx.font = `11px ${getFamily(chart)}`;
+      ctx.textBaseline = "middle";
+      ctx.fillStyle = colours.ink;
+      for (const { text, x, y } of spreadApart(findEnds(chart), chartArea)) {
+        ctx.fillText(shorten(ctx, text, chart.width - x - 8), x + 8, y);
+      }
+      ctx.restore();
+    },
+  };
+}
 
-/** A failed run: an outlined cross, filled with the paper. */
-export const drawHollowCrosses = {
-  id: "hollowCrosses",
-  afterDatasetsDraw(chart, _, { dataset, colours }) {
-    const { ctx } = chart;
-    ctx.save();
-    ctx.lineCap = "square";
-    for (const { x, y } of chart.getDatasetMeta(dataset).data) {
-      for (const [width, colour] of [
-        [4.5, colours.ink],
-        [2, colours.paper],
+/**
+ * A line through the medians, over the points, and a band from low to high under them.
+ * levels: [{at, median, low, high}]. As datasets these would be four thousand elements for a thousand points.
+ */
+export function drawLevels(levels, { colour, paper }) {
+  const place = ({ scales }, name) =>
+    levels.map((level) => ({ x: scales.x.getPixelForValue(level.at), y: scales.y.getPixelForValue(level[name]) }));
+  return {
+    id: "levels",
+    beforeDatasetsDraw(chart) {
+      const { ctx, chartArea } = chart;
+      clipTo(ctx, chartArea);
+      trace(ctx, [...place(chart, "high"), ...place(chart, "low").reverse()]);
+      ctx.fillStyle = withAlpha(colour, 0.16);
+      ctx.fill();
+      ctx.restore();
+    },
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea } = chart;
+      clipTo(ctx, chartArea);
+      trace(ctx, place(chart, "median"));
+      ctx.lineJoin = "round";
+      // The halo keeps the line apart from points of the same colour.
+      for (const [width, style] of [
+        [5, withAlpha(paper, 0.8)],
+        [2, colour],
       ]) {
         ctx.lineWidth = width;
-        ctx.strokeStyle = colour;
+        ctx.strokeStyle = style;
+        ctx.stroke();
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** A failed run: an outlined cross, filled with the paper. dataset: the index of theirs. */
+export function drawHollowCrosses(dataset, colours) {
+  return {
+    id: "hollowCrosses",
+    afterDatasetsDraw(chart) {
+      const { ctx } = chart;
+      ctx.save();
+      ctx.lineCap = "square";
+      for (const { x, y } of chart.getDatasetMeta(dataset).data) {
         ctx.beginPath();
         ctx.moveTo(x - 4, y - 4);
         ctx.lineTo(x + 4, y + 4);
         ctx.moveTo(x + 4, y - 4);
         ctx.lineTo(x - 4, y + 4);
-        ctx.stroke();
+        for (const [width, style] of [
+          [4.5, colours.ink],
+          [2, colours.paper],
+        ]) {
+          ctx.lineWidth = width;
+          ctx.strokeStyle = style;
+          ctx.stroke();
+        }
       }
-    }
-    ctx.restore();
-  },
-};
+      ctx.restore();
+    },
+  };
+}
 
 /** A hairline and a ring at the point that the pointer or the arrow keys are on. */
-export const drawActiveMark = {
-  id: "activeMark",
-  afterDatasetsDraw(chart, _, { colours }) {
-    const [active] = chart.getActiveElements();
-    if (active === undefined || Number.isNaN(active.element.y)) {
-      return;
-    }
-    const { ctx, chartArea } = chart;
-    const { x, y } = active.element;
-    ctx.save();
-    ctx.strokeStyle = colours.fieldLine;
-    ctx.lineWidth = 1;
-    ctx.beginPath();
-    ctx.moveTo(x, chartArea.top);
-    ctx.lineTo(x, chartArea.bottom);
-    ctx.stroke();
-    ctx.strokeStyle = colours.ink;
-    ctx.lineWidth = 2;
-    ctx.beginPath();
-    ctx.arc(x, y, 6, 0, 2 * Math.PI);
-    ctx.stroke();
-    ctx.restore();
-  },
-};
+export function drawActiveMark(colours) {
+  return {
+    id: "activeMark",
+    afterDatasetsDraw(chart) {
+      const [active] = chart.getActiveElements();
+      if (active === undefined || Number.isNaN(active.element.y)) {
+        return;
+      }
+      const { ctx, chartArea } = chart;
+      const { x, y } = active.element;
+      ctx.save();
+      ctx.strokeStyle = colours.fieldLine;
+      ctx.lineWidth = 1;
+      trace(ctx, [
+        { x, y: chartArea.top },
+        { x, y: chartArea.bottom },
+      ]);
+      ctx.stroke();
+      ctx.strokeStyle = colours.ink;
+      ctx.lineWidth = 2;
+      ctx.beginPath();
+      ctx.arc(x, y, 6, 0, 2 * Math.PI);
+      ctx.stroke();
+      ctx.restore();
+    },
+  };
+}
 
 /** Move labels [{y}] apart so that none covers another, and keep them within the area. */
 export function spreadApart(labels, { top, bottom }, height = LABEL_HEIGHT) {
@@ -100,6 +140,36 @@ export function shorten(ctx, text, width) {
   return `${kept}…`;
 }
 
+/** Return the index of the place nearest to a pixel: by distance within reach, else by x alone; null of none. */
+export function findNearest(places, { x, y }, reach = 24) {
+  let best = null;
+  let bestDistance = Infinity;
+  places.forEach((place, index) => {
+    const dx = Math.abs(place.x - x);
+    const apart = Math.hypot(dx, place.y - y);
+    const distance = apart <= reach ? apart : reach + dx;
+    if (distance < bestDistance) {
+      best = index;
+      bestDistance = distance;
+    }
+  });
+  return best;
+}
+
 function getFamily(chart) {
   return chart.options.font?.family ?? "sans-serif";
+}
+
+function trace(ctx, places) {
+  ctx.beginPath();
+  for (const { x, y } of places) {
+    ctx.lineTo(x, y);
+  }
+}
+
+function clipTo(ctx, { left, top, width, height }) {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
 }

@@ -38,7 +38,7 @@ export function preparePercentiles(lines) {
 export function buildPercentiles(prepared, { colours, isNarrow = false }) {
   const { lines, scale } = prepared;
   const hasEndLabels = !isNarrow && lines.length <= MOST_END_LABELS;
-  const texts = hasEndLabels ? Object.fromEntries(lines.map((line, place) => [place, line.name])) : {};
+  const findEnds = (chart) => (hasEndLabels ? listEnds(chart, lines) : []);
   return {
     type: "line",
     data: { datasets: lines.map((line) => makeDataset(line, colours)) },
@@ -50,24 +50,26 @@ export function buildPercentiles(prepared, { colours, isNarrow = false }) {
       parsing: false,
       responsive: true,
       layout: { padding: { top: 8, right: hasEndLabels ? 120 : 12 } },
-      plugins: {
-        legend: { display: false },
-        tooltip: makeTooltip(lines, colours),
-        endLabels: { texts, colours },
-        activeMark: { colours },
-      },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(lines, colours) },
       scales: {
         x: makeNinesScale(prepared.highest, { colours, isNarrow }),
         y: makeValueScale(prepared, { colours, name: `latency, ${scale.suffix} (log axis)` }),
       },
     },
-    plugins: [drawEndLabels, drawActiveMark],
+    plugins: [drawEndLabels(findEnds, colours), drawActiveMark(colours)],
   };
 }
 
 /** Say what one mark means; for the readout below the chart and for screen readers. */
 export function describeMark({ name, percent, value }) {
   return `${name} · ${percent} % of the I/Os within ${formatValue(value, "ns")}`;
+}
+
+function listEnds(chart, lines) {
+  return lines.flatMap(({ name }, index) => {
+    const end = chart.getDatasetMeta(index).data.at(-1);
+    return end === undefined ? [] : [{ text: name, x: end.x, y: end.y }];
+  });
 }
 
 function makeDataset({ name, style, points }, colours) {

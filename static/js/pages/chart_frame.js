@@ -1,6 +1,5 @@
 // What every chart on a page shares: skeleton, errors in words with retry, redrawing on a change of theme, PNG.
 import { onThemeChange, readColours, readFontFamily } from "./colours.js";
-import { saveImage } from "./image.js";
 
 const NARROW_BELOW_PX = 560;
 const IMAGE_RATIO = 2;
@@ -61,7 +60,9 @@ export function startChart(box, makeConfig) {
 export function startImageButton(figure, { drawCopy: drawAt, describe }) {
   const button = figure.querySelector("[data-save-image]");
   button.hidden = false;
-  button.addEventListener("click", () => {
+  button.addEventListener("click", async () => {
+    // Fetched when it is wanted: few readers save a picture.
+    const { saveImage } = await import("./image.js");
     const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
     saveImage(drawAt(IMAGE_RATIO), {
       ratio: IMAGE_RATIO,

@@ -1,5 +1,5 @@
 // The latency percentiles of a run, drawn from the numbers in the table below the chart.
-import { findNearest } from "../chart/nearest.js";
+import { findNearest } from "../chart/marks.js";
 import { buildPercentiles, describeMark, MOST_END_LABELS, preparePercentiles } from "../chart/percentiles.js";
 import { startChart, startImageButton } from "./chart_frame.js";
 import { startNavigation } from "./navigation.js";

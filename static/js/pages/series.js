@@ -1,7 +1,7 @@
 // The history of a series: asks the public API for the points, draws them, lets them be walked and saved.
 import { getJson } from "../api.js";
 import { buildHistory, describePoint, prepareHistory } from "../chart/history.js";
-import { findNearest } from "../chart/nearest.js";
+import { findNearest } from "../chart/marks.js";
 import { styleOf } from "../chart/palette.js";
 import { showProblem, startChart, startImageButton } from "./chart_frame.js";
 import { startNavigation } from "./navigation.js";

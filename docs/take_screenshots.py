@@ -1,0 +1,89 @@
+"""Take the pictures of docs/img from a running server, in headless Chromium.
+
+    python docs/take_screenshots.py http://127.0.0.1:8000 --user ada      (asks for the password; or BENCHAPP_PASSWORD)
+    python docs/take_screenshots.py http://127.0.0.1:8000                 (where BENCHAPP_PUBLIC_READ is on)
+
+Pictured are the list of runs, the newest run that has percentiles, and the longest history, the latter in both themes.
+"""
+
+import argparse
+import getpass
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+IMAGES: Final = Path(__file__).parent / "img"
+SIZE: Final = {"width": 1200, "height": 720}
+FLAGS: Final = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+]
+
+
+def main() -> int:
+    """Take all pictures; return 1 where there is nothing to picture."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("server", help="address of a running server")
+    parser.add_argument("--user", help="who signs in")
+    arguments = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("no Chromium: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport=SIZE, base_url=arguments.server, reduced_motion="reduce")
+        if arguments.user:
+            _sign_in(page, arguments.user)
+        taken = _take_all(page)
+        browser.close()
+    return 0 if taken else 1
+
+
+def _sign_in(page: Any, user: str) -> None:
+    password = os.environ.get("BENCHAPP_PASSWORD") or getpass.getpass(f"Password of {user}: ")
+    page.goto("/sign-in/")
+    page.get_by_label("User name").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/runs/")
+
+
+def _take_all(page: Any) -> bool:
+    page.goto("/runs/")
+    runs = page.locator("a[href^='/runs/']:has(time)").evaluate_all(
+        "links => links.map(link => link.pathname)"
+    )
+    series = page.request.get("/api/v1/series?limit=1000").json()["series"]
+    if not runs or not series:
+        print("nothing to picture: there are no runs yet", file=sys.stderr)
+        return False
+    _take(page, "/runs/", "runs")
+    _take(page, runs[0], "run")
+    longest = max(series, key=lambda each: each["measurement_count"])
+    _take(page, longest["page"], "history")
+    _take(page, longest["page"], "history-dark", theme="dark")
+    return True
+
+
+def _take(page: Any, path: str, name: str, *, theme: str = "light") -> None:
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    page.goto(path)
+    if page.query_selector(".chart-box"):
+        page.wait_for_selector(".chart-box[data-drawn]")
+    IMAGES.mkdir(exist_ok=True)
+    target = IMAGES / f"{name}.png"
+    page.screenshot(path=target)
+    print(f"{target} {target.stat().st_size / 1000:.0f} KB  {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
