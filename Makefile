@@ -13,6 +13,7 @@ DEV := .venv/.dev
 VENDOR := static/vendor/.fetched
 TEST_VENDOR := tests/vendor/.fetched
 PYTEST_ARGS ?=
+PYTEST_WORKERS ?= 2
 UP_ARGS ?=
 
 # The machine's own certificates, which a company's proxy is part of, instead of those that uv and pip bring along.
@@ -33,7 +34,7 @@ up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, pr
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
 	@tools/apt-install fio:fio chromium:chromium
-	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(DEV) ## ruff, mypy, bandit
 	@$(PYTHON) -m ruff check .

@@ -115,14 +115,15 @@ def test_postgresql_killed_under_load_keeps_what_was_acknowledged(stack: Servers
         list(clients.map(post_one, range(200)))
 
     wait_for(stack.postgres.is_ready, within_s=30, what="PostgreSQL recovered")
-    acknowledged = {submission_id for submission_id, status in statuses.items() if status == 202}
+    # 200: the row was committed, its answer was lost with the connection, and the web process asked again.
+    acknowledged = {submission_id for submission_id, status in statuses.items() if status in (200, 202)}
     stored = {
         str(row[0])
         for row in stack.query("SELECT id FROM benchapp_submission WHERE id = ANY(%s::uuid[])", ids)
     }
     assert len(acknowledged) >= 100
     assert acknowledged <= stored
-    assert {status for status in statuses.values() if status != 202} <= {503}
+    assert set(statuses.values()) <= {200, 202, 503}
 
 
 def test_postmaster_killed_and_started_again_is_served_by_the_same_web_process(
