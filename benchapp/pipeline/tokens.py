@@ -112,8 +112,9 @@ def read_token(text: str) -> ApiToken:
 
 _TOKEN_COLUMNS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
 _HOST_COLUMNS: Final = [field.attname for field in Host._meta.concrete_fields]
+# The names put together here are those of our own columns.
 _FIND_TOKEN: Final = (
-    "SELECT "  # nosec B608: the names are those of our own columns
+    "SELECT "  # nosec B608
     + ", ".join([*(f"t.{name}" for name in _TOKEN_COLUMNS), *(f"h.{name}" for name in _HOST_COLUMNS)])
     + " FROM benchapp_apitoken t LEFT JOIN benchapp_host h ON h.id = t.host_id WHERE t.public_id = %s"
 )
