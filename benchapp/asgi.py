@@ -11,9 +11,10 @@ _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from benchapp.api.guard import Receive, Scope, Send, SenderLeft, read_body, replay_body  # noqa: E402
+from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_wire, replay_body  # noqa: E402
 from benchapp.api.intake import PATHS, answer_intake, send_problem  # noqa: E402
 from benchapp.api.problems import Problem  # noqa: E402
+from benchapp.web.security import is_trusted_proxy  # noqa: E402
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 
@@ -22,27 +23,47 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Guard the body of every request, then hand it to intake or to Django."""
     if scope["type"] == "lifespan":
         await _live(receive, send)
-    elif scope["type"] != "http":
         return
-    elif scope["path"] in PATHS and scope["method"] == "POST":
+    if scope["type"] != "http":
+        return
+    scope = _drop_forwarded(scope)
+    if scope["path"] in PATHS and scope["method"] == "POST":
         await answer_intake(scope, receive, send)
     elif scope["method"] in _METHODS_WITHOUT_BODY:
-        await _django(scope, receive, send)  # type: ignore[arg-type]
+        # Django would spool whatever comes behind the head of a GET to disk, without a bound.
+        inner_scope, inner_receive = replay_body(scope, Body(b"", None))
+        await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]
     else:
         await _answer_guarded(scope, receive, send)
 
 
+def _drop_forwarded(scope: Scope) -> Scope:
+    """Take away what only a listed proxy may say of the sender: anybody can write it."""
+    client = scope.get("client")
+    if client and is_trusted_proxy(client[0]):
+        return scope
+    kept = [
+        (name, value)
+        for name, value in scope["headers"]
+        if not bytes(name).lower().startswith(b"x-forwarded-")
+    ]
+    return {**scope, "headers": kept}
+
+
 async def _answer_guarded(scope: Scope, receive: Receive, send: Send) -> None:
     try:
-        body = await read_body(
-            scope, receive, limit=settings.BODY_LIMIT_BYTES, unpacked_limit=settings.UNPACKED_LIMIT_BYTES
-        )
+        wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES)
+        if wire.is_packed:
+            # Only results come packed: unpacking for strangers is work that they could ask for at will.
+            raise Problem(
+                415, "encoding-unsupported", "Content encoding not supported", "send this body plain"
+            )
     except SenderLeft:
         return
     except Problem as problem:
         await send_problem(send, problem)
         return
-    inner_scope, inner_receive = replay_body(scope, body)
+    inner_scope, inner_receive = replay_body(scope, Body(wire.body, None))
     await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]
 
 

@@ -1,6 +1,7 @@
 """Typed readers of environment variables that fail loudly."""
 
 import os
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -44,6 +45,19 @@ def read_list(name: str, *, default: tuple[str, ...] = ()) -> list[str]:
     """Return the parts between commas."""
     text = os.environ.get(name, "").strip()
     return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
+
+
+def read_networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Return the addresses and networks between commas; a name is no address, and an error."""
+    networks = []
+    for text in read_list(name):
+        try:
+            networks.append(ip_network(text, strict=False))
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name}: {text!r} is no address and no network (192.0.2.1, 10.0.0.0/8)"
+            ) from None
+    return networks
 
 
 def read_database(name: str, *, default: str) -> dict[str, object]:

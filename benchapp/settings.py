@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from django.core.exceptions import ImproperlyConfigured
 
-from benchapp.env import read_database, read_flag, read_integer, read_list, read_text
+from benchapp.env import read_database, read_flag, read_integer, read_list, read_networks, read_text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(read_text("BENCHAPP_DATA_DIR") or BASE_DIR / "var")
@@ -14,13 +15,18 @@ ROLE = read_text("BENCHAPP_ROLE", "command")
 INSTANCE_ID = read_text("BENCHAPP_INSTANCE_ID")
 
 DEBUG = read_flag("BENCHAPP_DEBUG", default=False)
-# No default: `manage.py up` makes one and keeps it; elsewhere a missing key is refused by a check (benchapp.E001).
+# No default: `manage.py up` makes one and keeps it; elsewhere the web process refuses to start without.
 SECRET_KEY = read_text("BENCHAPP_SECRET_KEY") or "insecure-key-for-commands-that-sign-nothing"
 ALLOWED_HOSTS = read_list("BENCHAPP_ALLOWED_HOSTS", default=("127.0.0.1", "localhost", "[::1]"))
 PUBLIC_URL = read_text("BENCHAPP_PUBLIC_URL").rstrip("/")
 PUBLIC_READ = read_flag("BENCHAPP_PUBLIC_READ", default=False)
-TRUSTED_PROXIES = read_list("BENCHAPP_TRUSTED_PROXIES")
+TRUSTED_PROXIES = read_networks("BENCHAPP_TRUSTED_PROXIES")
 BEHIND_TLS = PUBLIC_URL.startswith("https://")
+# Here and not only in checks.py: neither the web server nor Celery runs Django's checks.
+if ROLE == "web" and SECRET_KEY.startswith("insecure-"):
+    raise ImproperlyConfigured("BENCHAPP_SECRET_KEY is not set: set it to 50 random characters")
+if DEBUG and BEHIND_TLS:
+    raise ImproperlyConfigured(f"BENCHAPP_DEBUG is on while BENCHAPP_PUBLIC_URL is {PUBLIC_URL}: turn it off")
 
 INSTALLED_APPS = [
     "django.contrib.auth",

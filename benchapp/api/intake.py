@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from benchapp.api.authentication import authenticate_bearer
-from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_body
+from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, Wire, read_wire, unpack_wire
 from benchapp.api.limits import Limits, try_later
 from benchapp.api.problems import DATABASE_AWAY, Problem, problem_body
 from benchapp.api.unavailable import refresh_connections
@@ -36,6 +36,8 @@ log = structlog.get_logger(__name__)
 PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
 # Eight requests in hand keep two cores and PostgreSQL busy; more only queue inside.
 _THREADS: Final = 8
+# Bodies that wait for a thread, 8 MiB each at most; cron on hundreds of hosts at one minute stays below.
+_IN_HAND_MAXIMUM: Final = 256
 # Posts that come together need one wake-up between them: the worker claims in batches.
 _WAKE_UP_DELAY_S: Final = 0.02
 
@@ -47,7 +49,7 @@ class Post:
     path: str
     query: str
     headers: Mapping[str, str]
-    body: Body
+    wire: Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ def answer_post(post: Post) -> Answer:
             "Token may not post results",
             f"{token} posts no results: use a host's token",
         )
-    arrival = _read_arrival(post, token)
     _LIMITS.check(token.host_id)
+    arrival = _read_arrival(post, unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES), token)
     return _answer_receipt(accept_submission(arrival))
 
 
@@ -86,14 +88,12 @@ async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
                 "POST results here",
                 headers={"Allow": "POST"},
             )
-        body = await read_body(
-            scope, receive, limit=settings.BODY_LIMIT_BYTES, unpacked_limit=settings.UNPACKED_LIMIT_BYTES
-        )
+        wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES)
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
-        post = Post(scope["path"], scope["query_string"].decode("latin-1"), headers, body)
-        answer = await asyncio.get_running_loop().run_in_executor(_executor, _answer_in_thread, post)
+        post = Post(scope["path"], _read_query(scope), headers, wire)
+        answer = await _answer_soon(post)
     except SenderLeft:
         return
     except Problem as problem:
@@ -101,6 +101,18 @@ async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
     if answer.status == 202:
         _WAKE_UPS.ask()
     await _send(send, answer)
+
+
+async def _answer_soon(post: Post) -> Answer:
+    """Answer in a thread; refuse at once when more wait for one than memory should hold."""
+    global _in_hand
+    if _in_hand >= _IN_HAND_MAXIMUM:
+        raise try_later("busy", f"{_IN_HAND_MAXIMUM} results are being taken in just now: try again")
+    _in_hand += 1
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_executor, _answer_in_thread, post)
+    finally:
+        _in_hand -= 1
 
 
 def _answer_in_thread(post: Post) -> Answer:
@@ -128,9 +140,17 @@ def _answer_in_thread(post: Post) -> Answer:
         connection.close()  # back to the pool
 
 
-def _read_arrival(post: Post, token: ApiToken) -> Arrival:
+def _read_query(scope: Scope) -> str:
+    try:
+        return str(scope["query_string"].decode())
+    except UnicodeDecodeError:
+        raise Problem(
+            400, "parameter-invalid", "Bad query parameter", "the query is no UTF-8: percent-encode it"
+        ) from None
+
+
+def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
     kind = PATHS[post.path]
-    body = post.body
     if not body.unpacked.strip():
         raise Problem(
             400,
@@ -243,6 +263,7 @@ class _WakeUps:
         asyncio.get_running_loop().run_in_executor(_publisher, wake_up)
 
 
+_in_hand = 0  # counted on the event loop alone
 _executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="intake")
 _publisher = ThreadPoolExecutor(1, thread_name_prefix="wake-up")
 _LIMITS = Limits()

@@ -14,12 +14,12 @@ _CHECK_INTERVAL_S: Final = 1.0
 
 
 class Limits:
-    """What this process may still take: backlog and disk looked at once a second, quota counted per host."""
+    """What this process may still take: backlog and disk, looked at once a second, and its own count per host."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._checked_at = float("-inf")
-        self._refusal: Problem | None = None
+        self._shortage: tuple[str, str] | None = None
         self._hour = -1
         self._counts: dict[int, int] = {}
 
@@ -31,9 +31,10 @@ class Limits:
             if is_due:
                 self._checked_at = now
         if is_due:
-            self._refusal = find_shortage()
-        if self._refusal is not None:
-            raise self._refusal
+            self._shortage = find_shortage()
+        if self._shortage is not None:
+            # Made anew for each: an exception that is kept keeps, by its traceback, every body that it refused.
+            raise try_later(*self._shortage)
         self._count(host_id)
 
     def _count(self, host_id: int) -> None:
@@ -52,13 +53,12 @@ class Limits:
             )
 
 
-def find_shortage() -> Problem | None:
+def find_shortage() -> tuple[str, str] | None:
+    """Return the code and the words for what is short, None where there is room."""
     if settings.DATA_DIR.exists() and shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES:
-        return try_later("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
+        return ("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
     if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
-        return try_later(
-            "backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later"
-        )
+        return ("backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later")
     return None
 
 

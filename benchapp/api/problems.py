@@ -7,7 +7,7 @@ import orjson
 import structlog
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
@@ -117,6 +117,9 @@ def find_problem(exception: Exception) -> Problem | None:
         return database_away()
     if isinstance(exception, BadCursor):
         return Problem(400, "cursor-invalid", "Bad cursor", str(exception), pointer="cursor")
+    if isinstance(exception, DataError):
+        # A value that no column can hold, such as a NUL in a path: nothing of that name can be here.
+        return _not_found("there is nothing under a name that holds such characters or numbers")
     if isinstance(exception, Http404):
         return _not_found(str(exception) or "there is nothing here")
     if isinstance(exception, DjangoPermissionDenied):

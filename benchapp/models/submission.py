@@ -40,6 +40,12 @@ class Submission(models.Model):
 
     id = models.UUIDField(primary_key=True)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="submissions")
+    scope = models.CharField(
+        max_length=260,
+        blank=True,
+        default="",
+        help_text="whose history it belongs to: the host's pool or name, then",
+    )
     kind = models.CharField(max_length=8, choices=Kind)
     parameters = models.JSONField(default=dict)
     body = models.BinaryField(null=True, help_text="gzip; null once retention has removed it")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from benchapp.pipeline.layout import BadLayout, read_environment, read_labels, read_target, read_text
+from benchapp.pipeline.layout import BadLayout, excerpt, read_environment, read_labels, read_target, read_text
 
 SCHEMA: Final = "benchapp-envelope/1"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -48,11 +48,11 @@ def read_envelope(body: bytes) -> Envelope:
     document = _load_object(body)
     if document.get("schema") != SCHEMA:
         raise BadEnvelope(
-            "envelope-schema", f"schema is {str(document.get('schema'))[:80]!r}, not {SCHEMA!r}", "/schema"
+            "envelope-schema", f"schema is {excerpt(document.get('schema'))}, not {SCHEMA!r}", "/schema"
         )
     if document.get("kind") != "fio":
         raise BadEnvelope(
-            "envelope-kind", f"kind is {str(document.get('kind'))[:80]!r}; there is: 'fio'", "/kind"
+            "envelope-kind", f"kind is {excerpt(document.get('kind'))}; there is: 'fio'", "/kind"
         )
     output = document.get("fio_output")
     if not isinstance(output, str):
@@ -94,7 +94,7 @@ def read_time(value: Any, pointer: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise BadLayout(pointer, f"{str(value)[:80]!r} is no time: write 2026-11-21T10:00:00Z") from None
+        raise BadLayout(pointer, f"{excerpt(value)} is no time: write 2026-11-21T10:00:00Z") from None
     if moment.tzinfo is None:
         raise BadLayout(pointer, f"{value[:80]!r} has no time zone: write Z or an offset behind it")
     try:
@@ -129,7 +129,7 @@ def _read_uuid(value: Any, pointer: str) -> UUID:
     try:
         return UUID(value)
     except (TypeError, ValueError, AttributeError):
-        raise BadLayout(pointer, f"{str(value)[:80]!r} is no UUID") from None
+        raise BadLayout(pointer, f"{excerpt(value)} is no UUID") from None
 
 
 def _read_agent_version(value: Any) -> str:
@@ -154,10 +154,11 @@ def _read_status(value: Any, pointer: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**31:
-        raise BadLayout(pointer, f"a whole number is wanted here, not {str(value)[:80]!r}")
+        raise BadLayout(pointer, f"a whole number is wanted here, not {excerpt(value)}")
     return value
 
 
 def _keep(value: Any) -> str:
     """Keep foreign text for the eye: bounded, and without the NULs that PostgreSQL cannot hold."""
-    return str(value if value is not None else "").replace("\x00", "\ufffd")[:_OUTPUT_EXCERPT]
+    text = value if isinstance(value, str) else "" if value is None else excerpt(value)
+    return text.replace("\x00", "\ufffd")[:_OUTPUT_EXCERPT]

@@ -60,12 +60,15 @@ def accept_submission(arrival: Arrival, *, now: datetime | None = None) -> Recei
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO benchapp_submission"
-            " (id, host_id, kind, parameters, body, body_bytes, digest, received_at, state, attempts,"
+            " (id, host_id, scope, kind, parameters, body, body_bytes, digest, received_at, state, attempts,"
             "  reason_code, reason)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'received', 0, '', '')"
+            " VALUES (%s, %s,"
+            "  (SELECT CASE WHEN pool <> '' THEN 'pool:' || pool ELSE 'host:' || name END"
+            "   FROM benchapp_host WHERE id = %s), %s, %s, %s, %s, %s, %s, 'received', 0, '', '')"
             " ON CONFLICT (id) DO NOTHING",
             [
                 submission_id,
+                arrival.host_id,
                 arrival.host_id,
                 arrival.kind,
                 canonical_json(arrival.parameters or {}).decode(),

@@ -60,7 +60,9 @@ def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment")
     for name, value in given.items():
         if name == "facts":
             facts.update(_read_facts(value, f"{pointer}/facts"))
-        elif name in ("cpu_count", "memory_bytes"):
+        elif name == "cpu_count":
+            values[name] = read_count(value, f"{pointer}/{name}")
+        elif name == "memory_bytes":
             values[name] = read_size(value, f"{pointer}/{name}")
         elif name in ENVIRONMENT_FIELDS:
             values[name] = _cut(
@@ -120,7 +122,7 @@ def read_count(value: Any, pointer: str) -> int | None:
     factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if factor > 1 else text
     if not (digits.isascii() and digits.isdigit()):
-        raise BadLayout(pointer, f"a whole number is wanted here, not {str(value)[:80]!r}")
+        raise BadLayout(pointer, f"a whole number is wanted here, not {excerpt(value)}")
     if len(digits) > 10 or int(digits) * factor > _INTEGER_MAXIMUM:
         raise BadLayout(pointer, f"{text[:80]} is more than {_INTEGER_MAXIMUM}")
     return int(digits) * factor
@@ -178,6 +180,11 @@ def _environment_width(name: str) -> int:
 
 def _cut(text: str | None, width: int) -> str | None:
     return text[:width] if text else None
+
+
+def excerpt(value: Any) -> str:
+    """Return foreign input for a message: at most 80 characters, and never the inside of something nested."""
+    return repr(value)[:80] if value is None or isinstance(value, str | int | float) else _name_type(value)
 
 
 def _name_type(value: Any) -> str:

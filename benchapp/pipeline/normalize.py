@@ -1,6 +1,7 @@
 """Claim what was received, read it, and store its runs: in batches, each result once."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -8,6 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
@@ -117,13 +119,23 @@ def _count_attempt(ids: Sequence[UUID]) -> None:
         )
 
 
+def _give_back_attempt(ids: Sequence[UUID]) -> None:
+    with suppress(OperationalError, InterfaceError):
+        connection.close()
+        Submission.objects.filter(id__in=ids, state=State.RECEIVED, attempts__gt=0).update(
+            attempts=F("attempts") - 1
+        )
+
+
 def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
     if not ids:
         return Batch(0, (), (), ())
     try:
         return _settle(ids)
     except (OperationalError, InterfaceError):
-        raise  # PostgreSQL is away: the rows wait for it
+        # PostgreSQL is away, or would not wait for a lock: no fault of the rows, so the attempt does not count.
+        _give_back_attempt(ids)
+        raise
     except Exception as error:
         # The edge around foreign input: one of them holds what the database will not take.
         log.exception("normalize.batch_refused", count=len(ids))
@@ -165,7 +177,7 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
         Source(
             submission_id=row.id,
             host_id=row.host_id,
-            scope=row.host.scope,
+            scope=row.scope or row.host.scope,
             kind=row.kind,
             body=unpack(bytes(row.body or b"")),
             parameters=row.parameters,

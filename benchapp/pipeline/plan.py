@@ -1,7 +1,8 @@
 """Turn one submission into the rows that it becomes: pure, no database."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -18,6 +19,8 @@ from benchapp.pipeline.layout import read_environment, read_target
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+# More loads at once than this are told by a digest: 20 000 jobs that each name the others would fill the memory.
+_NEIGHBOURS_NAMED: Final = 8
 _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
 
 
@@ -195,10 +198,12 @@ def _read_start(source: Source, said: _Said, document: Document) -> tuple[dateti
 
 def _plan_measurements(scope: str, target_key: bytes, document: Document) -> Iterator[PlannedMeasurement]:
     repetitions: Counter[bytes] = Counter()
-    for group in document.groups:
-        workload = _workload_fields(read_workload(group), _find_neighbours(group, document))
+    specs = [read_workload(group) for group in document.groups]
+    company = _find_company(document, specs)
+    for group, spec in zip(document.groups, specs, strict=True):
+        workload = _workload_fields(group, spec, company[group.groupid, group.hostname])
         workload_key = key_of(workload)
-        for direction in _active_directions(group, str(workload["rw"])):
+        for direction in _active_directions(group, spec.rw):
             key = series_key(
                 scope=scope, target_key=target_key, workload_key=workload_key, direction=direction.name
             )
@@ -213,11 +218,14 @@ def _plan_measurements(scope: str, target_key: bytes, document: Document) -> Ite
             repetitions[key] += 1
 
 
-def _workload_fields(spec: WorkloadSpec, neighbours: tuple[str, ...]) -> dict[str, Any]:
+def _workload_fields(group: Group, spec: WorkloadSpec, company: Counter[str]) -> dict[str, Any]:
     options = dict(spec.extra)
-    if neighbours:
+    if group.options.get("time_based") in ("1", ""):
+        # As asked for: whether a run was cut by its runtime as seen depends on its speed.
+        options["time_based"] = "1"
+    if company.total() > 1:
         # What ran beside it took its share: such a measurement compares only with its like.
-        options["beside"] = ", ".join(neighbours)
+        options["beside"] = _describe_neighbours(company, _describe_load(spec))
     return {
         "rw": spec.rw,
         "block_size_bytes": spec.block_size_bytes,
@@ -234,14 +242,28 @@ def _workload_fields(spec: WorkloadSpec, neighbours: tuple[str, ...]) -> dict[st
     }
 
 
-def _find_neighbours(group: Group, document: Document) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            f"{other.options.get('rw', 'read')} {other.options.get('bs', '4k')} × {other.numjobs}"
-            for other in document.groups
-            if other is not group and other.groupid == group.groupid and other.hostname == group.hostname
-        )
-    )
+def _find_company(
+    document: Document, specs: Sequence[WorkloadSpec]
+) -> dict[tuple[int, str | None], Counter[str]]:
+    """Return what ran together: of each group of fio and host, how often each load."""
+    company: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
+    for group, spec in zip(document.groups, specs, strict=True):
+        company[group.groupid, group.hostname][_describe_load(spec)] += 1
+    return company
+
+
+def _describe_load(spec: WorkloadSpec) -> str:
+    size = spec.block_size_bytes if spec.block_size_bytes is not None else spec.block_size_text
+    return f"{spec.rw} {size} iodepth {spec.iodepth} numjobs {spec.numjobs}"
+
+
+def _describe_neighbours(company: Counter[str], own: str) -> str:
+    """Name the loads beside one's own; of many, their number and a digest, so that the text stays short."""
+    if len(company) > _NEIGHBOURS_NAMED:
+        digest = hashlib.sha256("\n".join(f"{load} × {company[load]}" for load in sorted(company)).encode())
+        return f"{company.total() - 1} others of {digest.hexdigest()[:16]}"
+    counts = {load: count - (load == own) for load, count in sorted(company.items())}
+    return ", ".join(f"{load} × {count}" for load, count in counts.items() if count)
 
 
 def _active_directions(group: Group, rw: str) -> tuple[Direction, ...]:
@@ -276,7 +298,7 @@ def _measured_values(group: Group, direction: Direction) -> dict[str, Any]:
         "io_bytes": direction.io_bytes,
         "runtime_s": direction.runtime_s,
         "clones": len(group.jobs),
-        "percentiles": {f"{percent:g}": value for percent, value in percentiles.items()},
+        "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
         "missing": dict(direction.missing),
     }
     for metric, percent in PERCENTILES.items():

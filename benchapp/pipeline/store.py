@@ -60,7 +60,9 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     environments = _find_or_make(Environment, {run.environment_key: dict(run.environment) for run in runs})
     series = _find_or_make_series(runs, targets)
     rows = _store_runs(runs, targets, environments)
-    replaced = _remove_measurements(rows)
+    surplus = _find_surplus(plans)
+    replaced = _remove_measurements([*(row.pk for row in rows), *surplus])
+    Run.objects.filter(pk__in=surplus).delete()
     _store_measurements(runs, rows, series)
     _refresh_series(runs, series, replaced)
     _note_hosts(plans)
@@ -143,12 +145,23 @@ def _store_runs(
     )
 
 
-def _remove_measurements(rows: Sequence[Run]) -> set[int]:
+def _find_surplus(plans: Sequence[Plan]) -> list[int]:
+    """Return the runs that an earlier reading found in these submissions and this one does not."""
+    kept = {plan.source.submission_id: len(plan.runs) for plan in plans}
+    known = Run.objects.filter(submission_id__in=kept, document__gte=min(kept.values()))
+    return [
+        run_id
+        for run_id, submission_id, document in known.values_list("pk", "submission_id", "document")
+        if document >= kept[submission_id]
+    ]
+
+
+def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
     """Remove what an earlier reading stored of these runs; return the series that lost points."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM benchapp_measurement WHERE run_id = ANY(%s) RETURNING series_id",
-            [[row.pk for row in rows]],
+            [list(run_ids)],
         )
         return {series_id for (series_id,) in cursor.fetchall()}
 

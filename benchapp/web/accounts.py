@@ -1,5 +1,7 @@
 """Come in, go out, and the accounts that allow it."""
 
+from threading import BoundedSemaphore
+
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
 from django.core.exceptions import ValidationError
@@ -21,6 +23,7 @@ from benchapp.web.access import choose_next, needs_role, read_person
 from benchapp.web.forms import AccountForm, SetUpForm, SignInForm
 from benchapp.web.security import read_client_address
 
+_HASHING = BoundedSemaphore(2)
 _TOO_MANY = "Too many attempts with this name from your address. Wait a quarter of an hour, then try again."
 _WRONG = "This name and password do not belong together, or the account is switched off."
 
@@ -40,7 +43,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             if not count_sign_in_attempt(form.cleaned_data["username"], read_client_address(request)):
                 form.add_error(None, _TOO_MANY)
                 status = 429
-            elif (user := authenticate(request, **form.cleaned_data)) is not None:
+            elif (user := _authenticate(request, form)) is not None:
                 login(request, user)
                 return redirect(choose_next(request, "runs"))
             else:
@@ -51,6 +54,12 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         "has_people": User.objects.filter(is_active=True).exists(),
     }
     return render(request, "sign_in.html", context, status=status)
+
+
+def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
+    # Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait.
+    with _HASHING:
+        return authenticate(request, **form.cleaned_data)
 
 
 @require_POST

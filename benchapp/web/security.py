@@ -1,7 +1,7 @@
 """Headers that every answer carries, and who is really asking."""
 
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from typing import Final, cast
 
 from asgiref.sync import iscoroutinefunction
@@ -46,17 +46,19 @@ def read_client_address(request: HttpRequest) -> str:
     """
     address = request.META.get("REMOTE_ADDR", "") or "unknown"
     hops = [hop.strip() for hop in request.headers.get("X-Forwarded-For", "").split(",") if hop.strip()]
-    while hops and _is_trusted_proxy(address):
+    while hops and is_trusted_proxy(address):
         address = hops.pop()
     return address
 
 
-def _is_trusted_proxy(address: str) -> bool:
+def is_trusted_proxy(address: str) -> bool:
+    """Say whether an address is one of BENCHAPP_TRUSTED_PROXIES; ::ffff:10.0.0.1 is 10.0.0.1."""
     try:
         client = ip_address(address)
-        return any(client in ip_network(proxy, strict=False) for proxy in settings.TRUSTED_PROXIES)
     except ValueError:
         return False
+    mapped = getattr(client, "ipv4_mapped", None) or client
+    return any(mapped in network for network in settings.TRUSTED_PROXIES)
 
 
 def _add_headers(response: HttpResponseBase) -> HttpResponseBase:

@@ -41,7 +41,7 @@ from benchapp.web.point_table import make_point_table
 from benchapp.web.words import say_history, say_series_title
 
 SERIES_ON_A_PAGE: Final = 50
-POINTS_ON_A_PAGE: Final = 50
+POINTS_ON_A_PAGE: Final = 30
 # What the API gives at once; the newest of a longer history.
 POINTS_OF_A_CHART: Final = 10_000
 _QUICK_SPANS: Final = (7, 30, 90, 365)

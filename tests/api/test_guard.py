@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.api.guard import Body, SenderLeft, read_body, replay_body, unpack_gzip
+from benchapp.api.guard import Body, SenderLeft, read_wire, replay_body, unpack_gzip, unpack_wire
 from benchapp.api.problems import Problem
 
 LIMIT = 1000
@@ -28,7 +28,7 @@ def read(parts: list[bytes], *, headers: dict[str, str] | None = None, leaves: b
         return next(queue)
 
     scope = {"headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()]}
-    return asyncio.run(read_body(scope, receive, limit=LIMIT, unpacked_limit=4 * LIMIT))
+    return unpack_wire(asyncio.run(read_wire(scope, receive, limit=LIMIT)), limit=4 * LIMIT)
 
 
 def refusal(parts: list[bytes], **arguments: Any) -> tuple[int, str]:
@@ -79,9 +79,7 @@ def test_body_too_big_by_its_length_is_refused_before_a_byte_is_read() -> None:
         raise AssertionError("a byte was read")
 
     with pytest.raises(Problem) as caught:
-        asyncio.run(
-            read_body({"headers": [(b"content-length", b"1001")]}, receive, limit=LIMIT, unpacked_limit=LIMIT)
-        )
+        asyncio.run(read_wire({"headers": [(b"content-length", b"1001")]}, receive, limit=LIMIT))
 
     assert caught.value.status == 413
 
@@ -98,7 +96,7 @@ def test_slow_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(Problem) as caught:
-        asyncio.run(read_body({"headers": []}, receive, limit=LIMIT, unpacked_limit=LIMIT))
+        asyncio.run(read_wire({"headers": []}, receive, limit=LIMIT))
 
     assert (caught.value.status, caught.value.code) == (408, "body-too-slow")
 

@@ -11,7 +11,7 @@ from django.conf import LazySettings
 from django.utils import timezone
 
 from benchapp.api import intake
-from benchapp.api.guard import Body
+from benchapp.api.guard import Wire
 from benchapp.api.intake import Answer, Post, answer_post
 from benchapp.api.limits import Limits
 from benchapp.api.problems import Problem
@@ -45,9 +45,9 @@ def post(
 ) -> Answer:
     """Post as the ASGI application does once the guard has read the body."""
     sent = {"authorization": f"Bearer {token}"} if token else {}
-    read = Body(body, gzip.compress(body)) if is_packed else Body(body, None)
+    wire = Wire(gzip.compress(body), True) if is_packed else Wire(body, False)
     text = query if isinstance(query, str) else urlencode(query)
-    return answer_post(Post(path, text, sent | (headers or {}), read))
+    return answer_post(Post(path, text, sent | (headers or {}), wire))
 
 
 def refused(*arguments: Any, **named: Any) -> Problem:
@@ -327,10 +327,31 @@ def test_accepting_costs_three_queries(token: str, django_assert_num_queries: An
         post(pack_envelope(), token)
 
 
-def test_ten_thousand_jobs_are_accepted(token: str) -> None:
+def test_four_thousand_jobs_are_accepted_and_ten_thousand_are_too_big(token: str) -> None:
     entry = json.loads(read_fio("07_json.out"))["jobs"][0]
-    report = json.loads(read_fio("07_json.out")) | {"jobs": [entry] * 10_000}
+    report = json.loads(read_fio("07_json.out")) | {"jobs": [entry] * 4_000}
 
     assert (
         post(json.dumps(make_envelope() | {"fio_output": json.dumps(report)}).encode(), token).status == 202
     )
+    report["jobs"] = [entry] * 10_000
+    problem = refused(pack_envelope(fio_output=json.dumps(report)), token, is_packed=True)
+    assert (problem.status, problem.code) == (413, "body-too-big")
+
+
+def test_bottomless_member_of_an_envelope_is_a_422(token: str) -> None:
+    nested: object = 1
+    for _ in range(900):
+        nested = [nested]
+
+    for name in ("schema", "id", "started_at", "command"):
+        assert refused(json.dumps(make_envelope() | {name: nested}).encode(), token).status == 422
+
+
+def test_refusals_of_a_full_backlog_keep_no_body(token: str, settings: LazySettings) -> None:
+    settings.BACKLOG_LIMIT = 0
+
+    first, second = refused(pack_envelope(), token), refused(pack_envelope(), token)
+
+    assert first.code == second.code == "backlog-full"
+    assert first is not second

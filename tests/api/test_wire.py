@@ -211,3 +211,22 @@ def test_other_bodies_meet_the_same_guard(stack: Servers) -> None:
     with closing(connect(stack)) as connection:
         connection.sendall(b"POST /sign-in/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999\r\n\r\n")
         assert connection.recv(20).startswith(b"HTTP/1.1 413")
+
+
+def test_body_behind_a_get_is_not_waited_for(stack: Servers) -> None:
+    with closing(connect(stack)) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999\r\n\r\n")
+        assert connection.recv(20).startswith(b"HTTP/1.1 200")
+
+
+def test_packed_body_that_is_no_result_is_refused_unopened(stack: Servers) -> None:
+    lines = (
+        b"POST /sign-in/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n"
+    )
+    with closing(connect(stack)) as connection:
+        connection.sendall(lines + b"abc")
+        assert connection.recv(20).startswith(b"HTTP/1.1 415")
+
+
+def test_nul_in_a_path_is_a_404(stack: Servers, token: str) -> None:
+    assert stack.get("/api/v1/hosts/a%00b", token)[0] in (403, 404)

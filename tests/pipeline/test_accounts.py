@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from benchapp.models import Invitation, Role, Throttle, User
+from benchapp.models import Host, Invitation, Role, Scope, Throttle, User
 from benchapp.pipeline.accounts import (
     SIGN_IN_ATTEMPTS,
     SIGN_IN_WINDOW,
@@ -20,6 +20,7 @@ from benchapp.pipeline.accounts import (
     forget_old_attempts,
     set_active,
 )
+from benchapp.pipeline.tokens import TokenRefused, issue_token, read_token
 
 pytestmark = pytest.mark.django_db
 
@@ -109,10 +110,35 @@ def test_old_buckets_are_forgotten() -> None:
     count_sign_in_attempt("bob", "192.0.2.1", now=now)
 
     assert forget_old_attempts(now=now) == 1
-    assert Throttle.objects.count() == 1
+    assert Throttle.objects.count() == 2  # bob from the address, and the address itself
 
 
 def test_viewer_may_less_than_editor_and_editor_less_than_admin() -> None:
     viewer, editor, admin = (User(role=role) for role in (Role.VIEWER, Role.EDITOR, Role.ADMIN))
 
     assert [person.has_role(Role.EDITOR) for person in (viewer, editor, admin)] == [False, True, True]
+
+
+def test_one_address_that_tries_many_names_is_stopped() -> None:
+    now = timezone.now()
+
+    allowed = [count_sign_in_attempt(f"name-{number}", "2001:db8::1", now=now) for number in range(51)]
+
+    assert allowed == [True] * 50 + [False]
+    assert count_sign_in_attempt("another", "2001:db8::ffff", now=now) is False  # the same /64
+    assert count_sign_in_attempt("another", "2001:db8:0:1::1", now=now) is True
+
+
+def test_keys_of_an_admin_who_is_switched_off_open_nothing_and_hosts_go_on() -> None:
+    eve = User.objects.create_user("eve", role=Role.ADMIN)
+    User.objects.create_user("ada", role=Role.ADMIN)
+    secret = create_invitation(role=Role.ADMIN, created_by=eve)
+    _, admin_token = issue_token(scope=Scope.ADMIN, created_by=eve)
+    _, host_token = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"), created_by=eve)
+
+    set_active(eve, is_active=False)
+
+    assert find_invitation(secret) is None
+    assert read_token(host_token).scope == Scope.INGEST
+    with pytest.raises(TokenRefused):
+        read_token(admin_token)

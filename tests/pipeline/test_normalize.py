@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, OperationalError
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.models import (
@@ -334,3 +334,82 @@ def test_unknown_id_of_a_sweep_is_kept_with_the_run() -> None:
     normalize_batch()
 
     assert Run.objects.get().sweep_id == sweep_id
+
+
+def with_options(*jobs: dict[str, str]) -> str:
+    """Return a report whose jobs ran together, each with these options."""
+    report = json.loads(read_fio("07_json.out"))
+    entry, common = report["jobs"][0], report.get("global options", {})
+    report["jobs"] = [
+        entry | {"jobname": f"job{number}", "job options": common | entry["job options"] | options}
+        for number, options in enumerate(jobs)
+    ]
+    return json.dumps(report)
+
+
+def test_what_ran_beside_is_identity_however_it_was_typed() -> None:
+    for neighbour in ({"bs": "64k"}, {"bs": "65536"}, {"bs": "128k"}):
+        submit(fio_output=with_options({"bs": "4k"}, neighbour))
+
+    normalize_batch()
+
+    beside = Series.objects.filter(block_size_bytes=4096)
+    assert sorted(beside.values_list("measurement_count", flat=True)) == [1, 2]
+
+
+def test_many_different_neighbours_are_told_by_a_short_text() -> None:
+    submit(fio_output=with_options(*({"bs": str(512 * (number + 1))} for number in range(40))))
+
+    normalize_batch()
+
+    texts = {row.options["beside"] for row in Series.objects.all()}
+    assert len(texts) == 1
+    assert texts.pop().startswith("39 others of ")
+
+
+def test_time_based_is_identity() -> None:
+    for asked in ({"runtime": "60"}, {"runtime": "60", "time_based": "1"}):
+        submit(fio_output=with_options(asked | {"time_based": asked.get("time_based", "0")}))
+
+    normalize_batch()
+
+    assert Series.objects.count() == 2
+
+
+def test_result_belongs_to_the_pool_of_when_it_came() -> None:
+    host = Host.objects.create(name="db-1")
+    submit(host)
+    Host.objects.update(pool="db")
+
+    normalize_batch()
+
+    assert set(Series.objects.values_list("scope", flat=True)) == {"host:db-1"}
+
+
+def test_document_that_is_no_longer_found_goes() -> None:
+    submission_id = submit()
+    normalize_batch()
+    run = Run.objects.get()
+    Run.objects.filter(pk=run.pk).update(document=1)
+
+    Submission.objects.filter(pk=submission_id).update(state=State.RECEIVED, attempts=0)
+    normalize_batch()
+
+    assert list(Run.objects.values_list("document", flat=True)) == [0]
+    assert set(Series.objects.values_list("measurement_count", flat=True)) == {1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_database_that_is_away_costs_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    submission_id = submit()
+
+    def time_out(plans: Any) -> Any:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(normalize, "store_plans", time_out)
+        for _ in range(ATTEMPTS_MAXIMUM + 1):
+            with pytest.raises(OperationalError):
+                normalize_batch()
+
+    assert settled(submission_id).state == State.STORED

@@ -1,6 +1,7 @@
 """Headers of every answer, and who is really asking."""
 
 import asyncio
+from ipaddress import ip_network
 
 import pytest
 from django.http import HttpRequest, HttpResponse
@@ -60,7 +61,7 @@ def test_policy_is_added_in_an_asynchronous_stack_too() -> None:
 def test_address_is_the_rightmost_hop_that_is_not_our_proxy(
     remote: str, forwarded: str, address: str, settings
 ) -> None:
-    settings.TRUSTED_PROXIES = ["10.0.0.0/8"]
+    settings.TRUSTED_PROXIES = [ip_network("10.0.0.0/8")]
     request = RequestFactory().get("/", REMOTE_ADDR=remote, headers={"X-Forwarded-For": forwarded})
 
     assert read_client_address(request) == address

@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 
 from benchapp.pipeline.normalize import normalize_batch
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
     def _settle_one_batch(self, *, is_loop: bool) -> int:
         try:
             return normalize_batch().claimed
-        except OperationalError as error:
+        except (OperationalError, InterfaceError) as error:
             if not is_loop:
                 raise
             log.warning("drain.database_away", error=str(error)[:200])
