@@ -15,6 +15,7 @@ from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_wire
 from benchapp.api.intake import PATHS, answer_intake, send_problem  # noqa: E402
 from benchapp.api.problems import Problem  # noqa: E402
 from benchapp.web.security import is_trusted_proxy  # noqa: E402
+from benchapp.web.static_files import answer_static_file  # noqa: E402
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 
@@ -25,6 +26,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await _live(receive, send)
         return
     if scope["type"] != "http":
+        return
+    if scope["path"].startswith("/static/") and await answer_static_file(scope, send):
         return
     scope = _drop_forwarded(scope)
     if scope["path"] in PATHS and scope["method"] == "POST":

@@ -1,7 +1,5 @@
 """Upload by hand what fio printed, for hosts that cannot post by themselves."""
 
-from urllib.parse import parse_qsl
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -43,7 +41,7 @@ def _make_arrival(form: HandInForm) -> Arrival | None:
         form.add_error("host", "There is no such host: an admin adds it on the page Hosts.")
         return None
     try:
-        parameters = read_parameters(parse_qsl(values["layout"].replace("\n", "&"), keep_blank_values=True))
+        parameters = read_parameters(_read_lines(values["layout"]))
     except (BadParameter, BadLayout, BadEnvelope) as error:
         form.add_error("layout", str(error))
         return None
@@ -53,3 +51,9 @@ def _make_arrival(form: HandInForm) -> Arrival | None:
         form.add_error("file", f"{fault.detail} ({fault.code})")
         return None
     return Arrival(host.pk, Kind.FIO, body, parameters=parameters)
+
+
+def _read_lines(text: str) -> list[tuple[str, str]]:
+    """Return name and value of each line that holds something; browsers end lines with CRLF."""
+    pairs = (line.partition("=") for line in text.splitlines() if line.strip())
+    return [(name.strip(), value.strip()) for name, _, value in pairs]

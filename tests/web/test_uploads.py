@@ -188,7 +188,9 @@ def test_file_of_a_person_is_taken_in_like_a_post_of_a_host(editor: Client) -> N
     output = (OUTPUTS / "07_json.out").read_bytes()
 
     response = hand_in(
-        editor, output, layout="volume_type=gp3\nvolume_count=4\nprofile=nightly\nlabel.rack=r12"
+        editor,
+        output,
+        layout="volume_type=gp3\r\n\r\nvolume_count=4\r\nprofile=nightly\r\nlabel.rack=r12\r\n",
     )
 
     upload = Submission.objects.get()
