@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import orjson
+import msgspec
 
 from benchapp.fio import UnreadableOutput, read_output
 
@@ -22,13 +22,14 @@ def main(names: Sequence[str]) -> int:
             output = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
             report = read_output(output)
         except UnreadableOutput as error:
-            print(f"{name}: {error.code}: {error.detail}", file=sys.stderr)
+            seen = error.seen or "no format of fio"
+            print(f"{name}: {seen}: {error.code}: {error.detail}", file=sys.stderr)
             failed = True
         except OSError as error:
             print(f"{name}: {error.strerror or error}", file=sys.stderr)
             failed = True
         else:
-            line = orjson.dumps(report, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
+            line = msgspec.json.encode(report)
             sys.stdout.buffer.write(line + b"\n")
     return 1 if failed else 0
 

@@ -51,7 +51,8 @@ def read_block_size(options: Mapping[str, str], rw: str, *, kb_base: int) -> Blo
     for name, write in (("bssplit", write_split), ("bsrange", write_range), ("bs", write_size)):
         if options.get(name):
             return _combine(_spread(options[name], write), rw)
-    return BlockSize(int(_DEFAULT))
+    # A timed shell loop writes files of any length, in no blocks of fio's.
+    return BlockSize(None) if options.get("ioengine") == "shell" else BlockSize(int(_DEFAULT))
 
 
 def _spread(text: str, write: Callable[[str], str]) -> list[str]:

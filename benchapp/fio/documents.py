@@ -2,18 +2,18 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import orjson
+from msgspec import Struct
 
+from benchapp.fio.json_shape import PrintedReport
+from benchapp.fio.json_tolerance import read_report
 from benchapp.fio.notes import Notes
 from benchapp.fio.repair import recover_jobs, repair_report
 from benchapp.fio.text import decode_output, strip_line_prefix
 from benchapp.fio.unreadable import UnreadableOutput
-
-Content = Mapping[str, Any]
 
 # fio prints its version first; tools that sort keys put one of the others there. All are keys of the top only, and
 # in a string the quotes would be escaped: between two such places lies one report and no part of another.
@@ -26,23 +26,23 @@ MESSAGES_MAXIMUM: Final = 200
 _MESSAGE_LENGTH_MAXIMUM: Final = 1000
 _STATUS_LINE: Final = re.compile(r"(?:<[^>]{1,255}> )?Jobs: \d+ \(f=")
 # strict=False: fio does not escape control characters. nan is what fio could not calculate.
-_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+_DECODER: Final = json.JSONDecoder(strict=False)
+# Straight into the shape, which is most of the speed; refuses all that fio, as it is today, would not print.
+_STRICT: Final = msgspec.json.Decoder(PrintedReport)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One report as parsed, not yet understood; is_partial: its end is missing."""
+class Found(Struct, frozen=True):
+    """One report as printed, not yet understood; is_partial: its end is missing."""
 
-    content: Content
+    content: PrintedReport
     is_partial: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """All reports of a text in order, and the other lines."""
+class Findings(Struct, frozen=True):
+    """All reports of a text in order, and the text around and between them."""
 
     reports: tuple[Found, ...]
-    messages: tuple[str, ...]
+    rest: str
 
 
 def find_documents(output: bytes, notes: Notes) -> Findings:
@@ -50,31 +50,35 @@ def find_documents(output: bytes, notes: Notes) -> Findings:
 
     Raises UnreadableOutput where there are too many.
     """
-    content = _load_clean(output)
-    if content is not None:
-        return Findings((Found(content, is_partial=False),), ())
+    # A text that is one report and nothing else: nearly every one.
+    # One byte is found much faster than six.
+    has_nul = b"\\" in output and b"\\u0000" in output
+    content = None if has_nul else load_report(output)
+    if content is not None and is_report(content):
+        return Findings((Found(content, is_partial=False),), "")
     return _search(decode_output(output, notes), notes)
 
 
-def _load_clean(output: bytes) -> Content | None:
-    """Parse a text that is one report and nothing else: nearly every one."""
-    if b"\\u0000" in output:
+def load_report(text: bytes | str) -> PrintedReport | None:
+    """Parse a text that is one JSON value and nothing else; None if it is not JSON, an empty report if no report."""
+    try:
+        return _STRICT.decode(text)
+    except msgspec.ValidationError:
+        # JSON so far, with a value that does not fit.
+        pass
+    except (ValueError, RecursionError):
         return None
     try:
-        content = orjson.loads(output)
+        return read_report(orjson.loads(text))
     except ValueError:
         return None
-    return content if is_report(content) else None
 
 
-def is_report(content: object) -> bool:
-    """Say whether a JSON value is a report of fio."""
-    if not isinstance(content, dict):
+def is_report(content: PrintedReport) -> bool:
+    """Say whether a JSON value is a report of fio; raises UnreadableOutput where it has too many jobs."""
+    if content.entries is None:
         return False
-    jobs = content.get("jobs", content.get("client_stats"))
-    if not isinstance(jobs, list):
-        return False
-    check_job_count(len(jobs))
+    check_job_count(len(content.entries))
     return True
 
 
@@ -100,18 +104,18 @@ def _search(text: str, notes: Notes) -> Findings:
     if not starts:
         # A report without its usual first key, among other lines, is still whole JSON.
         found = _load_any(text)
-        return Findings((found,) if found else (), () if found else _list_messages([text], notes))
+        return Findings((found,), "") if found else Findings((), text)
     reports: list[Found] = []
     between = [text[: starts[0]]]
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
         rest = _read_segment(text[start:end], f"document {number}", reports, notes)
         between.append(rest)
-    return Findings(tuple(reports), _list_messages(between, notes))
+    return Findings(tuple(reports), "\n".join(between))
 
 
 def _load_any(text: str) -> Found | None:
     try:
-        content = _DECODER.decode(text)
+        content = read_report(_DECODER.decode(text))
     except (ValueError, RecursionError):
         return None
     return Found(content, is_partial=False) if is_report(content) else None
@@ -119,13 +123,13 @@ def _load_any(text: str) -> Found | None:
 
 def _read_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
     """Add the report at the beginning of a segment, mended if need be; return the text behind it."""
-    for closing in (len(segment), segment.rfind("\n}") + 2):
-        try:
-            content = orjson.loads(segment[:closing])
-        except ValueError:
-            continue
-        _keep(content, where, reports, notes)
-        return segment[closing:]
+    closing = segment.rfind("\n}") + 2
+    # The brace may stand elsewhere; behind the usual one is no more than blanks, or lines of text.
+    for end in (closing, len(segment)) if segment[closing:].strip() else (len(segment),):
+        content = load_report(segment[:end])
+        if content is not None:
+            _keep(content, where, reports, notes)
+            return segment[end:]
     return _read_odd_segment(segment, where, reports, notes)
 
 
@@ -136,16 +140,16 @@ def _read_odd_segment(segment: str, where: str, reports: list[Found], notes: Not
             content, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
             continue
-        _keep(content, where, reports, notes)
+        _keep(read_report(content), where, reports, notes)
         if mend:
             notes.add("repaired-json", where, "this report was not JSON as fio printed it, and was mended")
         return text[end:]
     return _read_cut_segment(segment, where, reports, notes)
 
 
-def _keep(content: object, where: str, reports: list[Found], notes: Notes) -> None:
+def _keep(content: PrintedReport, where: str, reports: list[Found], notes: Notes) -> None:
     if is_report(content):
-        reports.append(Found(content, is_partial=False))  # type: ignore[arg-type]
+        reports.append(Found(content, is_partial=False))
     else:
         notes.add("no-jobs", where, "this report lists no jobs; nothing of it was kept")
 
@@ -163,23 +167,23 @@ def _read_cut_segment(segment: str, where: str, reports: list[Found], notes: Not
         f"this report ends early or is damaged: {count} {'job was' if count == 1 else 'jobs were'} printed whole,"
         " and nothing behind them was kept",
     )
-    reports.append(Found(recovered.as_content(), is_partial=True))
+    reports.append(Found(read_report(recovered.as_content()), is_partial=True))
     return ""
 
 
-def _list_messages(parts: list[str], notes: Notes) -> tuple[str, ...]:
+def list_messages(text: str, notes: Notes) -> tuple[str, ...]:
+    """Return the lines of a text that is part of no report, bounded; a note says how many were left out."""
     messages: list[str] = []
     left_out = 0
-    for part in parts:
-        for line in part.splitlines():
-            line = line.strip()
-            # What joins reports in an array is no message.
-            if not line.strip("[],{}") or _STATUS_LINE.match(line):
-                continue
-            if len(messages) < MESSAGES_MAXIMUM:
-                messages.append(line[:_MESSAGE_LENGTH_MAXIMUM])
-            else:
-                left_out += 1
+    for line in text.splitlines():
+        line = line.strip()
+        # What joins reports in an array is no message.
+        if not line.strip("[],{}") or _STATUS_LINE.match(line):
+            continue
+        if len(messages) < MESSAGES_MAXIMUM:
+            messages.append(line[:_MESSAGE_LENGTH_MAXIMUM])
+        else:
+            left_out += 1
     if left_out:
         notes.add("more-messages", "", f"{left_out} more lines around the reports were left out")
     return tuple(messages)

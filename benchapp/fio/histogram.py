@@ -1,7 +1,8 @@
 """fio's latency histograms: merging them, and taking percentiles by fio's own definition."""
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final
 
 # stat.h of fio: 64 buckets for each power of two.
@@ -11,36 +12,37 @@ _PLAT_VALUES: Final = 1 << _PLAT_BITS
 
 def merge_bins(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
     """Add up histograms (value → samples), ascending by value."""
-    total: Counter[int] = Counter()
+    merged: dict[int, int] = {}
+    known = merged.get
     for bins in histograms:
-        total.update(bins)
-    return dict(sorted(total.items()))
+        if merged:
+            for value, samples in bins.items():
+                merged[value] = known(value, 0) + samples
+        else:
+            merged.update(bins)
+    return dict(sorted(merged.items()))
 
 
 def find_percentiles(bins: Mapping[int, int], percents: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return (per cent, value) for ascending percents: the first bin at which that share is reached.
+    """Return (per cent, value) for each of the percents: the first bin at which that share is reached.
 
     Follows calc_clat_percentiles in fio's stat.c, which compares in long double; in whole numbers here, as the
     double of 99.9 is a little more than 99.9. Empty without samples.
     """
-    ordered = sorted(bins.items())
-    samples = sum(bins.values())
-    if not samples:
+    values = sorted(bins)
+    reached = list(accumulate(map(bins.__getitem__, values)))
+    if not reached or not reached[-1]:
         return ()
-    found = []
-    values = iter(ordered)
-    value, reached = next(values)
-    for percent in percents:
-        numerator, denominator = percent.as_integer_ratio()
-        wanted = numerator * samples
-        while reached * 100 * denominator < wanted:
-            following = next(values, None)
-            if following is None:
-                break
-            value = following[0]
-            reached += following[1]
-        found.append((percent, value))
-    return tuple(found)
+    return tuple(
+        (percent, values[min(bisect_left(reached, _count_wanted(percent, reached[-1])), len(values) - 1)])
+        for percent in percents
+    )
+
+
+def _count_wanted(percent: float, samples: int) -> int:
+    """Return how many samples are that share, rounded up."""
+    numerator, denominator = percent.as_integer_ratio()
+    return -(-numerator * samples // (100 * denominator))
 
 
 def read_bucket(index: int) -> int:

@@ -1,116 +1,88 @@
-"""One latency distribution of fio's JSON, in ns; the usual shape is read in bulk, as it is most of the work."""
+"""One latency distribution of fio's JSON, in ns."""
 
-from collections.abc import Collection, Mapping
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-from benchapp.fio.histogram import read_bucket
-from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
+from msgspec.structs import astuple
+
+from benchapp.fio.json_shape import Amount, Bins, Percentiles, PrintedJob, PrintedLatency
+from benchapp.fio.numbers import BIGINT_MAXIMUM
 from benchapp.fio.report import Latency
 
-Raw = Mapping[str, Any]
+# Without --percentile_list; compared with at once, as it is most of the work.
+_USUAL: Final = (
+    *(1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0),
+    *(99.0, 99.5, 99.9, 99.95, 99.99),
+)
+_BOUNDS_FROM_US: Final = (
+    *(2_000, 4_000, 10_000, 20_000, 50_000, 100_000, 250_000, 500_000, 750_000, 1_000_000),
+    *(2_000_000, 4_000_000, 10_000_000, 20_000_000, 50_000_000),
+    *(100_000_000, 250_000_000, 500_000_000, 750_000_000, 1_000_000_000, 2_000_000_000, None),
+)
+_BOUNDS: Final = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, *_BOUNDS_FROM_US)
 
-# stat.h of 2.x: 19 groups of 64 buckets.
-_BUCKETS: Final = 1216
-_KEYS: Final = {kind: (f"{kind}_ns", kind) for kind in ("slat", "clat", "lat")}
 
-
-def read_latency(raw: Raw, kind: str) -> Latency | None:
-    """Read slat, clat or lat, in µs or ns as the key says; None where fio counted no samples."""
-    in_ns, in_us = _KEYS[kind]
-    part, scale = raw.get(in_ns), 1
-    if part is None:
-        part, scale = raw.get(in_us), 1000
-    if not isinstance(part, dict):
+def read_latency(printed: PrintedLatency | None, scale: int) -> Latency | None:
+    """Read slat, clat or lat, of which one unit is `scale` ns; None where fio counted no samples."""
+    if printed is None:
         return None
-    count = read_count(part.get("N"))
-    minimum, maximum = read_amount(part.get("min")), read_amount(part.get("max"))
-    mean, stddev = read_amount(part.get("mean")), read_amount(part.get("stddev"))
+    count, minimum, maximum, mean = printed.N, printed.min, printed.max, printed.mean
     # Before 3.18 there is no N: nothing measured is all zeros.
     if count == 0 or (count is None and not minimum and not maximum and not mean):
         return None
     if minimum is not None and maximum is not None and minimum > maximum:
         return None
+    stddev, percentiles, bins = printed.stddev, printed.percentile, printed.bins
     if scale != 1:
-        minimum, maximum, mean, stddev = (
-            None if value is None else read_amount(round(value * scale, 3))
-            for value in (minimum, maximum, mean, stddev)
-        )
-    percentiles, bins = part.get("percentile"), part.get("bins")
+        minimum, maximum = _convert(minimum, scale), _convert(maximum, scale)
+        mean, stddev = _convert(mean, scale), _convert(stddev, scale)
     return Latency(
         minimum,
         maximum,
         mean,
         stddev,
         count,
-        _read_percentiles(percentiles, scale) if isinstance(percentiles, dict) else (),
-        _read_bins(bins, scale) if isinstance(bins, dict) else None,
+        _read_percentiles(percentiles, scale) if percentiles else (),
+        _read_bins(bins, scale) if bins else None,
     )
 
 
-def _read_percentiles(raw: Raw, scale: int) -> tuple[tuple[float, float], ...]:
+def _convert(value: Amount | None, scale: int) -> Amount | None:
+    if value is None:
+        return None
+    scaled = round(value * scale, 3) if type(value) is float else value * scale
+    return scaled if scaled <= BIGINT_MAXIMUM else None
+
+
+def _read_percentiles(printed: Percentiles, scale: int) -> tuple[tuple[float, float], ...]:
     """Read percentiles, ascending; fio before 3.4 pads unused slots with the key 0.00."""
-    values = raw.values()
-    percents = _parse_percents(tuple(raw))
-    if percents and _are_amounts(values, BIGINT_MAXIMUM // scale):
-        if scale == 1:
-            return tuple(zip(percents, values, strict=True))
-        return tuple((percent, value * scale) for percent, value in zip(percents, values, strict=True))
-    return _read_odd_percentiles(raw, scale)
+    if scale == 1 and tuple(printed) == _USUAL:
+        return tuple(printed.items())
+    percentiles = [
+        (percent, amount * scale)
+        for percent, amount in printed.items()
+        if percent and amount * scale <= BIGINT_MAXIMUM
+    ]
+    percentiles.sort()
+    return tuple(percentiles)
 
 
-@lru_cache(maxsize=64)
-def _parse_percents(keys: tuple[str, ...]) -> tuple[float, ...]:
-    """Return the percents if they are in order; empty if anything is odd. Lists of percentiles are few."""
-    try:
-        percents = tuple(float(key) for key in keys if len(key) < 20)
-    except ValueError:
+def _read_bins(printed: Bins, scale: int) -> Mapping[int, int] | None:
+    """Read a histogram, ascending by value; None if a value is out of range."""
+    values = list(printed)
+    in_order = sorted(values)
+    if in_order[-1] * scale > BIGINT_MAXIMUM:
+        return None
+    if scale == 1 and values == in_order:
+        return printed
+    return {value * scale: printed[value] for value in in_order}
+
+
+def read_shares(job: PrintedJob) -> tuple[tuple[int | None, float], ...]:
+    """Read latency_ns (2.99), _us and _ms: (upper bound in ns, per cent of I/Os), ascending; None is above all."""
+    if job.latency_us is None or job.latency_ms is None:
         return ()
-    is_plain = len(percents) == len(keys) and all(0 < percent <= 100 for percent in percents)
-    return percents if is_plain and sorted(set(percents)) == list(percents) else ()
-
-
-def _read_odd_percentiles(raw: Raw, scale: int) -> tuple[tuple[float, float], ...]:
-    found: dict[float, float] = {}
-    for key, value in raw.items():
-        try:
-            percent = float(key)
-        except ValueError:
-            continue
-        amount = read_amount(value)
-        if 0 < percent <= 100 and amount is not None and amount * scale <= BIGINT_MAXIMUM:
-            found[percent] = amount * scale
-    return tuple(sorted(found.items()))
-
-
-def _are_amounts(values: Collection[Any], maximum: int) -> bool:
-    """Say whether all are whole numbers from 0 to the maximum, and there are some."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= maximum
-
-
-def _read_bins(raw: Raw, scale: int) -> dict[int, int] | None:
-    """Read a histogram, ascending by value; None if it holds anything but counts."""
-    counts = raw.values()
-    if not _are_amounts(counts, BIGINT_MAXIMUM):
-        return None
-    if "FIO_IO_U_PLAT_BITS" in raw:
-        return _read_buckets(raw, scale)
-    try:
-        values = [int(key) for key in raw]
-    except ValueError:
-        return None
-    if not _are_amounts(values, BIGINT_MAXIMUM // scale):
-        return None
-    if scale != 1:
-        values = [value * scale for value in values]
-    bins = dict(zip(values, counts, strict=True))
-    if 0 in counts:
-        bins = {value: count for value, count in bins.items() if count}
-    # fio prints them in order.
-    return bins if values == sorted(values) else dict(sorted(bins.items()))
-
-
-def _read_buckets(raw: Raw, scale: int) -> dict[int, int] | None:
-    """Read what 2.2.12 to 2.19 print: all buckets by index, and three keys that say how many bits they have."""
-    filled = {int(key): count for key, count in raw.items() if count and key.isdecimal() and len(key) < 10}
-    return {read_bucket(index) * scale: filled[index] for index in sorted(filled) if index < _BUCKETS} or None
+    shares = astuple(job.latency_us) + astuple(job.latency_ms)
+    if job.latency_ns is None:
+        return tuple(zip(_BOUNDS_FROM_US, shares, strict=True))
+    return tuple(zip(_BOUNDS, astuple(job.latency_ns) + shares, strict=True))

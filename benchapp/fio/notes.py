@@ -23,6 +23,12 @@ class Notes:
         elif note not in self._notes:
             self._left_out += 1
 
+    def add_all(self, others: "Notes") -> None:
+        """Keep the warnings of a part of the text."""
+        for note in others._notes:
+            self.add(note.code, note.where, note.message)
+        self._left_out += others._left_out
+
     def list_all(self) -> tuple[Note, ...]:
         """Return what was kept; the last one says how many were left out."""
         notes = tuple(self._notes)

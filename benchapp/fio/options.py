@@ -1,14 +1,14 @@
 """The options of a job as fio lists them."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from msgspec import Struct
+
+from benchapp.fio.json_shape import GlobalOptions, PrintedJob, PrintedReport
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.sizes import parse_size
-
-Raw = Mapping[str, Any]
 
 _DIRECTIONS_ASKED: Final = {
     "read": ("read",),
@@ -29,30 +29,23 @@ _NONE: Final[Mapping[str, str]] = {}
 AGGREGATE: Final = "All clients"
 
 
-def read_options(raw: object) -> Mapping[str, str]:
-    """Return options as text by name; other values, as tools rewrite them, become what fio would print."""
-    if not isinstance(raw, dict):
-        return _NONE
-    if all(type(value) is str for value in raw.values()):
-        return raw
-    return {name: _as_text(value) for name, value in raw.items() if not isinstance(value, dict | list)}
+class Effective(Struct, frozen=True):
+    """The options in effect for one entry; is_told: fio printed those of the job itself."""
+
+    options: Mapping[str, str]
+    is_told: bool
 
 
-def _as_text(value: object) -> str:
-    if value is None or value is True:
-        return ""
-    return "0" if value is False else str(value)
-
-
-def read_global_options(raw: object, hostname: object, port: object) -> Mapping[str, str]:
+def choose_global_options(
+    of_all: GlobalOptions | None, hostname: str | None, port: int | str | None
+) -> Mapping[str, str]:
     """Return the global options of a server; from fio 3.39 they are a list where there are several servers."""
-    if not isinstance(raw, list):
-        return read_options(raw)
-    servers = [entry for entry in raw if isinstance(entry, dict)]
-    of_host = [entry for entry in servers if entry.get("hostname") == hostname]
-    of_port = [entry for entry in of_host if entry.get("port") == port]
-    for entry in (*of_port, *of_host, *(servers if len(servers) == 1 else ())):
-        return read_options({key: value for key, value in entry.items() if key not in ("hostname", "port")})
+    if not isinstance(of_all, list):
+        return of_all or _NONE
+    of_host = [server for server in of_all if server.get("hostname") == hostname]
+    of_port = [server for server in of_host if server.get("port") == port]
+    for server in (*of_port, *of_host, *(of_all if len(of_all) == 1 else ())):
+        return {key: str(value) for key, value in server.items() if key not in ("hostname", "port")}
     return _NONE
 
 
@@ -66,7 +59,8 @@ def list_directions_asked(options: Mapping[str, str]) -> tuple[str, ...]:
     # unified_rw_reporting prints "mixed" alone.
     if options.get("unified_rw_reporting") in ("1", "mixed"):
         return ("mixed",)
-    return _DIRECTIONS_ASKED.get(options.get("rw", "").partition(":")[0], ())
+    rw = options.get("rw", "")
+    return _DIRECTIONS_ASKED.get(rw) or _DIRECTIONS_ASKED.get(rw.partition(":")[0], ())
 
 
 def count_jobs_asked(options: Mapping[str, str]) -> int | None:
@@ -81,40 +75,45 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
     return options.get(name, "0").strip().lower() not in ("0", "false", "no")
 
 
-def find_options(content: Raw, raws: Sequence[Raw], *, where: str, notes: Notes) -> list[Mapping[str, str]]:
+def find_options(
+    content: PrintedReport, entries: Sequence[PrintedJob], *, where: str, notes: Notes
+) -> list[Effective]:
     """Return the effective options of each entry."""
-    of_all = content.get("global options")
-    own = [read_options(raw.get("job options")) for raw in raws]
-    if "client_stats" in content and any(own) and not all(own):
-        own = _lend_options(raws, own, where, notes)
-    if of_all is None:
-        if raws and not any(own):
-            notes.add(
-                "options-not-reported",
-                where,
-                "this report lists no options: what was asked of the storage is not known",
-            )
-        return own
+    own: list[Mapping[str, str]] = [entry.options or _NONE for entry in entries]
+    is_client = content.jobs is None
+    if is_client and any(own) and not all(own):
+        own = _lend_options(entries, own, where, notes)
+    of_all = content.global_options
+    if of_all is None and entries and not any(own):
+        notes.add(
+            "options-not-reported",
+            where,
+            "this report lists no options: what was asked of the storage is not known",
+        )
     return [
-        overlay_options(read_global_options(of_all, raw.get("hostname"), raw.get("port")), options)
-        for raw, options in zip(raws, own, strict=True)
+        Effective(
+            overlay_options(choose_global_options(of_all, entry.hostname, entry.port), options)
+            if of_all
+            else options,
+            # A job without options of its own still has a list, but servers leave out what they know.
+            bool(options) if is_client else entry.options is not None,
+        )
+        for entry, options in zip(entries, own, strict=True)
     ]
 
 
 def _lend_options(
-    raws: Sequence[Raw], own: list[Mapping[str, str]], where: str, notes: Notes
+    entries: Sequence[PrintedJob], own: list[Mapping[str, str]], where: str, notes: Notes
 ) -> list[Mapping[str, str]]:
     """Give the options of a job to its clones: in client mode fio leaves out those of most entries."""
-    of_name: dict[object, list[Mapping[str, str]]] = defaultdict(list)
-    for raw, options in zip(raws, own, strict=True):
-        of_name[str(raw.get("jobname"))].append(options)
-    lent = [
-        options or next(filter(None, of_name[str(raw.get("jobname"))]), _NONE)
-        for raw, options in zip(raws, own, strict=True)
-    ]
+    of_name: dict[str | None, Mapping[str, str]] = {}
+    for entry, options in zip(entries, own, strict=True):
+        if options:
+            of_name.setdefault(entry.jobname, options)
+    lent = [options or of_name.get(entry.jobname, _NONE) for entry, options in zip(entries, own, strict=True)]
     if any(
-        after and not before and raw.get("jobname") != AGGREGATE
-        for raw, before, after in zip(raws, own, lent, strict=True)
+        after and not before and entry.jobname != AGGREGATE
+        for entry, before, after in zip(entries, own, lent, strict=True)
     ):
         notes.add(
             "options-borrowed",

@@ -1,34 +1,73 @@
 """From the bytes that fio printed to a Report."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
-from benchapp.fio.documents import Findings, find_documents
+from msgspec.structs import replace
+
+from benchapp.fio.documents import Findings, find_documents, list_messages
 from benchapp.fio.json_report import read_document
+from benchapp.fio.normal import read_normal
 from benchapp.fio.notes import Notes
+from benchapp.fio.reading import Reading
 from benchapp.fio.report import Document, Report
+from benchapp.fio.same_run import choose_documents
 from benchapp.fio.snapshots import drop_snapshots
+from benchapp.fio.terse import read_terse
 from benchapp.fio.text import decode_output
+from benchapp.fio.timing import read_timing
+from benchapp.fio.totals import total_up
 from benchapp.fio.unreadable import UnreadableOutput
 
 # Stored with every run: a higher one makes renormalisation worth while.
-PARSER_VERSION: Final = 1
+PARSER_VERSION: Final = 2
 
+# In this order: where two formats tell of one execution, the earlier has more digits.
+_READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)
 _TERSE: Final = re.compile(
-    r"^(?:<[^>\n]{1,255}> )?(?:2;[^;\n]+;\d+;\d+;|[345];(?:fio-)?\d+\.\d)", re.MULTILINE
+    r"^(?:<[^>\n]{1,255}> )?(?:2;[^;\n]++;\d++;\d++;|[345];(?:fio-)?\d{1,9}\.\d)", re.MULTILINE
 )
 _NORMAL: Final = re.compile(r"\(groupid=\d{1,10}, jobs=\d{1,10}\): err=")
+_HEADER: Final = re.compile(r": \(g=\d{1,10}\): rw=\w")
+_JSON: Final = '"fio version"'
 _EXCERPT_LENGTH: Final = 200
 
 
 def read_output(output: bytes) -> Report:
-    """Return everything that can be read from what fio printed: UTF-8 or UTF-16, with noise, whole or cut off.
+    """Return everything that can be read from what fio printed: any of its formats, with noise, whole or cut off.
 
-    Raises UnreadableOutput, and nothing else, where there is no report in it.
+    UTF-8 or UTF-16. Raises UnreadableOutput, and nothing else, where there is no report in it.
     """
     notes = Notes()
     findings = find_documents(output, notes)
-    documents: list[Document] = []
+    documents = _read_json(findings, notes)
+    rest = findings.rest
+    for read in _READERS:
+        # A script that times fio itself measures no small files.
+        is_due = not documents if read is read_timing else True
+        if is_due and rest and not rest.isspace():
+            remarks = Notes()
+            reading = read(rest, remarks)
+            found = [one.document for one in reading.found]
+            documents = choose_documents(documents, found, notes)
+            # Nobody needs to hear of the faults of a text that was left out.
+            if not found or any(one is other for one in found for other in documents):
+                notes.add_all(remarks)
+            rest = reading.rest
+    messages = list_messages(rest, notes)
+    if not documents:
+        raise _explain(output, findings, messages, notes)
+    return Report(
+        tuple(replace(document, totals=total_up(document.groups)) for document in documents),
+        notes.list_all(),
+        messages,
+        PARSER_VERSION,
+    )
+
+
+def _read_json(findings: Findings, notes: Notes) -> list[Document]:
+    documents = []
     for number, found in drop_snapshots(findings.reports, notes):
         where = f"document {number}"
         document = read_document(found.content, where=where, is_partial=found.is_partial, notes=notes)
@@ -36,40 +75,52 @@ def read_output(output: bytes) -> Report:
             documents.append(document)
         elif len(findings.reports) > 1:
             notes.add("no-jobs", where, "this report lists no jobs; nothing of it was kept")
-    if not documents:
-        raise _explain(output, findings, notes)
-    return Report(tuple(documents), notes.list_all(), findings.messages, PARSER_VERSION)
+    return documents
 
 
-def _explain(output: bytes, findings: Findings, notes: Notes) -> UnreadableOutput:
+def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes: Notes) -> UnreadableOutput:
     """Say why there is nothing, in a sentence for the operator of the host."""
-    codes = {note.code for note in notes.list_all()}
-    if "truncated-report" in codes:
+    codes = {note.code: note.message for note in notes.list_all()}
+    text = decode_output(output, Notes())
+    seen = (
+        "JSON"
+        if _JSON in text
+        else "text"
+        if _NORMAL.search(text)
+        else "terse"
+        if _TERSE.search(text)
+        else ""
+    )
+    if "truncated-report" in codes or seen == "text":
         return UnreadableOutput(
             "truncated-report",
             "the report of fio ends before its first job does: the output was cut off"
-            " (full disk, broken pipe, or fio killed while it printed)",
+            " (full disk, broken pipe, or fio killed before or while it printed)",
+            seen=seen,
         )
+    if seen == "terse":
+        detail = codes.get("unreadable-terse", "no line has the fields that its version of terse has")
+        return UnreadableOutput("unreadable-terse", f"this is fio's terse format, but {detail}", seen=seen)
     if findings.reports or "no-jobs" in codes:
         reason = "its jobs ran with stats=0" if "stats-disabled" in codes else "its list of jobs is empty"
-        return UnreadableOutput("no-jobs", f"the report of fio holds no results: {reason}")
+        return UnreadableOutput("no-jobs", f"the report of fio holds no results: {reason}", seen="JSON")
     if not output.strip(b" \t\r\n\x00\xef\xbb\xbf\xff\xfe"):
         return UnreadableOutput("empty-output", "no fio report found: the output is empty; was fio killed?")
-    text = decode_output(output, Notes())
-    for name, pattern in (("human-readable text", _NORMAL), ("terse", _TERSE)):
-        if pattern.search(text):
-            return UnreadableOutput(
-                "format-not-supported-yet",
-                f"this is fio's {name} format, which is not read yet; run fio with --output-format=json+",
-            )
-    return UnreadableOutput("no-report", _describe_foreign(text, findings))
+    return _describe_foreign(text, messages)
 
 
-def _describe_foreign(text: str, findings: Findings) -> str:
+def _describe_foreign(text: str, messages: tuple[str, ...]) -> UnreadableOutput:
     if text.startswith("\x1f"):
-        return "no fio report found: the output is compressed with gzip, and was sent as if it were not"
-    complaint = next((line for line in findings.messages if line.startswith("fio: ")), None)
+        detail = "no fio report found: the output is compressed with gzip, and was sent as if it were not"
+        return UnreadableOutput("no-report", detail)
+    complaint = next((line for line in messages if line.startswith("fio: ")), None)
     if complaint:
-        return f"no fio report found; fio said: {complaint[:_EXCERPT_LENGTH]}"
+        return UnreadableOutput("no-report", f"no fio report found; fio said: {complaint[:_EXCERPT_LENGTH]}")
+    if _HEADER.search(text):
+        return UnreadableOutput(
+            "truncated-report",
+            "the text names fio's jobs and ends before any result: was fio killed?",
+            seen="text",
+        )
     beginning = " ".join(text[:_EXCERPT_LENGTH].split())
-    return f"no fio report found; the output begins: {beginning}"
+    return UnreadableOutput("no-report", f"no fio report found; the output begins: {beginning}")

@@ -30,8 +30,8 @@ class Recovered:
 
 
 def repair_report(text: str) -> str:
-    """Write null for nan and inf, and close strings that an old fio cut off."""
-    return _LOST_QUOTE.sub(_close_string, _NOT_A_NUMBER.sub(r"\1null", text))
+    """Write NaN for nan and inf, as Python's decoder reads it, and close strings that an old fio cut off."""
+    return _LOST_QUOTE.sub(_close_string, _NOT_A_NUMBER.sub(r"\1NaN", text))
 
 
 def _close_string(match: re.Match[str]) -> str:

@@ -18,18 +18,23 @@ total latency):
 - clones-without-bins: percentiles of several entries need the histograms that only json+ has
 - clones-disagree: one clone measured it and another did not
 - clones-missing: the text ended before all clones, so that there are no totals
+- groups-without-bins: the same of several jobs that ran together, in `Document.totals`
+- not-in-format: this format has no place for it (terse knows no samples before v5, a timing nothing but seconds)
+- not-a-number: fio printed nan or inf, which is what it could not calculate
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-DirectionName = Literal["read", "write", "trim", "mixed", "sync"]
+from msgspec import Struct, field
+
+# "total" is ours: what read, write and trim did together, in `Document.totals` alone.
+DirectionName = Literal["read", "write", "trim", "mixed", "sync", "total"]
+Format = Literal["json", "json+", "terse", "normal", "time"]
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A warning with a stable code.
 
     where: a path such as "document 0, job 2 (randread), write", empty for the whole text; message: a sentence
@@ -41,8 +46,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """One latency distribution, ns.
 
     count: samples behind it, None where the version does not say.
@@ -59,8 +63,7 @@ class Latency:
     bins: Mapping[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """fio's own samples of bandwidth (bytes/s) or IOPS within the run, one every 500 ms by default."""
 
     minimum: float
@@ -70,13 +73,15 @@ class Samples:
     count: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """The values of one direction of one job, or of a group of jobs that ran together.
 
     submission, completion, total: fio's slat, clat, lat; None where fio measured none.
     A direction without I/O is there only if the options ask for it. "sync" has total_ios and total alone.
+    elapsed_s: wall-clock time of work that is timed as a whole; of format "time" alone, which has nothing else.
     missing: name of what is absent → reason code; both are listed at the head of this file.
+    sources: name of what is there → what fio printed it as and how it was converted, in a few words
+      ("bw_bytes", "io_bytes in KiB × 1024"); shared between directions, so never to be changed.
     """
 
     name: DirectionName
@@ -91,10 +96,28 @@ class Direction:
     bandwidth_samples: Samples | None = None
     iops_samples: Samples | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    short_ios: int | None = None
+    dropped_ios: int | None = None
+    elapsed_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class SteadyState(Struct, frozen=True):
+    """What fio's own steadystate found.
+
+    criterion: as asked ("iops_slope:0.3%"); deviation: as reached ("2.54%"); iops, bandwidth_bytes_per_s: means
+    over its window of duration_s.
+    """
+
+    criterion: str
+    is_attained: bool
+    duration_s: float | None = None
+    deviation: str = ""
+    iops: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+
+
+class Job(Struct, frozen=True):
     """One entry as fio printed it.
 
     index: its place in the document; clones: how many jobs fio summed into it (1 unless group_reporting).
@@ -103,7 +126,11 @@ class Job:
       as before 2.3.
     is_aggregate: fio's own "All clients", the sum of the others: in no group.
     iodepth: in effect at the end (2.1.5 on); it differs from the option's under latency_target.
-    depth: iodepth level → per cent of I/Os; cpu_user_percent, cpu_system_percent as fio printed them.
+    depth, depth_submitted, depth_completed: iodepth level → per cent of I/Os; cpu_user_percent,
+      cpu_system_percent as fio printed them: of one clone's run time, averaged over a group.
+    latency_shares: (upper bound in ns, per cent of I/Os under it and above the bound before), ascending; the last
+      bound is None, for all that took longer. Of all directions together.
+    has_all_options: False where the format tells only some (a text's header) or none.
     """
 
     index: int
@@ -122,10 +149,16 @@ class Job:
     depth: Mapping[str, float] = field(default_factory=dict)
     iodepth: int | None = None
     is_aggregate: bool = False
+    depth_submitted: Mapping[str, float] = field(default_factory=dict)
+    depth_completed: Mapping[str, float] = field(default_factory=dict)
+    latency_shares: tuple[tuple[int | None, float], ...] = ()
+    major_faults: int | None = None
+    minor_faults: int | None = None
+    steady_state: SteadyState | None = None
+    has_all_options: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Clones of one job that ran together, rolled up: what becomes one measurement per direction.
 
     jobs: indices of the entries merged. A single entry is taken as it is; of several, io, iops and bandwidth are
@@ -143,29 +176,50 @@ class Group:
     directions: tuple[Direction, ...]
     jobs: tuple[int, ...]
     iodepth: int | None = None
+    has_all_options: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """One line of disk_util: counts of I/Os, milliseconds busy as seconds, utilisation in per cent."""
+class Total(Struct, frozen=True):
+    """What all jobs of one group of fio did together: they ran at the same time, on all servers.
+
+    directions: as in Group, by the same rules; behind them "total", where there is more than one of read, write
+    and trim. groups: indices into Document.groups.
+    """
+
+    groupid: int
+    directions: tuple[Direction, ...]
+    groups: tuple[int, ...]
+
+
+class Disk(Struct, frozen=True):
+    """One line of disk_util: counts of I/Os, milliseconds busy as seconds, utilisation in per cent.
+
+    is_member: a disk under the md or dm device that was listed before it.
+    """
 
     name: str
     read_ios: int | None
     write_ios: int | None
     utilisation_percent: float | None
+    read_merges: int | None = None
+    write_merges: int | None = None
+    read_busy_s: float | None = None
+    write_busy_s: float | None = None
+    queued_s: float | None = None
+    is_member: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One report of fio: one execution, one Run.
 
     fio_version: as printed, "fio-3.33"; empty where the text does not say.
-    started_at: job_start, or the moment of printing less the elapsed time; None where fio says neither.
-    finished_at: the moment of printing. is_partial: the text ended before the report did; jobs that were printed
-    whole are here.
+    format_version: of terse (2 to 5). has_precise_values: False where the format rounds to four digits (text).
+    started_at: job_start, or the moment of printing less the elapsed time; None where fio says neither, or without
+      a time zone. finished_at: the moment of printing.
+    is_partial: the text ended before the report did; jobs that were printed whole are here.
     """
 
-    format: Literal["json", "json+", "terse", "normal"]
+    format: Format
     fio_version: str
     started_at: datetime | None
     finished_at: datetime | None
@@ -173,10 +227,12 @@ class Document:
     groups: tuple[Group, ...]
     disks: tuple[Disk, ...] = ()
     is_partial: bool = False
+    totals: tuple[Total, ...] = ()
+    format_version: int | None = None
+    has_precise_values: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Everything that was read from one text.
 
     messages: the lines that were not part of a report (fio's own complaints, a wrapper's chatter), in order,

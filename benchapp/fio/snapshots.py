@@ -1,13 +1,12 @@
 """Tell the snapshots of one execution (--status-interval, SIGUSR1) from reports of several executions."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from benchapp.fio.documents import Content, Found
+from benchapp.fio.documents import Found
+from benchapp.fio.json_shape import PrintedJob, PrintedReport
 from benchapp.fio.notes import Notes
-from benchapp.fio.numbers import read_count
 
-_DIRECTIONS: Final = ("read", "write", "trim", "mixed")
 # `elapsed` is rounded up and `timestamp` down, so that their difference may be one second off.
 _ROUNDING_S: Final = 1
 
@@ -39,7 +38,7 @@ def drop_snapshots(reports: Sequence[Found], notes: Notes) -> list[tuple[int, Fo
 def continues(earlier: Found, later: Found) -> bool:
     """Say whether the later report is of the same execution as the one before it."""
     before, after = earlier.content, later.content
-    if before.get("fio version") != after.get("fio version"):
+    if before.version != after.version:
         return False
     entries_before, entries_after = _list_entries(before), _list_entries(after)
     if later.is_partial or earlier.is_partial:
@@ -47,48 +46,46 @@ def continues(earlier: Found, later: Found) -> bool:
         entries_before, entries_after = entries_before[:shared], entries_after[:shared]
     if [_identify(entry) for entry in entries_before] != [_identify(entry) for entry in entries_after]:
         return False
-    starts = [
-        (a.get("job_start"), b.get("job_start")) for a, b in zip(entries_before, entries_after, strict=True)
-    ]
-    known = [(a, b) for a, b in starts if a and b]
-    if known:
-        return all(a == b for a, b in known)
-    return _clock_agrees(before, after) and all(
-        has_grown(a, b) for a, b in zip(entries_before, entries_after, strict=True)
-    )
+    pairs = list(zip(entries_before, entries_after, strict=True))
+    starts = [(a.job_start, b.job_start) for a, b in pairs if a.job_start and b.job_start]
+    if starts:
+        return all(a == b for a, b in starts)
+    return _clock_agrees(before, after) and all(has_grown(a, b) for a, b in pairs)
 
 
-def _list_entries(content: Content) -> list[Content]:
-    entries = content.get("jobs") or content.get("client_stats") or ()
-    return [entry for entry in entries if isinstance(entry, dict)]
+def _list_entries(content: PrintedReport) -> list[PrintedJob]:
+    return [entry for entry in content.entries or () if entry]
 
 
-def _identify(entry: Content) -> tuple[Any, ...]:
-    return tuple(entry.get(key) for key in ("jobname", "groupid", "hostname", "port", "job options"))
+def _identify(entry: PrintedJob) -> tuple[object, ...]:
+    return entry.jobname, entry.groupid, entry.hostname, entry.port, entry.options
 
 
-def _clock_agrees(before: Content, after: Content) -> bool:
+def _clock_agrees(before: PrintedReport, after: PrintedReport) -> bool:
     """Say whether both were printed as long after one common start as they claim; old versions claim nothing."""
     elapsed = [
-        max((read_count(entry.get("elapsed")) or 0 for entry in _list_entries(content)), default=0)
+        max((entry.elapsed or 0 for entry in _list_entries(content)), default=0)
         for content in (before, after)
     ]
-    times = [read_count(content.get("timestamp")) for content in (before, after)]
-    fine = [read_count(content.get("timestamp_ms")) for content in (before, after)]
-    if times[0] is None or times[1] is None or not all(elapsed):
+    if before.timestamp is None or after.timestamp is None or not all(elapsed):
         return True
-    passed_s, counted_s = times[1] - times[0], elapsed[1] - elapsed[0]
+    passed_s, counted_s = after.timestamp - before.timestamp, elapsed[1] - elapsed[0]
     if counted_s < 0 or abs(passed_s - counted_s) > _ROUNDING_S:
         return False
-    if fine[0] is not None and fine[1] is not None:
-        return counted_s >= (fine[1] - fine[0]) // 1000
+    if before.timestamp_ms is not None and after.timestamp_ms is not None:
+        return counted_s >= (after.timestamp_ms - before.timestamp_ms) // 1000
     return True
 
 
-def has_grown(before: Content, after: Content) -> bool:
+def has_grown(before: PrintedJob, after: PrintedJob) -> bool:
     """Say whether one entry can go on from another: no direction has fewer bytes than before."""
     return all(
-        (read_count(after[name].get("io_bytes")) or 0) >= (read_count(before[name].get("io_bytes")) or 0)
-        for name in _DIRECTIONS
-        if isinstance(before.get(name), dict) and isinstance(after.get(name), dict)
+        (new.io_bytes or 0) >= (old.io_bytes or 0)
+        for old, new in (
+            (before.read, after.read),
+            (before.write, after.write),
+            (before.trim, after.trim),
+            (before.mixed, after.mixed),
+        )
+        if old and new
     )

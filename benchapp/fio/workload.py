@@ -35,6 +35,7 @@ class WorkloadSpec:
       "4096/60:65536/40", "4096,8192" for reads and writes).
     file_size_bytes: of `size`, else `filesize`; None for per cent and where none was given; file_size_text then
       tells what was ("100%").
+    iodepth, is_direct: None where fio printed no options, or not these.
     read_share_percent: 100 for reads, 0 for writes and trims, rwmixread for mixed ones; None if not known.
     is_time_based: as asked for, or as seen where fio before 3.39 drops the bare flag.
     extra: every further option that changes what is measured, canonical; no path, name or reporting option.
@@ -43,11 +44,11 @@ class WorkloadSpec:
     rw: str
     block_size_bytes: int | None
     block_size_text: str
-    iodepth: int
+    iodepth: int | None
     numjobs: int
     file_size_bytes: int | None
     file_size_text: str
-    is_direct: bool
+    is_direct: bool | None
     engine: str
     read_share_percent: int | None
     runtime_s: float | None
@@ -62,6 +63,8 @@ def read_workload(group: Group) -> WorkloadSpec:
     options = {_ALIASES.get(name, name): value for name, value in group.options.items()}
     kb_base = 1000 if options.get("kb_base") == "1000" else 1024
     extra = list_further_options(options, kb_base=kb_base)
+    if not group.has_all_options:
+        extra |= {"options": "not-reported", "job": group.name}
     rw, modifier = _read_rw(options)
     if modifier:
         extra["rw_modifier"] = modifier
@@ -77,9 +80,9 @@ def read_workload(group: Group) -> WorkloadSpec:
         numjobs=group.numjobs,
         file_size_bytes=size_bytes,
         file_size_text="" if size_bytes is not None else _fit(size_text.strip().lower(), _FILE_SIZE_LENGTH),
-        is_direct=_is_direct(options),
+        is_direct=_is_direct(options, has_all=group.has_all_options),
         engine=_fit(options.get("ioengine", "").strip() or _DEFAULT_ENGINE, _ENGINE_LENGTH),
-        read_share_percent=_read_share(options, rw),
+        read_share_percent=_read_share(options, rw, has_all=group.has_all_options),
         runtime_s=runtime_s or None,
         is_time_based=is_set(options, "time_based") or _was_cut(group, runtime_s),
         extra=dict(sorted(extra.items())),
@@ -98,11 +101,13 @@ def _read_iodepth(options: Mapping[str, str], group: Group) -> int:
     return min(depth, INTEGER_MAXIMUM)
 
 
-def _is_direct(options: Mapping[str, str]) -> bool:
+def _is_direct(options: Mapping[str, str], *, has_all: bool) -> bool | None:
+    if not has_all and not options.keys() & {"direct", "buffered"}:
+        return None
     return is_set(options, "direct") or options.get("buffered", "").strip() == "0"
 
 
-def _read_share(options: Mapping[str, str], rw: str) -> int | None:
+def _read_share(options: Mapping[str, str], rw: str, *, has_all: bool) -> int | None:
     share = _SHARES.get(rw, 0)
     if share is not None:
         return share
@@ -110,7 +115,7 @@ def _read_share(options: Mapping[str, str], rw: str) -> int | None:
     if reads is None and writes is not None:
         reads = 100 - writes
     if reads is None:
-        return _DEFAULT_SHARE
+        return _DEFAULT_SHARE if has_all else None
     return reads if 0 <= reads <= 100 else None
 
 
@@ -146,11 +151,11 @@ def _read_without_options(group: Group) -> WorkloadSpec:
         rw=rw,
         block_size_bytes=int(size) if size and size.is_integer() else None,
         block_size_text="",
-        iodepth=min(group.iodepth or 1, INTEGER_MAXIMUM),
+        iodepth=None if group.iodepth is None else min(group.iodepth, INTEGER_MAXIMUM),
         numjobs=group.numjobs,
         file_size_bytes=None,
         file_size_text="",
-        is_direct=False,
+        is_direct=None,
         engine="",
         read_share_percent=_SHARES.get(rw, 0) if rw else None,
         runtime_s=None,

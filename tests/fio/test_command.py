@@ -31,7 +31,7 @@ def test_unreadable_file_is_named_with_its_reason(capfd: pytest.CaptureFixture[s
     assert status == 1
     assert len(output.splitlines()) == 1
     assert errors.splitlines() == [
-        f"{EMPTY}: empty-output: no fio report found: the output is empty; was fio killed?",
+        f"{EMPTY}: no format of fio: empty-output: no fio report found: the output is empty; was fio killed?",
         "/nowhere/file: No such file or directory",
     ]
 
@@ -49,4 +49,4 @@ def test_command_reads_standard_input_and_loads_no_django() -> None:
         cwd=Path(__file__).parent.parent.parent,
     )
 
-    assert json.loads(done.stdout)["parser_version"] == 1
+    assert json.loads(done.stdout)["parser_version"] == 2

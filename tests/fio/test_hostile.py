@@ -1,19 +1,22 @@
 """Whatever the text: one kind of error, nothing that a database cannot keep, and time in proportion."""
 
 import copy
-import dataclasses
 import json
 import math
 import time
+import tracemalloc
 from collections.abc import Iterator, Mapping
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchapp.fio import UnreadableOutput, read_output
 from benchapp.fio.workload import read_workload
+from tests.fio.mutations import list_outputs, mutate
 from tests.fio.outputs import make_content, make_direction, make_job, make_latency, make_output, read_bytes
 
 FAST = settings(
@@ -31,9 +34,9 @@ values = st.recursive(
 
 
 def list_leaves(value: Any) -> Iterator[Any]:
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from list_leaves(getattr(value, field.name))
+    if isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from list_leaves(getattr(value, field))
     elif isinstance(value, Mapping):
         for key, part in value.items():
             yield from list_leaves(key)
@@ -66,7 +69,7 @@ def read_or_refuse(output: bytes) -> None:
     assert_storable(report)
     for document in report.documents:
         for group in document.groups:
-            assert_storable(read_workload(group))
+            assert_storable(msgspec.to_builtins(read_workload(group)))
             assert 1 <= group.numjobs < 2**31
 
 
@@ -74,6 +77,20 @@ def read_or_refuse(output: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(output: bytes) -> None:
     read_or_refuse(output)
+
+
+# Three hundred, over the files of all formats; `python -m benchmarks reader` runs a hundred thousand.
+@pytest.mark.parametrize("seed", range(15))
+def test_damaged_outputs_of_every_format_are_read_or_refused(seed: int) -> None:
+    chance = Random(seed)
+    paths = list_outputs()
+
+    for _ in range(20):
+        output = mutate(chance.choice(paths).read_bytes(), chance)
+        started = time.process_time()
+        read_or_refuse(output)
+        # The largest takes some ms.
+        assert time.process_time() - started < 2
 
 
 def list_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -174,6 +191,17 @@ def test_time_is_in_proportion_to_the_text(piece: bytes, head: bytes) -> None:
 
     # 128 KiB take some 10 ms; a quadratic step would take minutes.
     assert time.process_time() - started < 2
+
+
+def test_memory_is_in_proportion_to_the_text() -> None:
+    output = make_output(*[make_job(f"job{number}") for number in range(500)])
+
+    tracemalloc.start()
+    read_or_refuse(output)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 10 * len(output)
 
 
 def test_nesting_beyond_any_limit_is_refused() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from benchapp.fio import read_output
+from benchapp.fio.merging import CLONES, merge_directions
 from benchapp.fio.report import Document, Report
-from benchapp.fio.rollup import merge_directions
 from tests.fio.outputs import (
     find_direction,
     make_content,
@@ -95,7 +95,7 @@ def test_percentiles_that_fio_took_of_a_group_are_kept() -> None:
 @pytest.mark.parametrize("name", ["read", "write"])
 def test_merging_gives_what_fio_says_of_all_clients(name: str, kind: str) -> None:
     jobs = read_single("generated/62_client_two_json.out").jobs
-    merged = merge_directions([job.directions for job in jobs if not job.is_aggregate])
+    merged = merge_directions([job.directions for job in jobs if not job.is_aggregate], CLONES)
 
     ours = next(direction for direction in merged if direction.name == name)
     (of_fio,) = [d for job in jobs if job.is_aggregate for d in job.directions if d.name == name]

@@ -233,7 +233,7 @@ def test_start_is_printing_less_elapsed_before_job_start_existed() -> None:
     document = read_single("generated/07_json.out")
 
     assert document.started_at == datetime(2026, 11, 21, 7, 37, 8, 126000, UTC)
-    assert document.disks == (Disk("vda", 52823, 34, 55.317024),)
+    assert document.disks == (Disk("vda", 52823, 34, 55.317024, 15, 0, 3.856, 0.004, 4.024),)
     assert document.jobs[0].depth["4"] == 99.994607
 
 

@@ -182,6 +182,17 @@ def test_job_without_options_is_known_by_what_it_did_and_its_name() -> None:
 
     assert (spec.rw, spec.block_size_bytes, spec.iodepth, spec.engine) == ("rw", 4096, 4, "")
     assert (spec.read_share_percent, spec.extra) == (None, {"options": "not-reported", "job": "mix"})
+    assert spec.is_direct is None
+
+
+def test_job_of_which_a_header_tells_some_options_leaves_the_others_unknown() -> None:
+    group = make_group({"rw": "randrw", "bs": "4096", "iodepth": "4"}, has_all_options=False)
+
+    spec = read_workload(group)
+
+    assert (spec.rw, spec.block_size_bytes, spec.iodepth) == ("randrw", 4096, 4)
+    assert (spec.is_direct, spec.read_share_percent) == (None, None)
+    assert spec.extra == {"options": "not-reported", "job": group.name}
 
 
 def test_job_without_options_and_without_io_has_no_kind() -> None:

@@ -1,0 +1,77 @@
+"""Say of each value of a direction what fio printed it as, or why it is missing."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+# The codes at the head of report.py that are found out here; a fact is one of them, or a source.
+_REASONS: Final = frozenset(
+    (
+        "clones",
+        "clones-disagree",
+        "clones-missing",
+        "clones-without-bins",
+        "groups-without-bins",
+        "no-io",
+        "not-a-number",
+        "not-in-format",
+        "not-measured",
+        "not-reported",
+        "out-of-range",
+        "per-job-samples",
+        "short-run",
+        "unreliable-version",
+        "zero-runtime",
+    )
+)
+_IDLE: Final = (
+    "iops",
+    "bandwidth_bytes_per_s",
+    "latency",
+    "percentiles",
+    "bandwidth_samples",
+    "iops_samples",
+)
+
+
+class Facts(Struct, frozen=True, gc=False):
+    """What is to be said of each value: a source, a reason code, or None for nothing."""
+
+    io_bytes: str | None = None
+    total_ios: str | None = None
+    iops: str | None = None
+    bandwidth_bytes_per_s: str | None = None
+    runtime_s: str | None = None
+    submission: str | None = None
+    completion: str | None = None
+    total: str | None = None
+    latency: str | None = None
+    percentiles: str | None = None
+    bandwidth_samples: str | None = None
+    iops_samples: str | None = None
+    short_ios: str | None = None
+    dropped_ios: str | None = None
+
+
+class Account(Struct, frozen=True):
+    """missing and sources of a direction, as in report.py."""
+
+    missing: Mapping[str, str]
+    sources: Mapping[str, str]
+
+
+IDLE: Final = Account(dict.fromkeys(_IDLE, "no-io"), {})
+
+
+@lru_cache(maxsize=1024)
+def give_account(facts: Facts) -> Account:
+    """Sort facts into what is missing and what is there; shared, as a text has but a few different ones."""
+    missing: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for name in facts.__struct_fields__:
+        fact = getattr(facts, name)
+        if fact is not None:
+            (missing if fact in _REASONS else sources)[name] = fact
+    return Account(missing, sources)

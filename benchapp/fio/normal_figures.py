@@ -1,0 +1,138 @@
+"""Figures of fio's text: a rounded number with the unit that it names, and what is known of its rounding."""
+
+import math
+import re
+from collections.abc import Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from benchapp.fio.numbers import BIGINT_MAXIMUM
+from benchapp.fio.version import UNKNOWN_VERSION, Version
+
+_FIGURE: Final = re.compile(
+    r"([0-9]{1,20}+)(?:\.([0-9]{1,9}+))?([KMGTPE]i|[kKMGTPE])?+ ?+(B|bit|b)?+(?:/s)?+"
+)
+_NOT_NUMBERS: Final = ("nan", "inf")
+_EIGHT: Final = 8
+
+
+class Prefixes(Struct, frozen=True, eq=False):
+    """What the prefixes of one kind of figure stand for; each of the three below is equal to itself alone."""
+
+    factors: Mapping[str, int]
+
+
+# Since 2.17: Ki is 1024, k and M are powers of 1000.
+MODERN: Final = Prefixes(
+    {
+        "": 1,
+        "K": 1000,
+        **{prefix: 1000**power for power, prefix in enumerate("kMGTPE", 1)},
+        **{f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)},
+    }
+)
+# Until 2.16 fio's list of prefixes has no T, so that a terabyte prints as P.
+OLD_BYTES: Final = Prefixes(
+    {
+        "": 1,
+        "k": 1024,
+        **{prefix: 1024**power for power, prefix in enumerate("KMGPE", 1)},
+        "T": 1024**4,
+    }
+)
+OLD_COUNTS: Final = Prefixes(
+    {
+        "": 1,
+        "k": 1000,
+        **{prefix: 1000**power for power, prefix in enumerate("KMGPE", 1)},
+        "T": 1000**4,
+    }
+)
+# 11.98 prints as 11.0: c736b361 mends what 9e55f2c7 broke.
+_CARRY_LOST: Final[tuple[Version, Version]] = ((2, 20, 0), (3, 26, 0))
+# The remainder of 1024 (or 1000) is printed as if it were decimals: 12 345 bytes are "12.57KB".
+_DECIMALS_MENDED: Final[Version] = (2, 20, 0)
+# fio cuts a count to whole ones before it rounds it to four digits.
+_CUT_TO_WHOLE: Final = 1
+_UNIT_AND_ROUNDING: Final = 1.06
+
+
+class Figure(Struct, frozen=True):
+    """One printed number in base units (bytes, operations).
+
+    step: what one more in its last digit is worth; unit: what one more before the point is worth; prefix: as
+    printed ("Ki", "k"), suffix likewise ("B", "bit"); decimals: how many digits are behind the point, is_round: all
+    of them zeros.
+    """
+
+    value: float
+    step: float
+    unit: float
+    prefix: str
+    suffix: str
+    decimals: int
+    is_round: bool
+
+
+class Verdict(Enum):
+    """How a printed figure stands to what it is known to be."""
+
+    AGREES = "agrees"
+    CARRY_LOST = "text-carry-lost"
+    DECIMALS_ARE_JUNK = "text-decimals-wrong"
+    CONTRADICTS = "contradicts"
+
+
+# Four digits, and storage that does much the same each time: the same texts come again and again.
+@lru_cache(maxsize=4096)
+def read_figure(text: str, prefixes: Prefixes) -> Figure | None:
+    """Return the figure of "33.4k", "69.5MiB" or "592Mibit/s" (in bytes); None for nan and what is none.
+
+    Above 2^63 - 1 it is none either. Texts are remembered: short ones only.
+    """
+    match = _FIGURE.fullmatch(text.strip())
+    if match is None:
+        return None
+    whole, fraction, prefix, suffix = match.groups(default="")
+    factor = prefixes.factors.get(prefix)
+    if factor is None:
+        return None
+    unit = factor / _EIGHT if suffix in ("bit", "b") else factor
+    decimals = len(fraction)
+    value = int(whole) * unit if not decimals else int(whole + fraction) * unit / 10**decimals
+    if value > BIGINT_MAXIMUM:
+        return None
+    return Figure(
+        value, unit / 10**decimals, unit, prefix, suffix, decimals, is_round=not fraction.strip("0")
+    )
+
+
+def explain_absence(text: str) -> str:
+    """Return the reason code for a figure that could not be read."""
+    return "not-a-number" if text.strip().lstrip("-+").lower().startswith(_NOT_NUMBERS) else "out-of-range"
+
+
+def judge_figure(figure: Figure, exact: float, version: Version, *, tolerance: float = 0) -> Verdict:
+    """Compare a printed figure with what counts say it is (± tolerance), as far as faults of its version go.
+
+    A version that the text does not tell (0, 0, 0) may be any.
+    """
+    difference = exact - figure.value
+    if abs(difference) <= figure.step + _CUT_TO_WHOLE + tolerance:
+        return Verdict.AGREES
+    is_unknown = version == UNKNOWN_VERSION
+    may_lose_carry = is_unknown or _CARRY_LOST[0] <= version < _CARRY_LOST[1]
+    if may_lose_carry and looks_cut(figure) and 0 < difference <= figure.unit * _UNIT_AND_ROUNDING:
+        return Verdict.CARRY_LOST
+    may_be_junk = figure.decimals > 0 and (is_unknown or version < _DECIMALS_MENDED)
+    if may_be_junk and math.floor(exact / figure.unit) == math.floor(figure.value / figure.unit):
+        return Verdict.DECIMALS_ARE_JUNK
+    return Verdict.CONTRADICTS
+
+
+def looks_cut(figure: Figure) -> bool:
+    """Say whether a figure ends in .0, as those do that lost a carry."""
+    return figure.decimals > 0 and figure.is_round

@@ -1,0 +1,60 @@
+"""Lines of a text, without what a log collector or a quotation puts before every one of them."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+# Every job has it, indented by two blanks.
+_LANDMARK: Final = "IO depths"
+# A prefix is a name or a time; one that is longer is no prefix.
+_PREFIX_LENGTH_MAXIMUM: Final = 200
+_HOST: Final = re.compile(r"<[^>]{1,255}>", re.ASCII)
+
+
+class Lines:
+    r"""The lines of a text, also those that a lone carriage return ends, with their ends.
+
+    A prefix is what stands before the landmark of a report ("fio_1  | ", "2026-11-21T10:00:00Z "); numbers in it may
+    differ from line to line. The "<host> " of fio's client is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines(keepends=True)
+        self._prefix = _compile_prefix(_find_prefix(text))
+        self._located = (0, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        """Give each line."""
+        return iter(self._lines) if self._prefix is None else map(self._strip, self._lines)
+
+    def locate(self, number: int) -> int:
+        """Return where a line begins in the text, prefix included; numbers ascend from call to call."""
+        earlier, at = self._located
+        at += sum(map(len, self._lines[earlier:number]))
+        self._located = number, at
+        return at
+
+    def read(self, number: int) -> str:
+        """Return one line."""
+        return self._strip(self._lines[number])
+
+    def _strip(self, line: str) -> str:
+        match = self._prefix.match(line) if self._prefix else None
+        return line[match.end() :] if match else line
+
+
+def _compile_prefix(prefix: str) -> re.Pattern[str] | None:
+    if not prefix:
+        return None
+    return re.compile(re.sub(r"\d+", r"\\d++", re.escape(prefix), flags=re.ASCII), re.ASCII)
+
+
+def _find_prefix(text: str) -> str:
+    at = text.find(_LANDMARK)
+    if at < 0:
+        return ""
+    line_at = text.rfind("\n", 0, at) + 1
+    line_at = max(line_at, text.rfind("\r", line_at, at) + 1)
+    prefix = text[line_at:at].rstrip()
+    is_prefix = len(prefix) <= _PREFIX_LENGTH_MAXIMUM and not _HOST.fullmatch(prefix)
+    return prefix if is_prefix else ""

@@ -1,0 +1,173 @@
+"""One report of fio's text as a Document."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from benchapp.fio.normal_draft import JobDraft, ReportDraft
+from benchapp.fio.normal_header import Header
+from benchapp.fio.normal_job import build_job
+from benchapp.fio.notes import Notes
+from benchapp.fio.numbers import read_amount, read_count
+from benchapp.fio.options import AGGREGATE
+from benchapp.fio.report import Disk, Document
+from benchapp.fio.rollup import roll_up
+from benchapp.fio.version import parse_version
+
+_DISK: Final = re.compile(
+    r"\s*+(\S{1,255}): ios=(\d{1,20})/(\d{1,20}), (?:sectors=[^,]{1,50}, )?merge=(\d{1,20})/(\d{1,20}), "
+    r"ticks=(\d{1,20})/(\d{1,20}), in_queue=(\d{1,20}), util= *+([\d.]{1,12}|-?nan)%(, aggrios=)?",
+    re.ASCII,
+)
+_NONE: Final[Mapping[str, str]] = {}
+
+
+def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document | None:
+    """Return one report with the jobs that were printed whole; None where there are none."""
+    whole = [job for job in draft.jobs if job.is_whole]
+    is_partial = not draft.has_end or len(whole) < len(draft.jobs)
+    if is_partial:
+        _warn_of_end(draft, whole, where, notes)
+    if not whole:
+        return None
+    notes.add("text-precision", where, "values are as fio rounded them for its text, to four digits or so")
+    version = parse_version(draft.fio_version)
+    headers = _match_headers(draft, whole)
+    jobs = tuple(
+        build_job(
+            job,
+            header,
+            index=index,
+            options=_find_options(draft, job, header),
+            version=version,
+            where=where,
+            notes=notes,
+        )
+        for index, (job, header) in enumerate(zip(whole, headers, strict=True))
+    )
+    if any(not (job.options or job.is_aggregate) for job in jobs):
+        notes.add(
+            "options-not-reported", where, "the lines that tell rw, bs and ioengine of a job are missing"
+        )
+    _warn_of_silent_jobs(draft, where, notes)
+    return Document(
+        format="normal",
+        fio_version=draft.fio_version,
+        started_at=None,
+        # The date of a job is the host's local time, of a zone that fio does not name.
+        finished_at=None,
+        jobs=jobs,
+        groups=roll_up(jobs, where=where, is_partial=is_partial, notes=notes),
+        disks=tuple(_read_disks(draft.disks)),
+        is_partial=is_partial,
+        has_precise_values=False,
+    )
+
+
+def _warn_of_end(draft: ReportDraft, whole: Sequence[JobDraft], where: str, notes: Notes) -> None:
+    if not whole:
+        message = "this report ends before its first job does; nothing of it was kept"
+    else:
+        cut = ", ".join(job.name for job in draft.jobs if not job.is_whole) or "none"
+        message = (
+            f"this report ends early: {len(whole)} {'job was' if len(whole) == 1 else 'jobs were'} printed whole;"
+            f" left out as they were cut: {cut[:200]}"
+        )
+    notes.add("truncated-report", where, message)
+
+
+def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header | None]:
+    """Return the header of each job: of its name and group, the nth for the nth where several are named alike."""
+    by_name: dict[tuple[str | None, str, int], list[Header]] = defaultdict(list)
+    for header in draft.headers:
+        by_name[None, header.name, header.groupid].append(header)
+        if header.hostname is not None:
+            by_name[header.hostname, header.name, header.groupid].append(header)
+    seen: defaultdict[object, int] = defaultdict(int)
+    matched: list[Header | None] = []
+    for job in jobs:
+        key = (job.hostname, job.name, job.groupid)
+        candidates = by_name.get(key) or by_name.get((None, job.name, job.groupid))
+        matched.append(candidates[min(seen[key], len(candidates) - 1)] if candidates else None)
+        seen[key] += 1
+    return matched
+
+
+def _find_options(draft: ReportDraft, job: JobDraft, header: Header | None) -> Mapping[str, str]:
+    if header is None:
+        return _NONE
+    clones = job.clones
+    if clones == 1:
+        clones = _count_clones(draft, header)
+    return {**header.options, "numjobs": str(clones)} if clones > 1 else header.options
+
+
+def _count_clones(draft: ReportDraft, header: Header) -> int:
+    """Return how many jobs a header stands for: 1, but for the only one that "..." follows, if fio says of all."""
+    if draft.is_client or draft.started is None or len(draft.repeated) != 1:
+        return 1
+    if draft.headers[next(iter(draft.repeated))] is not header:
+        return 1
+    return max(draft.started - len(draft.headers) + 1, 1)
+
+
+def _warn_of_silent_jobs(draft: ReportDraft, where: str, notes: Notes) -> None:
+    """Name the jobs that a header announces and no block tells of: summed into another, or without any I/O."""
+    told = {(job.name, job.groupid) for job in draft.jobs}
+    grouped = {job.groupid: job.name for job in draft.jobs if job.clones > 1 and job.name != AGGREGATE}
+    for header in draft.headers:
+        if (header.name, header.groupid) in told:
+            continue
+        if header.groupid in grouped:
+            notes.add(
+                "group-of-different-jobs",
+                where,
+                f"group_reporting summed {header.name} into {grouped[header.groupid]}, whose options the group has",
+            )
+        elif draft.has_end:
+            notes.add(
+                "job-not-printed",
+                where,
+                f"fio prints nothing of {header.name}, as it does of jobs without any I/O",
+            )
+
+
+def _read_disks(lines: Sequence[str]) -> Iterator[Disk]:
+    is_member = False
+    for line in lines:
+        match = _DISK.match(line)
+        if match is None:
+            continue
+        name, *counts, utilisation, aggregate = match.groups()
+        read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms = map(_count, counts)
+        # Members follow the md or dm device that is made of them.
+        is_member = is_member and aggregate is None
+        yield Disk(
+            name,
+            read_ios,
+            write_ios,
+            _measure(utilisation),
+            read_merges,
+            write_merges,
+            _as_seconds(read_ms),
+            _as_seconds(write_ms),
+            _as_seconds(queued_ms),
+            is_member,
+        )
+        is_member = is_member or aggregate is not None
+
+
+def _count(text: str) -> int | None:
+    return read_count(int(text))
+
+
+def _measure(text: str) -> float | None:
+    try:
+        return read_amount(float(text))
+    except ValueError:
+        return None
+
+
+def _as_seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,166 @@
+"""How fast fio's output becomes a Report, beside a bare parse of the same bytes, and what 100 000 damages do to it.
+
+The first column of speed is `read_output`, the second `orjson.loads`; both are the best of many, in turns, so that a
+busy machine slows both. Memory is the peak that reading adds to a fresh process, by the size of the text.
+"""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+import orjson
+
+from benchapp.fio import UnreadableOutput, read_output
+from tests.fio.mutations import list_outputs, mutate
+from tests.fio.outputs import OUTPUTS, read_bytes
+
+MUTATIONS: Final = 100_000
+LARGE_BYTES: Final = 100_000_000
+SECONDS: Final = 1.0
+FILES: Final = {
+    "JSON, one job": "generated/07_json.out",
+    "JSON, read and write": "versions/fio-3.36/json.json",
+    "JSON of 2.x, µs": "versions/fio-2.16/json.json",
+    "JSON, four clones": "generated/11_numjobs4_json.out",
+    "JSON, three jobs": "generated/80_multi_job_json.out",
+    "JSON, two servers": "generated/62_client_two_json.out",
+    "JSON+, one job": "generated/08_jsonplus.out",
+    "JSON+, three jobs": "generated/83_multi_job_jsonplus.out",
+}
+TEXTS: Final = {
+    "text, 3.x": ("generated/*normal*.out", "versions/fio-3.*/normal*.txt"),
+    "text, 2.x": ("versions/fio-2.*/normal*.txt",),
+    "terse": ("generated/*terse*.out", "versions/*/terse*.txt"),
+}
+
+
+def main() -> None:
+    """Print the tables; raise SystemExit where a damaged text made anything but a Report or a refusal."""
+    print(f"{'':26}{'bytes':>12}{'MB/s':>8}{'orjson':>8}{'ratio':>7}{'memory':>8}")
+    for kind, name in FILES.items():
+        _compare(kind, read_bytes(name))
+    _compare(f"JSON+, {LARGE_BYTES // 1_000_000} MB", _make_large(LARGE_BYTES))
+    for kind, patterns in TEXTS.items():
+        _measure_texts(kind, [path for pattern in patterns for path in sorted(OUTPUTS.glob(pattern))])
+    _damage(MUTATIONS)
+
+
+def _make_large(length: int) -> bytes:
+    """Return a JSON+ report of that many bytes, of jobs that are all different."""
+    report = orjson.loads(read_bytes("generated/83_multi_job_jsonplus.out"))
+    jobs = report.pop("jobs")
+    sizes = [len(orjson.dumps(job, option=orjson.OPT_INDENT_2)) for job in jobs]
+    count = 3 * round(length / sum(sizes))
+    report["jobs"] = [{**jobs[place % 3], "jobname": f"job{place}"} for place in range(count)]
+    return orjson.dumps(report, option=orjson.OPT_INDENT_2)
+
+
+def _compare(kind: str, output: bytes) -> None:
+    reading, parsing = _take_best(lambda: read_output(output), lambda: orjson.loads(output))
+    megabytes = len(output) / 1e6
+    print(
+        f"{kind:26}{len(output):>12}{megabytes / reading:>8.0f}{megabytes / parsing:>8.0f}"
+        f"{reading / parsing:>7.2f}{_measure_memory(output):>7.1f}x",
+        flush=True,
+    )
+
+
+def _take_best(*calls: Callable[[], object]) -> list[float]:
+    """Return the shortest time of each in seconds, calling them in turns for a while, thrice at least."""
+    best = [float("inf")] * len(calls)
+    until = time.perf_counter() + SECONDS
+    rounds = 0
+    while rounds < 3 or time.perf_counter() < until:
+        rounds += 1
+        for place, call in enumerate(calls):
+            started = time.perf_counter()
+            call()
+            best[place] = min(best[place], time.perf_counter() - started)
+    return best
+
+
+def _measure_memory(output: bytes) -> float:
+    """Return the memory that reading adds at its peak, in sizes of the text; small texts stand a hundredfold."""
+    if len(output) < 1_000_000:
+        output = b"\n".join([output] * (5_000_000 // len(output)))
+    command = [sys.executable, "-m", "benchmarks.reader", "--memory"]
+    with NamedTemporaryFile() as file:
+        file.write(output)
+        file.flush()
+        printed = subprocess.run(command, input=file.name, capture_output=True, check=True, text=True).stdout
+    return int(printed) / len(output)
+
+
+def _print_memory() -> None:
+    """Print the bytes that reading standard input adds to what this process took before."""
+    output = Path(sys.stdin.readline().strip()).read_bytes()
+    read_output(read_bytes("generated/07_json.out"))
+    before = _read_peak()
+    read_output(output)
+    print(_read_peak() - before)
+
+
+def _read_peak() -> int:
+    """Return the most memory that this process has had, in bytes; ru_maxrss would count its parent's too."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("this system tells no VmHWM; run it on Linux")
+
+
+def _measure_texts(kind: str, paths: list[Path]) -> None:
+    outputs = [path.read_bytes() for path in paths]
+    length = sum(map(len, outputs))
+    (seconds,) = _take_best(lambda: [_read(output) for output in outputs])
+    print(f"{kind:26}{length:>12}{length / 1e6 / seconds:>8.0f}   in {len(outputs)} files", flush=True)
+
+
+def _read(output: bytes) -> str:
+    """Return "read", or what else came of it."""
+    try:
+        read_output(output)
+    except UnreadableOutput:
+        return "refused"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "read"
+
+
+def _damage(count: int) -> None:
+    """Read damaged outputs of all formats; the same at every call."""
+    chance = Random(3)
+    outputs = {path: path.read_bytes() for path in list_outputs()}
+    paths = list(outputs)
+    results: Counter[str] = Counter()
+    slowest, slowest_path, total = 0.0, paths[0], 0.0
+    for _ in range(count):
+        path = chance.choice(paths)
+        damaged = mutate(outputs[path], chance)
+        started = time.perf_counter()
+        results[_read(damaged)] += 1
+        passed = time.perf_counter() - started
+        total += passed
+        if passed > slowest:
+            slowest, slowest_path = passed, path
+    print(
+        f"\n{count} damaged outputs: {count / total:.0f} a second; {results.pop('read', 0)} read,"
+        f" {results.pop('refused', 0)} refused; the slowest took {slowest * 1000:.0f} ms, of"
+        f" {slowest_path.relative_to(OUTPUTS)}"
+    )
+    for result, times in results.most_common():
+        print(f"  {times} raised {result}")
+    if results:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--memory"]:
+        _print_memory()
+    else:
+        main()

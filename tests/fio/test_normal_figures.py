@@ -1,0 +1,221 @@
+"""Figures of fio's text: units, rounding, and what fio's own faults did to them."""
+
+import pytest
+
+from benchapp.fio.normal_figures import (
+    MODERN,
+    OLD_BYTES,
+    OLD_COUNTS,
+    Verdict,
+    explain_absence,
+    judge_figure,
+    read_figure,
+)
+from tests.fio.normal_texts import list_codes, make_old_text, make_text, read_direction, read_document
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "step"),
+    [
+        ("1999", 1999, 1),
+        ("33.4k", 33_400, 100),
+        ("1591k", 1_591_000, 1000),
+        ("2.5M", 2_500_000, 100_000),
+        ("7999KiB/s", 8_190_976, 1024),
+        ("8191kB/s", 8_191_000, 1000),
+        ("69.5MiB/s", 72_876_032, 104_857.6),
+        ("19.0GiB", 20_401_094_656, 107_374_182.4),
+        ("1.0TiB", 1_099_511_627_776, 109_951_162_777.6),
+        ("592Mibit/s", 77_594_624, 131_072),
+        ("621Mbit/s", 77_625_000, 125_000),
+        ("98.5Mi", 103_284_736, 104_857.6),
+        ("4096B", 4096, 1),
+        ("0", 0, 1),
+        (" 12 ", 12, 1),
+    ],
+)
+def test_figure_of_3_x_is_read_by_its_unit(text: str, value: float, step: float) -> None:
+    figure = read_figure(text, MODERN)
+
+    assert (figure.value, figure.step) == (value, pytest.approx(step))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("784996KB", 803_835_904),
+        ("4096.0MB", 4_294_967_296),
+        ("561152 B", 561_152),
+        ("1.5GB/s", 1_610_612_736),
+        # The list of prefixes has no T in 2.x: a terabyte prints as P.
+        ("2.0PB", 2 * 1024**4),
+        ("100Kb/s", 12_800),
+    ],
+)
+def test_prefixes_of_2_x_are_powers_of_1024(text: str, value: float) -> None:
+    assert read_figure(text, OLD_BYTES).value == value
+
+
+def test_counts_of_2_x_are_in_powers_of_1000() -> None:
+    assert read_figure("104.2K", OLD_COUNTS).value == 104_200
+
+
+def test_figure_that_is_remembered_is_told_apart_by_its_prefixes() -> None:
+    values = [read_figure("2.0M", prefixes).value for prefixes in (OLD_BYTES, OLD_COUNTS, MODERN, OLD_BYTES)]
+
+    assert values == [2_097_152, 2_000_000, 2_000_000, 2_097_152]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nan", "-5", "1e5", "5 apples", "5XiB", "1.2.3", "9" * 30, "9999999999GiB", "٣"]
+)
+def test_what_is_no_figure_is_none(text: str) -> None:
+    assert read_figure(text, MODERN) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("nan", "not-a-number"), ("-nan", "not-a-number"), ("inf", "not-a-number"), ("9EEB", "out-of-range")],
+)
+def test_reason_for_what_is_no_figure(text: str, reason: str) -> None:
+    assert explain_absence(text) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "exact", "version", "verdict"),
+    [
+        ("1999", 1999.7, (3, 28, 0), Verdict.AGREES),
+        ("29.2k", 29169.8, (3, 1, 0), Verdict.AGREES),
+        ("11.0M", 11_980_000, (3, 1, 0), Verdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (2, 20, 0), Verdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (3, 25, 0), Verdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (0, 0, 0), Verdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (3, 26, 0), Verdict.CONTRADICTS),
+        ("11.0M", 12_980_000, (3, 1, 0), Verdict.CONTRADICTS),
+        ("11.0M", 10_500_000, (3, 1, 0), Verdict.CONTRADICTS),
+        ("11.1M", 11_980_000, (3, 1, 0), Verdict.CONTRADICTS),
+        ("12.6M", 12_055_000, (2, 19, 0), Verdict.DECIMALS_ARE_JUNK),
+        ("12.6M", 13_055_000, (2, 19, 0), Verdict.CONTRADICTS),
+    ],
+)
+def test_figure_is_judged_by_what_its_version_does(
+    text: str, exact: float, version: tuple[int, int, int], verdict: Verdict
+) -> None:
+    assert judge_figure(read_figure(text, MODERN), exact, version) is verdict
+
+
+def test_lost_carry_is_mended_by_the_count_of_ios() -> None:
+    text = make_text(
+        "  write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3596MiB/300032msec)",
+        issued="     issued rwt: total=0,920632,0, short=0,0,0, dropped=0,0,0",
+        version="fio-3.1",
+    )
+
+    direction = read_direction(text)
+
+    assert direction.bandwidth_bytes_per_s == pytest.approx(920632 * 4096 / 300.032)
+    assert (direction.io_bytes, direction.iops) == (920632 * 4096, 3068)
+    assert direction.sources["bandwidth_bytes_per_s"] == "total_ios × block size / run time; BW= is at fault"
+    assert list_codes(text) == ["text-carry-lost"]
+
+
+@pytest.mark.parametrize(
+    ("summary", "bandwidth", "io_bytes"),
+    [
+        # Where sizes vary, the figure in brackets tells, else the rounded bytes.
+        ("IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3595MiB/300032msec)", 12_600_000, 3595 * 2**20),
+        ("IOPS=3068, BW=11.0MiB/s (12.0MB/s)(3595MiB/300032msec)", 3595 * 2**20 / 300.032, 3595 * 2**20),
+        ("IOPS=2043, BW=2043MiB/s (2143MB/s)(19.0GiB/10001msec)", 2043 * 2**20, int(2043 * 2**20 * 10.001)),
+    ],
+)
+def test_lost_carry_is_mended_by_the_other_figures(summary: str, bandwidth: float, io_bytes: int) -> None:
+    header = "job: (g=0): rw=write, bs=(R) 512B-1024KiB, (W) 512B-1024KiB, (T) 512B-1024KiB, ioengine=sync, iodepth=1"
+    text = make_text(
+        f"  write: {summary}",
+        issued="     issued rwts: total=0,9,0,0 short=0,0,0,0",
+        header=header,
+        version="fio-3.25",
+    )
+
+    direction = read_direction(text)
+
+    assert direction.bandwidth_bytes_per_s == pytest.approx(bandwidth)
+    assert direction.io_bytes == io_bytes
+    assert "text-carry-lost" in list_codes(text)
+
+
+def test_figure_of_a_later_version_stands_even_if_it_is_odd() -> None:
+    text = make_text(
+        "  write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3596MiB/300032msec)",
+        issued="     issued rwts: total=0,920632,0,0 short=0,0,0,0 dropped=0,0,0,0",
+        version="fio-3.26",
+    )
+
+    assert read_direction(text).bandwidth_bytes_per_s == 11 * 2**20
+    assert list_codes(text) == []
+
+
+def test_decimals_of_2_x_are_mended_where_counts_prove_them_wrong() -> None:
+    # 12.055 MB: the remainder of 56 KB prints as if it were decimals.
+    text = make_old_text(
+        "  write: io=12.57MB, bw=12.57MB/s, iops=3086, runt=  1000msec",
+        issued="total=r=0/w=3086/d=0, short=r=0/w=0/d=0",
+        version="fio-2.1.3",
+    ).replace("randrw", "write")
+
+    direction = read_direction(text)
+
+    assert (direction.io_bytes, direction.bandwidth_bytes_per_s) == (12640256, 12640256)
+    assert list_codes(text) == ["text-decimals-wrong"] * 2
+
+
+def test_kb_base_1000_of_2_x_is_told_by_the_counts() -> None:
+    text = make_old_text(
+        "  write: io=12640KB, bw=12640KB/s, iops=3086, runt=  1000msec",
+        issued="total=r=0/w=3086/d=0, short=r=0/w=0/d=0",
+    ).replace("randrw", "write")
+
+    direction = read_direction(text)
+
+    assert (direction.io_bytes, direction.bandwidth_bytes_per_s) == (12640256, 12640000)
+
+
+def test_bytes_are_as_printed_where_ios_came_back_short() -> None:
+    text = make_text(
+        "  write: IOPS=1999, BW=7999KiB/s (8191kB/s)(469MiB/60001msec)",
+        issued="     issued rwts: total=0,119984,0,0 short=0,3,0,0 dropped=0,0,0,0",
+    )
+
+    assert read_direction(text).io_bytes == 469 * 2**20
+
+
+def test_block_size_of_the_first_job_does_not_mend_the_bytes_of_a_group() -> None:
+    # 300 000 I/Os, some of 4 KiB and some of 8 KiB: 1.1 GB if all were of 4 KiB.
+    text = make_old_text(
+        "  write: io=1.8GB, bw=188743KB/s, iops=30000, runt= 10000msec",
+        issued="total=r=0/w=300000/d=0, short=r=0/w=0/d=0",
+    ).replace("randrw", "write")
+
+    direction = read_direction(text)
+
+    assert (direction.io_bytes, direction.bandwidth_bytes_per_s) == (int(1.8 * 2**30), 188743 * 1024)
+    assert list_codes(text) == []
+
+
+def test_bytes_are_as_printed_where_a_block_size_lost_digits() -> None:
+    sizes = "bs=(R) 63.5KiB-63.5KiB, (W) 63.5KiB-63.5KiB, (T) 63.5KiB-63.5KiB"
+    text = make_text(
+        "  write: IOPS=100, BW=6348KiB/s (6500kB/s)(62.0MiB/10000msec)",
+        issued="     issued rwts: total=0,1000,0,0 short=0,0,0,0 dropped=0,0,0,0",
+        header=f"job: (g=0): rw=write, {sizes}, ioengine=sync, iodepth=1",
+    )
+
+    assert read_direction(text).io_bytes == 62 * 2**20
+    assert read_document(text).jobs[0].options["bs"] == "65024"
+
+
+def test_rate_that_is_no_number_is_absent_with_that_reason() -> None:
+    direction = read_direction(make_text("  write: IOPS=-nan, BW=inf (nan)(0B/60001msec)"))
+
+    assert (direction.iops, direction.bandwidth_bytes_per_s) == (None, None)
+    assert (direction.missing["iops"], direction.missing["bandwidth_bytes_per_s"]) == ("not-a-number",) * 2

@@ -1,0 +1,254 @@
+"""Where fio's text stands: among other lines, several times, cut off, and from several hosts."""
+
+import pytest
+
+from benchapp.fio.normal import read_normal
+from benchapp.fio.notes import Notes
+from benchapp.fio.unreadable import UnreadableOutput
+from tests.fio.normal_texts import (
+    END,
+    HEADER,
+    JOB_LINE,
+    SUMMARY,
+    list_codes,
+    make_text,
+    read_document,
+    read_file,
+    read_text,
+)
+from tests.fio.outputs import read_bytes
+
+CLAT = "    clat (usec): min=366, max=27978, avg=483.59, stdev=91.34"
+
+
+def test_lines_of_others_are_handed_back_in_order() -> None:
+    text = make_text(SUMMARY, "fio: pid=1, err=28/file:io_u.c:1, func=x, error=No space", CLAT)
+
+    reading = read_text(f"$ ./bench.sh\n{text}\nreal 0m0.116s\n")
+
+    assert reading.rest.splitlines() == [
+        "$ ./bench.sh",
+        "fio: pid=1, err=28/file:io_u.c:1, func=x, error=No space",
+        "real 0m0.116s",
+    ]
+    assert reading.found[0].at == len("$ ./bench.sh\n")
+    assert reading.found[0].document.jobs[0].directions[0].completion.mean_ns == 483590
+
+
+def test_lines_of_the_report_itself_are_not_handed_back() -> None:
+    reading = read_text(read_bytes("generated/54_eta_always_normal.out").decode())
+
+    assert (len(reading.found), reading.rest) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "generated/01_normal.out",
+        "generated/17_randrw7030_normal.out",
+        "generated/26_fdatasync_normal.out",
+        "generated/61_client_normal.out",
+        "generated/63_client_two_normal.out",
+        "generated/72_steadystate_normal.out",
+        "generated/74_latency_target_normal.out",
+        "generated/81_multi_job_normal.out",
+        "generated/99_cmdprio_normal.out",
+        "versions/fio-2.0/normal_group2.txt",
+        "versions/fio-2.1.3/json_client.json",
+        "versions/fio-2.16/normal.txt",
+        "versions/fio-2.20/normal.txt",
+        "versions/fio-3.36/normal.txt",
+    ],
+)
+def test_no_line_of_a_clean_report_is_foreign(name: str) -> None:
+    assert read_text(read_bytes(name).decode()).rest == ""
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r"])
+def test_other_line_endings_change_nothing(ending: str) -> None:
+    text = read_bytes("generated/17_randrw7030_normal.out").decode()
+
+    assert read_document(text.replace("\n", ending)) == read_document(text)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "fio_1  | ",
+        "> ",
+        "2026-11-21T10:00:{:02}.12Z ",
+        "Nov 21 10:00:{:02} host fio[77]: ",
+        "| ",
+        "[pod/fio-{}/fio] ",
+    ],
+)
+def test_prefix_of_every_line_is_removed(prefix: str) -> None:
+    text = read_bytes("generated/17_randrw7030_normal.out").decode()
+    prefixed = "".join(
+        prefix.format(number % 60) + line for number, line in enumerate(text.splitlines(keepends=True))
+    )
+
+    reading = read_text(prefixed)
+
+    assert [found.document for found in reading.found] == [read_document(text)]
+    assert (reading.found[0].at, reading.rest) == (0, "")
+
+
+def test_status_line_may_run_into_the_job_line() -> None:
+    text = make_text(SUMMARY, job=f"Jobs: 1 (f=1): [w(1)][100.0%][w=7856KiB/s][eta 00m:00s]{JOB_LINE}")
+
+    assert read_document(text).jobs[0].name == "job"
+
+
+def test_last_of_several_snapshots_counts() -> None:
+    notes = Notes()
+
+    reading = read_normal(read_bytes("generated/51_status_interval_normal.out").decode(), notes)
+
+    (found,) = reading.found
+    assert (found.document.fio_version, found.document.jobs[0].directions[0].total_ios) == ("fio-3.33", 55623)
+    assert found.document.jobs[0].options["bs"] == "4096"
+    assert [note.code for note in notes.list_all()] == ["text-precision", "cumulative-snapshots"]
+    assert reading.rest == ""
+
+
+def test_last_whole_snapshot_counts_where_the_last_was_cut() -> None:
+    text = read_bytes("generated/51_status_interval_normal.out").decode()
+
+    document = read_document(text[: text.rindex("  cpu  ")])
+
+    assert (document.is_partial, document.jobs[0].directions[0].total_ios) == (False, 53986)
+
+
+def test_executions_one_after_the_other_are_documents_of_their_own() -> None:
+    text = make_text(SUMMARY, CLAT)
+
+    reading = read_text(f"first\n{text}\nsecond\n{text}")
+
+    assert [found.document.jobs[0].options["bs"] for found in reading.found] == ["4096", "4096"]
+    assert [found.at for found in reading.found] == [6, 6 + len(text) + 1 + 7]
+    assert list_codes(text + text) == []
+
+
+def test_executions_without_headers_are_told_apart_by_their_processes() -> None:
+    first = make_text(SUMMARY, header="")
+    second = first.replace("pid=1891", "pid=1892")
+
+    assert len(read_text(first + second).found) == 2
+    assert len(read_text(first + first).found) == 1
+
+
+def test_execution_that_printed_no_jobs_lends_nothing_to_the_next() -> None:
+    idle = f"{HEADER.replace('4096B', '512B')}\nfio-3.28\nStarting 1 process\n\n{END}\n"
+
+    reading = read_text(idle + make_text(SUMMARY))
+
+    assert [found.document.jobs[0].options["bs"] for found in reading.found] == ["4096"]
+    assert reading.rest.splitlines()[0] == HEADER.replace("4096B", "512B")
+
+
+def test_cut_behind_a_whole_job_keeps_that_one() -> None:
+    text = read_bytes("generated/81_multi_job_normal.out").decode()
+    cut = text[: text.index("  write: IOPS=7213")]
+
+    document = read_document(cut)
+
+    assert (document.is_partial, [job.name for job in document.jobs]) == (True, ["seqread", "randwrite"])
+    assert "truncated-report" in list_codes(cut)
+
+
+def test_values_of_clones_that_were_not_all_printed_are_withheld() -> None:
+    text = read_bytes("generated/14_numjobs4_normal.out").decode()
+    cut = text[: text.index("Run status group")].rpartition("rw: (groupid=")[0]
+
+    (group,) = read_document(cut).groups
+
+    assert (group.directions[0].iops, group.directions[0].missing["iops"]) == (None, "clones-missing")
+    assert list_codes(cut) == ["truncated-report", "clones-missing"]
+
+
+def test_cut_within_the_first_job_leaves_nothing() -> None:
+    text = make_text(SUMMARY, CLAT)
+    cut = text[: text.index("     issued")]
+
+    assert read_text(cut).found == ()
+    assert list_codes(cut) == ["truncated-report"]
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "total_ios"),
+    [
+        ("generated/61_client_normal.out", 2, 60915),
+        ("generated/63_client_two_normal.out", 4, 50510),
+        ("versions/fio-2.1.3/json_client.json", 1, 144),
+    ],
+)
+def test_sum_over_clients_is_counted_once(name: str, jobs: int, total_ios: int) -> None:
+    document = read_file(name)
+
+    (group,) = document.groups
+    assert (group.hostname, group.numjobs, group.directions[0].total_ios) == ("vm", jobs, total_ios)
+    assert [job.is_aggregate for job in document.jobs] == [False] * jobs + [True] * (
+        len(document.jobs) - jobs
+    )
+
+
+def test_host_before_every_line_is_that_of_the_job() -> None:
+    text = read_bytes("generated/17_randrw7030_normal.out").decode()
+    (plain,) = read_document(text).jobs
+
+    reading = read_text("".join(f"<10.0.0.7> {line}" for line in text.splitlines(keepends=True)))
+
+    (job,) = reading.found[0].document.jobs
+    assert (job.hostname, job.directions, reading.rest) == ("10.0.0.7", plain.directions, "")
+
+
+def test_version_of_a_server_is_in_its_greeting() -> None:
+    assert read_file("generated/61_client_normal.out").fio_version == "fio-3.33"
+
+
+def test_sum_over_clients_has_figures_without_a_unit() -> None:
+    aggregate = read_file("generated/63_client_two_normal.out").jobs[-1]
+
+    assert (aggregate.hostname, aggregate.directions[0].bandwidth_bytes_per_s) == (None, 98.5 * 2**20)
+
+
+def test_percents_that_read_alike_are_left_out() -> None:
+    completion = read_file("versions/fio-2.1.3/json_client.json").jobs[0].directions[0].completion
+
+    # 99.5 to 99.99 all print as "100th".
+    assert completion.percentiles[-1] == (99.0, 119000)
+    assert len(completion.percentiles) == 13
+    assert "text-percents-rounded" in list_codes(read_bytes("versions/fio-2.1.3/json_client.json").decode())
+
+
+def test_interrupted_run_is_whole() -> None:
+    reading = read_text(read_bytes("generated/B1_interrupted_normal.out").decode())
+
+    assert reading.found[0].document.is_partial is False
+    assert reading.rest == "fio: terminating on signal 2\n"
+
+
+def test_too_many_jobs_are_refused() -> None:
+    text = make_text(SUMMARY).replace(JOB_LINE, f"{JOB_LINE}\n" * 20_001)
+
+    with pytest.raises(UnreadableOutput, match="20001 jobs") as refusal:
+        read_text(text)
+
+    assert refusal.value.code == "too-many-jobs"
+
+
+def test_too_many_reports_are_refused() -> None:
+    with pytest.raises(UnreadableOutput) as refusal:
+        read_text(f"fio-3.1\n{JOB_LINE}\n" * 10_001)
+
+    assert refusal.value.code == "too-many-reports"
+
+
+@pytest.mark.parametrize("start", range(0, 1000, 50))
+def test_text_cut_anywhere_is_read_or_left(start: int) -> None:
+    text = read_bytes("generated/81_multi_job_normal.out").decode()
+
+    for end in range(start * 8, start * 8 + 400, 7):
+        document = next((found.document for found in read_text(text[start:end]).found), None)
+        assert document is None or all(job.directions for job in document.jobs)
