@@ -32,8 +32,78 @@ CATALOGUE: Final[dict[str, Metric]] = {
         Metric("latency_p99_ns", "ns", "lower", "p99 latency"),
         Metric("latency_p99_9_ns", "ns", "lower", "p99.9 latency"),
         Metric("latency_max_ns", "ns", "lower", "Maximum latency"),
+        Metric("elapsed_s", "s", "lower", "Elapsed time"),
     )
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceLimit:
+    """A value between good and bad for one metric of one profile, in the metric's base unit.
+
+    words: what is good, short enough for a chart. source: who says so.
+    """
+
+    profile: str
+    metric: str
+    value: float
+    words: str
+    source: str
+
+    def is_met(self, value: float) -> bool:
+        """Say whether a value is on the good side; the limit itself is not."""
+        return value < self.value if CATALOGUE[self.metric].better == "lower" else value > self.value
+
+
+REFERENCE_LIMITS: Final = (
+    ReferenceLimit(
+        "gitlab-smallfiles",
+        "elapsed_s",
+        10.0,
+        "good: under 10 s",
+        "GitLab's documentation, File system performance benchmarking: good file systems take under 10 seconds",
+    ),
+)
+
+
+def find_limit(profile: str, metric: str) -> ReferenceLimit | None:
+    """Return the limit of a metric of a profile; None for the many that have none."""
+    known = (limit for limit in REFERENCE_LIMITS if (limit.profile, limit.metric) == (profile, metric))
+    return next(known, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceLine:
+    """What a known system reached in one metric and direction of one profile, in the metric's base unit.
+
+    It judges nothing: it lies beside what was measured. words: short enough for a chart. source: who says so.
+    """
+
+    profile: str
+    metric: str
+    direction: str
+    value: float
+    words: str
+    source: str
+
+
+_GITLAB_RANDRW: Final = (
+    "GitLab's documentation, File system performance benchmarking: 4k randrw, 75 % reads, iodepth 64, 4 GB"
+)
+
+REFERENCE_LINES: Final = (
+    ReferenceLine("gitlab-randrw", "iops", "read", 33_415.0, "known good: SSD", _GITLAB_RANDRW),
+    ReferenceLine("gitlab-randrw", "iops", "write", 11_219.0, "known good: SSD", _GITLAB_RANDRW),
+    ReferenceLine("gitlab-randrw", "iops", "read", 2_000.0, "known bad: spinning disk", _GITLAB_RANDRW),
+    ReferenceLine("gitlab-randrw", "iops", "write", 700.0, "known bad: spinning disk", _GITLAB_RANDRW),
+)
+
+
+def find_references(profile: str, metric: str, direction: str) -> tuple[ReferenceLine, ...]:
+    """Return what known systems reached, the best first; () for the many profiles that have none."""
+    wanted = (profile, metric, direction)
+    return tuple(line for line in REFERENCE_LINES if (line.profile, line.metric, line.direction) == wanted)
+
 
 # The percentile, in per cent, that each percentile metric takes from a distribution.
 PERCENTILES: Final[dict[str, float]] = {
@@ -68,13 +138,17 @@ def format_value(value: float | None, unit: str) -> str:
         return UNKNOWN
     if unit == "operations/s":
         return _group_thousands(value)
+    divisor, suffix = find_step(value, unit)
+    return f"{_three_digits(value / divisor)} {suffix}"
+
+
+def find_step(value: float, unit: str) -> tuple[float, str]:
+    """Return the unit to show a value in: how many base units one is, and its name; the name is empty for IOPS."""
+    if unit == "operations/s":
+        return 1.0, ""
     scales = _SCALES[unit]
     # 999.7 kB/s rounds to 1000 kB/s: step up where the rounded figure reaches the next unit.
-    for divisor, suffix in scales:
-        if abs(value) >= divisor * 0.9995:
-            return f"{_three_digits(value / divisor)} {suffix}"
-    divisor, suffix = scales[-1]
-    return f"{_three_digits(value / divisor)} {suffix}"
+    return next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
 
 
 def _group_thousands(value: float) -> str:

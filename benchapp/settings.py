@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.postgres",
     "django.contrib.staticfiles",
     "rest_framework",
     "drf_spectacular",
@@ -105,6 +106,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 # The body guard has bounded the body already; forms need no more than this.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 34 * 2**20
+# An output with its 200 logs, or a folder of outputs; the body's limit bounds their size.
+DATA_UPLOAD_MAX_NUMBER_FILES = 1000
 
 LANGUAGE_CODE = "en"
 USE_I18N = False

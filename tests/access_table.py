@@ -53,6 +53,7 @@ API = {
     "api/v1/schema": (EVERYBODY,),
     "api/v1/hosts": (API_READERS,),
     "api/v1/hosts/me": (API_HOST,),
+    "api/v1/hosts/me/schedule": (Row("PUT", "s---+---"),),
     "api/v1/hosts/<str:name>": (API_READERS,),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/tokens/<str:public_id>": (Row("DELETE", API_ADMINS),),
@@ -60,6 +61,8 @@ API = {
     "api/v1/runs": (API_READERS,),
     "api/v1/runs/<int:run_id>": (API_READERS,),
     "api/v1/runs/<int:run_id>/output": (API_READERS,),
+    "api/v1/runs/<int:run_id>/report": (API_READERS,),
+    "api/v1/runs/<int:run_id>/traces": (API_READERS,),
     "api/v1/series": (API_READERS,),
     "api/v1/series/<int:series_id>": (API_READERS,),
     "api/v1/series/<int:series_id>/points": (API_READERS,),
@@ -77,6 +80,7 @@ WEB = {
     "runs/<int:run_id>/": (PAGE_READERS,),
     "runs/<int:run_id>/output": (PAGE_READERS,),
     "runs/<int:run_id>/table.csv": (PAGE_READERS,),
+    "runs/<int:run_id>/report/": (PAGE_READERS,),
     "series/": (PAGE_READERS,),
     "series/<int:series_id>/": (PAGE_READERS,),
     "hosts/": (PAGE_READERS,),
@@ -106,6 +110,7 @@ WEB = {
     # The secret is the key: a wrong one is refused in words.
     "setup/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
     "agent/bench-agent.pyz": (EVERYBODY,),
+    "docs/badges": (EVERYBODY,),
     "docs/errors": (EVERYBODY,),
 }
 TABLE = {**HEALTH, **API, **WEB}

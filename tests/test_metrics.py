@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.metrics import CATALOGUE, PERCENTILES, format_value
+from benchapp.metrics import (
+    CATALOGUE,
+    PERCENTILES,
+    REFERENCE_LINES,
+    find_limit,
+    find_references,
+    format_value,
+)
 
 CASES = json.loads((Path(__file__).parent / "data" / "format_cases.json").read_text())
 
@@ -27,3 +34,31 @@ def test_every_unit_of_the_catalogue_can_be_shown() -> None:
 
 def test_every_percentile_metric_is_in_the_catalogue() -> None:
     assert set(PERCENTILES) <= set(CATALOGUE)
+
+
+@pytest.mark.parametrize(("value", "is_good"), [(9.99, True), (10.0, False), (11.2, False)])
+def test_small_files_take_under_ten_seconds_where_it_is_good(value: float, is_good: bool) -> None:
+    limit = find_limit("gitlab-smallfiles", "elapsed_s")
+
+    assert limit is not None
+    assert limit.is_met(value) is is_good
+
+
+def test_limit_is_of_one_metric_of_one_profile() -> None:
+    assert find_limit("quick", "elapsed_s") is None
+    assert find_limit("gitlab-smallfiles", "iops") is None
+
+
+@pytest.mark.parametrize(("direction", "values"), [("read", [33415.0, 2000.0]), ("write", [11219.0, 700.0])])
+def test_known_systems_stand_beside_the_random_mix_by_direction(direction: str, values: list[float]) -> None:
+    lines = find_references("gitlab-randrw", "iops", direction)
+
+    assert [line.value for line in lines] == values
+    assert [line.words for line in lines] == ["known good: SSD", "known bad: spinning disk"]
+    assert all("GitLab" in line.source for line in lines)
+
+
+def test_known_systems_are_of_one_metric_of_one_profile() -> None:
+    assert find_references("quick", "iops", "read") == ()
+    assert find_references("gitlab-randrw", "latency_mean_ns", "read") == ()
+    assert all(line.metric in CATALOGUE for line in REFERENCE_LINES)

@@ -48,16 +48,17 @@ def read_independently(report: dict[str, Any]) -> dict[tuple[str, str], dict[str
             entry = job[direction]
             if entry["total_ios"] == 0:
                 continue
-            percentile = entry["clat_ns"]["percentile"]
+            percentile, count = entry["clat_ns"]["percentile"], entry["clat_ns"]["N"]
             rows[job["jobname"], direction] = {
                 "iops": entry["iops"],
                 "bandwidth_bytes_per_s": entry["bw_bytes"],
-                "latency_mean_ns": entry["clat_ns"]["mean"],
-                "latency_p50_ns": percentile["50.000000"],
-                "latency_p95_ns": percentile["95.000000"],
-                "latency_p99_ns": percentile["99.000000"],
-                "latency_p99_9_ns": percentile["99.900000"],
-                "latency_max_ns": entry["clat_ns"]["max"],
+                "latency_mean_ns": entry["lat_ns"]["mean"],
+                # Ten samples must lie beyond a percentile for it to be shown.
+                "latency_p50_ns": percentile["50.000000"] if count >= 20 else None,
+                "latency_p95_ns": percentile["95.000000"] if count >= 200 else None,
+                "latency_p99_ns": percentile["99.000000"] if count >= 1_000 else None,
+                "latency_p99_9_ns": percentile["99.900000"] if count >= 10_000 else None,
+                "latency_max_ns": entry["lat_ns"]["max"],
             }
     return rows
 

@@ -42,6 +42,11 @@ def maybe_time() -> serializers.DateTimeField:
     return serializers.DateTimeField(allow_null=True)
 
 
+def badge_codes(help_text: str) -> serializers.ListField:
+    """Return a list of codes of badges."""
+    return serializers.ListField(child=text(), help_text=help_text)
+
+
 class TargetColumns(Output):
     target_name = maybe_text()
     volume_type = maybe_text()
@@ -60,11 +65,11 @@ class WorkloadColumns(Output):
     rw = text()
     block_size_bytes = maybe_number()
     block_size_text = text()
-    iodepth = number()
+    iodepth = maybe_number()
     numjobs = number()
     file_size_bytes = maybe_number()
     file_size_text = text()
-    is_direct = serializers.BooleanField()
+    is_direct = serializers.BooleanField(allow_null=True)
     engine = text()
     read_share_percent = maybe_number()
     runtime_s = maybe_real()

@@ -9,6 +9,7 @@ from benchapp.api.output_fields import (
     Output,
     TargetColumns,
     WorkloadColumns,
+    badge_codes,
     maybe_number,
     maybe_real,
     maybe_text,
@@ -19,6 +20,22 @@ from benchapp.api.output_fields import (
 )
 from benchapp.metrics import CATALOGUE
 from benchapp.models import DirectionName, Kind, State
+
+
+class ScheduleEntryOutput(Output):
+    profile = text()
+    every_s = number()
+    splay_s = number(help_text="a run may start up to so much late")
+    directory = text()
+    last_run_at = maybe_time()
+    expected_at = maybe_time()
+    silent_since = maybe_time()
+
+
+class ScheduleOutput(Output):
+    since_at = time()
+    told_by = text()
+    entries = ScheduleEntryOutput(many=True, help_text="empty: the host runs nothing by itself")
 
 
 class HostOutput(Output):
@@ -33,6 +50,9 @@ class HostOutput(Output):
     last_run_at = maybe_time()
     last_run_profile = maybe_text()
     last_run_error = maybe_number()
+    expected_at = maybe_time()
+    silent_since = maybe_time()
+    schedule = ScheduleOutput(allow_null=True, help_text="null is unknown")
     url = text()
     page = text()
 
@@ -75,13 +95,14 @@ class SummaryColumns(Output):
     rw = text()
     block_size_bytes = maybe_number()
     block_size_text = text()
-    iodepth = number()
+    iodepth = maybe_number()
     numjobs = number()
     error = number()
     iops = maybe_real()
     bandwidth_bytes_per_s = maybe_real()
     latency_mean_ns = maybe_real()
     latency_p99_ns = maybe_real()
+    elapsed_s = maybe_real()
 
 
 class _RunColumns(TargetColumns):
@@ -96,6 +117,7 @@ class _RunColumns(TargetColumns):
     error = number(help_text="fio's first errno, 0 where all went well")
     has_failed = serializers.BooleanField()
     is_partial = serializers.BooleanField()
+    badges = badge_codes("codes that any of its measurements bears, the gravest first")
     sweep_id = serializers.UUIDField(allow_null=True)
     target_title = text()
     url = text()
@@ -111,6 +133,14 @@ class RunOutput(_RunColumns):
 class PercentileOutput(Output):
     percent = serializers.FloatField()
     ns = serializers.FloatField()
+
+
+class BadgeOutput(Output):
+    code = text()
+    sentence = text()
+    numbers = serializers.DictField(
+        child=serializers.FloatField(), help_text="what it rests on, in base units, by name"
+    )
 
 
 class MeasurementOutput(WorkloadColumns):
@@ -131,11 +161,13 @@ class MeasurementOutput(WorkloadColumns):
     latency_p99_ns = maybe_real()
     latency_p99_9_ns = maybe_real()
     latency_max_ns = maybe_real()
+    elapsed_s = maybe_real()
     total_ios = maybe_number()
     io_bytes = maybe_number()
     clones = number()
     missing = serializers.DictField(help_text="what is absent → reason code")
     percentiles = PercentileOutput(many=True)
+    badges = BadgeOutput(many=True)
     measured_s = maybe_real()
     workload_title = text()
     series_url = text()
@@ -182,6 +214,7 @@ class SeriesOutput(TargetColumns, WorkloadColumns):
     measurement_count = number()
     first_at = time()
     last_at = time()
+    badges = badge_codes("codes that its newest measurement bears, the gravest first")
     last_run_id = maybe_number()
     last_error = maybe_number()
     last_iops = maybe_real()
@@ -216,6 +249,7 @@ class PointOutput(Output):
     run = number()
     started_at = time()
     error = number(help_text="fio's errno; other than 0 means: do not compare")
+    badges = badge_codes("codes of what speaks against it")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Add the metrics asked for, each with its level where `rolling` is given."""
@@ -310,7 +344,8 @@ def level_columns(metric: str) -> tuple[str, ...]:
 
 # In the order in which `rows.py` writes them.
 SERIES_COLUMNS: Final = (
-    *("id", "title", "scope", "host", "pool", "direction", "measurement_count", "first_at", "last_at"),
+    *("id", "title", "scope", "host", "pool", "direction", "measurement_count"),
+    *("first_at", "last_at", "badges"),
     *WorkloadColumns().fields,
     *TargetColumns().fields,
     *("last_run_id", "last_error", "last_iops", "last_bandwidth_bytes_per_s", "last_latency_p99_ns"),

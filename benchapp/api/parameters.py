@@ -9,7 +9,8 @@ from rest_framework.request import Request
 
 from benchapp.api.outputs import HOST_COLUMNS, RUN_COLUMNS, SERIES_COLUMNS
 from benchapp.api.problems import Problem
-from benchapp.models import METRIC_FIELDS, DirectionName, State
+from benchapp.models import METRIC_FIELDS, DirectionName, State, TraceKind
+from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.points import ROLLING_WINDOW_MAXIMUM
 
 LIMIT_DEFAULT: Final = 100
@@ -107,6 +108,11 @@ def flag_parameter(**options: Any) -> serializers.BooleanField:
     return serializers.BooleanField(required=False, allow_null=True, default=None, **options)
 
 
+def badge_parameter(help_text: str) -> NamesField:
+    """Return a field for codes of badges."""
+    return NamesField(BADGE_CODES, source="badges", help_text=help_text)
+
+
 class SubmissionParameters(PageParameters):
     """Which submissions."""
 
@@ -136,6 +142,10 @@ class RunParameters(SpanParameters, PageParameters):
         200, help_text="words that must all occur in host, profile, target, fio version or labels"
     )
     has_failed = flag_parameter()
+    badge = badge_parameter("runs that bear any of these badges, separated by commas")
+    valid = flag_parameter(
+        source="is_valid", help_text="true: runs without a badge that casts doubt (few-samples does not)"
+    )
     sort = serializers.ChoiceField(
         choices=("-started_at", "started_at"), required=False, default="-started_at"
     )
@@ -162,6 +172,7 @@ class SeriesParameters(FormatParameters, PageParameters):
     file_size_bytes = size_parameter()
     is_direct = flag_parameter()
     engine = text_parameter(50)
+    badge = badge_parameter("series whose newest measurement bears any of these badges, separated by commas")
     sort = serializers.ChoiceField(choices=("-last_at", "last_at"), required=False, default="-last_at")
 
 
@@ -188,6 +199,13 @@ class PointParameters(SpanParameters, FormatParameters):
         max_value=ROLLING_WINDOW_MAXIMUM,
         help_text="adds METRIC_median, METRIC_p10 and METRIC_p90 over so many points up to each",
     )
+
+
+class TraceParameters(FormatParameters):
+    """Which of a run's traces."""
+
+    kind = serializers.ChoiceField(choices=TraceKind.values, required=False)
+    direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
 
 
 class SummaryParameters(SpanParameters):

@@ -7,6 +7,7 @@ from benchapp.metrics import CATALOGUE
 from benchapp.queries.hosts import HostRow, TokenRow
 from benchapp.queries.rows import TargetRow, WorkloadRow
 from benchapp.queries.runs import MeasurementRow, RunDetail, RunRow
+from benchapp.queries.schedules import HostSchedule
 from benchapp.queries.series import SeriesDetail, SeriesRow
 from benchapp.queries.uploads import UploadRow
 
@@ -21,6 +22,7 @@ _BESIDE: Final = (
     "environment",
     "submission",
     "percentiles",
+    "badges",
     "host_id",
     "host_name",
 )
@@ -41,8 +43,31 @@ def host_row(host: HostRow) -> Row:
         "last_run_at": last.started_at if last else None,
         "last_run_profile": last.profile if last else None,
         "last_run_error": last.error if last else None,
+        "expected_at": host.schedule.expected_at if host.schedule else None,
+        "silent_since": host.schedule.silent_since if host.schedule else None,
+        "schedule": schedule_row(host.schedule) if host.schedule else None,
         "url": f"{PREFIX}/hosts/{host.name}",
         "page": f"/hosts/{host.name}/",
+    }
+
+
+def schedule_row(schedule: HostSchedule) -> Row:
+    """Return what a host is expected to run by itself."""
+    return {
+        "since_at": schedule.since_at,
+        "told_by": schedule.told_by,
+        "entries": [
+            {
+                "profile": entry.profile,
+                "every_s": entry.every_s,
+                "splay_s": entry.splay_s,
+                "directory": entry.directory,
+                "last_run_at": entry.last_at,
+                "expected_at": entry.expected_at,
+                "silent_since": entry.silent_at if entry.is_silent else None,
+            }
+            for entry in schedule.entries
+        ],
     }
 
 
@@ -57,6 +82,7 @@ def run_row(run: RunRow) -> Row:
         **_plain(run),
         "host": run.host_name,
         "has_failed": run.has_failed,
+        "badges": list(run.badges),
         **target_columns(run.target),
         "measurements": [_plain(measurement) for measurement in run.measurements],
         **_run_links(run.id),
@@ -69,6 +95,7 @@ def run_detail(run: RunDetail) -> Row:
         **_plain(run),
         "host": run.host_name,
         "has_failed": run.has_failed,
+        "badges": list(run.badges),
         **target_columns(run.target),
         "environment": _plain(run.environment),
         "submission": {**_plain(run.submission), "url": submission_url(run.submission.id)},
@@ -85,6 +112,7 @@ def measurement_row(measurement: MeasurementRow) -> Row:
         "measured_s": measurement.runtime_s,
         **workload_columns(measurement.workload),
         "percentiles": [{"percent": percent, "ns": value} for percent, value in measurement.percentiles],
+        "badges": [_plain(badge) for badge in measurement.badges],
         "series_url": f"{PREFIX}/series/{measurement.series_id}",
     }
 
@@ -102,6 +130,7 @@ def series_row(series: SeriesRow) -> Row:
         "measurement_count": series.measurement_count,
         "first_at": series.first_at,
         "last_at": series.last_at,
+        "badges": list(series.badges),
         **workload_columns(series.workload),
         **target_columns(series.target),
         "last_run_id": latest.run_id if latest else None,

@@ -139,6 +139,12 @@ _ENVELOPE: Final = _object(
         "labels": {"type": "object", "additionalProperties": _TEXT},
         "environment": _object({name: {} for name in ENVIRONMENT_FIELDS if name != "fio_version"}),
         "sweep": _nullable("string", format="uuid"),
+        "logs": {
+            "type": "object",
+            "additionalProperties": _TEXT,
+            "maxProperties": 200,
+            "description": "fio's logs by file name: NAME_bw.1.log, _iops, _lat, _clat, _slat",
+        },
     },
     required=("schema", "id", "kind", "fio_output"),
 )
@@ -173,7 +179,8 @@ _POST_SUBMISSION: Final = _post(
 _POST_FIO: Final = _post(
     "create_submission_of_fio",
     "Post what fio printed.",
-    "`fio --output-format=json job.fio | curl --data-binary @- …`. Labels are parameters of the form label.NAME.",
+    "`fio --output-format=json+ job.fio | curl --data-binary @- …`; text and terse, of any version, as well, and what"
+    " the shell's `time` says of the small-files test. Labels are parameters of the form label.NAME.",
     content={"application/json": {"schema": {}}, "text/plain": {"schema": _TEXT}},
     parameters=[
         _query("profile", "name of the job set"),

@@ -1,7 +1,7 @@
 """Series and their points."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -48,6 +48,7 @@ from benchapp.queries.series import (
     summarize_series,
 )
 
+_POINT_COLUMNS: Final = ("run", "started_at", "error", "badges")
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
 
 
@@ -125,7 +126,7 @@ class Points(ApiView):
             limit=wanted["limit"],
             newest_first=wanted["sort"] == "-started_at",
         )
-        columns = ["run", "started_at", "error", *metrics]
+        columns = [*_POINT_COLUMNS, *metrics]
         rows = _make_rows(page.items, metrics)
         if window := wanted.get("rolling"):
             columns += [column for metric in metrics for column in level_columns(metric)]
@@ -175,10 +176,10 @@ class SeriesSummary(ApiView):
 
 
 def _make_rows(points: Sequence[Point], metrics: Sequence[str]) -> list[Row]:
-    names = ("run", "started_at", "error", *metrics)
+    names = (*_POINT_COLUMNS, *metrics)
     return [
-        dict(zip(names, (run_id, started_at, error, *values), strict=True))
-        for _, run_id, started_at, error, values in points
+        dict(zip(names, (run_id, started_at, error, badges, *values), strict=True))
+        for _, run_id, started_at, error, values, badges in points
     ]
 
 

@@ -8,6 +8,7 @@ from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.submission import Kind, State, Submission
 from benchapp.models.target import TARGET_FIELDS, Target
+from benchapp.models.trace import Trace, TraceKind
 from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "Submission",
     "Target",
     "Throttle",
+    "Trace",
+    "TraceKind",
     "User",
     "Workload",
 ]

@@ -20,6 +20,8 @@ class Host(models.Model):
     """A machine that runs benchmarks.
 
     pool: hosts of one pool share their series, so that replacing a host does not end its history.
+    schedule: what it is expected to run by itself, [{profile, every_s, splay_s, directory}]; null is unknown, and
+    empty is nothing.
     """
 
     name = models.CharField(max_length=253, unique=True)
@@ -28,8 +30,22 @@ class Host(models.Model):
     last_seen_at = models.DateTimeField(null=True, blank=True, help_text="server's clock")
     agent_version = models.CharField(max_length=50, blank=True, default="")
     retired_at = models.DateTimeField(null=True, blank=True)
+    schedule = models.JSONField(null=True, blank=True)
+    schedule_since_at = models.DateTimeField(
+        null=True, blank=True, help_text="server's clock, at the last change"
+    )
+    schedule_told_by = models.CharField(max_length=100, blank=True, default="", help_text="who said so")
 
     objects = HostQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(schedule__isnull=True, schedule_since_at__isnull=True)
+                | models.Q(schedule__isnull=False, schedule_since_at__isnull=False),
+                name="host_schedule_is_known_since_a_moment",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.name

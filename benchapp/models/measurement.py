@@ -19,7 +19,9 @@ class Measurement(models.Model):
     """One row per direction per run, a metric a column; null is unknown, `missing` says why.
 
     ordinal: counts repetitions of the same workload within one run. started_at: the run's.
-    percentiles: per cent as text → ns, as fio gave them. clones: entries of fio's report merged into it.
+    elapsed_s: wall-clock time of work that is timed as a whole, which has no other metric.
+    badges: [{code, sentence, numbers}] of analysis.validity. percentiles: per cent as text → ns, as fio gave them;
+    those of too few samples are here, but in no metric. clones: entries of fio's report merged into it.
     """
 
     series = models.ForeignKey(Series, on_delete=models.PROTECT, related_name="measurements", db_index=False)
@@ -39,12 +41,14 @@ class Measurement(models.Model):
     latency_p99_ns = models.FloatField(null=True, blank=True)
     latency_p99_9_ns = models.FloatField(null=True, blank=True)
     latency_max_ns = models.FloatField(null=True, blank=True)
+    elapsed_s = models.FloatField(null=True, blank=True)
     total_ios = models.BigIntegerField(null=True, blank=True)
     io_bytes = models.BigIntegerField(null=True, blank=True)
     runtime_s = models.FloatField(null=True, blank=True)
     clones = models.PositiveIntegerField(default=1)
     percentiles = models.JSONField(default=dict)
     missing = models.JSONField(default=dict)
+    badges = models.JSONField(default=list)
 
     class Meta:
         constraints = (

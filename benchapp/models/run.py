@@ -1,5 +1,7 @@
 """One benchmark execution on one host against one target at one time."""
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from benchapp.models.environment import Environment
@@ -13,7 +15,8 @@ class Run(models.Model):
 
     document: its place in the submission's text. error: fio's first errno, 0 where all went well.
     started_at: the host's clock; where the host said nothing, the moment of receipt (started_at_is_known false).
-    warnings: [{code, where, message}], as the parser gave them.
+    warnings: [{code, where, message}], as the parser gave them. badges: codes of analysis.validity that any of its
+    measurements bears.
     """
 
     submission = models.ForeignKey(Submission, on_delete=models.CASCADE, related_name="runs")
@@ -33,6 +36,7 @@ class Run(models.Model):
     error = models.IntegerField(default=0)
     is_partial = models.BooleanField(default=False)
     warnings = models.JSONField(default=list)
+    badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     parser_version = models.PositiveSmallIntegerField()
 
     class Meta:
@@ -44,6 +48,8 @@ class Run(models.Model):
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
             # queries.runs.list_runs of one profile.
             models.Index(fields=["profile", "-started_at", "-id"], name="run_by_profile"),
+            # queries.runs.list_runs with a badge.
+            GinIndex(fields=["badges"], name="run_by_badge"),
         )
 
     def __str__(self) -> str:

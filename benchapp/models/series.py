@@ -1,5 +1,6 @@
 """The measurements that may be compared."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from benchapp.models.host import Host
@@ -21,7 +22,8 @@ class Series(TargetFields, WorkloadFields):
     """Pool or host + target + workload + direction.
 
     The layout and workload stand here as typed columns, so that charts over them are one query over series.
-    measurement_count, first_at, last_at: kept up to date in the transaction that writes measurements.
+    measurement_count, first_at, last_at, badges (codes of its newest measurement): kept up to date in the
+    transaction that writes measurements.
     """
 
     key = models.BinaryField(max_length=32, unique=True)
@@ -36,6 +38,7 @@ class Series(TargetFields, WorkloadFields):
     measurement_count = models.PositiveIntegerField(default=0)
     first_at = models.DateTimeField(null=True, blank=True)
     last_at = models.DateTimeField(null=True, blank=True)
+    badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
 
     class Meta:
         verbose_name_plural = "series"

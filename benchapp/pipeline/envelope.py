@@ -15,6 +15,11 @@ SCHEMA: Final = "benchapp-envelope/1"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ARGV_MAXIMUM: Final = 200
 _OUTPUT_EXCERPT: Final = 64 * 1024
+# As fio makes them: the name given, the kind, and the number of the job (from 2.1.10 on).
+_LOG_NAME: Final = re.compile(
+    r"[^/\\\x00-\x1f\x7f]{1,200}_(?:bw|iops|lat|clat|slat|clat_hist)(?:\.[0-9]{1,6})?\.log"
+)
+_LOGS_MAXIMUM: Final = 200
 
 
 class BadEnvelope(Exception):
@@ -28,7 +33,10 @@ class BadEnvelope(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a sender said around the output of fio; times are aware UTC by the host's clock."""
+    """What a sender said around the output of fio; times are aware UTC by the host's clock.
+
+    logs: fio's own, by file name ("NAME_bw.1.log").
+    """
 
     id: UUID
     agent_version: str
@@ -41,6 +49,7 @@ class Envelope:
     labels: dict[str, str]
     environment: dict[str, Any]
     sweep_id: UUID | None
+    logs: dict[str, str]
 
 
 def read_envelope(body: bytes) -> Envelope:
@@ -72,6 +81,7 @@ def read_envelope(body: bytes) -> Envelope:
             labels=read_labels(_read_object(document, "labels")),
             environment=read_environment(_read_object(document, "environment")),
             sweep_id=_read_uuid(sweep, "/sweep") if (sweep := document.get("sweep")) is not None else None,
+            logs=_read_logs(_read_object(document, "logs")),
         )
     except BadLayout as error:
         raise BadEnvelope("envelope-invalid", str(error), error.pointer) from error
@@ -135,6 +145,20 @@ def _read_uuid(value: Any, pointer: str) -> UUID:
 def _read_agent_version(value: Any) -> str:
     version = value.get("version") if isinstance(value, dict) else None
     return (read_text(version, "/agent/version", maximum=1000) or "")[:50]
+
+
+def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
+    if len(given) > _LOGS_MAXIMUM:
+        raise BadLayout("/logs", f"{len(given)} logs are more than {_LOGS_MAXIMUM}")
+    for name, text in given.items():
+        pointer = f"/logs/{name[:200].replace('~', '~0').replace('/', '~1')}"
+        if not _LOG_NAME.fullmatch(name):
+            raise BadLayout(
+                pointer, f"{excerpt(name)} is no log of fio: NAME_bw.1.log, _iops, _lat, _clat or _slat"
+            )
+        if not isinstance(text, str):
+            raise BadLayout(pointer, f"log {name} must be text: exactly what fio wrote")
+    return dict(given)
 
 
 def _read_command(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,19 +8,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from benchapp.analysis.badges import sort_codes
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
-from benchapp.fio.report import Direction, Document, Group, Latency, Note, Report
+from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload import WorkloadSpec, read_workload
-from benchapp.metrics import PERCENTILES
 from benchapp.models import Kind
+from benchapp.pipeline.conditions import part_environment
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.evidence import Surroundings, read_surroundings
 from benchapp.pipeline.identity import key_of, series_key
 from benchapp.pipeline.layout import read_environment, read_target
+from benchapp.pipeline.measured import measure
+from benchapp.pipeline.traces import Course, PlannedTrace, follow_course
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 # More loads at once than this are told by a digest: 20 000 jobs that each name the others would fill the memory.
 _NEIGHBOURS_NAMED: Final = 8
+# The recipe's loop is from 0 to 1000; its limit says nothing about another number of files.
+_SMALL_FILES: Final = ("gitlab-smallfiles", "1001")
 _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
 
 
@@ -69,6 +75,7 @@ class PlannedRun:
     environment: Mapping[str, Any]
     values: Mapping[str, Any]
     measurements: tuple[PlannedMeasurement, ...]
+    traces: tuple[PlannedTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,7 @@ class _Said:
     command: Mapping[str, Any]
     sweep_id: UUID | None
     agent_version: str
+    logs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +111,9 @@ def plan_submission(source: Source) -> Plan:
         report = read_output(said.output)
     except UnreadableOutput as error:
         raise Unstorable(error.code, _explain_unreadable(error, said.command)) from error
+    course = follow_course(said.logs, report)
     runs = tuple(
-        _plan_run(source, said, report, number, document) for number, document in enumerate(report.documents)
+        _plan_run(source, said, report, number, course=course) for number in range(len(report.documents))
     )
     return Plan(source, runs, said.agent_version)
 
@@ -126,6 +135,7 @@ def _read_said(source: Source) -> _Said:
             command=envelope.command,
             sweep_id=envelope.sweep_id,
             agent_version=envelope.agent_version,
+            logs=envelope.logs,
         )
     parameters = source.parameters
     started_at = parameters.get("started_at")
@@ -140,6 +150,7 @@ def _read_said(source: Source) -> _Said:
         command={},
         sweep_id=None,
         agent_version="",
+        logs={},
     )
 
 
@@ -155,14 +166,20 @@ def _explain_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> 
     return "; ".join(parts)
 
 
-def _plan_run(source: Source, said: _Said, report: Report, number: int, document: Document) -> PlannedRun:
-    environment = {**said.environment, "fio_version": document.fio_version[:100] or None}
+def _plan_run(source: Source, said: _Said, report: Report, number: int, *, course: Course) -> PlannedRun:
+    document = report.documents[number]
+    parted = part_environment(said.environment)
+    environment = {**parted.lasting, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(said.target)
     started_at, is_known = _read_start(source, said, document)
     finished_at = document.finished_at or said.finished_at
     errors = [job.error for job in document.jobs if job.error]
+    surroundings = read_surroundings(document, environment=environment, target=said.target)
+    measurements = tuple(
+        _plan_measurements(source.scope, target_key, document, surroundings=surroundings, course=course)
+    )
     values = {
-        "profile": said.profile,
+        "profile": said.profile or _find_profile(document),
         "sweep_id": said.sweep_id,
         "labels": dict(said.labels),
         "started_at": started_at,
@@ -170,10 +187,11 @@ def _plan_run(source: Source, said: _Said, report: Report, number: int, document
         "finished_at": finished_at if finished_at and finished_at >= started_at else None,
         "format": document.format,
         "fio_version": document.fio_version[:100],
-        "command": dict(said.command),
+        "command": {**said.command, **({"conditions": parted.conditions} if parted.conditions else {})},
         "error": errors[0] if errors else 0,
         "is_partial": document.is_partial,
-        "warnings": [_plain_note(note) for note in report.warnings],
+        "warnings": [_plain_note(note) for note in (*report.warnings, *course.warnings)],
+        "badges": _unite_badges(measurements, has_failed=bool(errors)),
         "parser_version": PARSER_VERSION,
     }
     return PlannedRun(
@@ -184,8 +202,22 @@ def _plan_run(source: Source, said: _Said, report: Report, number: int, document
         environment_key=key_of(environment),
         environment=environment,
         values=values,
-        measurements=tuple(_plan_measurements(source.scope, target_key, document)),
+        measurements=measurements,
+        traces=course.traces,
     )
+
+
+def _find_profile(document: Document) -> str:
+    """Return the profile of a document that says by itself which it is, for a sender who named none."""
+    name, files = _SMALL_FILES
+    is_recipe = all(group.options.get("nrfiles", files) == files for group in document.groups)
+    return name if document.format == "time" and is_recipe else ""
+
+
+def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: bool) -> list[str]:
+    """Return the codes that any measurement bears; a job may fail and measure nothing that would bear one."""
+    codes = [badge["code"] for measurement in measurements for badge in measurement.values["badges"]]
+    return sort_codes([*codes, "failed-job"] if has_failed else codes)
 
 
 def _read_start(source: Source, said: _Said, document: Document) -> tuple[datetime, bool]:
@@ -196,14 +228,16 @@ def _read_start(source: Source, said: _Said, document: Document) -> tuple[dateti
     return source.received_at, False
 
 
-def _plan_measurements(scope: str, target_key: bytes, document: Document) -> Iterator[PlannedMeasurement]:
+def _plan_measurements(
+    scope: str, target_key: bytes, document: Document, *, surroundings: Surroundings, course: Course
+) -> Iterator[PlannedMeasurement]:
     repetitions: Counter[bytes] = Counter()
     specs = [read_workload(group) for group in document.groups]
     company = _find_company(document, specs)
     for group, spec in zip(document.groups, specs, strict=True):
         workload = _workload_fields(group, spec, company[group.groupid, group.hostname])
         workload_key = key_of(workload)
-        for direction in _active_directions(group, spec.rw):
+        for direction in list_measured_directions(group, spec.rw):
             key = series_key(
                 scope=scope, target_key=target_key, workload_key=workload_key, direction=direction.name
             )
@@ -213,7 +247,13 @@ def _plan_measurements(scope: str, target_key: bytes, document: Document) -> Ite
                 workload=workload,
                 direction=direction.name,
                 ordinal=repetitions[key],
-                values=_measured_values(group, direction),
+                values=measure(
+                    surroundings,
+                    group,
+                    direction,
+                    spec=spec,
+                    steadiness=course.find_steadiness(group, direction.name),
+                ),
             )
             repetitions[key] += 1
 
@@ -266,12 +306,13 @@ def _describe_neighbours(company: Counter[str], own: str) -> str:
     return ", ".join(f"{load} × {count}" for load, count in counts.items() if count)
 
 
-def _active_directions(group: Group, rw: str) -> tuple[Direction, ...]:
+def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
     """Return the directions that did I/O; of a failed group without any, those that it was asked for."""
     active = tuple(
         direction
         for direction in group.directions
-        if direction.name in _MEASURED and (direction.total_ios or direction.io_bytes)
+        if direction.name in _MEASURED
+        and (direction.total_ios or direction.io_bytes or direction.elapsed_s is not None)
     )
     if active or not group.error:
         return active
@@ -280,40 +321,6 @@ def _active_directions(group: Group, rw: str) -> tuple[Direction, ...]:
         Direction(name, None, None, None, None, None, missing={"all": "job-failed"})  # type: ignore[arg-type]
         for name in wanted
     )
-
-
-def _measured_values(group: Group, direction: Direction) -> dict[str, Any]:
-    kind, latency = _choose_latency(direction)
-    percentiles = dict(latency.percentiles) if latency else {}
-    values: dict[str, Any] = {
-        "job_name": group.name[:200],
-        "error": group.error,
-        "iops": direction.iops,
-        "bandwidth_bytes_per_s": direction.bandwidth_bytes_per_s,
-        "latency_kind": kind,
-        "latency_mean_ns": latency.mean_ns if latency else None,
-        "latency_stddev_ns": latency.stddev_ns if latency else None,
-        "latency_max_ns": latency.maximum_ns if latency else None,
-        "total_ios": direction.total_ios,
-        "io_bytes": direction.io_bytes,
-        "runtime_s": direction.runtime_s,
-        "clones": len(group.jobs),
-        "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
-        "missing": dict(direction.missing),
-    }
-    for metric, percent in PERCENTILES.items():
-        values[metric] = percentiles.get(percent)
-    return values
-
-
-def _choose_latency(direction: Direction) -> tuple[str, Latency | None]:
-    """Take mean, maximum and percentiles from one distribution: clat, unless only lat has what is asked."""
-    completion, total = direction.completion, direction.total
-    if completion is not None and (completion.percentiles or total is None or not total.percentiles):
-        return "clat", completion
-    if total is not None:
-        return "lat", total
-    return "", None
 
 
 def _plain_note(note: Note) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Read stored submissions again with the parser of today, and say what changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -22,13 +22,16 @@ _SAME_WITHIN: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value before and after; None where there was or is none."""
+    """One value before and after; None where there was or is none.
+
+    metric: of the catalogue, or "badges", of which the values are the codes in one text.
+    """
 
     submission_id: UUID
     where: str
     metric: str
-    before: float | None
-    after: float | None
+    before: float | str | None
+    after: float | str | None
 
 
 @dataclass(slots=True)
@@ -122,6 +125,7 @@ def _read_values(ids: Sequence[UUID]) -> dict[UUID, _Values]:
         "ordinal",
         "job_name",
         "series__direction",
+        "badges",
         *METRIC_FIELDS,
     )
     for row in rows:
@@ -141,6 +145,14 @@ def _compare(submission_id: UUID, before: _Values, after: _Values) -> Iterator[D
             old_value, new_value = (old or {}).get(metric), (new or {}).get(metric)
             if not _is_same(old_value, new_value):
                 yield Difference(submission_id, where, metric, old_value, new_value)
+        old_codes, new_codes = _list_codes(old), _list_codes(new)
+        if old_codes != new_codes:
+            yield Difference(submission_id, where, "badges", old_codes, new_codes)
+
+
+def _list_codes(row: Mapping[str, Any] | None) -> str | None:
+    """Return the codes of a row's badges in one text, None where there is no row or no badge."""
+    return ", ".join(badge["code"] for badge in row["badges"]) or None if row else None
 
 
 def _is_same(old: float | None, new: float | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import orjson
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from benchapp.models import (
     TARGET_FIELDS,
@@ -16,6 +17,7 @@ from benchapp.models import (
     Run,
     Series,
     Target,
+    Trace,
     Workload,
 )
 from benchapp.pipeline.identity import SERIES_KEY_VERSION
@@ -29,7 +31,7 @@ _RUN_FIELDS = tuple(
 )
 
 _OWN_COLUMNS = ("series_id", "run_id", "ordinal", "position", "started_at")
-_JSON_COLUMNS = ("percentiles", "missing")
+_JSON_COLUMNS = ("percentiles", "missing", "badges")
 _PLAIN_COLUMNS = tuple(
     field.attname
     for field in Measurement._meta.local_fields
@@ -64,6 +66,7 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     replaced = _remove_measurements([*(row.pk for row in rows), *surplus])
     Run.objects.filter(pk__in=surplus).delete()
     _store_measurements(runs, rows, series)
+    _store_traces(runs, rows)
     _refresh_series(runs, series, replaced)
     _note_hosts(plans)
     return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
@@ -185,8 +188,28 @@ def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series:
                 )
 
 
+def _store_traces(runs: Sequence[PlannedRun], rows: Sequence[Run]) -> None:
+    """Replace the traces of these runs; few have any."""
+    Trace.objects.filter(run__in=rows).delete()
+    traces = [
+        Trace(
+            run=row,
+            kind=trace.kind,
+            direction=trace.direction,
+            jobs=trace.jobs,
+            entries=trace.entries,
+            bucket_s=trace.bucket_s,
+            buckets=trace.buckets,
+        )
+        for run, row in zip(runs, rows, strict=True)
+        for trace in run.traces
+    ]
+    if traces:
+        Trace.objects.bulk_create(traces)
+
+
 def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
-    """Keep count, first and last of the touched series: added up, or counted anew where points went away."""
+    """Keep count, first, last and badges of the touched series: added up, or anew where points went away."""
     times: dict[int, list[Any]] = defaultdict(list)
     for run in runs:
         for measurement in run.measurements:
@@ -221,6 +244,21 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
                 " WHERE benchapp_series.id = counted.id",
                 [sorted(replaced)],
             )
+        _refresh_badges(cursor, touched)
+
+
+def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
+    """Give each series the badges of its newest measurement: one that arrives late changes nothing."""
+    cursor.execute(
+        "UPDATE benchapp_series SET badges = newest.codes FROM ("
+        "  SELECT wanted.id, ARRAY("
+        "   SELECT DISTINCT badge->>'code' FROM jsonb_array_elements(last.badges) AS badge ORDER BY 1"
+        "  )::varchar[] AS codes FROM unnest(%s::bigint[]) AS wanted(id) LEFT JOIN LATERAL ("
+        "   SELECT badges FROM benchapp_measurement WHERE series_id = wanted.id"
+        "   ORDER BY started_at DESC, id DESC LIMIT 1) AS last ON TRUE) AS newest"
+        " WHERE benchapp_series.id = newest.id AND benchapp_series.badges <> newest.codes",
+        [list(series_ids)],
+    )
 
 
 def _note_hosts(plans: Sequence[Plan]) -> None:

@@ -1,7 +1,7 @@
 """Hosts by name, with what they last did and the tokens that they hold."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 
 from benchapp.models import ApiToken, Host
 from benchapp.queries.page import BadCursor, Page
+from benchapp.queries.schedules import HostSchedule, KnownSchedule, read_schedules
 
 _CURSOR_MARK: Final = "after-"
 
@@ -49,7 +50,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """One host. last_seen_at: the server's clock; run_count: all its runs."""
+    """One host. last_seen_at: the server's clock; run_count: all its runs; schedule: None where it is unknown."""
 
     id: int
     name: str
@@ -61,15 +62,16 @@ class HostRow:
     run_count: int
     last_run: LastRun | None
     tokens: tuple[TokenRow, ...]
+    schedule: HostSchedule | None
 
 
 def list_hosts(filters: HostFilter | None = None) -> list[HostRow]:
-    """Return all hosts by name; three queries."""
+    """Return all hosts by name; three queries, and one for what is scheduled."""
     return _make_rows(_filter_hosts(filters or HostFilter()))
 
 
 def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
-    """Return hosts by name, behind the cursor; three queries. Raises BadCursor."""
+    """Return hosts by name, behind the cursor; queries as for list_hosts. Raises BadCursor."""
     hosts = _filter_hosts(filters)
     if after is not None:
         hosts = hosts.filter(name__gt=_decode(after))
@@ -79,11 +81,12 @@ def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 10
 
 
 def read_host(name: str) -> HostRow | None:
-    """Return one host, None where there is none; three queries."""
+    """Return one host, None where there is none; queries as for list_hosts."""
     return next(iter(_make_rows(Host.objects.filter(name=name))), None)
 
 
 _COLUMNS: Final = ("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at")
+_SCHEDULE_COLUMNS: Final = ("schedule", "schedule_since_at", "schedule_told_by")
 
 
 def _filter_hosts(filters: HostFilter) -> QuerySet[Host]:
@@ -99,13 +102,34 @@ def _filter_hosts(filters: HostFilter) -> QuerySet[Host]:
 
 
 def _make_rows(hosts: QuerySet[Host]) -> list[HostRow]:
-    rows: list[tuple[Any, ...]] = list(hosts.values_list(*_COLUMNS))
-    ids = [row[0] for row in rows]
+    found: list[dict[str, Any]] = list(hosts.values(*_COLUMNS, *_SCHEDULE_COLUMNS))
+    ids = [row["id"] for row in found]
+    schedules = read_schedules(_list_known(found))
     activity = _read_activity(ids)
     tokens = _read_tokens(ids)
     return [
-        HostRow(*[*row, activity[row[0]].run_count, activity[row[0]].last_run, tuple(tokens[row[0]])])
+        HostRow(
+            **{column: row[column] for column in _COLUMNS},
+            run_count=activity[row["id"]].run_count,
+            last_run=activity[row["id"]].last_run,
+            tokens=tuple(tokens[row["id"]]),
+            schedule=schedules.get(row["id"]),
+        )
+        for row in found
+    ]
+
+
+def _list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
+    return [
+        KnownSchedule(
+            host_id=row["id"],
+            entries=row["schedule"],
+            since_at=row["schedule_since_at"],
+            told_by=row["schedule_told_by"],
+            is_retired=row["retired_at"] is not None,
+        )
         for row in rows
+        if row["schedule"] is not None
     ]
 
 

@@ -15,6 +15,10 @@ from benchapp.analysis.rolling import Level, roll_levels
 from benchapp.models import METRIC_FIELDS, Measurement
 from benchapp.queries.page import Cursor, Page, behind, read_cursor
 
+# The codes alone: sentences and numbers are for one run's page. Null of the many that bear none, which costs nothing.
+_BADGE_CODES: Final = sql.SQL(
+    "CASE WHEN badges <> '[]' THEN jsonb_path_query_array(badges, '$[*].code') END AS badge_codes"
+)
 ROLLING_WINDOW: Final = 20
 ROLLING_WINDOW_MAXIMUM: Final = 500
 
@@ -26,6 +30,8 @@ class UnknownMetric(Exception):
 class Point(NamedTuple):
     """One measurement of a series; values in the order of the metrics asked for, None where unknown.
 
+    badges: codes of what speaks against it.
+
     A named tuple and not a dataclass: a thousand of these are made for every chart, at a quarter of the cost.
     """
 
@@ -34,6 +40,7 @@ class Point(NamedTuple):
     started_at: datetime
     error: int
     values: tuple[float | None, ...]
+    badges: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +81,19 @@ def read_points(
         conditions.append(sql.SQL("(started_at, id) {} (%s, %s)").format(beyond))
         values += [cursor.at, cursor.id]
     query = sql.SQL(
-        "SELECT id, run_id, started_at, error, {metrics} FROM benchapp_measurement WHERE {conditions}"
+        "SELECT id, run_id, started_at, error, {badges}, {metrics} FROM benchapp_measurement WHERE {conditions}"
         " ORDER BY started_at {order}, id {order} LIMIT %s"
     ).format(
+        badges=_BADGE_CODES,
         metrics=sql.SQL(", ").join(map(sql.Identifier, _check_metrics(metrics))),
         conditions=sql.SQL(" AND ").join(conditions),
         order=sql.SQL("DESC") if newest_first else sql.SQL("ASC"),
     )
     rows = _fetch_binary(query, [*values, limit + 1])
-    points = tuple(Point(row[0], row[1], row[2], row[3], row[4:]) for row in rows[:limit])
+    points = tuple(
+        Point(row[0], row[1], row[2], row[3], row[5:], tuple(row[4]) if row[4] else ())
+        for row in rows[:limit]
+    )
     has_more = len(rows) > limit
     return Page(
         points, Cursor(points[-1].started_at, points[-1].id).encode() if has_more and points else None

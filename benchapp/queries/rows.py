@@ -35,11 +35,11 @@ class WorkloadRow:
     rw: str
     block_size_bytes: int | None
     block_size_text: str
-    iodepth: int
+    iodepth: int | None
     numjobs: int
     file_size_bytes: int | None
     file_size_text: str
-    is_direct: bool
+    is_direct: bool | None
     engine: str
     read_share_percent: int | None
     runtime_s: float | None

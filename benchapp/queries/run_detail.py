@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from benchapp.models import Measurement, Run
+from benchapp.queries.badges import BadgeRow, make_badges, order_codes
 from benchapp.queries.page import Cursor, behind
 from benchapp.queries.rows import EnvironmentRow, TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_target, describe_workload
@@ -18,7 +19,8 @@ from benchapp.queries.titles import describe_target, describe_workload
 class MeasurementRow:
     """One line of a run's table: all metrics of one direction of one workload.
 
-    percentiles: (per cent, ns), ascending. missing: what is absent → stable reason code.
+    percentiles: (per cent, ns), ascending, also those that were too uncertain for a metric. missing: what is absent →
+    stable reason code. badges: what speaks against its numbers.
     """
 
     id: int
@@ -38,12 +40,14 @@ class MeasurementRow:
     latency_p99_ns: float | None
     latency_p99_9_ns: float | None
     latency_max_ns: float | None
+    elapsed_s: float | None
     total_ios: int | None
     io_bytes: int | None
     runtime_s: float | None
     clones: int
     missing: Mapping[str, str]
     percentiles: tuple[tuple[float, float], ...]
+    badges: tuple[BadgeRow, ...]
     workload: WorkloadRow
     workload_title: str
 
@@ -85,6 +89,7 @@ class RunDetail:
     error: int
     is_partial: bool
     warnings: tuple[Mapping[str, str], ...]
+    badges: tuple[str, ...]
     parser_version: int
     target: TargetRow
     target_title: str
@@ -119,6 +124,7 @@ def read_run(run_id: int) -> RunDetail | None:
     submission, row = SubmissionRef(*row[: len(_SUBMISSION_COLUMNS)]), row[len(_SUBMISSION_COLUMNS) :]
     values = dict(zip(_RUN_NAMES, plain, strict=True))
     values["warnings"] = tuple(values["warnings"])
+    values["badges"] = order_codes(values["badges"])
     target = TargetRow(*row[: len(names_of(TargetRow))])
     previous_id, next_id = _find_neighbours(values)
     return RunDetail(
@@ -151,6 +157,7 @@ _RUN_COLUMNS: Final = (
     "error",
     "is_partial",
     "warnings",
+    "badges",
     "parser_version",
 )
 _RUN_NAMES: Final = tuple(
@@ -167,7 +174,7 @@ _SUBMISSION_COLUMNS: Final = (
 _MEASUREMENT_COLUMNS: Final = tuple(
     field.name
     for field in fields(MeasurementRow)
-    if field.name not in ("percentiles", "workload", "workload_title")
+    if field.name not in ("percentiles", "badges", "workload", "workload_title")
 )
 
 _MEASUREMENT_PATHS: Final = tuple(
@@ -179,18 +186,20 @@ def _read_measurements(run_id: int) -> tuple[MeasurementRow, ...]:
     rows = (
         Measurement.objects.filter(run_id=run_id)
         .order_by("position", "id")
-        .values_list(*_MEASUREMENT_PATHS, "percentiles", *names_of(WorkloadRow, "series__"))
+        .values_list(*_MEASUREMENT_PATHS, "percentiles", "badges", *names_of(WorkloadRow, "series__"))
     )
     return tuple(_make_measurement(row) for row in rows)
 
 
 def _make_measurement(row: tuple[Any, ...]) -> MeasurementRow:
     count = len(_MEASUREMENT_COLUMNS)
-    plain, percentiles, workload = row[:count], row[count], WorkloadRow(*row[count + 1 :])
+    plain, percentiles, badges = row[:count], row[count], row[count + 1]
+    workload = WorkloadRow(*row[count + 2 :])
     values = dict(zip(_MEASUREMENT_COLUMNS, plain, strict=True))
     return MeasurementRow(
         **values,
         percentiles=tuple(sorted((float(percent), value) for percent, value in percentiles.items())),
+        badges=make_badges(badges),
         workload=workload,
         workload_title=describe_workload(workload, direction=values["direction"]),
     )

@@ -14,6 +14,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from benchapp.models import Host, Measurement, Run, Series, Workload
+from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.rows import TargetRow, names_of
 from benchapp.queries.run_detail import MeasurementRow, RunDetail, SubmissionRef, read_run
@@ -54,7 +55,7 @@ class RunFilter:
     """Which runs to list; None leaves out nothing.
 
     from_at is inclusive, to_at exclusive. text: every word must occur in the host, pool, profile, fio version,
-    target or labels.
+    target or labels. badges: any of these; is_valid: none that casts doubt.
     """
 
     host: str | None = None
@@ -65,6 +66,8 @@ class RunFilter:
     to_at: datetime | None = None
     text: str | None = None
     has_failed: bool | None = None
+    badges: tuple[str, ...] | None = None
+    is_valid: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +80,22 @@ class MeasurementSummary:
     rw: str
     block_size_bytes: int | None
     block_size_text: str
-    iodepth: int
+    iodepth: int | None
     numjobs: int
     error: int
     iops: float | None
     bandwidth_bytes_per_s: float | None
     latency_mean_ns: float | None
     latency_p99_ns: float | None
+    elapsed_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A line of the list. measurements: the first 8 in order; measurement_count: all of them."""
+    """A line of the list. measurements: the first 8 in order; measurement_count: all of them.
+
+    badges: codes that any measurement bears, the gravest first.
+    """
 
     id: int
     host_id: int
@@ -103,6 +110,7 @@ class RunRow:
     is_partial: bool
     sweep_id: UUID | None
     submission_id: UUID
+    badges: tuple[str, ...]
     target: TargetRow
     target_title: str
     measurements: tuple[MeasurementSummary, ...]
@@ -171,6 +179,7 @@ _RUN_COLUMNS: Final = (
     "is_partial",
     "sweep_id",
     "submission_id",
+    "badges",
 )
 _SUMMARY_COLUMNS: Final = (
     "series_id",
@@ -186,12 +195,14 @@ _SUMMARY_COLUMNS: Final = (
     "bandwidth_bytes_per_s",
     "latency_mean_ns",
     "latency_p99_ns",
+    "elapsed_s",
 )
 
 
 def _make_run(row: tuple[Any, ...], summaries: tuple[MeasurementSummary, ...], count: int) -> RunRow:
     target = TargetRow(*row[len(_RUN_COLUMNS) :])
-    return RunRow(*[*row[: len(_RUN_COLUMNS)], target, describe_target(target), summaries, count])
+    plain, badges = row[: len(_RUN_COLUMNS) - 1], row[len(_RUN_COLUMNS) - 1]
+    return RunRow(*[*plain, order_codes(badges), target, describe_target(target), summaries, count])
 
 
 def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
@@ -211,6 +222,11 @@ def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
         runs = runs.filter(started_at__lt=filters.to_at)
     if filters.has_failed is not None:
         runs = runs.exclude(error=0) if filters.has_failed else runs.filter(error=0)
+    if filters.badges is not None:
+        runs = runs.filter(badges__overlap=list(filters.badges))
+    if filters.is_valid is not None:
+        harmless = Q(badges__contained_by=list(HARMLESS_CODES))
+        runs = runs.filter(harmless if filters.is_valid else ~harmless)
     if filters.text:
         runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_text(filters.text))
     return runs

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from benchapp.models import Host, Series
+from benchapp.queries.badges import order_codes
 from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.points import Point, Summary, read_points, read_rolling, summarize_series
 from benchapp.queries.rows import TargetRow, WorkloadRow, names_of
@@ -51,6 +52,7 @@ class SeriesFilter:
     """Which series to list; None leaves out nothing.
 
     host: that host's own series; with pool, the pool's. text: every word must occur in scope, workload or target.
+    badges: its newest measurement bears any of these.
     """
 
     host: str | None = None
@@ -70,11 +72,12 @@ class SeriesFilter:
     file_size_bytes: int | None = None
     is_direct: bool | None = None
     engine: str | None = None
+    badges: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LatestPoint:
-    """What a series last measured."""
+    """What a series last measured, and in a run of which profile."""
 
     run_id: int
     started_at: datetime
@@ -82,11 +85,16 @@ class LatestPoint:
     iops: float | None
     bandwidth_bytes_per_s: float | None
     latency_p99_ns: float | None
+    elapsed_s: float | None
+    profile: str
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """A line of the list. scope: pool:NAME or host:NAME; scope_name: that NAME."""
+    """A line of the list. scope: pool:NAME or host:NAME; scope_name: that NAME.
+
+    badges: codes of its newest measurement, the gravest first.
+    """
 
     id: int
     scope: str
@@ -96,6 +104,7 @@ class SeriesRow:
     measurement_count: int
     first_at: datetime
     last_at: datetime
+    badges: tuple[str, ...]
     target: TargetRow
     workload: WorkloadRow
     title: str
@@ -175,12 +184,12 @@ def read_series_version(series_id: int) -> str | None:
     return str(row[0]) if row else None
 
 
-_PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at")
+_PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at", "badges")
 _COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
 
 
 def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
-    series_id, scope, direction, count, first_at, last_at = row[: len(_PLAIN)]
+    series_id, scope, direction, count, first_at, last_at, badges = row[: len(_PLAIN)]
     split = len(_PLAIN) + len(names_of(TargetRow))
     target, workload = TargetRow(*row[len(_PLAIN) : split]), WorkloadRow(*row[split:])
     return SeriesRow(
@@ -192,6 +201,7 @@ def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
         measurement_count=count,
         first_at=first_at,
         last_at=last_at,
+        badges=order_codes(badges),
         target=target,
         workload=workload,
         title=describe_series(target, workload, direction=direction),
@@ -209,11 +219,15 @@ def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
         series = series.filter(scope__in=scopes)
     if filters.text:
         series = series.filter(_match_text(filters.text))
+    if filters.badges is not None:
+        series = series.filter(badges__overlap=list(filters.badges))
     equal = {name: value for name in _EQUAL if (value := getattr(filters, name)) is not None}
     return series.filter(**equal)
 
 
-_EQUAL: Final = tuple(name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text"))
+_EQUAL: Final = tuple(
+    name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text", "badges")
+)
 
 
 def _match_text(text: str) -> Q:
@@ -235,10 +249,10 @@ def _read_latest(series_ids: Iterable[int]) -> dict[int, LatestPoint]:
     # LATERAL: one step into the index (series, time) for each series, however long its history is.
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT wanted.id, last.* FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-            " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns"
+            "SELECT wanted.id, last.*, run.profile FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+            " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns, elapsed_s"
             " FROM benchapp_measurement WHERE series_id = wanted.id"
-            " ORDER BY started_at DESC, id DESC LIMIT 1) AS last",
+            " ORDER BY started_at DESC, id DESC LIMIT 1) AS last JOIN benchapp_run run ON run.id = last.run_id",
             [list(series_ids)],
         )
         return {series_id: LatestPoint(*point) for series_id, *point in cursor.fetchall()}

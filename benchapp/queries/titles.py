@@ -18,6 +18,8 @@ _PATTERNS: Final = {
     "trimwrite": "trim, then write",
     "randtrimwrite": "random trim, then write",
 }
+# In a workload's options, where the report names none or some.
+_OPTIONS_UNKNOWN: Final = ("options", "not-reported")
 _MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
 # Said only where it differs: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
@@ -60,7 +62,7 @@ class WorkloadColumns(Protocol):
     @property
     def block_size_text(self) -> str: ...
     @property
-    def iodepth(self) -> int: ...
+    def iodepth(self) -> int | None: ...
     @property
     def numjobs(self) -> int: ...
     @property
@@ -68,7 +70,7 @@ class WorkloadColumns(Protocol):
     @property
     def file_size_text(self) -> str: ...
     @property
-    def is_direct(self) -> bool: ...
+    def is_direct(self) -> bool | None: ...
     @property
     def engine(self) -> str: ...
     @property
@@ -120,7 +122,7 @@ def name_scope(scope: str) -> str:
 
 
 def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
-    pattern = _PATTERNS.get(workload.rw, workload.rw)
+    pattern = _say_pattern(workload)
     if workload.rw in _MIXED and workload.read_share_percent is not None and "trim" not in workload.rw:
         pattern += f" {workload.read_share_percent}/{100 - workload.read_share_percent}"
     if direction and workload.rw in _MIXED:
@@ -128,18 +130,30 @@ def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
     elif direction == "sync":
         pattern += ", syncs"
     yield f"{describe_block_size(workload)} {pattern}".strip()
-    yield f"iodepth {workload.iodepth} × {workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"
+    jobs = f"{workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"
+    yield jobs if workload.iodepth is None else f"iodepth {workload.iodepth} × {jobs}"
     if workload.file_size_bytes is not None:
         yield f"{_say_size(workload.file_size_bytes, _BINARY, separator=' ')} file"
     elif workload.file_size_text:
         yield f"{workload.file_size_text} file"
-    yield "direct" if workload.is_direct else "buffered"
+    if workload.is_direct is not None:
+        yield "direct" if workload.is_direct else "buffered"
     if workload.engine and workload.engine != _USUAL_ENGINE:
         yield workload.engine
     if workload.runtime_s:
         yield f"{workload.runtime_s:g} s"
     for name, value in sorted(workload.options.items()):
-        yield f"beside {value}" if name == "beside" else f"{name} {value}"
+        if (name, value) == _OPTIONS_UNKNOWN:
+            yield "other options unknown" if workload.engine else "options unknown"
+        else:
+            yield f"beside {value}" if name == "beside" else f"{name} {value}"
+
+
+def _say_pattern(workload: WorkloadColumns) -> str:
+    """Say what was done; where fio printed no options, whether it was at random is not known."""
+    if dict([_OPTIONS_UNKNOWN]).items() <= workload.options.items() and not workload.engine:
+        return f"{workload.rw}, sequential or random" if workload.rw else "unknown pattern"
+    return _PATTERNS.get(workload.rw, workload.rw)
 
 
 def _say_volumes(target: TargetColumns) -> str:

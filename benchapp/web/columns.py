@@ -6,20 +6,9 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final
 
-from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, format_value
+from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, find_step, format_value
 from benchapp.web.reasons import explain_missing
 
-# The base units in one unit of each name that format_value shows.
-_DIVISORS: Final = {
-    "GB/s": 1e9,
-    "MB/s": 1e6,
-    "kB/s": 1e3,
-    "B/s": 1.0,
-    "s": 1e9,
-    "ms": 1e6,
-    "µs": 1e3,
-    "ns": 1.0,
-}
 SHORT_LABELS: Final = {
     "iops": "IOPS",
     "bandwidth_bytes_per_s": "Bandwidth",
@@ -29,6 +18,7 @@ SHORT_LABELS: Final = {
     "latency_p99_ns": "p99",
     "latency_p99_9_ns": "p99.9",
     "latency_max_ns": "max",
+    "elapsed_s": "Elapsed",
 }
 
 
@@ -63,9 +53,11 @@ class Cell:
 def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, ...]:
     """Choose a unit for each base unit over all rows (objects with the metrics as attributes).
 
-    All latencies share one, so that the eye can go along a row.
+    All latencies share one, so that the eye can go along a row. Elapsed time is a column where some row has it, and
+    the only one where no row has anything else.
     """
     kept = list(rows)
+    metrics = _choose_metrics(kept, metrics)
     values: dict[str, list[float | None]] = defaultdict(list)
     for name in metrics:
         values[CATALOGUE[name].unit] += [getattr(row, name) for row in kept]
@@ -78,6 +70,14 @@ def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, .
         )
         for name in metrics
     )
+
+
+def _choose_metrics(rows: Sequence[Any], metrics: Sequence[str]) -> Sequence[str]:
+    others = [name for name in metrics if name != "elapsed_s"]
+    if "elapsed_s" not in metrics or all(row.elapsed_s is None for row in rows):
+        return others
+    has_others = any(getattr(row, name) is not None for row in rows for name in others)
+    return metrics if has_others else ["elapsed_s"]
 
 
 def make_cells(row: Any, columns: Iterable[Column]) -> tuple[Cell, ...]:
@@ -101,12 +101,9 @@ def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) ->
 
 def choose_scale(values: Iterable[float | None], unit: str) -> Scale:
     """Choose one unit for many values, by the middle of their range on a log axis."""
-    if unit == "operations/s":
-        return Scale(1.0, "")
     known = [value for value in values if value is not None and value > 0]
     middle = sqrt(min(known)) * sqrt(max(known)) if known else 0.0
-    name = format_value(middle, unit).rpartition(" ")[2]
-    return Scale(_DIVISORS[name], name)
+    return Scale(*find_step(middle, unit))
 
 
 def format_scaled(value: float | None, scale: Scale) -> str:
@@ -119,7 +116,7 @@ def format_scaled(value: float | None, scale: Scale) -> str:
     if 0 < abs(shown) < 0.9995:
         # Under one column 0.240 and 0.241 have the same digits.
         return f"{shown:#.3g}"
-    # A second has one step only, so that the digits come without a change of unit.
+    # Seconds have one step only, so that the digits come without a change of unit.
     return format_value(shown, "s").removesuffix(" s")
 
 

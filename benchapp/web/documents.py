@@ -7,6 +7,7 @@ from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
 from benchapp.web.agent_archive import read_agent_archive
+from benchapp.web.badges import BADGES
 from benchapp.web.reasons import MISSING, REJECTED
 
 
@@ -26,6 +27,12 @@ def agent_archive(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=304, headers=headers)
     headers["Content-Disposition"] = 'attachment; filename="bench-agent.pyz"'
     return HttpResponse(archive.content, content_type="application/zip", headers=headers)
+
+
+@require_safe
+def docs_badges(request: HttpRequest) -> HttpResponse:
+    """Explain every badge; the pages of runs and series point here by `/docs/badges#CODE`."""
+    return render(request, "docs_badges.html", {"badges": BADGES.items()})
 
 
 @require_safe

@@ -8,6 +8,7 @@ from django import forms
 from django.http import QueryDict
 
 from benchapp.models import State
+from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.hosts import HostFilter
 from benchapp.queries.runs import RunFilter
 from benchapp.queries.series import SeriesFilter
@@ -35,6 +36,11 @@ class RunFilterForm(forms.Form):
     from_day = DayField("From")
     to_day = DayField("To")
     text = forms.CharField(required=False, max_length=200)
+    badge = forms.ChoiceField(
+        required=False,
+        choices=[("", "any"), *((code, code) for code in BADGE_CODES)],
+        error_messages={"invalid_choice": f"there is no such badge; there are: {', '.join(BADGE_CODES)}."},
+    )
     failed = forms.BooleanField(required=False)
 
     def clean(self) -> dict[str, Any]:
@@ -53,6 +59,7 @@ class RunFilterForm(forms.Form):
             to_at=end_of(values.get("to_day")),
             text=values.get("text") or None,
             has_failed=True if values.get("failed") else None,
+            badges=(values["badge"],) if values.get("badge") else None,
         )
 
 

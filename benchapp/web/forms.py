@@ -98,19 +98,41 @@ class TokenForm(forms.Form):
     label = forms.CharField(label="For what", max_length=100)
 
 
+class ManyFilesInput(forms.FileInput):
+    """A file input that takes several."""
+
+    allow_multiple_selected = True
+
+
+class ManyFilesField(forms.FileField):
+    """Several files; each may be empty, which is for whoever reads it to say."""
+
+    widget = ManyFilesInput
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        """Return the list of files."""
+        files = data if isinstance(data, list | tuple) else [data]
+        return [super(ManyFilesField, self).clean(file, initial) for file in files or [None]]
+
+
 class HandInForm(forms.Form):
-    """A file with what fio printed, and what it was measured on."""
+    """Files with what fio printed, and what it was measured on."""
 
     host = forms.CharField(
         max_length=253,
-        help_text="Whose result it is.",
+        help_text="Whose results they are.",
         widget=forms.TextInput(attrs={"list": "known-hosts", "autocomplete": "off"}),
     )
-    file = forms.FileField(label="What fio printed", help_text="From fio --output-format=json or json+.")
     layout = forms.CharField(
         label="Layout and labels",
         required=False,
         max_length=4000,
         help_text="A line each, as in the API: volume_type=gp3, volume_count=4, profile=nightly, label.rack=r12.",
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+    )
+    file = ManyFilesField(
+        label="What fio printed",
+        allow_empty_file=True,
+        help_text="Any format: JSON, JSON+, text, terse; also packed with gzip. "
+        "fio's logs (NAME_bw.1.log …) go with the output that they belong to.",
     )

@@ -23,7 +23,7 @@ class Place:
 
 
 PLACES: Final = (
-    Place("Runs", "runs", frozenset({"runs", "run"})),
+    Place("Runs", "runs", frozenset({"runs", "run", "run_report"})),
     Place("Series", "series_list", frozenset({"series_list", "series"})),
     Place("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
     Place("Uploads", "uploads", frozenset({"uploads", "upload", "hand_in"})),

@@ -26,6 +26,7 @@ from benchapp.web.frame import make_base_url
 from benchapp.web.lines import say_agent_lines
 from benchapp.web.paging import turn_page
 from benchapp.web.run_table import make_run_lines
+from benchapp.web.schedule_words import list_lines, say_why_not_expected
 from benchapp.web.shown_once import keep_for_next_page, take_from_last_page
 
 HOSTS_ON_A_PAGE: Final = 100
@@ -46,7 +47,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
     )
     context = {
         **links,
-        "hosts": [(row, _count_working(row.tokens, now)) for row in page.items],
+        "hosts": [(row, _count_working(row.tokens, now), say_why_not_expected(row)) for row in page.items],
         "form": form,
         "errors": errors,
         "is_filtering": is_filtering(form),
@@ -69,6 +70,8 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "host": row,
         "columns": columns,
         "runs": runs,
+        "schedule_lines": list_lines(row),
+        "why_not_expected": say_why_not_expected(row),
         "now": timezone.now(),
         "shown_once": take_from_last_page(request),
     }

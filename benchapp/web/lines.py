@@ -28,12 +28,14 @@ def say_first_steps(base_url: str) -> FirstSteps:
 
 
 def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> tuple[str, ...]:
-    """Return the lines that set up the agent on a host: fetch, enrol, run from cron."""
+    """Return the lines that set up the agent on a host: fetch, enrol, run once, let it run by itself."""
     # The token goes through the environment: arguments are seen by everybody on the host.
     return (
         f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
         f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
-        "17 * * * * python3 $HOME/bench-agent.pyz run --quiet --profile quick --directory /srv/storage-to-test",
+        "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
+        "python3 bench-agent.pyz schedule install --cron --every 6h --splay 10m --profile quick"
+        " --directory /srv/storage-to-test",
     )
 
 

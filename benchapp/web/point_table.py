@@ -23,7 +23,10 @@ class Level(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PointLine:
-    """One point: its value, the level (median, p10, p90) of the runs up to it, and how far it is from that median."""
+    """One point: its value, the level (median, p10, p90) of the runs up to it, and how far it is from that median.
+
+    codes: of its badges.
+    """
 
     run_id: int
     started_at: datetime
@@ -31,6 +34,7 @@ class PointLine:
     value: Cell
     level: tuple[Cell, ...]
     difference_percent: float | None
+    codes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +71,5 @@ def _make_line(point: Point, level: Level, metric: Metric, *, scale: Scale) -> P
             for each in (level.median, level.p10, level.p90)
         ),
         difference_percent=difference,
+        codes=point.badges,
     )

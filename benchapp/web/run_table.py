@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, format_value
 from benchapp.queries.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
 from benchapp.queries.titles import describe_block_size
 from benchapp.web.columns import Cell, Column, Scale, choose_scale, format_scaled, make_cells, make_columns
 
-LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns")
+LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns", "elapsed_s")
 # A title names so many results; the table has the others.
 _TITLE_MAXIMUM: Final = 2
 
@@ -40,12 +40,22 @@ class RunLines:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a value stands to the limit between good and bad that its profile has."""
+
+    is_good: bool
+    limit: ReferenceLimit
+
+
+@dataclass(frozen=True, slots=True)
 class MeasurementLine:
-    """One measurement of a run's table."""
+    """One measurement of a run's table; codes: of its badges; verdict: None where there is no limit."""
 
     measurement: MeasurementRow
     name: str
     cells: tuple[Cell, ...]
+    codes: tuple[str, ...]
+    verdict: Verdict | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,13 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
     columns = make_columns(run.measurements, tuple(CATALOGUE))
     names = name_measurements(run.measurements)
     return columns, tuple(
-        MeasurementLine(measurement, name, make_cells(measurement, columns))
+        MeasurementLine(
+            measurement,
+            name,
+            make_cells(measurement, columns),
+            tuple(badge.code for badge in measurement.badges),
+            _judge(run.profile, measurement),
+        )
         for measurement, name in zip(run.measurements, names, strict=True)
     )
 
@@ -136,7 +152,11 @@ def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
 
 def say_results(run: RunDetail) -> str:
     """Say the answer of a run in a title: its first results with their IOPS and p99."""
-    known = [measurement for measurement in run.measurements if measurement.iops is not None]
+    known = [
+        measurement
+        for measurement in run.measurements
+        if measurement.iops is not None or measurement.elapsed_s is not None
+    ]
     parts = [_say_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
     if len(known) > _TITLE_MAXIMUM:
         parts.append(f"and {len(known) - _TITLE_MAXIMUM} more")
@@ -152,8 +172,18 @@ def list_withheld(lines: Sequence[MeasurementLine]) -> list[str]:
     return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
 
 
+def _judge(profile: str, measurement: MeasurementRow) -> Verdict | None:
+    for metric in CATALOGUE:
+        limit, value = find_limit(profile, metric), getattr(measurement, metric)
+        if limit is not None and value is not None and not measurement.error:
+            return Verdict(limit.is_met(value), limit)
+    return None
+
+
 def _say_result(measurement: MeasurementRow) -> str:
     workload = measurement.workload_title.split(" · ")[0]
+    if measurement.iops is None and measurement.elapsed_s is not None:
+        return f"{workload} {format_value(measurement.elapsed_s, 's')}"
     words = f"{workload} {format_value(measurement.iops, 'operations/s')} IOPS"
     if measurement.latency_p99_ns is None:
         return words
@@ -163,7 +193,8 @@ def _say_result(measurement: MeasurementRow) -> str:
 def _say_summary(line: MeasurementSummary) -> str:
     size = describe_block_size(cast(Any, line))  # it needs the block size only
     mixed = f" {line.direction}" if line.direction not in line.rw else ""
-    return f"{size} {line.rw}{mixed} · {line.iodepth} × {line.numjobs}".strip()
+    depth = UNKNOWN if line.iodepth is None else line.iodepth
+    return f"{size} {line.rw}{mixed} · {depth} × {line.numjobs}".strip()
 
 
 def _make_percentile_line(

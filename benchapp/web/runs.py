@@ -10,9 +10,12 @@ from django.views.decorators.http import require_safe
 
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake import unpack
+from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.runs import RunDetail, RunRow, list_run_choices, list_runs, read_run
+from benchapp.queries.traces import read_traces
 from benchapp.queries.uploads import RawBody, read_raw_body
 from benchapp.web.access import may_read
+from benchapp.web.badges import list_doubts
 from benchapp.web.csv import answer_csv
 from benchapp.web.filters import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.frame import make_base_url
@@ -25,6 +28,7 @@ from benchapp.web.run_table import (
     make_run_lines,
     say_results,
 )
+from benchapp.web.trace_panels import make_trace_panels
 
 RUNS_ON_A_PAGE: Final = 50
 
@@ -48,6 +52,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "form": form,
         "errors": errors,
         "choices": list_run_choices(),
+        "badge_codes": BADGE_CODES,
         "is_filtering": is_filtering(form),
         "columns": columns,
         "runs": lines,
@@ -68,8 +73,13 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "failure": _say_failure(detail),
         "columns": columns,
         "lines": lines,
+        "latency_columns": [column for column in columns if column.is_latency],
+        "limits": list(dict.fromkeys(line.verdict.limit for line in lines if line.verdict)),
+        "doubts": list_doubts([(line.name, line.measurement.badges) for line in lines]),
         "withheld": list_withheld(lines),
         "percentiles": make_percentile_table(detail),
+        "traces": make_trace_panels(read_traces(run_id), detail.measurements),
+        "traces_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
         "api_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
     }
     return render(request, "run.html", context)
@@ -159,6 +169,7 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
         "latency_mean_ns": measurement.latency_mean_ns,
         "latency_stddev_ns": measurement.latency_stddev_ns,
         "latency_max_ns": measurement.latency_max_ns,
+        "elapsed_s": measurement.elapsed_s,
         "total_ios": measurement.total_ios,
         "io_bytes": measurement.io_bytes,
         "runtime_s": measurement.runtime_s,

@@ -1,5 +1,6 @@
 """Series: the list, and the history of one metric of one of them."""
 
+import json
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -9,8 +10,9 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOGUE, Metric, find_limit, find_references
 from benchapp.models import DirectionName
+from benchapp.queries.badges import HARMLESS_CODES
 from benchapp.queries.points import ROLLING_WINDOW
 from benchapp.queries.runs import list_run_choices
 from benchapp.queries.series import (
@@ -38,7 +40,7 @@ from benchapp.web.frame import make_base_url
 from benchapp.web.lines import say_first_steps, say_request
 from benchapp.web.paging import turn_page
 from benchapp.web.point_table import make_point_table
-from benchapp.web.words import say_history, say_series_title
+from benchapp.web.words import say_history, say_limit, say_references, say_series_title
 
 SERIES_ON_A_PAGE: Final = 50
 POINTS_ON_A_PAGE: Final = 30
@@ -46,7 +48,7 @@ POINTS_ON_A_PAGE: Final = 30
 POINTS_OF_A_CHART: Final = 10_000
 _QUICK_SPANS: Final = (7, 30, 90, 365)
 _Link = tuple[str, str, bool]
-_LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
+_LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns", "elapsed_s")
 
 
 @require_safe
@@ -84,16 +86,19 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         raise Http404(f"There is no series {series_id}, or it has no measurements any more.")
     form = read_form(SpanForm, request.GET)
     errors = list_errors(form)
-    metric = CATALOGUE.get(request.GET.get("metric", "iops"))
+    usual = _list_metrics(detail.row)
+    metric = CATALOGUE.get(request.GET.get("metric", usual[0].name))
     if metric is None:
-        errors.append(f"There is no such metric; there are: {', '.join(CATALOGUE)}. Here is IOPS.")
-        metric = CATALOGUE["iops"]
+        errors.append(
+            f"There is no such metric; there are: {', '.join(CATALOGUE)}. Here is {usual[0].label}."
+        )
+        metric = usual[0]
     context = {
         **_read_history(request, detail, metric, span=read_span(form), errors=errors),
         "series": detail.row,
         "detail": detail,
         "metric": metric,
-        "metrics": _list_metric_links(request, metric),
+        "metrics": _list_metric_links(request, metric, usual),
         "spans": _list_span_links(request),
         "form": form,
         "is_log": request.GET.get("scale") == "log",
@@ -121,12 +126,22 @@ def _read_history(
             series_id, metrics=[metric.name], after=after, limit=POINTS_ON_A_PAGE, newest_first=True, **span
         ),
     )
+    profile = detail.row.latest.profile if detail.row.latest else ""
+    limit = find_limit(profile, metric.name)
+    references = find_references(profile, metric.name, detail.row.direction)
     levels = read_rolling(series_id, page.items, metrics=[metric.name])
     address = f"/api/v1/series/{series_id}/points?{_make_query(metric, span)}"
     return {
         **links,
         "title": say_series_title(detail.row, metric, summary),
-        "words": say_history(detail.row, metric, summary),
+        "words": [
+            *say_history(detail.row, metric, summary),
+            *say_limit(limit, metric, summary),
+            *say_references(references, metric, summary),
+        ],
+        "limit": limit,
+        "references": json.dumps([{"value": line.value, "words": line.words} for line in references]),
+        "harmless": HARMLESS_CODES,
         "summary": summary,
         "table": make_point_table(page.items, levels, metric),
         "window": ROLLING_WINDOW,
@@ -144,13 +159,21 @@ def _make_query(metric: Metric, span: Span) -> str:
     return urlencode(asked, safe=":")
 
 
-def _list_metric_links(request: HttpRequest, chosen: Metric) -> list[tuple[str, list[_Link]]]:
+def _list_metrics(row: SeriesRow) -> list[Metric]:
+    """Return the metrics that there are to choose from, the usual one first: work timed as a whole has no other."""
+    is_timed = row.latest is not None and row.latest.elapsed_s is not None
+    return [metric for metric in CATALOGUE.values() if (metric.name == "elapsed_s") == is_timed]
+
+
+def _list_metric_links(
+    request: HttpRequest, chosen: Metric, offered: list[Metric]
+) -> list[tuple[str, list[_Link]]]:
     """Return the metric chooser: throughput and latency, each as (label, address, is chosen)."""
-    links: dict[str, list[_Link]] = {"Metric": [], "Latency": []}
-    for metric in CATALOGUE.values():
+    links: dict[str, list[_Link]] = {}
+    for metric in offered:
         group = "Latency" if metric.name.startswith("latency_") else "Metric"
         url = keep_query(request.GET, metric=metric.name, after=None)
-        links[group].append((SHORT_LABELS[metric.name], url, metric is chosen))
+        links.setdefault(group, []).append((SHORT_LABELS[metric.name], url, metric is chosen))
     return list(links.items())
 
 

@@ -3,7 +3,18 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from benchapp.web import accounts, documents, hand_in, hosts, people, runs, series, tokens, uploads
+from benchapp.web import (
+    accounts,
+    documents,
+    hand_in,
+    hosts,
+    people,
+    run_report,
+    runs,
+    series,
+    tokens,
+    uploads,
+)
 
 
 class HostNameConverter(StringConverter):
@@ -27,6 +38,7 @@ urlpatterns = [
     path("runs/<int:run_id>/", runs.run, name="run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),
     path("runs/<int:run_id>/table.csv", runs.run_table, name="run_table"),
+    path("runs/<int:run_id>/report/", run_report.run_report, name="run_report"),
     path("series/", series.series_list, name="series_list"),
     path("series/<int:series_id>/", series.series, name="series"),
     path("hosts/", hosts.hosts, name="hosts"),
@@ -54,5 +66,6 @@ urlpatterns = [
     path("sign-out/", accounts.sign_out, name="sign_out"),
     path("setup/<str:secret>/", accounts.setup, name="setup"),
     path("agent/bench-agent.pyz", documents.agent_archive, name="agent_archive"),
+    path("docs/badges", documents.docs_badges, name="docs_badges"),
     path("docs/errors", documents.docs_errors, name="docs_errors"),
 ]

@@ -1,6 +1,8 @@
 """The reading of a history, in words."""
 
-from benchapp.metrics import Metric, format_value
+from collections.abc import Sequence
+
+from benchapp.metrics import Metric, ReferenceLimit, ReferenceLine, format_value
 from benchapp.queries.series import SeriesRow, Summary
 
 # Below this a median and a spread pretend to know more than the runs say.
@@ -37,6 +39,35 @@ def say_history(series: SeriesRow, metric: Metric, summary: Summary) -> list[str
             f" {metric.better} is better."
         )
     return sentences
+
+
+def say_limit(limit: ReferenceLimit | None, metric: Metric, summary: Summary) -> list[str]:
+    """Return where the last run and the median stand to the limit between good and bad; nothing without a limit."""
+    if limit is None or summary.last is None or summary.median is None:
+        return []
+    last, median = (limit.is_met(value) for value in (summary.last, summary.median))
+    words = {True: "good", False: "bad"}
+    both = "both" if last == median else f"median {words[median]}, last run"
+    return [
+        f"Limit {with_unit(limit.value, metric)} ({limit.words}): {both} {words[last]}. Source: {limit.source}."
+    ]
+
+
+def say_references(references: Sequence[ReferenceLine], metric: Metric, summary: Summary) -> list[str]:
+    """Return how the median stands to what known systems reached; nothing where none is known."""
+    median = summary.median
+    if median is None:
+        return []
+    return [
+        f"{line.words[0].upper()}{line.words[1:]}, {with_unit(line.value, metric)}: the median is"
+        f" {format_factor(median / line.value)}. Source: {line.source}."
+        for line in references
+    ]
+
+
+def format_factor(factor: float) -> str:
+    """Show a share of a reference: in per cent up to twice it, in times from there on."""
+    return f"{factor * 100:.0f} % of it" if factor < 2 else f"{factor:.1f} times as much"
 
 
 def with_unit(value: float | None, metric: Metric) -> str:

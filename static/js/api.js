@@ -1,11 +1,18 @@
-// The only fetch. Every failure becomes an ApiProblem whose message the page can show as it is.
+// The only fetch, and the only XMLHttpRequest: fetch tells nothing of how far a body is sent.
+// Every failure becomes an ApiProblem whose message the page can show as it is.
+
+const AWAY = "The server cannot be reached. Is it running, and are you online?";
+const SIGNED_OUT = "You are signed out. Sign in, then come back to this page.";
+const BUSY = "The server is busy or starting up. Try again in a few seconds.";
+const NO_REASON = "The server gave no reason.";
 
 /** A request that gave no numbers; the message says what happened and what to do. */
 export class ApiProblem extends Error {
-  constructor(message, { isSignedOut = false } = {}) {
+  constructor(message, { isSignedOut = false, code = "" } = {}) {
     super(message);
     this.name = "ApiProblem";
     this.isSignedOut = isSignedOut;
+    this.code = code;
   }
 }
 
@@ -18,6 +25,53 @@ export async function getJson(url, { signal } = {}) {
   throw await describeRefusal(response);
 }
 
+/**
+ * Post a form to a page of ours and return its JSON. onProgress: told the share that is sent, 0 to 1.
+ * signal: aborts; the promise is rejected with an AbortError then.
+ */
+export function postForm(url, form, { onProgress, signal } = {}) {
+  return new Promise((resolve, reject) => {
+    const sender = new XMLHttpRequest();
+    sender.open("POST", url);
+    sender.setRequestHeader("Accept", "application/json");
+    sender.upload.addEventListener("progress", (event) => {
+      if (event.lengthComputable) {
+        onProgress?.(event.loaded / event.total);
+      }
+    });
+    sender.addEventListener("load", () => {
+      const answer = readAnswer(sender);
+      if (answer instanceof ApiProblem) {
+        reject(answer);
+      } else {
+        resolve(answer);
+      }
+    });
+    sender.addEventListener("error", () => reject(new ApiProblem(AWAY)));
+    sender.addEventListener("abort", () => reject(new DOMException("stopped", "AbortError")));
+    signal?.addEventListener("abort", () => sender.abort());
+    sender.send(form);
+  });
+}
+
+function readAnswer(sender) {
+  if ([401, 403].includes(sender.status) || sender.responseURL.includes("/sign-in/")) {
+    return new ApiProblem(SIGNED_OUT, { isSignedOut: true });
+  }
+  if (sender.status === 503 || sender.status === 429) {
+    return new ApiProblem(BUSY);
+  }
+  try {
+    const answer = JSON.parse(sender.responseText);
+    if (sender.status < 300) {
+      return answer;
+    }
+    return new ApiProblem(answer.detail ?? answer.title ?? NO_REASON, { code: answer.code ?? "" });
+  } catch {
+    return new ApiProblem(`The server gave no answer that this page understands (status ${sender.status}). Try again.`);
+  }
+}
+
 async function request(url, signal) {
   try {
     return await fetch(url, { headers: { Accept: "application/json" }, credentials: "same-origin", signal });
@@ -25,7 +79,7 @@ async function request(url, signal) {
     if (error.name === "AbortError") {
       throw error;
     }
-    throw new ApiProblem("The server cannot be reached. Is it running, and are you online?");
+    throw new ApiProblem(AWAY);
   }
 }
 
@@ -39,12 +93,12 @@ async function readJson(response) {
 
 async function describeRefusal(response) {
   if (response.status === 401 || response.status === 403) {
-    return new ApiProblem("You are signed out. Sign in, then come back to this page.", { isSignedOut: true });
+    return new ApiProblem(SIGNED_OUT, { isSignedOut: true });
   }
   if (response.status === 503 || response.status === 429) {
-    return new ApiProblem("The server is busy or starting up. Try again in a few seconds.");
+    return new ApiProblem(BUSY);
   }
   const problem = await response.json().catch(() => ({}));
-  const words = problem.detail ?? problem.title ?? "The server gave no reason.";
+  const words = problem.detail ?? problem.title ?? NO_REASON;
   return new ApiProblem(`The numbers did not come (status ${response.status}): ${words}`);
 }

@@ -89,6 +89,7 @@ def test_points_are_rows_in_the_order_of_time(reader):
         "run": first["run"],
         "started_at": "2026-11-21T12:00:00Z",
         "error": 0,
+        "badges": [],
         "iops": 10.0,
         "latency_p99_ns": None,
     }

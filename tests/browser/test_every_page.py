@@ -13,6 +13,8 @@ PAGES = {
     "run": "{run}",
     "failed run": "{failed_run}",
     "hostile run": "{hostile_run}",
+    "run with traces": "{traced_run}",
+    "report of a run": "{traced_run}report/",
     "series": "/series/",
     "history": "{history}",
     "history on a log axis": "{history}?metric=latency_p99_ns&scale=log",
@@ -23,6 +25,7 @@ PAGES = {
     "tokens": "/tokens/",
     "people": "/people/",
     "account": "/account/",
+    "badges": "/docs/badges",
     "error codes": "/docs/errors",
 }
 STRANGERS_PAGES = {"sign in": "/sign-in/", "set-up link": "{invitation}", "used link": "/setup/nothing/"}

@@ -7,8 +7,9 @@ from datetime import timedelta
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Host, Measurement, Role, Run, Scope, Series, State, User
+from benchapp.models import Host, Measurement, Role, Run, Scope, Series, State, Trace, User
 from benchapp.pipeline.accounts import create_invitation
+from tests.envelopes import read_fio
 from tests.factories import (
     make_environment,
     make_host,
@@ -39,6 +40,8 @@ class World:
     host: str
     rejected: str
     invitation: str
+    traced_run: str
+    expired_run: str
 
 
 def make_world() -> World:
@@ -61,6 +64,8 @@ def make_world() -> World:
         host=reverse("host", args=["db-01"]),
         rejected=reverse("upload", args=[rejected]),
         invitation=reverse("setup", args=[create_invitation(role=Role.ADMIN, created_by=None)]),
+        traced_run=reverse("run", args=[_make_traced_run().pk]),
+        expired_run=reverse("run", args=[_make_expired_run().pk]),
     )
 
 
@@ -131,3 +136,50 @@ def _make_uploads(host: Host):
     make_submission(host, state=State.REJECTED, received_at=now, settled_at=now, **reason)
     make_submission(host, state=State.RECEIVED, received_at=now)
     return rejected.pk
+
+
+def _make_traced_run() -> Run:
+    """Make a run with its real output and a minute of reads and writes, which pause for four seconds."""
+    host = make_host("db-02")
+    output = f"{HOSTILE}\n{read_fio('83_multi_job_jsonplus.out')}".encode()
+    run = make_run(host, submission=make_submission(host, body=output))
+    for direction in ("read", "write"):
+        workload = make_workload(rw="randrw", iodepth=32)
+        series = make_series(host=host, target=run.target, workload=workload, direction=direction)
+        make_measurement(run, series, job_name="randrw", iops=15_100.0, latency_p99_ns=447_488.0)
+    for kind, level in (("iops", 15_100.0), ("bw", 61_849_600.0), ("lat", 529_800.0)):
+        for direction, share in (("read", 1.0), ("write", 0.43)):
+            _make_trace(run, kind, direction, level=level * share)
+    return run
+
+
+def _make_trace(run: Run, kind: str, direction: str, *, level: float) -> None:
+    chance = random.Random(f"{kind} {direction}")
+    seconds = range(1, 61)
+    counts = [0 if 30 <= second < 34 else 1 for second in seconds]
+    means = [
+        level * (1.4 if second < 5 else 1) * (1 + chance.gauss(0, 0.01)) * count
+        for second, count in zip(seconds, counts, strict=True)
+    ]
+    is_latency = kind == "lat"
+    known = [mean if count else None for mean, count in zip(means, counts, strict=True)]
+    Trace.objects.create(
+        run=run,
+        kind=kind,
+        direction=direction,
+        jobs=2,
+        entries=sum(counts),
+        bucket_s=1.0,
+        buckets={
+            "at_s": [float(second) for second in seconds],
+            "mean": known if is_latency else means,
+            "minimum": [mean and mean * 0.8 if is_latency else None for mean in known],
+            "maximum": [mean and mean * 1.5 if is_latency else None for mean in known],
+            "count": counts,
+        },
+    )
+
+
+def _make_expired_run() -> Run:
+    host = make_host("db-03")
+    return make_run(host, submission=make_submission(host, body=None))

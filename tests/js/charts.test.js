@@ -162,3 +162,68 @@ test("keys walk the points and stop at the ends", () => {
   assert.equal(moveBy("End", 4, 10), 9);
   assert.equal(moveBy("a", 4, 10), null);
 });
+
+const HOUSE = { colours, style: styleOf({ rw: "read", direction: "read" }), label: "IOPS" };
+
+test("a doubtful run is a hollow mark of the same shape and counts in the median", () => {
+  const points = makePoints([1000, 1010, 990, 1005]);
+  points[3] = { ...points[3], isDoubtful: true, badges: ["too-short", "cached"] };
+  const history = prepareHistory(points, { unit: "operations/s" });
+  const [good, doubtful] = buildHistory(history, HOUSE).data.datasets;
+
+  assert.equal(good.data.length, 3);
+  assert.deepEqual(doubtful.data, [{ x: points[3].at, y: 1005 }]);
+  assert.equal(doubtful.pointBackgroundColor, colours.paper);
+  assert.equal(doubtful.pointStyle, good.pointStyle);
+  assert.equal(history.levels.length, 2);
+  assert.match(describePoint(history, 3), / · badges: too-short, cached$/);
+});
+
+test("a failed run with badges stays among the failed and tells them", () => {
+  const points = makePoints([1000, null], { failedAt: [1] });
+  points[1] = { ...points[1], isDoubtful: true, badges: ["failed-job"] };
+  const history = prepareHistory(points, { unit: "operations/s" });
+
+  assert.equal(buildHistory(history, HOUSE).data.datasets.at(-1).data.length, 1);
+  assert.match(describePoint(history, 1), /failed, no value · badges: failed-job$/);
+});
+
+test("a limit is within the axis and drawn as a line with its words", () => {
+  const history = prepareHistory(makePoints([3.1, 3.2]), { unit: "s", limit: { value: 10, words: "good: under 10 s" } });
+  const plugin = buildHistory(history, { ...HOUSE, label: "Elapsed time" }).plugins.find(({ id }) => id === "limit");
+  const said = [];
+  const ctx = new Proxy({}, {
+    get: (_, name) => {
+      if (name === "measureText") {
+        return () => ({ width: 60 });
+      }
+      return (...values) => name === "fillText" && said.push(values[0]);
+    },
+    set: () => true,
+  });
+  const y = { getPixelForValue: () => 50 };
+  plugin.afterDatasetsDraw({ ctx, chartArea: { left: 0, right: 300, top: 0, width: 300 }, scales: { y }, options: {} });
+
+  assert.ok(history.domain.min <= 3.1 && history.domain.max >= 10);
+  assert.deepEqual(said, ["good: under 10 s"]);
+});
+
+test("without a limit no line is drawn", () => {
+  const config = buildHistory(prepareHistory(makePoints([1000]), { unit: "operations/s" }), HOUSE);
+
+  assert.ok(!config.plugins.some(({ id }) => id === "limit"));
+});
+
+test("a known system is drawn where it is near, and does not press the points flat where it is far", () => {
+  const references = [
+    { value: 33415, words: "known good: SSD" },
+    { value: 2000, words: "known bad: spinning disk" },
+  ];
+  const history = prepareHistory(makePoints([20000, 21000]), { unit: "operations/s", references });
+
+  const ids = buildHistory(history, HOUSE).plugins.map(({ id }) => id);
+
+  assert.deepEqual(history.references, [references[0]]);
+  assert.ok(ids.includes("reference-0") && !ids.includes("reference-1"));
+  assert.ok(history.domain.max >= 33415);
+});

@@ -74,6 +74,13 @@ def test_what_is_no_envelope_is_refused_by_name(body: bytes, code: str) -> None:
         ({"command": {"exit_status": 2**40}}, "/command/exit_status"),
         ({"command": {"argv": "fio"}}, "/command/argv"),
         ({"sweep": "first"}, "/sweep"),
+        ({"logs": ["x_bw.1.log"]}, "/logs"),
+        ({"logs": {"x_bw.1.log": ["500, 1, 0, 0"]}}, "/logs/x_bw.1.log"),
+        ({"logs": {"notes.txt": ""}}, "/logs/notes.txt"),
+        ({"logs": {"../x_bw.1.log": ""}}, "/logs/..~1x_bw.1.log"),
+        ({"logs": {"a~b.log": ""}}, "/logs/a~0b.log"),
+        ({"logs": {f"{'x' * 300}_bw.1.log": ""}}, f"/logs/{'x' * 200}"),
+        ({"logs": {f"x_bw.{number}.log": "" for number in range(201)}}, "/logs"),
     ],
 )
 def test_wrong_member_is_named_with_its_place(changes: dict[str, Any], pointer: str) -> None:
@@ -93,3 +100,13 @@ def test_member_of_a_newer_agent_is_passed_over() -> None:
     body = pack_envelope(fio_output="{}", invented_later={"x": 1})
 
     assert read_envelope(body).profile == "quick"
+
+
+def test_logs_come_along_by_their_names() -> None:
+    logs = {"bench-agent_iops.1.log": "1000, 33415, 0, 0, 0\n", "x_clat.log": "", "x_clat_hist.12.log": ""}
+
+    assert read_envelope(pack_envelope(fio_output="{}", logs=logs)).logs == logs
+
+
+def test_envelope_without_logs_has_none() -> None:
+    assert read_envelope(pack_envelope(fio_output="{}")).logs == {}

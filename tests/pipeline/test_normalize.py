@@ -64,9 +64,9 @@ def test_received_becomes_a_run_with_a_measurement_a_direction() -> None:
     for direction in ("read", "write"):
         assert measured[direction].iops == printed[direction]["iops"]
         assert measured[direction].bandwidth_bytes_per_s == printed[direction]["bw_bytes"]
-        assert measured[direction].latency_mean_ns == printed[direction]["clat_ns"]["mean"]
+        assert measured[direction].latency_mean_ns == printed[direction]["lat_ns"]["mean"]
         assert measured[direction].latency_p99_ns == printed[direction]["clat_ns"]["percentile"]["99.000000"]
-        assert measured[direction].latency_max_ns == printed[direction]["clat_ns"]["max"]
+        assert measured[direction].latency_max_ns == printed[direction]["lat_ns"]["max"]
         assert measured[direction].latency_kind == "clat"
         assert (
             measured[direction].percentiles["99.99"]

@@ -1,9 +1,9 @@
 """Reading history again: the same rows, the same ids, and a report of what changes."""
 
-import dataclasses
 import io
 from typing import Any
 
+import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -25,16 +25,16 @@ def better_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read_better(text: bytes) -> Any:
         report = read_output(text.replace(b"UNREADABLE", b""))
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             report,
             documents=tuple(
-                dataclasses.replace(
+                msgspec.structs.replace(
                     document,
                     groups=tuple(
-                        dataclasses.replace(
+                        msgspec.structs.replace(
                             group,
                             directions=tuple(
-                                dataclasses.replace(one, iops=one.iops * 2 if one.iops else one.iops)
+                                msgspec.structs.replace(one, iops=one.iops * 2 if one.iops else one.iops)
                                 for one in group.directions
                             ),
                         )

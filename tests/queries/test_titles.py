@@ -70,6 +70,22 @@ WORKLOAD = WorkloadRow(
             "random read · iodepth 8 × 1 job · 64 MiB file · direct",
         ),
         (
+            {
+                "rw": "read",
+                "iodepth": None,
+                "is_direct": None,
+                "engine": "",
+                "options": {"options": "not-reported", "job": "db"},
+            },
+            "read",
+            "4k read, sequential or random · 1 job · 64 MiB file · job db · options unknown",
+        ),
+        (
+            {"is_direct": None, "engine": "psync", "options": {"options": "not-reported", "job": "db"}},
+            "read",
+            "4k random read · iodepth 8 × 1 job · 64 MiB file · psync · job db · other options unknown",
+        ),
+        (
             {"file_size_bytes": None, "file_size_text": "10%"},
             "read",
             "4k random read · iodepth 8 × 1 job · 10% file · direct",

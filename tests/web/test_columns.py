@@ -68,3 +68,26 @@ def test_cell_keeps_the_raw_value_beside_what_is_shown() -> None:
 )
 def test_missing_value_says_why(missing: dict[str, str], metric: str, reason: str) -> None:
     assert find_reason(missing, metric).startswith(reason)
+
+
+def test_seconds_and_nanoseconds_have_units_of_their_own() -> None:
+    assert choose_scale([0.116, 3.118], "s") == Scale(1.0, "s")
+    assert choose_scale([3e9], "ns") == Scale(1e9, "s")
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        ([(1000.0, None)], ["iops"]),
+        ([(None, 3.1)], ["elapsed_s"]),
+        ([(1000.0, None), (None, 3.1)], ["iops", "elapsed_s"]),
+        ([(None, None)], ["iops"]),
+        ([], ["iops"]),
+    ],
+)
+def test_elapsed_time_is_a_column_where_there_is_one(
+    rows: list[tuple[float | None, float | None]], shown: list[str]
+) -> None:
+    given = [SimpleNamespace(iops=iops, elapsed_s=elapsed_s) for iops, elapsed_s in rows]
+
+    assert [column.metric for column in make_columns(given, ["iops", "elapsed_s"])] == shown

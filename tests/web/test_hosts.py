@@ -2,6 +2,8 @@
 
 import re
 from datetime import timedelta
+from typing import Any
+from unittest import mock
 
 import pytest
 from django.test import Client
@@ -10,7 +12,8 @@ from django.utils import timezone
 
 from benchapp.models import ApiToken, Host, Scope
 from benchapp.pipeline.tokens import TokenRefused, read_token
-from tests.factories import make_host, make_run, make_token
+from benchapp.web.schedule_words import say_span
+from tests.factories import NOON, make_host, make_run, make_token
 from tests.web.pages import Page
 
 TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")
@@ -33,6 +36,74 @@ def test_retired_hosts_show_on_demand(viewer: Client) -> None:
 
     assert "old-01" not in viewer.get(reverse("hosts")).content.decode()
     assert "old-01" in viewer.get(reverse("hosts"), {"retired": "1"}).content.decode()
+
+
+SCHEDULE = [{"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": "/data"}]
+
+
+def test_silent_host_says_so_in_words_in_the_list_and_on_its_page(viewer: Client) -> None:
+    host = make_host("db-01", schedule=SCHEDULE, schedule_since_at=NOON)
+    make_run(host, profile="quick", started_at=NOON + timedelta(hours=6))
+    make_host("db-02", schedule=[], schedule_since_at=NOON)
+
+    with mock.patch("django.utils.timezone.now", return_value=NOON + timedelta(days=3)):
+        listed = Page(viewer.get(reverse("hosts"))).words
+        page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+
+    assert listed.count("silent since") == 1
+    assert "silent since 2026-11-22 01:40" in listed
+    assert "db-01: silent since 22 Nov 2026 01:40 UTC" in page
+    assert "every 6 h, up to 10 min later" in page
+
+
+def test_host_in_time_says_when_its_next_run_is_expected(viewer: Client) -> None:
+    host = make_host("db-01", schedule=SCHEDULE, schedule_since_at=NOON)
+    make_run(host, profile="quick", started_at=NOON + timedelta(hours=6))
+
+    with mock.patch("django.utils.timezone.now", return_value=NOON + timedelta(hours=7)):
+        listed = Page(viewer.get(reverse("hosts"))).words
+        page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+
+    assert "2026-11-22 00:00" in listed
+    assert "next expected at 22 Nov 2026 00:00 UTC" in page
+    assert "silent since" not in listed + page
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "it told no schedule"),
+        ({"schedule": [], "schedule_since_at": NOON}, "it runs nothing by itself"),
+        ({"schedule": SCHEDULE, "schedule_since_at": NOON, "retired_at": NOON}, "it is retired"),
+    ],
+)
+def test_host_of_which_nothing_is_expected_is_not_silent(
+    viewer: Client, fields: dict[str, Any], words: str
+) -> None:
+    make_host("db-01", **fields)
+
+    page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+    listed = Page(viewer.get(reverse("hosts"), {"retired": "1"})).words
+
+    assert words in page
+    assert words in listed
+    assert "silent since" not in page + listed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (60, "1 min"),
+        (90, "90 s"),
+        (900, "15 min"),
+        (21600, "6 h"),
+        (86400, "day"),
+        (604800, "7 days"),
+        (5400, "90 min"),
+    ],
+)
+def test_interval_is_said_in_its_largest_unit(seconds: int, words: str) -> None:
+    assert say_span(seconds) == words
 
 
 def test_server_without_hosts_says_how_to_add_one(viewer: Client) -> None:

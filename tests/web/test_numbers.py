@@ -16,6 +16,8 @@ from tests.web.pages import Page
 
 OUTPUTS = Path(__file__).parents[1] / "data" / "fio" / "generated"
 PERCENTILES = {"50.000000": "p50", "95.000000": "p95", "99.000000": "p99", "99.900000": "p99_9"}
+# Ten samples must lie beyond a percentile for it to be shown.
+LEAST_SAMPLES = {"50.000000": 20, "95.000000": 200, "99.000000": 1_000, "99.900000": 10_000}
 
 
 def store(name: str) -> Run:
@@ -25,7 +27,7 @@ def store(name: str) -> Run:
     return Run.objects.get()
 
 
-def read_plainly(name: str) -> dict[tuple[str, str], dict[str, float]]:
+def read_plainly(name: str) -> dict[tuple[str, str], dict[str, float | None]]:
     """Read fio's JSON in the plainest way: every direction that did I/O, as it stands there."""
     text = (OUTPUTS / name).read_text()
     report = json.loads(text[text.index("{") : text.rindex("}") + 1])
@@ -37,22 +39,27 @@ def read_plainly(name: str) -> dict[tuple[str, str], dict[str, float]]:
     return rows
 
 
-def read_direction(entry: dict[str, Any]) -> dict[str, float]:
+def read_direction(entry: dict[str, Any]) -> dict[str, float | None]:
     latency = entry["clat_ns"]
-    values = {f"latency_{PERCENTILES[key]}_ns": float(latency["percentile"][key]) for key in PERCENTILES}
+    values: dict[str, float | None] = {
+        f"latency_{name}_ns": float(latency["percentile"][key])
+        if latency["N"] >= LEAST_SAMPLES[key]
+        else None
+        for key, name in PERCENTILES.items()
+    }
     return values | {
         "iops": entry["iops"],
         "bandwidth_bytes_per_s": float(entry["bw_bytes"]),
-        "latency_mean_ns": latency["mean"],
-        "latency_max_ns": float(latency["max"]),
+        "latency_mean_ns": entry["lat_ns"]["mean"],
+        "latency_max_ns": float(entry["lat_ns"]["max"]),
     }
 
 
-def read_page(client: Client, run: Run) -> dict[tuple[str, str], dict[str, float]]:
-    rows: dict[tuple[str, str], dict[str, float]] = {}
+def read_page(client: Client, run: Run) -> dict[tuple[str, str], dict[str, float | None]]:
+    rows: dict[tuple[str, str], dict[str, float | None]] = {}
     for cell in Page(client.get(reverse("run", args=[run.pk]))).cells:
         row = rows.setdefault((cell["data-job"] or "", cell["data-direction"] or ""), {})
-        row[cell["data-metric"] or ""] = float(cell["data-value"] or "nan")
+        row[cell["data-metric"] or ""] = float(cell["data-value"]) if cell["data-value"] else None
     return rows
 
 

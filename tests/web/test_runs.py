@@ -121,7 +121,8 @@ def test_empty_server_says_how_to_get_the_first_result(viewer: Client) -> None:
 
     assert "No results yet" in words
     assert "make up" in words
-    assert "bench-agent.pyz run --quiet --profile quick" in words
+    assert "bench-agent.pyz run --profile quick" in words
+    assert "bench-agent.pyz schedule install --cron" in words
     assert "fio --output-format=json job.fio | curl --data-binary @-" in words
 
 
@@ -229,7 +230,7 @@ def test_page_asks_as_much_for_many_measurements_as_for_one(
     for number in range(5):
         make_measurement(run, make_series(host=run.host, workload=make_workload(iodepth=number + 1)))
 
-    with django_assert_num_queries(6):  # session, person, run, its neighbours, measurements
+    with django_assert_num_queries(7):  # session, person, run, its neighbours, measurements, traces
         viewer.get(reverse("run", args=[run.pk]))
 
 

@@ -218,7 +218,7 @@ def test_same_file_twice_is_one_upload(editor: Client) -> None:
         (b"{}", {"host": "nobody"}, "There is no such host"),
         (b"{}", {"layout": "volume_sort=gp3"}, "parameter &#x27;volume_sort&#x27; is unknown"),
         (b"{}", {"layout": "volume_count=many"}, "volume_count"),
-        (b"", {}, "The submitted file is empty"),
+        (b"", {}, "(body-empty)"),
     ],
 )
 def test_file_that_cannot_be_taken_in_says_why(content, fields, words: str, editor: Client) -> None:

@@ -66,6 +66,12 @@ def _add(total: Outcome, outcome: Outcome) -> None:
 
 
 def _describe(difference: Difference) -> str:
-    metric = CATALOGUE[difference.metric]
-    before, after = (format_value(value, metric.unit) for value in (difference.before, difference.after))
-    return f"{difference.submission_id}: {difference.where}: {metric.label} {before} → {after}"
+    before, after = (_show(difference.metric, value) for value in (difference.before, difference.after))
+    label = CATALOGUE[difference.metric].label if difference.metric in CATALOGUE else difference.metric
+    return f"{difference.submission_id}: {difference.where}: {label} {before} → {after}"
+
+
+def _show(metric: str, value: float | str | None) -> str:
+    if isinstance(value, str):
+        return value
+    return format_value(value, CATALOGUE[metric].unit) if metric in CATALOGUE else "none"

@@ -1,6 +1,6 @@
 // The history of one metric of one series, as a configuration of Chart.js.
 import { chooseScale, formatDifference, formatMoment, formatValue, nameUnit } from "../format.js";
-import { drawActiveMark, drawEndLabels, drawHollowCrosses, drawLevels } from "./marks.js";
+import { drawActiveMark, drawEndLabels, drawHollowCrosses, drawLevels, drawLimit, drawReference } from "./marks.js";
 import { withAlpha } from "./palette.js";
 import { timeTicks } from "./time_axis.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "./looks.js";
@@ -9,21 +9,26 @@ import { isLogWorthwhile, lineDomain, logDomain } from "./value_axis.js";
 const HOUR_MS = 3_600_000;
 // The places of the datasets.
 const GOOD = 0;
-const FAILED = 1;
+const DOUBTFUL = 1;
+const FAILED = 2;
 
 /**
  * Prepare what the chart, the readout and the words share.
- * points, ascending by time: [{at (ms), value (base unit or null), hasFailed, runId, level: {median, low, high}}].
+ * points, ascending by time: [{at (ms), value (base unit or null), hasFailed, isDoubtful, badges (codes), runId,
+ * level: {median, low, high}}]. limit: {value, words} between good and bad, or null. references: [{value, words}] of
+ * known systems; those that are far off are left out, as they would press the points into a line.
  */
-export function prepareHistory(points, { unit, isLog = false }) {
+export function prepareHistory(points, { unit, isLog = false, limit = null, references = [] }) {
   const shown = points.map((point) => point.value).filter((value) => value !== null && !(isLog && value <= 0));
   const scale = chooseScale(shown, unit);
-  const places = [0, 0];
+  const near = references.filter(({ value }) => isNear(value, shown));
+  const within = [...shown, ...(limit === null ? [] : [limit.value]), ...near.map(({ value }) => value)];
+  const places = [0, 0, 0];
   let before = null;
   const entries = points.map((point) => {
-    const isFailed = Number(point.hasFailed);
-    const element = { datasetIndex: isFailed ? FAILED : GOOD, index: places[isFailed] };
-    places[isFailed] += 1;
+    const datasetIndex = findDataset(point);
+    const element = { datasetIndex, index: places[datasetIndex] };
+    places[datasetIndex] += 1;
     const entry = { ...point, before, element };
     before = point.value === null || point.hasFailed ? before : point.value;
     return entry;
@@ -34,9 +39,16 @@ export function prepareHistory(points, { unit, isLog = false }) {
     unit,
     scale,
     isLog,
-    canBeLog: isLogWorthwhile(shown),
-    domain: isLog ? { ...logDomain(shown), startsAtZero: false } : lineDomain(shown, scale.divisor),
+    limit,
+    references: near,
+    canBeLog: isLogWorthwhile(within),
+    domain: isLog ? { ...logDomain(within), startsAtZero: false } : lineDomain(within, scale.divisor),
   };
+}
+
+/** Within twice the highest and half the lowest of the values. */
+function isNear(value, shown) {
+  return shown.length > 0 && value <= 2 * Math.max(...shown) && value >= Math.min(...shown) / 2;
 }
 
 /** Say in one line what a point is; for the readout below the chart and for screen readers. */
@@ -46,12 +58,13 @@ export function describePoint({ entries, unit }, index) {
 }
 
 /** Say the parts of a point's description that a tooltip lists under the date. */
-export function describeValue({ value, hasFailed, before, level }, unit) {
+export function describeValue({ value, hasFailed, before, level, badges = [] }, unit) {
+  const reasons = badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`];
   if (hasFailed) {
-    return [value === null ? "failed, no value" : `failed; ${withUnit(value, unit)} until then`];
+    return [value === null ? "failed, no value" : `failed; ${withUnit(value, unit)} until then`, ...reasons];
   }
   if (value === null) {
-    return ["no value for this metric"];
+    return ["no value for this metric", ...reasons];
   }
   const lines = [withUnit(value, unit)];
   const toBefore = formatDifference(value, before);
@@ -63,7 +76,7 @@ export function describeValue({ value, hasFailed, before, level }, unit) {
     lines.push(`${toMedian} to the running median`);
     lines.push(`p10–p90 ${formatValue(level.low, unit)} to ${formatValue(level.high, unit)}`);
   }
-  return lines;
+  return [...lines, ...reasons];
 }
 
 /** Build the configuration of Chart.js. colours: resolved CSS colours; style: an entry of the palette. */
@@ -72,7 +85,7 @@ export function buildHistory(history, { colours, style, label, isNarrow = false 
   const findEnds = ({ scales }) => (isNarrow ? [] : listEnds(history.levels.at(-1), scales));
   return {
     type: "line",
-    data: { datasets: makeDatasets(history, { colour, shape: style.shape }) },
+    data: { datasets: makeDatasets(history, { colour, shape: style.shape, paper: colours.paper }) },
     options: {
       animation: false,
       events: [],
@@ -89,6 +102,8 @@ export function buildHistory(history, { colours, style, label, isNarrow = false 
     },
     plugins: [
       drawLevels(history.levels, { colour, paper: colours.paper }),
+      ...(history.limit === null ? [] : [drawLimit(history.limit, colours)]),
+      ...history.references.map((reference, place) => drawReference(reference, place, colours)),
       drawHollowCrosses(FAILED, colours),
       drawEndLabels(findEnds, colours),
       drawActiveMark(colours),
@@ -107,17 +122,27 @@ function listEnds(last, { x, y }) {
   ];
 }
 
-function makeDatasets({ entries, domain }, { colour, shape }) {
-  const good = entries.filter((entry) => !entry.hasFailed);
-  const failed = entries.filter((entry) => entry.hasFailed);
+function findDataset({ hasFailed, isDoubtful }) {
+  if (hasFailed) {
+    return FAILED;
+  }
+  return isDoubtful ? DOUBTFUL : GOOD;
+}
+
+function makeDatasets({ entries, domain }, { colour, shape, paper }) {
+  const [good, doubtful, failed] = [GOOD, DOUBTFUL, FAILED].map((dataset) =>
+    entries.filter(({ element }) => element.datasetIndex === dataset),
+  );
+  const looks = { showLine: false, pointStyle: shape, pointRadius: good.length + doubtful.length > 300 ? 2 : 3 };
+  const place = (entry) => ({ x: entry.at, y: entry.value ?? NaN });
   return [
+    { ...looks, pointBorderWidth: 0, pointBackgroundColor: withAlpha(colour, 0.8), data: good.map(place) },
     {
-      showLine: false,
-      pointStyle: shape,
-      pointRadius: good.length > 300 ? 2 : 3,
-      pointBorderWidth: 0,
-      pointBackgroundColor: withAlpha(colour, 0.8),
-      data: good.map((entry) => ({ x: entry.at, y: entry.value ?? NaN })),
+      ...looks,
+      pointBorderWidth: 1.25,
+      pointBorderColor: colour,
+      pointBackgroundColor: paper,
+      data: doubtful.map(place),
     },
     {
       showLine: false,

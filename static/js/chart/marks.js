@@ -57,6 +57,42 @@ export function drawLevels(levels, { colour, paper }) {
   };
 }
 
+/** A dashed line across the chart with its words on it: a limit {value, words} between good and bad. */
+export function drawLimit(limit, colours) {
+  return drawWordedLine(limit, { id: "limit", dash: [6, 4], colour: colours.ink });
+}
+
+/** A dotted line across the chart with its words on it: what a known system {value, words} reached. */
+export function drawReference(reference, place, colours) {
+  return drawWordedLine(reference, { id: `reference-${place}`, dash: [2, 3], colour: colours.ink });
+}
+
+function drawWordedLine({ value, words }, { id, dash, colour }) {
+  return {
+    id,
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea, scales } = chart;
+      const y = scales.y.getPixelForValue(value);
+      ctx.save();
+      ctx.setLineDash(dash);
+      ctx.lineWidth = 1.25;
+      ctx.strokeStyle = colour;
+      trace(ctx, [
+        { x: chartArea.left, y },
+        { x: chartArea.right, y },
+      ]);
+      ctx.stroke();
+      ctx.font = `11px ${getFamily(chart)}`;
+      ctx.fillStyle = colour;
+      // Above the line where there is room, else below it.
+      const isAbove = y - chartArea.top >= LABEL_HEIGHT;
+      ctx.textBaseline = isAbove ? "bottom" : "top";
+      ctx.fillText(shorten(ctx, words, chartArea.width - 8), chartArea.left + 4, y + (isAbove ? -3 : 3));
+      ctx.restore();
+    },
+  };
+}
+
 /** A failed run: an outlined cross, filled with the paper. dataset: the index of theirs. */
 export function drawHollowCrosses(dataset, colours) {
   return {

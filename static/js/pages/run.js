@@ -1,11 +1,10 @@
-// The latency percentiles of a run, drawn from the numbers in the table below the chart.
+// The charts of a run: latency percentiles from the table below them, and its traces from the public API.
+import { getJson } from "../api.js";
 import { findNearest } from "../chart/marks.js";
-import { buildPercentiles, describeMark, MOST_END_LABELS, preparePercentiles } from "../chart/percentiles.js";
-import { startChart, startImageButton } from "./chart_frame.js";
+import { buildPercentiles, describeMark as describePercentile, MOST_END_LABELS, preparePercentiles } from "../chart/percentiles.js";
+import { buildTrace, describeMark as describeMoment, prepareTrace } from "../chart/trace.js";
+import { showProblem, startChart, startImageButton } from "./chart_frame.js";
 import { startNavigation } from "./navigation.js";
-
-const figure = document.querySelector("[data-percentiles]");
-const box = figure.querySelector(".chart-box");
 
 function readLines() {
   return [...document.querySelectorAll("#percentiles-table tbody tr")].map((row) => ({
@@ -18,9 +17,9 @@ function readLines() {
   }));
 }
 
-function showLegend(lines) {
+function showLegend(figure, lines) {
   const legend = figure.querySelector("[data-legend]");
-  legend.hidden = lines.length <= MOST_END_LABELS && box.clientWidth >= 560;
+  legend.hidden = lines.length <= MOST_END_LABELS && figure.querySelector(".chart-box").clientWidth >= 560;
   for (const { name, style } of lines) {
     const item = document.createElement("li");
     const key = document.createElement("span");
@@ -30,22 +29,63 @@ function showLegend(lines) {
   }
 }
 
-function start() {
-  const prepared = preparePercentiles(readLines());
-  const { marks } = prepared;
-  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildPercentiles(prepared, look));
+// Draw one figure and let its marks be walked and saved.
+function startFigure(figure, { marks, build, describe }) {
+  const box = figure.querySelector(".chart-box");
+  const { getChart, placeOf, drawCopy } = startChart(box, build);
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
     points: {
       count: marks.length,
       elementAt: (index) => marks[index].element,
-      describe: (index) => describeMark(marks[index]),
+      describe: (index) => describe(marks[index]),
       findNearest: (pixel) => findNearest(marks.map((mark) => placeOf(mark.element)), pixel),
     },
   });
-  const describe = () => ({ title: figure.dataset.title, filter: figure.dataset.filter });
-  startImageButton(figure, { drawCopy, describe });
-  showLegend(prepared.lines);
+  const { title, filter } = figure.dataset;
+  startImageButton(figure, { drawCopy, describe: () => ({ title, filter }) });
 }
 
-start();
+function startPercentiles(figure) {
+  const prepared = preparePercentiles(readLines());
+  const build = (look) => buildPercentiles(prepared, look);
+  startFigure(figure, { marks: prepared.marks, build, describe: describePercentile });
+  showLegend(figure, prepared.lines);
+}
+
+// A line for each direction, in the order of the answer.
+function selectLines(points, { kind, dataset }) {
+  const own = points.filter((point) => point.kind === kind);
+  return [...new Set(own.map((point) => point.direction))].map((direction) => ({
+    direction,
+    rw: dataset[`rw${direction[0].toUpperCase()}${direction.slice(1)}`] ?? "",
+    points: own.filter((point) => point.direction === direction),
+  }));
+}
+
+function startTrace(figure, points) {
+  const { trace: kind, unit, label } = figure.dataset;
+  const prepared = prepareTrace(selectLines(points, { kind, dataset: figure.dataset }), { unit, label });
+  const build = (look) => buildTrace(prepared, look);
+  startFigure(figure, { marks: prepared.marks, build, describe: (mark) => describeMoment(mark, unit) });
+}
+
+async function loadTraces(section) {
+  const figures = [...section.querySelectorAll("[data-trace]")];
+  section.querySelectorAll(".chart-notice").forEach((notice) => notice.remove());
+  try {
+    const { points } = await getJson(section.dataset.traces);
+    figures.forEach((figure) => startTrace(figure, points));
+  } catch (error) {
+    figures.forEach((figure) => showProblem(figure.querySelector(".chart-box"), error.message, () => loadTraces(section)));
+  }
+}
+
+const percentiles = document.querySelector("[data-percentiles]");
+if (percentiles !== null) {
+  startPercentiles(percentiles);
+}
+const traces = document.querySelector("[data-traces]");
+if (traces !== null) {
+  loadTraces(traces);
+}

@@ -8,7 +8,8 @@ import { startNavigation } from "./navigation.js";
 
 const figure = document.querySelector("[data-history]");
 const box = figure.querySelector(".chart-box");
-const { points: address, metric, unit, label, rw, direction, scale } = figure.dataset;
+const { points: address, metric, unit, label, rw, direction, scale, harmless } = figure.dataset;
+const { limit, limitWords, references } = figure.dataset;
 
 async function load() {
   try {
@@ -22,7 +23,16 @@ async function load() {
 
 function readPoint(row) {
   const level = { median: row[`${metric}_median`], low: row[`${metric}_p10`], high: row[`${metric}_p90`] };
-  return { at: Date.parse(row.started_at), value: row[metric], hasFailed: row.error !== 0, runId: row.run, level };
+  const isDoubtful = row.badges.some((code) => !harmless.split(" ").includes(code));
+  return {
+    at: Date.parse(row.started_at),
+    value: row[metric],
+    hasFailed: row.error !== 0,
+    isDoubtful,
+    badges: row.badges,
+    runId: row.run,
+    level,
+  };
 }
 
 function draw(points, isCut) {
@@ -30,7 +40,12 @@ function draw(points, isCut) {
     showProblem(box, "No run in this span. Widen the days above the chart.");
     return;
   }
-  const history = prepareHistory(points, { unit, isLog: scale === "log" });
+  const history = prepareHistory(points, {
+    unit,
+    isLog: scale === "log",
+    limit: limit === undefined ? null : { value: Number(limit), words: limitWords },
+    references: JSON.parse(references),
+  });
   const style = styleOf({ rw, direction });
   const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildHistory(history, { ...look, style, label }));
   startNavigation(box, figure.querySelector(".chart-readout"), {

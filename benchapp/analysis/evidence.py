@@ -1,0 +1,81 @@
+"""What is known of a measurement before it is judged: plain values, None where unknown."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+def _split(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+# Engines that keep iodepth I/Os in flight by themselves.
+ASYNCHRONOUS_ENGINES: Final = _split(
+    "libaio io_uring io_uring_cmd posixaio windowsaio solarisaio guasi syslet-rw"
+    " rbd rados gfapi_async libiscsi nbd libblkio spdk spdk_bdev"
+)
+# Engines whose I/O goes through the page cache unless it is direct.
+PAGE_CACHED_ENGINES: Final = _split(
+    "sync psync vsync pvsync pvsync2 libaio io_uring posixaio mmap splice windowsaio solarisaio"
+)
+# Engines that move no data: how steady or busy they are says nothing of any storage.
+IDLE_ENGINES: Final = _split("null cpuio exec")
+NETWORK_ENGINES: Final = _split("rbd rados gfapi gfapi_async libiscsi nbd nfs http libhdfs")
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """How steady a log of a run is over its window, as shares of the average.
+
+    excursion_share: greatest less least; slope_share: what the straight line through it gains or loses.
+    """
+
+    excursion_share: float
+    slope_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
+
+    error: fio's errno. engine: empty where unknown. storage: what kind of device answers.
+    file_bytes: all files of the group together. waits_for_media: each write, or every few, is followed by a flush.
+    read_mean_ns, read_p50_ns: total latency of reads. in_flight: IOPS × mean total latency (s) over all directions of
+    the group; slots: iodepth × numjobs; ios_per_slot: of all directions; is_throttled: an option keeps fio from
+    filling its queue. is_steady, steady_criterion, steady_deviation: of fio's own steadystate.
+    cpu_percent: user and system of one clone; is_polling: it burns CPU while it waits, as asked.
+    samples: behind the percentiles; percents: those that a metric shows. maximum_ns, p99_99_ns: of one distribution.
+    bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
+    raid_state: a controller's word.
+    """
+
+    error: int | None = None
+    runtime_s: float | None = None
+    engine: str = ""
+    storage: Literal["network", "memory"] | None = None
+    is_direct: bool | None = None
+    is_random: bool | None = None
+    waits_for_media: bool = False
+    file_bytes: int | None = None
+    memory_bytes: int | None = None
+    read_mean_ns: float | None = None
+    read_p50_ns: float | None = None
+    in_flight: float | None = None
+    slots: int | None = None
+    ios_per_slot: float | None = None
+    is_throttled: bool | None = None
+    is_steady: bool | None = None
+    steady_criterion: str = ""
+    steady_deviation: str = ""
+    steadiness: Steadiness | None = None
+    cpu_percent: float | None = None
+    is_polling: bool = False
+    samples: int | None = None
+    percents: tuple[float, ...] = ()
+    maximum_ns: float | None = None
+    p99_99_ns: float | None = None
+    bandwidth_variation: float | None = None
+    bandwidth_samples: int | None = None
+    ios_per_sample: float | None = None
+    members_missing: int | None = None
+    sync_action: str = ""
+    raid_state: str = ""

@@ -1,0 +1,189 @@
+"""`manage.py import`: take in files that fio printed into, by the thousand."""  # noqa: N999 — the command's name
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, TextIO, cast
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError, connection
+
+from benchapp.embedded.backup import BackupFailed, open_embedded
+from benchapp.embedded.command import default_data_directory
+from benchapp.embedded.home import Home
+from benchapp.embedded.postgres import NoBinaries
+from benchapp.management.progress import Progress
+from benchapp.pipeline.enroll import EnrolmentRefused
+from benchapp.pipeline.found_files import Folder, find_folders
+from benchapp.pipeline.import_files import Order, Pile, Summary, UnknownHost, find_host, import_files
+from benchapp.pipeline.layout import BadLayout
+from benchapp.pipeline.parameters import BadParameter, read_parameters
+from benchapp.tasks import wake_up
+
+_BY_FILE: Final = "mtime"
+_DETAIL_LENGTH: Final = 200
+_INTERRUPTED: Final = 130
+
+
+class Command(BaseCommand):
+    """Import files, say how far it is, and tell at the end what became of them."""
+
+    help = "Import what fio printed, from files and folders; what is there already stays as it is."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Say which files, whose they are, and what they were measured on."""
+        add = parser.add_argument
+        add("places", nargs="+", metavar="FILE-OR-FOLDER", type=Path, help="any format of fio; .gz too")
+        add("--host", required=True, metavar="H", help="whose results they are")
+        add("--create-host", action="store_true", help="make the host where it is not there")
+        pairs: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+        add("--target", metavar="KEY=VALUE", help="the layout: volume_type=gp3 volume_count=4 …", **pairs)
+        add("--label", metavar="KEY=VALUE", help="labels of your own: rack=r12 …", **pairs)
+        add("--profile", default="", metavar="P", help="the name of the set of jobs")
+        add(
+            "--started-at",
+            default="",
+            metavar="TIME",
+            help=f"when it ran, where the output does not tell: 2026-11-21T10:00:00Z, or {_BY_FILE}:"
+            " when the file was last changed",
+        )
+        add("--no-wait", "--queue", action="store_true", help="leave the rest to the workers")
+        add(
+            "--data-dir",
+            type=Path,
+            default=default_data_directory(os.environ),
+            help="as given to `up`, where DATABASE_URL names no database (default: var)",
+        )
+        add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import; exit status 1 where anything was rejected, 130 after Ctrl-C."""
+        is_quiet = options["quiet"] or options["verbosity"] == 0
+        try:
+            with _use_database(options["data_dir"]):
+                summary, is_stopped = self._import(options, is_quiet=is_quiet)
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
+        except (BackupFailed, NoBinaries) as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+        if not is_quiet:
+            self.stdout.write("\n".join(describe_summary(summary, is_stopped=is_stopped)))
+        if is_stopped or summary.rejected:
+            sys.exit(_INTERRUPTED if is_stopped else 1)
+
+    def _import(self, options: Mapping[str, Any], *, is_quiet: bool) -> tuple[Summary, bool]:
+        folders = _find(options["places"])
+        order = _read_order(options)
+        total = sum(len(folder.files) for folder in folders)
+        progress = Progress(total, cast(TextIO, self.stderr._out), is_quiet)
+        summary, asked = Summary(), [False]
+        with _stop_politely(asked):
+            for summary in import_files(folders, order, should_stop=lambda: asked[0]):
+                progress.show(summary.files)
+        progress.close()
+        if order.is_queued:
+            wake_up()
+        return summary, asked[0]
+
+
+def describe_summary(summary: Summary, *, is_stopped: bool = False) -> list[str]:
+    """Return the lines that say what became of the files."""
+    lines = ["stopped; so far:"] if is_stopped else []
+    lines.append(f"stored: {_say(summary.stored, 'file')} ({_say(summary.runs, 'run')})")
+    lines.append(f"already there: {_say(summary.already_there, 'file')}")
+    if summary.waiting:
+        lines.append(f"taken in, waiting for a worker: {_say(summary.waiting, 'file')}")
+    if summary.attached_logs:
+        lines.append(f"logs attached to their outputs: {summary.attached_logs}")
+    lines += _describe_piles("rejected", summary.rejected)
+    lines += _describe_piles("not fio output", summary.foreign)
+    if summary.lone_logs:
+        lines += _describe_piles("logs without an output", summary.lone_logs)
+    return lines
+
+
+def _describe_piles(title: str, piles: Mapping[str, Pile]) -> Iterator[str]:
+    yield f"{title}: {_say(sum(pile.count for pile in piles.values()), 'file')}"
+    for code, pile in sorted(piles.items(), key=lambda item: -item[1].count):
+        yield f"  {code}: {_say(pile.count, 'file')}"
+        for name, detail in pile.first:
+            yield f"    {_printable(name)}: {_printable(detail[:_DETAIL_LENGTH])}"
+        if more := pile.count - len(pile.first):
+            yield f"    … and {more} more"
+
+
+def _say(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _printable(text: str) -> str:
+    """Return the text without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def _find(places: list[Path]) -> list[Folder]:
+    try:
+        return find_folders(places)
+    except OSError as error:
+        raise CommandError(str(error)) from error
+
+
+def _read_order(options: Mapping[str, Any]) -> Order:
+    started_at = options["started_at"]
+    pairs = [_split(text, "--target") for text in options["target"]]
+    pairs += [
+        (f"label.{name}", value) for name, value in (_split(text, "--label") for text in options["label"])
+    ]
+    pairs += [("profile", options["profile"])] if options["profile"] else []
+    pairs += [("started_at", started_at)] if started_at and started_at != _BY_FILE else []
+    try:
+        parameters = read_parameters(pairs)
+        host = find_host(options["host"], may_create=options["create_host"])
+    except BadLayout as error:
+        raise CommandError(f"{error.pointer.lstrip('/')}: {error}") from error
+    except (BadParameter, UnknownHost, EnrolmentRefused) as error:
+        raise CommandError(str(error)) from error
+    return Order(host.pk, parameters, dates_by_file=started_at == _BY_FILE, is_queued=options["no_wait"])
+
+
+def _split(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CommandError(f"{option} {text!r} is no KEY=VALUE; files and folders come before the options")
+    return name.strip(), value.strip()
+
+
+@contextmanager
+def _use_database(data_directory: Path) -> Iterator[None]:
+    """Work on the database of DATABASE_URL, else on the embedded one, whether its stack runs or not."""
+    if os.environ.get("DATABASE_URL", "").strip():
+        yield
+        return
+    with open_embedded(Home(data_directory.expanduser().absolute())) as embedded:
+        known = embedded.environment
+        connection.close()
+        connection.settings_dict.update(HOST=known["PGHOST"], USER=known["PGUSER"], NAME=known["PGDATABASE"])
+        connection.settings_dict["PORT"] = ""
+        yield
+        connection.close()
+
+
+@contextmanager
+def _stop_politely(asked: list[bool]) -> Iterator[None]:
+    """Have the first Ctrl-C finish the batch at hand; the second is as ever."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked[0] = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,77 @@
+"""Show on standard error how far a command is: a bar on a terminal, else a line every few seconds."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TextIO
+
+_BAR_WIDTH: Final = 24
+_BAR_EVERY_S: Final = 0.1
+_LINE_EVERY_S: Final = 5.0
+# A rate over less than this says nothing.
+_RATE_AFTER_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a command is of `total` things; clock in s."""
+
+    total: int
+    stream: TextIO
+    is_quiet: bool = False
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
+    _shown: float = field(init=False)
+    _width: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._began = self._shown = self.clock()
+
+    def show(self, done: int) -> None:
+        """Show how far it is, unless that was shown just now."""
+        now = self.clock()
+        is_terminal = self.stream.isatty()
+        if self.is_quiet or now - self._shown < (_BAR_EVERY_S if is_terminal else _LINE_EVERY_S):
+            return
+        self._shown = now
+        words = describe(done, self.total, now - self._began)
+        if not is_terminal:
+            self.stream.write(f"{words}\n")
+        else:
+            line = f"{draw_bar(done, self.total)} {words}"
+            self.stream.write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        self.stream.flush()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self.stream.flush()
+
+
+def describe(done: int, total: int, elapsed_s: float) -> str:
+    """Return count, rate and time left in words: "120 of 2000 files, 310/s, 7 s left"."""
+    words = f"{done} of {total} files"
+    if done == 0 or elapsed_s < _RATE_AFTER_S:
+        return words
+    rate = done / elapsed_s
+    shown = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+    return f"{words}, {shown}, {_say_time((total - done) / rate)} left"
+
+
+def draw_bar(done: int, total: int) -> str:
+    """Return a bar of `done` in `total`."""
+    filled = _BAR_WIDTH * done // total if total else _BAR_WIDTH
+    return "[" + "#" * filled + "." * (_BAR_WIDTH - filled) + "]"
+
+
+def _say_time(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60:02} s"
+        if whole < 3600
+        else f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    )

@@ -1,0 +1,296 @@
+"""Collect what validity is judged by: from fio's report, and from what the sender said of the host and its storage.
+
+Facts of the environment that are read here, as the agent or any other sender writes them:
+- `md`: {`degraded`: number of members missing, `sync_action`: "idle" or what the array is doing}, of mdadm
+- `raid_state`: what a hardware controller calls its array: "optimal", or one of RAID_TROUBLES
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from benchapp.analysis.evidence import Evidence, Steadiness
+from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
+from benchapp.fio.sizes import parse_size
+from benchapp.fio.workload import WorkloadSpec
+from benchapp.metrics import PERCENTILES
+
+# What the kernel's md writes while an array is not at rest; "idle" and "frozen" are at rest.
+_SYNC_ACTIONS: Final = frozenset({"resync", "recover", "reshape", "check", "repair"})
+RAID_TROUBLES: Final = frozenset(
+    {
+        "degraded",
+        "partially degraded",
+        "rebuilding",
+        "recovering",
+        "resyncing",
+        "reshaping",
+        "failed",
+        "offline",
+    }
+)
+_NETWORK_FILESYSTEMS: Final = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "9p",
+        "virtiofs",
+        "ceph",
+        "glusterfs",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "afs",
+        "gfs2",
+    }
+    | {"ocfs2", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.ceph", "fuse.juicefs", "fuse.mfs"}
+)
+_MEMORY_FILESYSTEMS: Final = frozenset({"tmpfs", "ramfs"})
+# Volumes that are reached over a network, as clouds and storage people name them.
+_NETWORK_VOLUMES: Final = (
+    *(
+        "gp2",
+        "gp3",
+        "io1",
+        "io2",
+        "st1",
+        "sc1",
+        "ebs",
+        "pd-",
+        "hyperdisk",
+        "premium_",
+        "premiumv2",
+        "standard_",
+    ),
+    *(
+        "standardssd",
+        "ultrassd",
+        "nfs",
+        "efs",
+        "iscsi",
+        "rbd",
+        "ceph",
+        "cinder",
+        "longhorn",
+        "nvme-of",
+        "nvmeof",
+    ),
+)
+_MEMORY_VOLUMES: Final = ("pmem", "ram", "nvdimm", "tmpfs")
+# Options that keep fio from filling its queue, by the canonical names of WorkloadSpec.extra.
+_THROTTLES: Final = frozenset(
+    {"rate", "rate_iops", "rate_process", "thinktime", "thinkcycles", "latency_target", "flow", "read_iolog"}
+    | {"iodepth_batch", "iodepth_batch_complete_min", "iodepth_batch_complete_max", "iodepth_low"}
+    | {"serialize_overlap", "fsync", "fdatasync", "sync_file_range", "max_open_zones"}
+)
+_QUEUED: Final = ("read", "write", "trim", "mixed")
+_FLUSHES: Final = frozenset({"sync", "fsync", "fdatasync", "sync_file_range"})
+_POLLS: Final = frozenset({"hipri", "hipri_percentage", "sqthread_poll", "thinktime_spin"})
+_POLLING_ENGINES: Final = frozenset({"spdk", "spdk_bdev", "libblkio", "cpuio", "dev-dax", "libpmem"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all measurements of one run share. jobs: by their index in the document."""
+
+    format: str
+    jobs: Mapping[int, Job]
+    memory_bytes: int | None
+    storage: Literal["network", "memory"] | None
+    members_missing: int | None
+    sync_action: str
+    raid_state: str
+
+
+def read_surroundings(
+    document: Document, *, environment: Mapping[str, Any], target: Mapping[str, Any]
+) -> Surroundings:
+    """Return what all measurements of a run share; environment and target as `layout` reads them."""
+    facts = environment.get("facts") or {}
+    md = facts["md"] if isinstance(facts.get("md"), Mapping) else {}
+    missing, action = str(md.get("degraded") or ""), str(md.get("sync_action") or "").lower()
+    state = str(facts.get("raid_state") or "").strip().lower()
+    return Surroundings(
+        format=document.format,
+        jobs={job.index: job for job in document.jobs},
+        memory_bytes=environment.get("memory_bytes"),
+        storage=_find_storage(environment, target),
+        members_missing=int(missing)
+        if missing.isascii() and missing.isdigit() and len(missing) < 6
+        else None,
+        sync_action=action if action in _SYNC_ACTIONS else "",
+        raid_state=state if state in RAID_TROUBLES else "",
+    )
+
+
+def collect_evidence(
+    surroundings: Surroundings,
+    group: Group,
+    direction: Direction,
+    *,
+    spec: WorkloadSpec,
+    latency: Latency | None,
+    steadiness: Steadiness | None = None,
+) -> Evidence:
+    """Return what is known of one direction of a group.
+
+    latency: the distribution that the metrics come from; steadiness: of the direction's log, where there is one.
+    """
+    if surroundings.format == "time":
+        # A shell's timing says how long it took and nothing else: no queue, no device, no samples.
+        return Evidence(error=group.error)
+    jobs = [surroundings.jobs[index] for index in group.jobs if index in surroundings.jobs]
+    is_read = direction.name == "read"
+    return Evidence(
+        error=group.error,
+        runtime_s=direction.runtime_s,
+        engine=spec.engine if group.options else "",
+        storage=surroundings.storage,
+        is_direct=spec.is_direct,
+        is_random=spec.rw.startswith("rand") if group.options else None,
+        waits_for_media=direction.name == "write" and not _FLUSHES.isdisjoint(spec.extra),
+        file_bytes=_count_file_bytes(group, spec),
+        memory_bytes=surroundings.memory_bytes,
+        read_mean_ns=_find_total_mean(direction) if is_read else None,
+        read_p50_ns=_find_total_median(direction) if is_read else None,
+        steadiness=steadiness,
+        cpu_percent=_average_cpu(jobs),
+        is_polling=spec.engine in _POLLING_ENGINES or not _POLLS.isdisjoint(spec.extra),
+        members_missing=surroundings.members_missing,
+        sync_action=surroundings.sync_action,
+        raid_state=surroundings.raid_state,
+        **_describe_queue(group, spec),
+        **_describe_steady_state(jobs),
+        **_describe_samples(direction, latency),
+    )
+
+
+def count_samples(direction: Direction, latency: Latency | None) -> int | None:
+    """Return how many samples a distribution has: fio's count, or the I/Os where an old version does not say."""
+    if latency is None:
+        return None
+    return direction.total_ios if latency.count is None else latency.count
+
+
+def _describe_queue(group: Group, spec: WorkloadSpec) -> dict[str, Any]:
+    slots = (spec.iodepth or 0) * spec.numjobs
+    parts = _list_parts(group)
+    ios = [part.total_ios for part in parts if part.total_ios]
+    is_limited = not _THROTTLES.isdisjoint(spec.extra)
+    return {
+        "in_flight": _count_in_flight(parts),
+        "slots": slots if group.iodepth or _tells(group, "iodepth") else None,
+        "ios_per_slot": sum(ios) / slots if slots and ios else None,
+        # A header of a text does not list all options: one of those that it leaves out may be a limit.
+        "is_throttled": True if is_limited else False if group.has_all_options else None,
+    }
+
+
+def _describe_steady_state(jobs: Iterable[Job]) -> dict[str, Any]:
+    found: list[SteadyState] = [job.steady_state for job in jobs if job.steady_state]
+    if not found:
+        return {}
+    worst = min(found, key=lambda state: state.is_attained)
+    return {
+        "is_steady": worst.is_attained,
+        "steady_criterion": worst.criterion,
+        "steady_deviation": worst.deviation,
+    }
+
+
+def _describe_samples(direction: Direction, latency: Latency | None) -> dict[str, Any]:
+    percentiles = dict(latency.percentiles) if latency else {}
+    samples: Samples | None = direction.bandwidth_samples
+    count = samples.count if samples else None
+    return {
+        "samples": count_samples(direction, latency),
+        "percents": tuple(percent for percent in PERCENTILES.values() if percent in percentiles),
+        "maximum_ns": latency.maximum_ns if latency else None,
+        "p99_99_ns": percentiles.get(99.99),
+        "bandwidth_variation": samples.stddev / samples.mean if samples and samples.mean > 0 else None,
+        "bandwidth_samples": count,
+        "ios_per_sample": direction.total_ios / count if count and direction.total_ios else None,
+    }
+
+
+def _tells(group: Group, *options: str) -> bool:
+    """Say whether the report would have said so if one of these options had been given."""
+    if not group.options:
+        return False
+    return group.has_all_options or any(name in group.options for name in options)
+
+
+def _count_file_bytes(group: Group, spec: WorkloadSpec) -> int | None:
+    """Return what all files of the group take: clones have files of their own unless one is named for all."""
+    size = spec.file_size_bytes
+    if not size:
+        return None
+    of_one_file = parse_size(group.options.get("filesize", ""))
+    files = parse_size(group.options.get("nrfiles", "")) or 1
+    if of_one_file and group.options.get("size"):
+        size = min(size, of_one_file * files)
+    return size if group.options.get("filename") else size * spec.numjobs
+
+
+def _list_parts(group: Group) -> list[Direction]:
+    """Return the directions whose I/Os share the queue, each I/O once: "mixed" is read and write together."""
+    active = [part for part in group.directions if part.name in _QUEUED and part.total_ios]
+    return [part for part in active if part.name == "mixed"] or active
+
+
+def _count_in_flight(parts: Sequence[Direction]) -> float | None:
+    in_flight = 0.0
+    for part in parts:
+        mean_ns = _find_total_mean(part)
+        if part.iops is None or mean_ns is None:
+            return None
+        in_flight += part.iops * mean_ns / 1e9
+    return in_flight or None
+
+
+def _find_total_mean(direction: Direction) -> float | None:
+    """Return the mean from submission to completion; clat alone would leave out where buffered I/O waits."""
+    if direction.total is not None:
+        return direction.total.mean_ns
+    return _add_submission(direction, direction.completion.mean_ns if direction.completion else None)
+
+
+def _find_total_median(direction: Direction) -> float | None:
+    if direction.total is not None and direction.total.percentiles:
+        return dict(direction.total.percentiles).get(50.0)
+    completion = direction.completion
+    return _add_submission(direction, dict(completion.percentiles).get(50.0) if completion else None)
+
+
+def _add_submission(direction: Direction, completion_ns: float | None) -> float | None:
+    submission = direction.submission
+    if completion_ns is None or submission is None:
+        return completion_ns
+    return completion_ns + (submission.mean_ns or 0.0)
+
+
+def _average_cpu(jobs: Sequence[Job]) -> float | None:
+    """Return user and system time of one clone, per cent: fio prints the average over the clones of an entry."""
+    total, clones = 0.0, 0
+    for job in jobs:
+        if job.cpu_user_percent is None or job.cpu_system_percent is None:
+            return None
+        total += (job.cpu_user_percent + job.cpu_system_percent) * job.clones
+        clones += job.clones
+    return total / clones if clones else None
+
+
+def _find_storage(
+    environment: Mapping[str, Any], target: Mapping[str, Any]
+) -> Literal["network", "memory"] | None:
+    filesystem = (target.get("filesystem") or "").lower()
+    volume = (target.get("volume_type") or "").lower()
+    mount_options = (target.get("mount_options") or "").lower().split(",")
+    if filesystem in _MEMORY_FILESYSTEMS or volume.startswith(_MEMORY_VOLUMES) or "dax" in mount_options:
+        return "memory"
+    is_block_store = "elastic block store" in (environment.get("device_model") or "").lower()
+    if is_block_store or filesystem in _NETWORK_FILESYSTEMS or volume.startswith(_NETWORK_VOLUMES):
+        return "network"
+    return None

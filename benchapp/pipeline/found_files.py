@@ -1,0 +1,126 @@
+"""Find the files under what was named, and read each whole and bounded."""
+
+import gzip
+import io
+import os
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, cast
+
+_MIB: Final = 2**20
+_GZIP: Final = b"\x1f\x8b"
+
+
+class UnreadableFile(Exception):
+    """A file that cannot be read whole; code is stable, detail a sentence for people."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files of one folder, by name. is_named: they were named one by one, not found in a folder.
+
+    fault: why the folder itself could not be listed; it has no files then.
+    """
+
+    path: Path
+    files: tuple[Path, ...]
+    is_named: bool
+    fault: str = ""
+
+
+def find_folders(places: Sequence[Path]) -> list[Folder]:
+    """Return the files that were named, folder by folder, and all files under the folders that were named.
+
+    In the order given, each folder's by name; hidden files and folders, and what is no regular file, are passed
+    over, and so is a folder that a link leads to again. FileNotFoundError names a place that is not there.
+    """
+    named: dict[Path, list[Path]] = defaultdict(list)
+    folders: list[Folder] = []
+    seen: set[tuple[int, int]] = set()
+    for place in places:
+        if not place.exists():
+            raise FileNotFoundError(f"there is no file or folder {place}")
+        if place.is_dir():
+            folders += _walk(place, seen)
+        elif place not in named[place.parent]:
+            named[place.parent].append(place)
+    return [Folder(path, tuple(files), is_named=True) for path, files in named.items()] + folders
+
+
+def read_file(path: Path, *, limit: int) -> bytes:
+    """Return a file's bytes, unpacked where it is gzip; limit in bytes, inclusive. Raises UnreadableFile."""
+    return _check_size(read_beginning(path, size=limit + 1), limit)
+
+
+def unpack_bytes(content: bytes, *, limit: int) -> bytes:
+    """Return what a gzip holds, or the bytes as they are where they are none; limit as in `read_file`."""
+    if content.startswith(_GZIP):
+        with _explain_fault():
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
+    return _check_size(content, limit)
+
+
+def read_beginning(path: Path, *, size: int) -> bytes:
+    """Return at most `size` bytes from the beginning of a file, unpacked where it is gzip. Raises UnreadableFile."""
+    with _explain_fault(), path.open("rb") as file:
+        is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
+        # A bomb stops at the size, not after it.
+        source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_packed else file
+        return source.read(size)
+
+
+def _check_size(content: bytes, limit: int) -> bytes:
+    if len(content) > limit:
+        raise UnreadableFile("body-too-big", f"the file is more than {limit // _MIB} MiB, unpacked")
+    return content
+
+
+@contextmanager
+def _explain_fault() -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UnreadableFile("gzip-invalid", f"the file is no whole gzip: {error}") from error
+    except OSError as error:
+        raise UnreadableFile("file-unreadable", error.strerror or str(error)) from error
+
+
+def _walk(top: Path, seen: set[tuple[int, int]]) -> Iterator[Folder]:
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            status = folder.stat()
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            yield Folder(folder, (), is_named=False, fault=error.strerror or str(error))
+            continue
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        files = tuple(folder / entry.name for entry in shown if _is_file(entry))
+        if files:
+            yield Folder(folder, files, is_named=False)
+        waiting += [folder / entry.name for entry in reversed(shown) if _is_folder(entry)]
+
+
+def _is_file(entry: "os.DirEntry[str]") -> bool:
+    with suppress(OSError):  # a link to itself
+        return entry.is_file()
+    return False
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    with suppress(OSError):
+        return entry.is_dir()
+    return False

@@ -1,0 +1,112 @@
+"""How a run went within itself: drawn from the API, walked by keys, saved as a picture; and the report of a run."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.browser.watch import Watched
+from tests.browser.world import HOSTILE, World
+
+Visit = Callable[..., Watched]
+IOPS = "[data-trace=iops]"
+LATENCY = "[data-trace=lat]"
+
+
+def readout(watched: Watched, figure: str) -> str:
+    return str(watched.page.inner_text(f"{figure} .chart-readout")).replace("\u202f", " ")
+
+
+def test_panels_are_drawn_and_walked_by_keys(visit: Visit, world: World) -> None:
+    watched = visit(world.traced_run)
+    watched.wait_for_charts()
+
+    watched.page.focus(f"{LATENCY} .chart-box")
+    assert readout(watched, LATENCY).startswith("write, 60 s after the start · ")
+    watched.page.keyboard.press("Home")
+    assert readout(watched, LATENCY).startswith("read, 1 s after the start · ")
+    assert " µs to " in readout(watched, LATENCY)
+    watched.page.focus(f"{IOPS} .chart-box")
+    assert readout(watched, IOPS).endswith(" IOPS")
+    assert watched.complaints == []
+
+
+def test_course_is_said_in_words_below_the_chart(visit: Visit, world: World) -> None:
+    watched = visit(world.traced_run)
+
+    said = watched.page.inner_text(f"{IOPS} .said").replace("\u202f", " ")
+
+    assert said.startswith("Read IOPS held 15 ")
+    assert "then held 15 " in said
+    assert "from 33 to 60 s. Write IOPS held 6 " in said
+
+
+def test_numbers_are_behind_a_disclosure(visit: Visit, world: World) -> None:
+    watched = visit(world.traced_run)
+    table = f"{IOPS} details table >> nth=0"
+
+    assert not watched.page.is_visible(table)
+    watched.page.click(f"{IOPS} summary")
+
+    assert watched.page.is_visible(table)
+    assert watched.page.locator(f"{IOPS} details table >> nth=0 >> tbody tr").count() == 60
+
+
+def test_picture_of_a_panel_carries_its_words(visit: Visit, world: World, tmp_path: Path) -> None:
+    watched = visit(world.traced_run)
+    watched.wait_for_charts()
+
+    with watched.page.expect_download() as download:
+        watched.page.click(f"{IOPS} [data-save-image]")
+    download.value.save_as(tmp_path / "trace.png")
+
+    width, height = struct.unpack(">II", (tmp_path / "trace.png").read_bytes()[16:24])
+    area = watched.page.locator(f"{IOPS} canvas").bounding_box()
+    assert download.value.suggested_filename.endswith("-iops.png")
+    assert width == (int(area["width"]) + 32) * 2
+    assert height > (int(area["height"]) + 60) * 2
+
+
+def test_failure_is_said_once_and_can_be_tried_again(visit: Visit, world: World) -> None:
+    watched = visit("/account/")
+    watched.page.route("**/api/v1/runs/**", lambda route: route.abort())
+    watched.page.goto(world.traced_run)
+    notice = watched.page.wait_for_selector(f"{IOPS} .chart-notice")
+    assert "The server cannot be reached." in notice.inner_text()
+
+    watched.page.unroute("**/api/v1/runs/**")
+    watched.page.click(f"{IOPS} .chart-notice button")
+
+    watched.wait_for_charts()
+    assert watched.page.query_selector_all(".chart-notice") == []
+
+
+def test_nothing_moves_while_the_panels_load(visit: Visit, world: World) -> None:
+    watched = visit("/account/")
+    watched.page.add_init_script(
+        "window.__shift = 0; new PerformanceObserver((list) => list.getEntries().forEach((entry) => {"
+        " window.__shift += entry.value; })).observe({ type: 'layout-shift', buffered: true });"
+    )
+
+    watched.page.goto(world.traced_run)
+    watched.wait_for_charts()
+    watched.page.focus(f"{IOPS} .chart-box")
+
+    assert watched.page.evaluate("window.__shift") < 0.01
+
+
+def test_run_page_leads_to_its_report_and_back(visit: Visit, world: World) -> None:
+    watched = visit(world.traced_run)
+
+    watched.page.get_by_role("link", name="How these were computed").click()
+    watched.page.wait_for_url("**/report/")
+
+    assert HOSTILE in watched.page.inner_text("[aria-labelledby=ignored] pre")
+    assert watched.page.query_selector_all("img") == []
+    watched.page.click(".crumbs a[href*='/runs/'] >> nth=-1")
+    watched.page.wait_for_url(f"**{world.traced_run}")
+
+
+def test_report_past_its_retention_is_said_in_words(visit: Visit, world: World) -> None:
+    watched = visit(f"{world.expired_run}report/")
+
+    assert "past its time of retention" in watched.page.inner_text(".banner")

@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+import { postForm } from "../../static/js/api.js";
+import { isHidden, makeParcels, readSubmission, summarize } from "../../static/js/parcels.js";
+
+const named = (...names) => names.map((name) => ({ name, folder: "" }));
+
+function describe({ parcels, alone }) {
+  return [
+    parcels.map(({ output, logs }) => [output.name, logs.map((log) => log.name)]),
+    alone.map(({ file }) => file.name),
+  ];
+}
+
+const cases = [
+  ["the only output", ["any.json", "job_bw.1.log"], [["any.json", ["job_bw.1.log"]]], []],
+  [
+    "the output that begins its name",
+    ["read.json", "read_bw.1.log", "write.json"],
+    [
+      ["read.json", ["read_bw.1.log"]],
+      ["write.json", []],
+    ],
+    [],
+  ],
+  [
+    "the longest such output",
+    ["d-1.json", "d-16.json", "d-16_bw.1.log"],
+    [
+      ["d-1.json", []],
+      ["d-16.json", ["d-16_bw.1.log"]],
+    ],
+    [],
+  ],
+  [
+    "no output whose name goes on",
+    ["d-1.json", "other.json", "d-16_bw.1.log"],
+    [
+      ["d-1.json", []],
+      ["other.json", []],
+    ],
+    ["d-16_bw.1.log"],
+  ],
+  [
+    "the output and not the job file beside it",
+    ["run.fio", "run.json", "x_lat.1.log.gz"],
+    [
+      ["run.fio", []],
+      ["run.json", ["x_lat.1.log.gz"]],
+    ],
+    [],
+  ],
+  [
+    "none of two of one name",
+    ["a.json", "a.txt", "a_bw.log"],
+    [
+      ["a.json", []],
+      ["a.txt", []],
+    ],
+    ["a_bw.log"],
+  ],
+  ["nothing where there is no output", ["a_bw.log"], [], ["a_bw.log"]],
+];
+
+for (const [words, names, parcels, alone] of cases) {
+  test(`a log goes to ${words}`, () => {
+    assert.deepEqual(describe(makeParcels(named(...names))), [parcels, alone]);
+  });
+}
+
+test("a log goes to no output of another folder", () => {
+  const files = [
+    { name: "a.json", folder: "one" },
+    { name: "a_bw.log", folder: "two" },
+  ];
+
+  assert.equal(makeParcels(files).alone.length, 1);
+});
+
+test("a name that ends like a log's but is none stays an output", () => {
+  assert.deepEqual(describe(makeParcels(named("fio_randread.log"))), [[["fio_randread.log", []]], []]);
+});
+
+test("hidden files are told by their dot", () => {
+  assert.deepEqual([isHidden(".git"), isHidden("a.json")], [true, false]);
+});
+
+test("the summary names what there is of each kind, and no more", () => {
+  const rows = [
+    { state: "stored", runs: 3 },
+    { state: "stored", runs: 1 },
+    { state: "known", runs: 1 },
+    { state: "refused", runs: 0 },
+    { state: "queued", runs: 0 },
+  ];
+
+  assert.equal(summarize(rows), "5 files: 2 stored (4 runs), 1 already there, 1 refused or not sent, 1 to go");
+  assert.equal(summarize([{ state: "stored", runs: 1 }]), "1 file: 1 stored (1 run)");
+});
+
+test("a submission is stored, was there, is rejected with its reason, or waits", () => {
+  const runs = [{ id: 7 }];
+  const reason = { code: "no-report", detail: "no fio report found" };
+
+  assert.deepEqual(readSubmission({ state: "stored", runs }), { state: "stored", code: "", detail: "", runs });
+  assert.equal(readSubmission({ state: "stored", runs }, { isKnown: true }).state, "known");
+  assert.deepEqual(readSubmission({ state: "rejected", reason }), { state: "rejected", ...reason, runs: [] });
+  assert.equal(readSubmission({ state: "received" }).state, "waiting");
+});
+
+// As much of an XMLHttpRequest as postForm uses; `ending` is the event that it answers with.
+function answerWith({ status = 200, text = "{}", url = "http://x/uploads/add", ending = "load" } = {}) {
+  globalThis.XMLHttpRequest = class extends EventTarget {
+    upload = new EventTarget();
+    status = status;
+    responseText = text;
+    responseURL = url;
+    open() {}
+    setRequestHeader() {}
+    send() {
+      const half = Object.assign(new Event("progress"), { lengthComputable: true, loaded: 1, total: 2 });
+      this.upload.dispatchEvent(half);
+      this.dispatchEvent(new Event(ending));
+    }
+    abort() {
+      this.dispatchEvent(new Event("abort"));
+    }
+  };
+}
+
+afterEach(() => {
+  delete globalThis.XMLHttpRequest;
+});
+
+test("a form that is taken is its JSON, and tells how far it is", async () => {
+  answerWith({ text: '{"files": []}' });
+  const shares = [];
+
+  assert.deepEqual(await postForm("/x", null, { onProgress: (share) => shares.push(share) }), { files: [] });
+  assert.deepEqual(shares, [0.5]);
+});
+
+test("a refused form speaks for itself, with its code", async () => {
+  answerWith({ status: 413, text: '{"detail": "at most 8 MiB are taken", "code": "body-too-big"}' });
+
+  await assert.rejects(postForm("/x", null), { message: "at most 8 MiB are taken", code: "body-too-big" });
+});
+
+test("a form that was led to the sign-in page was not taken", async () => {
+  answerWith({ text: "<html>", url: "http://x/sign-in/?next=/uploads/add" });
+
+  await assert.rejects(postForm("/x", null), (error) => error.isSignedOut);
+});
+
+test("a page instead of an answer is said in words", async () => {
+  answerWith({ status: 502, text: "<html>" });
+
+  await assert.rejects(postForm("/x", null), { message: /status 502/ });
+});
+
+test("a form that does not arrive is said in words", async () => {
+  answerWith({ ending: "error" });
+
+  await assert.rejects(postForm("/x", null), { message: /cannot be reached/ });
+});
+
+test("a stopped form ends as stopped", async () => {
+  answerWith({ ending: "loadstart" });
+  const stop = new AbortController();
+  const sent = postForm("/x", null, { signal: stop.signal });
+
+  stop.abort();
+
+  await assert.rejects(sent, { name: "AbortError" });
+});

@@ -1,0 +1,101 @@
+"""The look at the door: what is fio's is let in whatever its format; what is not is told why."""
+
+from typing import Any
+
+import pytest
+
+from benchapp.pipeline import peek
+from benchapp.pipeline.peek import Fault, find_fault
+from tests.envelopes import read_fio
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "01_normal.out",
+        "03_terse_v2.out",
+        "02_terse_v3.out",
+        "04_terse_v4.out",
+        "05_terse_v5.out",
+        "06_minimal.out",
+        "07_json.out",
+        "08_jsonplus.out",
+        "09_json_normal.out",
+        "10_normal_json_terse.out",
+        "60_client_json.out",
+        "61_client_normal.out",
+        "54_eta_always_normal.out",
+    ],
+)
+def test_every_format_is_let_in(name: str) -> None:
+    assert find_fault(read_fio(name).encode()) is None
+
+
+def test_timing_of_the_shell_is_let_in() -> None:
+    output = b"""$ time for i in {0..1000}; do echo 'test' > "test${i}.txt"; done
+real 0m0.116s
+user 0m0.025s
+sys 0m0.091s
+"""
+
+    assert find_fault(output) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "is_foreign"),
+    [
+        (b"hello", "no-report", True),
+        (b"", "empty-output", True),
+        (b'{"jobs": 7}', "no-report", True),
+        (b'{"fio version": "fio-3.33", "jobs": []}', "no-jobs", False),
+        (read_fio("B3_truncated_json.out").encode(), "truncated-report", False),
+    ],
+)
+def test_fault_has_the_code_of_the_reader(output: bytes, code: str, is_foreign: bool) -> None:
+    fault = find_fault(output)
+
+    assert fault is not None
+    assert (fault.code, fault.is_foreign) == (code, is_foreign)
+
+
+def count_bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    read: list[int] = []
+    reader = peek.read_output
+
+    def count(output: bytes) -> Any:
+        read.append(len(output))
+        return reader(output)
+
+    monkeypatch.setattr(peek, "read_output", count)
+    return read
+
+
+def test_clean_json_is_known_without_reading_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = count_bytes_read(monkeypatch)
+
+    assert find_fault(read_fio("83_multi_job_jsonplus.out").encode()) is None
+    assert read == []
+
+
+def test_of_a_long_text_the_beginning_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = count_bytes_read(monkeypatch)
+    output = read_fio("01_normal.out").encode() + b"a line of a log\n" * 40_000
+
+    assert find_fault(output) is None
+    assert read == [256 * 1024]
+
+
+def test_report_at_the_end_of_a_long_text_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = b"a line of a log\n" * 40_000 + read_fio("01_normal.out").encode()
+
+    assert find_fault(output) is None
+
+
+def test_fault_of_the_reader_is_no_fault_of_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(output: bytes) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(peek, "read_output", fail)
+
+    assert find_fault(b"hello") is None
+    assert Fault("no-report", "x").is_foreign

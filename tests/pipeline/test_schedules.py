@@ -1,0 +1,166 @@
+"""What a host says that it runs by itself, and when it is silent."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import IntegrityError
+
+from benchapp.analysis.silence import Expectation, expect_run
+from benchapp.models import Host
+from benchapp.pipeline.schedules import ScheduleEntry, note_schedule
+from benchapp.pipeline.tokens import read_token
+from benchapp.queries.hosts import read_host
+from benchapp.queries.schedules import KnownSchedule, read_schedules
+from tests.factories import NOON, make_host, make_run, make_token
+
+QUICK = ScheduleEntry("quick", every_s=21_600, splay_s=600, directory="/data")
+SERIES = ScheduleEntry("ebs-series", every_s=86_400, splay_s=0, directory="/data")
+ROW = {"profile": "quick", "every_s": 21_600, "splay_s": 600, "directory": "/data"}
+
+
+def at(hour: int, minute: int = 0, second: int = 0, *, day: int = 21) -> datetime:
+    return datetime(2026, 11, day, hour, minute, second, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("last_at", "since_at", "every_s", "splay_s", "expected_at", "silent_at"),
+    [
+        # A quarter of 6 h is granted.
+        (at(6), at(0), 21_600, 0, at(12), at(13, 30)),
+        (at(6, 4, 7), at(0), 21_600, 600, at(12, 4, 7), at(13, 44, 7)),
+        # A quarter of 15 min would be too little: 1 h.
+        (at(6), at(0), 900, 0, at(6, 15), at(7, 15)),
+        (at(6), at(0), 14_400, 0, at(10), at(11)),
+        # A week.
+        (at(2, day=1), at(0, day=1), 604_800, 3600, at(2, day=8), at(21, day=9)),
+        # It never ran: counted from when the schedule became known.
+        (None, at(6), 21_600, 0, at(12), at(13, 30)),
+        # It ran before the schedule was changed: counted from the change.
+        (at(1), at(6), 21_600, 0, at(12), at(13, 30)),
+        # Its clock is ahead of ours: counted from now.
+        (at(23, day=30), at(0), 21_600, 0, at(18), at(19, 30)),
+    ],
+)
+def test_next_run_is_expected(last_at, since_at, every_s, splay_s, expected_at, silent_at):
+    expected = expect_run(last_at, since_at=since_at, every_s=every_s, splay_s=splay_s, now=NOON)
+
+    assert expected == Expectation(expected_at, silent_at)
+
+
+def test_host_is_silent_after_the_moment_and_not_at_it():
+    expectation = Expectation(at(12), at(13, 30))
+
+    assert [expectation.is_silent(moment) for moment in (at(13), at(13, 30), at(13, 30, 1))] == [
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.django_db
+def test_schedule_is_kept_with_who_said_so_and_since_when():
+    host = make_host()
+
+    assert note_schedule(host.pk, [QUICK], told_by="bench_abc_… (ingest)")
+
+    host.refresh_from_db()
+    assert host.schedule == [ROW]
+    assert host.schedule_told_by == "bench_abc_… (ingest)"
+    assert host.schedule_since_at is not None
+
+
+@pytest.mark.django_db
+def test_schedule_told_again_holds_since_the_first_time():
+    host = make_host(schedule=[ROW], schedule_since_at=NOON)
+
+    assert not note_schedule(host.pk, [QUICK], told_by="another token")
+
+    host.refresh_from_db()
+    assert (host.schedule_since_at, host.schedule_told_by) == (NOON, "")
+
+
+@pytest.mark.django_db
+def test_order_of_the_entries_makes_no_other_schedule():
+    host = make_host()
+    note_schedule(host.pk, [QUICK, SERIES], told_by="")
+
+    assert not note_schedule(host.pk, [SERIES, QUICK], told_by="")
+
+
+@pytest.mark.django_db
+def test_nothing_scheduled_is_not_unknown():
+    host, other = make_host(), make_host()
+
+    assert note_schedule(host.pk, [], told_by="")
+
+    host.refresh_from_db()
+    assert host.schedule == []
+    assert Host.objects.filter(schedule__isnull=True).get() == other
+
+
+@pytest.mark.django_db
+def test_schedule_without_since_when_cannot_be_stored():
+    with pytest.raises(IntegrityError, match="host_schedule_is_known_since_a_moment"):
+        make_host(schedule=[])
+
+
+@pytest.mark.django_db
+def test_host_of_a_token_reads_its_schedule_when_asked():
+    """The query of every POST leaves it out, and would give JSON as text."""
+    _, plaintext = make_token(host=make_host(schedule=[ROW], schedule_since_at=NOON))
+
+    host = read_token(plaintext).host
+
+    assert host is not None
+    assert host.schedule == [ROW]
+
+
+def known(host: Host, *entries: ScheduleEntry, is_retired: bool = False) -> KnownSchedule:
+    rows = [
+        {"profile": each.profile, "every_s": each.every_s, "splay_s": each.splay_s, "directory": "/data"}
+        for each in entries
+    ]
+    return KnownSchedule(host.pk, rows, at(0), "", is_retired)
+
+
+@pytest.mark.django_db
+def test_each_profile_is_judged_by_its_own_runs():
+    host = make_host()
+    make_run(host, profile="quick", started_at=at(3))
+    make_run(host, profile="ebs-series", started_at=at(11))
+    make_run(host, profile="by hand", started_at=at(11))
+
+    schedule = read_schedules([known(host, QUICK, SERIES)], now=NOON)[host.pk]
+
+    assert [(each.profile, each.last_at, each.is_silent) for each in schedule.entries] == [
+        ("quick", at(3), True),
+        ("ebs-series", at(11), False),
+    ]
+    assert (schedule.silent_since, schedule.expected_at) == (at(10, 40), at(11, day=22))
+
+
+@pytest.mark.django_db
+def test_retired_host_is_expected_to_do_nothing():
+    host = make_host()
+
+    schedule = read_schedules([known(host, QUICK, is_retired=True)], now=NOON)[host.pk]
+
+    assert (schedule.silent_since, schedule.expected_at) == (None, None)
+    assert len(schedule.entries) == 1
+
+
+@pytest.mark.django_db
+def test_host_that_never_told_a_schedule_is_not_silent():
+    make_host("old", last_seen_at=NOON - timedelta(days=900))
+
+    assert read_host("old").schedule is None
+
+
+@pytest.mark.django_db
+def test_schedules_of_many_hosts_take_one_query(django_assert_num_queries):
+    hosts = [make_host() for _ in range(5)]
+
+    with django_assert_num_queries(1):
+        schedules = read_schedules([known(host, QUICK, SERIES) for host in hosts], now=NOON)
+
+    assert len(schedules) == 5
