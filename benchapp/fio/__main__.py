@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from benchapp.fio import UnreadableOutput, read_output
+from benchapp.fio.totals import add_totals
 
 _USAGE = "usage: python -m benchapp.fio [FILE…]   (- or nothing: standard input)"
 
@@ -20,7 +21,7 @@ def main(names: Sequence[str]) -> int:
     for name in names or ["-"]:
         try:
             output = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-            report = read_output(output)
+            report = add_totals(read_output(output))
         except UnreadableOutput as error:
             seen = error.seen or "no format of fio"
             print(f"{name}: {seen}: {error.code}: {error.detail}", file=sys.stderr)

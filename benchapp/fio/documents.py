@@ -92,6 +92,8 @@ def check_job_count(count: int) -> None:
 
 
 def _search(text: str, notes: Notes) -> Findings:
+    if "{" not in text:
+        return Findings((), text)
     starts = [match.start() for match in _BEGINNING.finditer(text)]
     if not starts:
         text = strip_line_prefix(text)

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from msgspec.structs import replace
-
 from benchapp.fio.documents import Findings, find_documents, list_messages
 from benchapp.fio.json_report import read_document
 from benchapp.fio.normal import read_normal
@@ -17,7 +15,6 @@ from benchapp.fio.snapshots import drop_snapshots
 from benchapp.fio.terse import read_terse
 from benchapp.fio.text import decode_output
 from benchapp.fio.timing import read_timing
-from benchapp.fio.totals import total_up
 from benchapp.fio.unreadable import UnreadableOutput
 
 # Stored with every run: a higher one makes renormalisation worth while.
@@ -37,7 +34,8 @@ _EXCERPT_LENGTH: Final = 200
 def read_output(output: bytes) -> Report:
     """Return everything that can be read from what fio printed: any of its formats, with noise, whole or cut off.
 
-    UTF-8 or UTF-16. Raises UnreadableOutput, and nothing else, where there is no report in it.
+    UTF-8 or UTF-16. Totals over jobs are another step (totals.add_totals), as few who read a report want them. Raises
+    UnreadableOutput, and nothing else, where there is no report in it.
     """
     notes = Notes()
     findings = find_documents(output, notes)
@@ -58,12 +56,7 @@ def read_output(output: bytes) -> Report:
     messages = list_messages(rest, notes)
     if not documents:
         raise _explain(output, findings, messages, notes)
-    return Report(
-        tuple(replace(document, totals=total_up(document.groups)) for document in documents),
-        notes.list_all(),
-        messages,
-        PARSER_VERSION,
-    )
+    return Report(tuple(documents), notes.list_all(), messages, PARSER_VERSION)
 
 
 def _read_json(findings: Findings, notes: Notes) -> list[Document]:

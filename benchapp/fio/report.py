@@ -217,6 +217,7 @@ class Document(Struct, frozen=True):
     started_at: job_start, or the moment of printing less the elapsed time; None where fio says neither, or without
       a time zone. finished_at: the moment of printing.
     is_partial: the text ended before the report did; jobs that were printed whole are here.
+    totals: empty until totals.add_totals has been asked.
     """
 
     format: Format

@@ -4,10 +4,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from benchapp.fio.merging import DIRECTIONS, GROUPS, did_io, merge_alike, merge_directions
-from benchapp.fio.report import Direction, Group, Total
+from benchapp.fio.report import Direction, Group, Report, Total
 
 _ADDED: Final = ("read", "write", "trim")
+
+
+def add_totals(report: Report) -> Report:
+    """Return the report with what ran together in each of its documents added up."""
+    return replace(
+        report,
+        documents=tuple(
+            replace(document, totals=total_up(document.groups)) for document in report.documents
+        ),
+    )
 
 
 def total_up(groups: Sequence[Group]) -> tuple[Total, ...]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, SteadyState
+from benchapp.fio.totals import total_up
 from benchapp.fio.workload import WorkloadSpec, read_workload
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.evidence import Surroundings, read_surroundings
@@ -131,7 +132,7 @@ def _list_parts(jobs: Sequence[Job], direction: Direction) -> Parts:
 
 def _explain_totals(document: Document) -> Iterator[ExplainedTotal]:
     """Explain the totals of what ran together, where that is more than one job's own direction."""
-    for total in document.totals:
+    for total in total_up(document.groups):
         groups = [document.groups[index] for index in total.groups]
         for direction in total.directions:
             if len(groups) == 1 and direction.name != "total":

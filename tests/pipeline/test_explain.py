@@ -3,7 +3,7 @@
 import pytest
 
 from benchapp.fio import read_output
-from benchapp.fio.report import Direction, Document, Group, Job, Latency, Report, SteadyState, Total
+from benchapp.fio.report import Direction, Document, Group, Job, Latency, Report, SteadyState
 from benchapp.pipeline.explain import CannotExplain, explain_body, explain_document
 from benchapp.pipeline.explained import ExplainedMeasurement, ExplainedValue, Explanation
 from tests.envelopes import pack_envelope, read_fio
@@ -161,9 +161,8 @@ def test_place_of_a_measurement_is_that_of_the_table() -> None:
 def test_total_of_several_jobs_is_explained_and_of_one_is_not_repeated() -> None:
     direction = make_direction()
     groups = (make_group(direction, (0,)), make_group(direction, (1,)))
-    totals = (Total(0, (make_direction(iops=1000.0),), (0, 1)), Total(1, (direction,), (0,)))
     jobs = (make_job(0, direction), make_job(1, direction))
-    document = Document("json", "fio-3.33", None, None, jobs, groups, totals=totals)
+    document = Document("json", "fio-3.33", None, None, jobs, groups)
 
     (total,) = explain_document(Report((document,), (), (), 2), 0).totals
 
