@@ -23,6 +23,8 @@ _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
 _MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
 # Said only where it differs: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
+# What timings of the shell have as engine.
+_SHELL: Final = "shell"
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SHORT: Final = ((2**40, "T"), (2**30, "G"), (2**20, "M"), (2**10, "k"))
 
@@ -122,6 +124,9 @@ def name_scope(scope: str) -> str:
 
 
 def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
+    if workload.engine == _SHELL:
+        yield _say_small_files(workload)
+        return
     pattern = _say_pattern(workload)
     if workload.rw in _MIXED and workload.read_share_percent is not None and "trim" not in workload.rw:
         pattern += f" {workload.read_share_percent}/{100 - workload.read_share_percent}"
@@ -147,6 +152,13 @@ def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
             yield "other options unknown" if workload.engine else "options unknown"
         else:
             yield f"beside {value}" if name == "beside" else f"{name} {value}"
+
+
+def _say_small_files(workload: WorkloadColumns) -> str:
+    """Say what a shell's loop did: it has no depth and no block size, and one job."""
+    count = workload.options.get("nrfiles")
+    files = f"{count} small files" if count else "small files"
+    return f"{files} {'written' if workload.rw == 'write' else 'read'} by the shell"
 
 
 def _say_pattern(workload: WorkloadColumns) -> str:

@@ -81,6 +81,12 @@ WORKLOAD = WorkloadRow(
             "4k read, sequential or random · 1 job · 64 MiB file · job db · options unknown",
         ),
         (
+            {"rw": "write", "engine": "shell", "options": {"nrfiles": "1001"}},
+            "write",
+            "1001 small files written by the shell",
+        ),
+        ({"rw": "read", "engine": "shell", "options": {}}, "read", "small files read by the shell"),
+        (
             {"is_direct": None, "engine": "psync", "options": {"options": "not-reported", "job": "db"}},
             "read",
             "4k random read · iodepth 8 × 1 job · 64 MiB file · psync · job db · other options unknown",
