@@ -33,7 +33,7 @@ up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, pr
 	  $(if $(DATA),--data-dir $(DATA)) $(UP_ARGS)
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
-	@tools/apt-install fio:fio chromium:chromium
+	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(DEV) ## ruff, mypy, bandit

@@ -9,12 +9,13 @@ from typing import Any, Callable, Iterator, Mapping
 
 from agent.client import Client, Fate, judge_answer
 from agent.config import Config
-from agent.fio import choose_engine, find_fio
+from agent.fio import choose_engine, find_fio, prefer_engine
 from agent.outcome import AgentError, ConfigurationError, ExitCode
-from agent.profiles import list_profiles, make_plan
+from agent.profiles import load_profile, make_plan
+from agent.resources import check_resources
 from agent.session import Session
 from agent.spool import Spool
-from agent.workspace import Workspace, check_free_space
+from agent.workspace import Workspace
 
 # Charts are ordered by the host's clock; more than this is seen in them.
 _CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
@@ -38,6 +39,7 @@ def check_everything(session: Session, *, directory: str | None) -> Iterator[Fin
     yield _look("fio", lambda: _check_fio(config))
     if directory:
         yield _look("directory", lambda: _check_directory(directory, session))
+    yield _look("schedule", _check_schedule)
     try:
         client = session.make_client()
     except ConfigurationError as error:
@@ -61,17 +63,29 @@ def _check_spool(spool: Spool) -> str:
 def _check_fio(config: Config) -> str:
     fio = find_fio(config.fio)
     engine = choose_engine(fio)
-    missing = "" if engine == "libaio" else " (this fio has no libaio)"
+    missing = "" if engine == prefer_engine() else f" (this fio has no {prefer_engine()})"
     return f"{fio.version} at {fio.path}, engine {engine}{missing}"
 
 
 def _check_directory(directory: str, session: Session) -> str:
-    plans = [make_plan(profile, {}) for profile in list_profiles()]
-    needed_bytes = max(plan.file_size_bytes for plan in plans)
-    check_free_space(directory, needed_bytes, reserve_bytes=session.config.reserve_bytes)
+    # What this host runs by itself; others may need far more.
+    plan = make_plan(load_profile(session.config.profile or "quick"), {})
+    check_resources(directory, plan.needs, reserve_bytes=session.config.reserve_bytes)
     with Workspace(directory, session.spool.directory, run_id=f"check-{os.getpid()}") as workspace:
         is_direct = workspace.has_direct_io()
     return f"{directory} is writable, " + ("O_DIRECT works" if is_direct else "O_DIRECT is refused: direct=0")
+
+
+def _check_schedule() -> str:
+    """Return what runs by itself; nothing is no fault, but what is installed needs somebody who starts it."""
+    from agent.schedule import find_machine, find_schedules
+
+    found = find_schedules(find_machine())
+    idle = sorted({one.kind for one in found if one.is_running is False})
+    words = "; ".join(f"{one.kind}: {one.schedule.describe()}" for one in found)
+    if idle:
+        raise ConfigurationError(f"{words}; {' and '.join(idle)} is not running here: nothing starts it")
+    return words or "none; `bench-agent schedule install` makes one"
 
 
 def _check_server(client: Client) -> Iterator[Finding]:

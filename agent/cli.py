@@ -33,7 +33,8 @@ environment:
 configuration (INI; all of it is optional):
   [server]  url, token_file (mode 0600), ca_file, timeout = 30s
   [spool]   directory, max_bytes = 256m, max_age = 90d
-  [run]     directory, profile, fio (path), reserve (space to leave free)
+  [run]     directory, profile, fio (path), reserve (space to leave free), log (file),
+            max_load = 4.0, skip_if_busy = 20
   [target]  volume_type = gp3, volume_count = 4, provisioned_iops = 16000, ...
   [labels]  anything = text
 """
@@ -91,7 +92,7 @@ def _build_parser() -> argparse.ArgumentParser:
     common.add_argument("--config", metavar="FILE", help="configuration file")
     common.add_argument("--json", action="store_true", help="print the outcome as one JSON object")
     common.add_argument("--quiet", action="store_true", help="say only what is wrong")
-    for add in (_add_run, _add_enroll, _add_flush, _add_check):
+    for add in (_add_run, _add_sweep, _add_schedule, _add_enroll, _add_flush, _add_check):
         add(commands, common)
     commands.add_parser("profiles", parents=[common], help="list the profiles and what can be adjusted")
     commands.add_parser("status", parents=[common], help="show what waits, what was rejected or dropped")
@@ -108,22 +109,127 @@ def _add_run(
         help="measure, keep the result, deliver it",
         epilog="exit codes: bench-agent --help",
     )
-    run.add_argument("--profile", metavar="NAME", help="what to measure: see `bench-agent profiles`")
-    run.add_argument("--directory", metavar="DIR", help="where: a directory on the storage under test")
-    for option, purpose in (
-        ("--set", "adjust a parameter of the profile"),
-        ("--target", "say what cannot be found out: volume_type=gp3"),
-        ("--label", "add words of your own"),
+    for option, placeholder, purpose in (
+        ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
+        ("--jobfile", "FILE", "or a job file of your own; --profile names what it measures"),
+        ("--file", "FILE", "what seqread-fragmentation reads; it is never written to"),
     ):
-        run.add_argument(option, metavar="KEY=VALUE", action="append", default=[], help=purpose)
+        run.add_argument(option, metavar=placeholder, help=purpose)
+    run.add_argument(
+        "--allow-outside", action="store_true", help="let a job file leave the directory, or start programs"
+    )
+    run.add_argument("--directory", metavar="DIR", help="where: a directory on the storage under test")
+    _add_pairs(run)
     run.add_argument(
         "--time-limit", metavar="TIME", help="end fio after this time at the latest: 90s, 15m, 2h"
     )
     run.add_argument("--no-send", action="store_true", help="only keep the result in the spool")
     run.add_argument(
+        "--logs", action="store_true", help="keep also how it went within the run, second by second"
+    )
+    run.add_argument(
         "--wait", metavar="SECONDS", type=float, default=0.0, help="wait until the result is stored"
     )
+    _add_unattended(run)
     _add_budget(run)
+
+
+def _add_unattended(run: argparse.ArgumentParser) -> None:
+    for option, placeholder, purpose in (
+        ("--splay", "TIME", "start up to so much later, the same on one day of one host"),
+        ("--patience", "TIME", "wait so long for another bench-agent to end"),
+        ("--max-load", "LOAD", "try later where the load of the last minute is higher"),
+        ("--log", "FILE", "append what is said to this file, too, which stays below 1 MiB"),
+    ):
+        run.add_argument(option, metavar=placeholder, help=purpose)
+    run.add_argument(
+        "--skip-if-busy",
+        metavar="PERCENT",
+        nargs="?",
+        # A device that is busy a fifth of the time delays every fifth I/O.
+        const="20",
+        help="quietly leave it to the next time where others keep the storage busier (default: 20)",
+    )
+
+
+def _add_sweep(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        parents=[common],
+        help="measure over stripes, file sizes or parameters, step by step",
+        description="With --devices it destroys what is on them: it refuses devices that hold anything which "
+        "--wipe does not name, shows the plan, and asks.",
+        epilog="Values between commas vary: --set iodepth=1,4,16. Exit codes: bench-agent --help",
+    )
+    for option, placeholder, purpose in (
+        ("--devices", "DEV,…", "block devices to build stripes over"),
+        ("--directories", "DIR,…", "or directories, where nothing is built"),
+        ("--stripes", "N,…", "how many of the devices (default: 1,2,4,… and all)"),
+        ("--file-sizes", "SIZE,…", "sizes of the test file: 5G,15G"),
+        ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
+        ("--chunk", "SIZE", "what goes to one device before the next (default: 512k)"),
+        ("--wipe", "DEV,…", "devices whose contents may be lost"),
+        ("--resume", "ID", "go on with a sweep that was stopped or killed, or with the last"),
+    ):
+        sweep.add_argument(option, metavar=placeholder, help=purpose)
+    sweep.add_argument("--raid", choices=("mdadm", "lvm", "btrfs"), help="what stripes (default: mdadm)")
+    sweep.add_argument("--fs", choices=("xfs", "ext4", "btrfs"), help="the filesystem (default: xfs)")
+    _add_pairs(sweep)
+    for option, purpose in (
+        ("--yes", "do not ask"),
+        ("--dry-run", "print the exact commands and do nothing"),
+        ("--stop-on-error", "end after the first step that failed"),
+        ("--no-send", "only keep the results in the spool"),
+    ):
+        sweep.add_argument(option, action="store_true", help=purpose)
+    _add_budget(sweep)
+
+
+def _add_pairs(parser: argparse.ArgumentParser) -> None:
+    for option, purpose in (
+        ("--set", "adjust a parameter of the profile"),
+        ("--target", "say what cannot be found out: volume_type=gp3"),
+        ("--label", "add words of your own"),
+    ):
+        parser.add_argument(option, metavar="KEY=VALUE", action="append", default=[], help=purpose)
+
+
+def _add_schedule(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    schedule = commands.add_parser("schedule", help="let profiles run by themselves: install, remove, show")
+    actions = schedule.add_subparsers(dest="action", metavar="ACTION", required=True)
+    install = actions.add_parser(
+        "install",
+        parents=[common],
+        help="write a crontab entry or a timer, in place of the profile's last",
+        epilog="example: bench-agent schedule install --cron --every 6h --splay 10m --profile quick --directory /data",
+    )
+    kind = install.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--cron", action="store_true", help="in the crontab")
+    kind.add_argument("--systemd", action="store_true", help="as a timer and a service")
+    for option, placeholder, purpose in (
+        ("--every", "TIME", "how often: 15m, 6h, 24h, 7d"),
+        ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
+        ("--directory", "DIR", "where: a directory on the storage under test"),
+        ("--at", "HH:MM", "when the first of a day starts, local time (default: 00:00)"),
+        ("--splay", "TIME", "start up to so much later, by chance"),
+    ):
+        install.add_argument(option, metavar=placeholder, required=option == "--every", help=purpose)
+    install.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="adjust a parameter of the profile"
+    )
+    install.add_argument(
+        "--dry-run", action="store_true", help="show what would be written, and write nothing"
+    )
+    remove = actions.add_parser("remove", parents=[common], help="let a profile, or all, no longer run")
+    remove.add_argument("--profile", metavar="NAME", help="only this one")
+    show = actions.add_parser("show", parents=[common], help="show what runs by itself, and when next")
+    actions.add_parser("report", parents=[common], help="tell the server what runs by itself, once more")
+    for action in (install, remove, show):
+        action.add_argument("--user", metavar="USER", help="whose runs, for root")
 
 
 def _add_enroll(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from socket import SHUT_RDWR, socket
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from agent import __version__
 from agent.outcome import ConfigurationError
@@ -86,6 +86,10 @@ class Client:
             "Idempotency-Key": submission_id,
         }
         return self._exchange("POST", "/api/v1/submissions", content=packed, headers=headers, limit_s=limit_s)
+
+    def put_schedule(self, entries: Sequence[Mapping[str, Any]]) -> Answer:
+        """Tell which profiles this host runs by itself, and how often."""
+        return self.request("PUT", "/api/v1/hosts/me/schedule", document={"entries": list(entries)})
 
     def request(
         self,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from agent import __version__
 from agent.console import Console
 from agent.outcome import ExitCode, worst
-from agent.quantities import format_duration, format_size, format_time
+from agent.quantities import format_size, format_time
 from agent.session import open_session
 
 
@@ -16,7 +17,23 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure, keep the result, deliver it and what waits beside it."""
     from agent.run import run_profile
 
+    if not sys.stderr.isatty():
+        console.expect_nobody()
     return run_profile(arguments, open_session(arguments, console))
+
+
+def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Measure over stripes, file sizes or parameters, step by step."""
+    from agent.sweep import run_sweep as make_sweep
+
+    return make_sweep(arguments, open_session(arguments, console))
+
+
+def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Let profiles run by themselves, or no longer, or show which do."""
+    from agent.schedule import run_schedule as act
+
+    return act(arguments, open_session(arguments, console))
 
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
@@ -81,34 +98,16 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """List the profiles and what can be adjusted."""
+    from agent.profile_list import describe_profile, dump_profile
     from agent.profiles import list_profiles, make_plan
 
     session = open_session(arguments, console)
     documents = []
     for profile in list_profiles():
-        plan = make_plan(profile, {})
-        console.say(f"{profile.name}: {profile.summary}")
-        needs = f"takes about {format_duration(plan.duration_s)} and {format_size(plan.file_size_bytes)}"
-        console.say(f"  jobs {', '.join(profile.steps)}; {needs}")
-        for parameter in profile.parameters:
-            default = (
-                format_size(parameter.default)
-                if parameter.unit == "bytes"
-                else f"{parameter.default} {parameter.unit}"
-            )
-            console.say(
-                f"  --set {parameter.name + '=':<20}{parameter.explanation} (default: {default.strip()})"
-            )
-        documents.append(
-            {
-                "name": profile.name,
-                "summary": profile.summary,
-                "jobs": list(profile.steps),
-                "duration_s": plan.duration_s,
-                "file_size_bytes": plan.file_size_bytes,
-                "parameters": {parameter.name: parameter.default for parameter in profile.parameters},
-            }
-        )
+        needs = make_plan(profile, {}).needs
+        for line in describe_profile(profile, needs):
+            console.say(line)
+        documents.append(dump_profile(profile, needs))
     return session.finish(ExitCode.OK, {"profiles": documents})
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Mapping
 
 from agent.outcome import ConfigurationError
-from agent.quantities import parse_duration, parse_size
+from agent.quantities import LOAD_MAXIMUM, parse_duration, parse_limit, parse_size
 
 if TYPE_CHECKING:
     from configparser import ConfigParser
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[!-~]{8,500}")
 _KEYS = {
     "server": ("url", "token_file", "ca_file", "timeout"),
     "spool": ("directory", "max_bytes", "max_age"),
-    "run": ("directory", "profile", "fio", "reserve"),
+    "run": ("directory", "profile", "fio", "reserve", "max_load", "skip_if_busy", "log"),
 }
 _FREE_SECTIONS = ("target", "labels")
 
@@ -31,6 +31,7 @@ class Config:
     """What is configured; None where nothing is.
 
     path: the file that was read, or that `enroll` would write. reserve_bytes: what a run must leave free.
+    max_load, busy_percent: beyond these a run is put off. log: a file for what runs say.
     """
 
     path: str
@@ -46,6 +47,9 @@ class Config:
     profile: str | None
     fio: str | None
     reserve_bytes: int | None
+    max_load: float | None = None
+    busy_percent: float | None = None
+    log: str | None = None
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,6 +81,9 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         profile=values.get("run.profile"),
         fio=values.get("run.fio"),
         reserve_bytes=_read(values, "run.reserve", default="0", read=parse_size) if reserve else None,
+        max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
+        busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
+        log=_resolve(values["run.log"], chosen) if values.get("run.log") else None,
         target=_read_section(parser, "target"),
         labels=_read_section(parser, "labels"),
     )
@@ -193,6 +200,15 @@ def _read_section(parser: ConfigParser | None, section: str) -> dict[str, str]:
 def _read(values: Mapping[str, str], name: str, *, default: str, read: Callable[[str], int]) -> int:
     try:
         return read(values.get(name) or default)
+    except ValueError as error:
+        raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
+
+
+def _read_limit(values: Mapping[str, str], name: str, *, maximum: float) -> float | None:
+    if not values.get(name):
+        return None
+    try:
+        return parse_limit(values[name].rstrip("%"), maximum=maximum)
     except ValueError as error:
         raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
 

@@ -11,6 +11,7 @@ from typing import Mapping
 from agent import __version__
 from agent.client import Answer, Client, Fate, judge_answer
 from agent.config import Config, check_token
+from agent.files import replace_file
 from agent.outcome import AgentError, ConfigurationError, ExitCode, TryLater
 
 
@@ -92,22 +93,7 @@ def _prepare_directory(path: str) -> None:
 
 def write_private_file(path: str, text: str) -> None:
     """Replace a file with one that only this user may read, whole or not at all."""
-    _replace_file(path, text, mode=0o600)
-
-
-def _replace_file(path: str, text: str, *, mode: int) -> None:
-    path = os.path.realpath(path)
-    temporary = f"{path}.new-{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace_file(path, text, mode=0o600)
 
 
 def _write_config(config: Config, url: str) -> None:
@@ -119,7 +105,7 @@ def _write_config(config: Config, url: str) -> None:
             mode = os.fstat(file.fileno()).st_mode & 0o777
     text = set_option(text, "server", key="url", value=url)
     text = set_option(text, "server", key="token_file", value=config.token_file)
-    _replace_file(config.path, text, mode=mode)
+    replace_file(config.path, text, mode=mode)
 
 
 def set_option(text: str, section: str, *, key: str, value: str) -> str:

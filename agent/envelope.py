@@ -44,9 +44,15 @@ def make_envelope(
     target: Mapping[str, Any],
     labels: Mapping[str, str],
     environment: Mapping[str, Any],
+    conditions: Mapping[str, Any] | None = None,
+    logs: Mapping[str, str] | None = None,
+    sweep: str | None = None,
 ) -> dict[str, Any]:
-    """Return the envelope as the API describes it; unknown is null."""
-    return {
+    """Return the envelope as the API describes it; unknown is null, and logs are there if there are any.
+
+    environment: what many runs share; conditions: what was seen at this run alone.
+    """
+    envelope = {
         "schema": SCHEMA,
         "id": envelope_id,
         "kind": "fio",
@@ -65,8 +71,12 @@ def make_envelope(
         "target": {name: target.get(name) for name in TARGET_FIELDS},
         "labels": dict(labels),
         "environment": dict(environment),
-        "sweep": None,
+        "conditions": dict(conditions or {}),
+        "sweep": sweep,
     }
+    if logs:
+        envelope["logs"] = dict(logs)
+    return envelope
 
 
 def python_version() -> str:

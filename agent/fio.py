@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -102,14 +103,22 @@ def find_fio(path: str | None = None) -> Fio:
     return Fio(found, version, engines)
 
 
-def choose_engine(fio: Fio) -> str:
-    """Return libaio where fio has it, else psync, which every fio has."""
-    return "libaio" if "libaio" in fio.engines else "psync"
+def prefer_engine(platform: str = sys.platform) -> str:
+    """Return the engine that keeps a queue full on a system."""
+    if platform in ("win32", "cygwin"):
+        return "windowsaio"
+    return "libaio" if platform.startswith("linux") else "posixaio"
 
 
-def build_argv(fio: Fio, jobfile: str) -> tuple[str, ...]:
+def choose_engine(fio: Fio, *, platform: str = sys.platform) -> str:
+    """Return the system's own asynchronous engine where fio has it, else psync, which every fio has."""
+    preferred = prefer_engine(platform)
+    return preferred if preferred in fio.engines else "psync"
+
+
+def build_argv(fio: Fio, jobfile: str, *, options: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the command; json+ keeps the latency histograms, which percentiles over jobs are made of."""
-    return (fio.path, "--output-format=json+", "--eta=never", jobfile)
+    return (fio.path, "--output-format=json+", "--eta=never", *options, jobfile)
 
 
 def run_fio(
@@ -120,9 +129,11 @@ def run_fio(
     time_limit_s: float,
     stop: StopSignals,
     tick: Callable[[], None],
+    spent_s: float = 0.0,
 ) -> FioResult:
     """Run fio in directory until it ends, a stop signal arrives, or time_limit_s is over.
 
+    spent_s: what earlier executions of the same run have taken of it.
     Its output goes to unnamed files in scratch_directory: the filesystem under test may be full.
     """
     started_at = time.time()
@@ -130,7 +141,7 @@ def run_fio(
         with tempfile.TemporaryFile(dir=scratch_directory) as stderr:
             process = _start(argv, directory, outputs=(stdout, stderr))
             try:
-                stopped_because = _watch(process, stop, time_limit_s=time_limit_s, tick=tick)
+                stopped_because = _watch(process, stop, time_limit_s=time_limit_s, spent_s=spent_s, tick=tick)
             finally:
                 # Only an exception of our own gets here with fio still alive.
                 _kill_group(process)
@@ -146,10 +157,6 @@ def run_fio(
 def _start(
     argv: Sequence[str], directory: str, *, outputs: tuple[IO[bytes], IO[bytes]]
 ) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "LC_ALL": "C"}
-    for name in list(environment):
-        if name.startswith("BENCH_AGENT_"):
-            del environment[name]  # fio needs no token
     try:
         return subprocess.Popen(
             argv,
@@ -157,16 +164,22 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=outputs[0],
             stderr=outputs[1],
-            env=environment,
+            env=make_environment(),
             start_new_session=True,
-            preexec_fn=_make_mortal(),
+            preexec_fn=make_mortal(),
         )
     except OSError as error:
         raise CannotMeasure(f"fio cannot be started: {error}") from None
 
 
-def _make_mortal() -> Callable[[], None] | None:
-    """Return what makes fio end when the agent is killed; None where the system has no such thing."""
+def make_environment() -> dict[str, str]:
+    """Return our environment for fio, which speaks English and needs no token."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_AGENT_")}
+    return {**kept, "LC_ALL": "C"}
+
+
+def make_mortal() -> Callable[[], None] | None:
+    """Return what makes a child end when the agent is killed; None where the system has no such thing."""
     try:
         import ctypes
 
@@ -184,9 +197,14 @@ def _make_mortal() -> Callable[[], None] | None:
 
 
 def _watch(
-    process: subprocess.Popen[bytes], stop: StopSignals, *, time_limit_s: float, tick: Callable[[], None]
+    process: subprocess.Popen[bytes],
+    stop: StopSignals,
+    *,
+    time_limit_s: float,
+    spent_s: float,
+    tick: Callable[[], None],
 ) -> str | None:
-    deadline = time.monotonic() + time_limit_s
+    deadline = time.monotonic() + time_limit_s - spent_s
     pause_s = _POLL_INTERVAL_S / 64  # a fio that fails does so at once
     while process.poll() is None:
         if stop.received is not None:

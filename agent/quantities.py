@@ -11,6 +11,8 @@ _DURATION = re.compile(r"(\d{1,9})\s*([smhd]?)", re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _COUNT_MAXIMUM = 2**31 - 1
 _SIZE_MAXIMUM = 2**62
+# A load average beyond this is no limit.
+LOAD_MAXIMUM = 100_000.0
 
 
 def parse_size(text: str) -> int:
@@ -46,6 +48,17 @@ def parse_duration(text: str) -> int:
     return int(match.group(1)) * _SECONDS[match.group(2)]
 
 
+def parse_limit(text: str, *, maximum: float) -> float:
+    """Return a number above 0, up to and including the maximum; ValueError says what is wanted."""
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit <= maximum:
+        raise ValueError(f"{text!r} is no number above 0 and up to {maximum:g}")
+    return limit
+
+
 def format_size(size_bytes: float) -> str:
     """Return bytes for the eye, in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
@@ -61,6 +74,14 @@ def format_duration(seconds: float) -> str:
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def format_latency(nanoseconds: float) -> str:
+    """Return a latency for the eye: 850 ns, 120 µs, 3.2 ms, 1.5 s."""
+    for unit, length_ns in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if nanoseconds >= length_ns:
+            return f"{nanoseconds / length_ns:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
 
 
 def format_time(seconds: float) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import time
 from typing import TYPE_CHECKING, Sequence
 from urllib.parse import urljoin
 
+from agent import __version__
 from agent.delivery import Delivery, Settlement, wait_until_settled
+from agent.journal import Journal
+from agent.load import BusyLimits, TooBusy
 from agent.measure import Request, SpooledRun, measure
 from agent.outcome import ConfigurationError, ExitCode, worst
-from agent.profiles import load_profile, make_plan
-from agent.quantities import parse_duration
+from agent.profiles import Plan, load_profile, make_plan
+from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
 
 if TYPE_CHECKING:
     from agent.client import Client
@@ -19,10 +24,18 @@ if TYPE_CHECKING:
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Measure, keep the result, deliver it and what waits beside it."""
+    _open_log(arguments, session)
     request = _read_request(arguments, session)
-    client = None if arguments.no_send else _find_client(session)
-    with session.spool.lock():
-        run = measure(request, session)
+    patience_s = _read_time(arguments.patience, "--patience")
+    _wait_for_start(arguments, request, session=session)
+    client = None if arguments.no_send else find_client(session)
+    if patience_s and session.spool.find_holder() is not None:
+        session.console.note(f"waits up to {format_duration(patience_s)} for another bench-agent")
+    with session.spool.lock(patience_s=patience_s):
+        try:
+            run = measure(request, session)
+        except TooBusy as busy:
+            return _put_off(busy, request, session=session)
         if client is None:
             session.trim()
             verdict = ExitCode.OK if arguments.no_send else ExitCode.CONFIGURATION
@@ -37,29 +50,115 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
     return _report(session, run, delivery=delivery, settlement=settlement)
 
 
+def _open_log(arguments: argparse.Namespace, session: Session) -> None:
+    log = arguments.log or session.config.log
+    if log:
+        session.console.keep_journal(Journal(os.path.abspath(log)))
+        session.console.record(f"bench-agent {__version__} runs as process {os.getpid()}")
+
+
 def _read_request(arguments: argparse.Namespace, session: Session) -> Request:
-    directory = arguments.directory or session.config.directory
-    if not directory:
-        raise ConfigurationError("measure where? name a directory on the storage under test with --directory")
+    plan = _read_plan(arguments, session)
+    if arguments.logs and plan.profile.method != "jobs":
+        raise ConfigurationError(f"--logs: profile {plan.profile.name} is no single execution of fio")
+    return Request(
+        plan=plan,
+        directory=_choose_directory(arguments, session, plan=plan),
+        target=read_pairs(arguments.target, "--target"),
+        labels=read_pairs(arguments.label, "--label"),
+        time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
+        has_logs=arguments.logs,
+        limits=_read_limits(arguments, session),
+    )
+
+
+def _read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
+    if arguments.jobfile:
+        return _read_own_plan(arguments)
+    if arguments.allow_outside:
+        raise ConfigurationError("--allow-outside goes with --jobfile")
     profile = arguments.profile or session.config.profile
     if not profile:
         raise ConfigurationError(
             "measure what? name a profile with --profile; `bench-agent profiles` lists them"
         )
-    try:
-        time_limit_s = parse_duration(arguments.time_limit) if arguments.time_limit else None
-    except ValueError as error:
-        raise ConfigurationError(f"--time-limit: {error}") from None
-    return Request(
-        plan=make_plan(load_profile(profile), _read_pairs(arguments.set, "--set")),
-        directory=directory,
-        target=_read_pairs(arguments.target, "--target"),
-        labels=_read_pairs(arguments.label, "--label"),
-        time_limit_s=time_limit_s,
+    adjustments = read_pairs(arguments.set, "--set")
+    if arguments.file:
+        adjustments["file"] = arguments.file
+    return make_plan(load_profile(profile), adjustments)
+
+
+def _read_own_plan(arguments: argparse.Namespace) -> Plan:
+    from agent.jobfile import plan_jobfile, read_jobfile
+
+    for option in ("set", "file"):
+        if getattr(arguments, option):
+            raise ConfigurationError(f"--{option} goes with a shipped profile, not with --jobfile")
+    return plan_jobfile(
+        arguments.jobfile,
+        read_jobfile(arguments.jobfile),
+        name=arguments.profile,
+        time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
+        allows_outside=arguments.allow_outside,
     )
 
 
-def _read_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
+def _choose_directory(arguments: argparse.Namespace, session: Session, *, plan: Plan) -> str:
+    """Return the directory to measure; of a profile that reads a file, the one that the file is in."""
+    file = plan.values.get("file")
+    if file:
+        if arguments.directory:
+            raise ConfigurationError("--directory: the storage under test is where --file is; leave it out")
+        return os.path.dirname(os.path.realpath(file))
+    directory = arguments.directory or session.config.directory
+    if not directory:
+        raise ConfigurationError("measure where? name a directory on the storage under test with --directory")
+    return str(directory)
+
+
+def _read_limits(arguments: argparse.Namespace, session: Session) -> BusyLimits:
+    config = session.config
+    load, busy = config.max_load, config.busy_percent
+    try:
+        if arguments.max_load is not None:
+            load = parse_limit(arguments.max_load, maximum=LOAD_MAXIMUM)
+        if arguments.skip_if_busy is not None:
+            busy = parse_limit(arguments.skip_if_busy.rstrip("%"), maximum=100)
+    except ValueError as error:
+        raise ConfigurationError(f"--max-load, --skip-if-busy: {error}") from None
+    return BusyLimits(load=load, busy_percent=busy, is_quiet=busy is not None)
+
+
+def _read_time(text: str | None, option: str) -> int:
+    try:
+        return parse_duration(text) if text else 0
+    except ValueError as error:
+        raise ConfigurationError(f"{option}: {error}") from None
+
+
+def _wait_for_start(arguments: argparse.Namespace, request: Request, *, session: Session) -> None:
+    """Let the splay pass, before the lock is taken: others may work meanwhile."""
+    splay_s = _read_time(arguments.splay, "--splay")
+    if not splay_s:
+        return
+    from agent.splay import choose_splay, make_seed, wait_splay
+
+    seed = make_seed(request.plan.profile.name, os.path.realpath(request.directory))
+    delay_s = choose_splay(splay_s, seed=seed, day=format_time(time.time())[:10])
+    session.console.note(f"starts in {format_duration(delay_s)}")
+    wait_splay(delay_s)
+
+
+def _put_off(busy: TooBusy, request: Request, *, session: Session) -> ExitCode:
+    """Leave the run to the next time: quietly where that was asked for, else by an exit code."""
+    if not request.limits.is_quiet:
+        raise busy
+    session.console.note(f"skipped: {busy}")
+    return session.finish(ExitCode.OK, {"id": None, "state": "skipped", "reason": str(busy)})
+
+
+def read_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """Return what was written as key=value; ConfigurationError names the option where it was not."""
     found = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
@@ -69,7 +168,7 @@ def _read_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def _find_client(session: Session) -> Client | None:
+def find_client(session: Session) -> Client | None:
     """Return the client, or None with a word about it: a bad token must not cost the measurement."""
     try:
         return session.make_client()
@@ -92,6 +191,8 @@ def _report(
     if settlement and settlement.state == "rejected":
         session.console.warn(f"the server rejected the result: {settlement.reason}")
         codes.append(ExitCode.REJECTED)
+    if run.words:
+        session.console.say(run.words)
     for line in pages or [url or f"{state}: {run.entry.id}"]:
         session.console.say(line)
     document = {
@@ -101,6 +202,8 @@ def _report(
         "pages": pages,
         "fio_exit_status": run.exit_status,
         "failure": run.failure,
+        "finding": run.words or None,
+        "facts": dict(run.facts),
         "remaining": delivery.remaining,
         "problem": delivery.problem if delivery.remaining else None,
     }

@@ -36,11 +36,15 @@ class Session:
         return Client(self.config.url, token, timeout_s=self.config.timeout_s, ca_file=self.config.ca_file)
 
     def deliver(self, client: Client, *, budget_s: float, first_id: str | None = None) -> Delivery:
-        """Trim the spool and post what is in it; call it under the spool's lock."""
+        """Trim the spool and post what is in it, and what the server is yet to know; call it under the lock."""
         from agent.delivery import deliver
 
         self.trim()
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
+        if delivery.verdict == ExitCode.OK:
+            from agent.announce import send_kept
+
+            send_kept(self.spool, client, console=self.console)
         if delivery.remaining:
             self.console.warn(f"{delivery.remaining} of the spool not delivered: {delivery.problem}")
         return delivery

@@ -68,8 +68,11 @@ class Spool:
             raise ConfigurationError(f"the spool {self.directory} is not writable for this user")
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the lock of this spool; TryLater at once if another agent does. The kernel drops it at any death."""
+    def lock(self, *, patience_s: float = 0.0) -> Iterator[None]:
+        """Hold the lock of this spool; TryLater if another agent does, for longer than patience_s.
+
+        The kernel drops it at any death.
+        """
         self.prepare()
         try:
             descriptor = os.open(
@@ -78,7 +81,7 @@ class Spool:
         except OSError as error:
             raise ConfigurationError(f"the spool {self.directory} cannot be used: {error}") from None
         try:
-            if not _wait_for_lock(descriptor):
+            if not _wait_for_lock(descriptor, patience_s):
                 holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
                 raise TryLater(
                     f"another bench-agent is at work (process {holder or 'unknown'}): one at a time"
@@ -108,7 +111,7 @@ class Spool:
         """Keep an envelope durably: when this returns, a power cut does not lose it."""
         stamp = format_time(time.time()).replace("-", "").replace(":", "")
         path = os.path.join(self._pending, f"{stamp}-{envelope_id}.json.gz")
-        _write_durably(path, packed)
+        write_durably(path, packed)
         return Entry(path, envelope_id, len(packed), time.time())
 
     def pending(self) -> list[Entry]:
@@ -130,7 +133,7 @@ class Spool:
         """Put an envelope aside for good. The reason is written first: there is none without it."""
         path = os.path.join(self._rejected, os.path.basename(entry.path))
         text = json.dumps({**reason, "rejected_at": format_time(time.time())}, indent=1)
-        _write_durably(_reason_path(path), text.encode())
+        write_durably(_reason_path(path), text.encode())
         os.rename(entry.path, path)
         _sync_directory(self._rejected)
 
@@ -156,7 +159,7 @@ class Spool:
             _unlink(entry.path)
         if dropped:
             counts = {"dropped": self.count_dropped() + len(dropped), "last_dropped_at": format_time(now)}
-            _write_durably(self._counts, json.dumps(counts).encode())
+            write_durably(self._counts, json.dumps(counts).encode())
         return dropped
 
     def count_dropped(self) -> int:
@@ -183,13 +186,16 @@ class Spool:
                     _unlink(os.path.join(directory, name))
 
 
-def _wait_for_lock(descriptor: int) -> bool:
-    """Try for half a second: `status` holds it for a moment, and so does a process that is just dying."""
-    for _ in range(10):
-        if _try_lock(descriptor):
-            return True
-        time.sleep(0.05)
-    return False
+def _wait_for_lock(descriptor: int, patience_s: float) -> bool:
+    """Try for half a second at least: `status` holds it for a moment, and so does a process that is just dying."""
+    deadline = time.monotonic() + max(patience_s, 0.5)
+    pause_s = 0.05
+    while not _try_lock(descriptor):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, 5.0) if patience_s else pause_s
+    return True
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -225,7 +231,7 @@ def _reason_path(path: str) -> str:
     return path[: -len(".json.gz")] + ".reason.json"
 
 
-def _write_durably(path: str, content: bytes) -> None:
+def write_durably(path: str, content: bytes) -> None:
     """Write whole or not at all: new file, fsync, rename, fsync of the directory."""
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, ".new-" + name)

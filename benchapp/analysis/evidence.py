@@ -56,6 +56,7 @@ class Evidence:
     is_random: bool | None = None
     waits_for_media: bool = False
     file_bytes: int | None = None
+    reads_each_byte_once: bool = False
     memory_bytes: int | None = None
     read_mean_ns: float | None = None
     read_p50_ns: float | None = None

@@ -109,6 +109,9 @@ def _judge_page_cache(evidence: Evidence) -> Badge | None:
     file_bytes, memory_bytes = evidence.file_bytes, evidence.memory_bytes
     if evidence.is_direct is not False or evidence.engine not in PAGE_CACHED_ENGINES:
         return None
+    # fio drops the cache of its files before it starts: what is read once comes from the storage.
+    if evidence.reads_each_byte_once:
+        return None
     if evidence.waits_for_media or not file_bytes or not memory_bytes:
         return None
     if file_bytes >= CACHE_FACTOR * memory_bytes:

@@ -138,6 +138,10 @@ _ENVELOPE: Final = _object(
         "target": _TARGET,
         "labels": {"type": "object", "additionalProperties": _TEXT},
         "environment": _object({name: {} for name in ENVIRONMENT_FIELDS if name != "fio_version"}),
+        "conditions": {
+            "type": "object",
+            "description": "what held at this run alone, by name: load_before, extents, knee_iops, …",
+        },
         "sweep": _nullable("string", format="uuid"),
         "logs": {
             "type": "object",

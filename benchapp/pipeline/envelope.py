@@ -9,7 +9,15 @@ from uuid import UUID
 
 import orjson
 
-from benchapp.pipeline.layout import BadLayout, excerpt, read_environment, read_labels, read_target, read_text
+from benchapp.pipeline.layout import (
+    BadLayout,
+    excerpt,
+    read_environment,
+    read_facts,
+    read_labels,
+    read_target,
+    read_text,
+)
 
 SCHEMA: Final = "benchapp-envelope/1"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -35,7 +43,8 @@ class BadEnvelope(Exception):
 class Envelope:
     """What a sender said around the output of fio; times are aware UTC by the host's clock.
 
-    logs: fio's own, by file name ("NAME_bw.1.log").
+    conditions: what held at this run alone (load, extents of the file), as the facts of an environment, in which
+    every run would make a row of its own. logs: fio's own, by file name ("NAME_bw.1.log").
     """
 
     id: UUID
@@ -48,6 +57,7 @@ class Envelope:
     target: dict[str, Any]
     labels: dict[str, str]
     environment: dict[str, Any]
+    conditions: dict[str, Any]
     sweep_id: UUID | None
     logs: dict[str, str]
 
@@ -80,6 +90,7 @@ def read_envelope(body: bytes) -> Envelope:
             target=read_target(_read_object(document, "target")),
             labels=read_labels(_read_object(document, "labels")),
             environment=read_environment(_read_object(document, "environment")),
+            conditions=read_facts(_read_object(document, "conditions"), "/conditions"),
             sweep_id=_read_uuid(sweep, "/sweep") if (sweep := document.get("sweep")) is not None else None,
             logs=_read_logs(_read_object(document, "logs")),
         )

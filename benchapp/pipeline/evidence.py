@@ -152,6 +152,7 @@ def collect_evidence(
         is_random=spec.rw.startswith("rand") if group.options else None,
         waits_for_media=direction.name == "write" and not _FLUSHES.isdisjoint(spec.extra),
         file_bytes=_count_file_bytes(group, spec),
+        reads_each_byte_once=_reads_each_byte_once(direction, spec, has_all_options=group.has_all_options),
         memory_bytes=surroundings.memory_bytes,
         read_mean_ns=_find_total_mean(direction) if is_read else None,
         read_p50_ns=_find_total_median(direction) if is_read else None,
@@ -232,6 +233,14 @@ def _count_file_bytes(group: Group, spec: WorkloadSpec) -> int | None:
     if of_one_file and group.options.get("size"):
         size = min(size, of_one_file * files)
     return size if group.options.get("filename") else size * spec.numjobs
+
+
+def _reads_each_byte_once(direction: Direction, spec: WorkloadSpec, *, has_all_options: bool) -> bool:
+    """Say whether a job read its file through once, after fio (invalidate=1, the default) dropped it from the cache."""
+    is_one_pass = spec.rw == "read" and spec.numjobs == 1 and not spec.is_time_based and has_all_options
+    if not is_one_pass or "invalidate" in spec.extra or "loops" in spec.extra:
+        return False
+    return 0 < (direction.io_bytes or 0) <= (spec.file_size_bytes or 0)
 
 
 def _list_parts(group: Group) -> list[Direction]:

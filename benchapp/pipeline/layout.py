@@ -59,7 +59,7 @@ def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment")
     facts: dict[str, Any] = {}
     for name, value in given.items():
         if name == "facts":
-            facts.update(_read_facts(value, f"{pointer}/facts"))
+            facts.update(read_facts(value, f"{pointer}/facts"))
         elif name == "cpu_count":
             values[name] = read_count(value, f"{pointer}/{name}")
         elif name == "memory_bytes":
@@ -69,7 +69,7 @@ def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment")
                 read_text(value, f"{pointer}/{name}", maximum=10_000), _environment_width(name)
             )
         else:
-            facts.update(_read_facts({name: value}, pointer))
+            facts.update(read_facts({name: value}, pointer))
     return {name: values.get(name) for name in ENVIRONMENT_FIELDS if name != "facts"} | {"facts": facts}
 
 
@@ -149,7 +149,8 @@ _TARGET_READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
 }
 
 
-def _read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
+def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
+    """Return free facts as text and lists of text by name, at most 5 levels deep; raises BadLayout."""
     if not isinstance(given, Mapping):
         raise BadLayout(pointer, f"an object is wanted here, not {_name_type(given)}")
     if depth > 4 or len(given) > 500:
@@ -160,7 +161,7 @@ def _read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
         if "\x00" in name:
             raise BadLayout(where, "the name holds a NUL character")
         if isinstance(value, Mapping):
-            facts[name] = _read_facts(value, where, depth + 1)
+            facts[name] = read_facts(value, where, depth + 1)
         elif isinstance(value, list):
             facts[name] = [read_text(part, where, maximum=10_000) for part in value[:500]]
         else:

@@ -13,7 +13,6 @@ from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload import WorkloadSpec, read_workload
 from benchapp.models import Kind
-from benchapp.pipeline.conditions import part_environment
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.evidence import Surroundings, read_surroundings
 from benchapp.pipeline.identity import key_of, series_key
@@ -89,6 +88,7 @@ class _Said:
     target: Mapping[str, Any]
     labels: Mapping[str, str]
     environment: Mapping[str, Any]
+    conditions: Mapping[str, Any]
     command: Mapping[str, Any]
     sweep_id: UUID | None
     agent_version: str
@@ -132,6 +132,7 @@ def _read_said(source: Source) -> _Said:
             target=envelope.target,
             labels=envelope.labels,
             environment=envelope.environment,
+            conditions=envelope.conditions,
             command=envelope.command,
             sweep_id=envelope.sweep_id,
             agent_version=envelope.agent_version,
@@ -147,6 +148,7 @@ def _read_said(source: Source) -> _Said:
         target=parameters.get("target") or read_target({}),
         labels=parameters.get("labels") or {},
         environment=parameters.get("environment") or read_environment({}),
+        conditions={},
         command={},
         sweep_id=None,
         agent_version="",
@@ -168,8 +170,7 @@ def _explain_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> 
 
 def _plan_run(source: Source, said: _Said, report: Report, number: int, *, course: Course) -> PlannedRun:
     document = report.documents[number]
-    parted = part_environment(said.environment)
-    environment = {**parted.lasting, "fio_version": document.fio_version[:100] or None}
+    environment = {**said.environment, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(said.target)
     started_at, is_known = _read_start(source, said, document)
     finished_at = document.finished_at or said.finished_at
@@ -187,7 +188,7 @@ def _plan_run(source: Source, said: _Said, report: Report, number: int, *, cours
         "finished_at": finished_at if finished_at and finished_at >= started_at else None,
         "format": document.format,
         "fio_version": document.fio_version[:100],
-        "command": {**said.command, **({"conditions": parted.conditions} if parted.conditions else {})},
+        "command": {**said.command, **({"conditions": said.conditions} if said.conditions else {})},
         "error": errors[0] if errors else 0,
         "is_partial": document.is_partial,
         "warnings": [_plain_note(note) for note in (*report.warnings, *course.warnings)],

@@ -34,8 +34,10 @@ def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> 
         f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
         f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
         "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
-        "python3 bench-agent.pyz schedule install --cron --every 6h --splay 10m --profile quick"
-        " --directory /srv/storage-to-test",
+        (
+            "python3 bench-agent.pyz schedule install --cron --every 6h --splay 10m --profile quick"
+            " --directory /srv/storage-to-test"
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from unittest import mock
 import pytest
 
 from agent.cli import main
+from agent.scheduled import Machine as Schedules
 from tests.agent.server import TOKEN, HostileServer
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,17 @@ case "$FAKE_FIO" in
     while :; do sleep 0.05; done ;;
   stubborn) trap '' INT TERM; while :; do sleep 0.05; done ;;
   *) echo "$report" ;;
+esac
+"""
+
+CRONTAB = """#!/bin/sh
+# Stands in for crontab: keeps the table in a file.
+[ "$1" = -u ] && { name="crontab-of-$2"; shift 2; }
+table="$(dirname "$0")/${name:-crontab-of-me}"
+case "$1" in
+  -l) [ -f "$table.txt" ] || { echo "no crontab for root" >&2; exit 1; }
+    cat "$table.txt" ;;
+  -) cat > "$table.txt" ;;
 esac
 """
 
@@ -82,6 +94,15 @@ class Machine:
     def run_json(self, *arguments: str, **environ: str) -> dict[str, Any]:
         return json.loads(self.run(*arguments, "--json", **environ).stdout)
 
+    def install(
+        self, *options: str, kind: str = "--cron", every: str = "6h"
+    ) -> subprocess.CompletedProcess[str]:
+        """Let the profile quick run by itself."""
+        return self.run(
+            *("schedule", "install", kind, "--every", every, "--profile", "quick"),
+            *("--directory", str(self.directory), *options),
+        )
+
     def measure(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         return self.run(
             "run", "--profile", "quick", "--directory", str(self.directory), *arguments, **environ
@@ -95,6 +116,28 @@ class Machine:
 
     def leftovers(self) -> list[Path]:
         return sorted(self.directory.iterdir())
+
+
+@pytest.fixture(autouse=True)
+def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedules:
+    """Keep every test away from this machine's own schedules, and from seconds of looking at its disks."""
+    schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
+    monkeypatch.setattr("agent.schedule.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.load.OBSERVATION_S", 0.005)
+    return schedules
+
+
+@pytest.fixture
+def table(nobodys_machine: Schedules, tmp_path: Path) -> Path:
+    """A machine with a cron that runs; the file is its crontab."""
+    command = tmp_path / "bin" / "crontab"
+    command.parent.mkdir()
+    command.write_text(CRONTAB)
+    command.chmod(0o755)
+    cron = Path(nobodys_machine.root) / "proc" / "77"
+    cron.mkdir(parents=True)
+    (cron / "comm").write_text("cron\n")
+    return command.parent / "crontab-of-me.txt"
 
 
 @pytest.fixture

@@ -54,6 +54,12 @@ class Handler(BaseHTTPRequestHandler):
         act = self.server.next_act()
         act(self, body)
 
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append(Seen("PUT", self.path, self.headers, body))
+        act = self.server.next_act() if self.server.script else take_schedule
+        act(self, body)
+
     def answer(
         self,
         status: int,
@@ -105,6 +111,7 @@ class HostileServer(ThreadingHTTPServer):
         self.seen: list[Seen] = []
         self.stored: dict[str, bytes] = {}
         self.first_answers: Counter[str] = Counter()
+        self.schedule: object = None
         self.polls = 0
         self.polls_until_settled = 1
         self.settled_state = "stored"
@@ -149,6 +156,12 @@ def keep(handler: Handler, body: bytes) -> None:
             handler.answer(202, document, {"Location": url})
         else:
             handler.answer(200, document, {"Location": url, "Idempotency-Replayed": "true"})
+
+
+def take_schedule(handler: Handler, body: bytes) -> None:
+    """Know what a host runs by itself."""
+    handler.server.schedule = json.loads(body)["entries"]
+    handler.answer(200, {"entries": handler.server.schedule})
 
 
 def say(status: int, code: str = "x", **headers: str) -> Act:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from agent.quantities import format_duration, format_size, parse_count, parse_duration, parse_size
+from agent.quantities import (
+    format_duration,
+    format_latency,
+    format_size,
+    parse_count,
+    parse_duration,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,3 +79,11 @@ def test_size_is_shown(size_bytes: int, text: str) -> None:
 )
 def test_duration_is_shown(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(850, "850 ns"), (120_000, "120 µs"), (3_210_000, "3.21 ms"), (10_000_000, "10 ms"), (1.5e9, "1.5 s")],
+)
+def test_latency_is_shown(nanoseconds: float, text: str) -> None:
+    assert format_latency(nanoseconds) == text

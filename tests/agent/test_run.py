@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from tests.agent.server import HostileServer
 
 # The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 
 def only_stored(server: HostileServer) -> dict[str, Any]:
@@ -268,10 +271,21 @@ def test_terminal_sees_one_line_that_is_redrawn(host: Machine) -> None:
     assert line == "\rquick  [........................]  randread-4k, 0 s of 18 s\x1b[K\r\x1b[K"
 
 
-def test_log_sees_calm_lines(host: Machine) -> None:
-    stderr = host.measure().stderr
+def test_cron_hears_nothing_of_a_good_run(host: Machine) -> None:
+    assert host.measure().stderr == ""
 
-    assert stderr == f"quick in {host.directory}: takes about 18 s\n"
+
+def test_cron_hears_what_came_before_a_failure_with_the_times(host: Machine) -> None:
+    first, second = host.measure(FAKE_FIO="silent").stderr.splitlines()
+
+    assert re.fullmatch(rf"{TIME} quick in {host.directory}: takes about 18 s", first)
+    assert re.fullmatch(rf"{TIME} bench-agent: fio failed with status 1: .*", second)
+
+
+def test_quiet_run_tells_only_what_is_wrong(host: Machine) -> None:
+    (line,) = host.measure("--quiet", FAKE_FIO="silent").stderr.splitlines()
+
+    assert re.fullmatch(rf"{TIME} bench-agent: fio failed with status 1: .*", line)
 
 
 def test_envelope_in_the_spool_is_plain_gzip(host: Machine) -> None:

@@ -27,6 +27,16 @@ def test_whole_envelope_is_typed() -> None:
     assert envelope.agent_version == "0.1.0"
 
 
+def test_conditions_are_facts_of_this_run_alone() -> None:
+    envelope = read_envelope(pack_envelope(conditions={"load_before": 0.42, "other_io_before": {"busy": 1}}))
+
+    assert envelope.conditions == {"load_before": "0.42", "other_io_before": {"busy": "1"}}
+
+
+def test_conditions_that_are_no_object_are_refused() -> None:
+    assert refusal(pack_envelope(conditions=[1])) == ("envelope-invalid", "/conditions")
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

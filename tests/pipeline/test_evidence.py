@@ -198,3 +198,21 @@ def test_percentile_of_too_few_samples_is_hidden_and_kept_as_printed() -> None:
     assert values["missing"]["latency_p99_9_ns"] == "few-samples"
     assert values["percentiles"] == {"99": 3e6, "99.9": 5e6}
     assert [badge["code"] for badge in values["badges"]] == ["few-samples"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_once"),
+    [
+        ({"rw": "read", "size": "1m"}, True),
+        ({"rw": "read", "size": "512k"}, False),
+        ({"rw": "read", "size": "1m", "invalidate": "0"}, False),
+        ({"rw": "read", "size": "1m", "time_based": "1"}, False),
+        ({"rw": "randread", "size": "1m"}, False),
+    ],
+)
+def test_file_that_was_read_through_once_did_not_come_from_the_cache(
+    options: dict[str, str], is_once: bool
+) -> None:
+    read = msgspec.structs.replace(READS, io_bytes=2**20)
+
+    assert collect(make_group(read, **options)).reads_each_byte_once is is_once

@@ -31,6 +31,7 @@ from benchapp.pipeline.normalize import (
     normalize_batch,
 )
 from tests.envelopes import make_envelope, read_fio
+from tests.factories import make_host
 
 pytestmark = pytest.mark.django_db
 
@@ -413,3 +414,14 @@ def test_database_that_is_away_costs_no_attempt(monkeypatch: pytest.MonkeyPatch)
                 normalize_batch()
 
     assert settled(submission_id).state == State.STORED
+
+
+def test_runs_under_other_loads_share_their_environment() -> None:
+    host = make_host()
+    for load in (0.4, 7.5):
+        submit(host, environment={"kernel": "6.1.0"}, conditions={"load_before": load})
+
+    normalize_batch()
+
+    assert Environment.objects.get().kernel == "6.1.0"
+    assert sorted(run.command["conditions"]["load_before"] for run in Run.objects.all()) == ["0.4", "7.5"]

@@ -1,0 +1,32 @@
+"""Replace a file whole or not at all, and find a command where cron would not look for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Mapping
+
+
+def replace_file(path: str, text: str, *, mode: int) -> None:
+    """Write text where path leads, also through a link; a reader sees the old file or the new one."""
+    path = os.path.realpath(path)
+    directory, name = os.path.split(path)
+    # Neither cron nor systemd reads a name with a dot in front.
+    temporary = os.path.join(directory, f".{name}.new-{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def find_command(name: str, environ: Mapping[str, str], *, root: str = "/") -> str | None:
+    """Return the path of a command, None where there is none; cron's own PATH is short."""
+    usual = [os.path.join(root, place) for place in ("usr/bin", "bin", "usr/sbin", "sbin")]
+    return shutil.which(name, path=os.pathsep.join([environ.get("PATH", ""), *usual]))

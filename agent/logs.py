@@ -1,0 +1,53 @@
+"""fio's logs of one run: which options make it write them, and what it wrote."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+# In fio's working directory, which is the run's own and removed after it.
+LOG_PREFIX = "bench-agent"
+_NAME = re.compile(r"bench-agent_(?:bw|iops|lat|clat|slat)(?:\.[0-9]{1,6})?\.log")
+# A line of a log is about 30 bytes: an hour of one job in seconds is 0.5 MB. The server takes 32 MiB and 200 logs.
+_TOTAL_MAXIMUM = 8 * 10**6
+_COUNT_MAXIMUM = 200
+_MEGABYTE = 10**6
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs by file name; problem says why there are none although there should be."""
+
+    logs: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def list_log_options(fio_version: str) -> tuple[str, ...]:
+    """Return the options that make fio log averages over seconds; it writes the files when a job ends."""
+    kinds = tuple(f"--write_{kind}_log={LOG_PREFIX}" for kind in ("bw", "iops", "lat"))
+    # Jobs of a profile run one after the other and each counts from its own start: on the clock they keep their places.
+    clock = ("--log_unix_epoch=1",) if re.match(r"fio-[3-9]\.", fio_version) else ()
+    return (*kinds, "--log_avg_msec=1000", *clock)
+
+
+def read_logs(directory: str) -> Logs:
+    """Return the logs that fio left in its directory; all of them or, with the reason, none."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(directory) if _NAME.fullmatch(entry.name))
+        total = sum(os.path.getsize(os.path.join(directory, name)) for name in names)
+        if not names:
+            return Logs(problem="fio wrote no logs")
+        if len(names) > _COUNT_MAXIMUM:
+            return Logs(problem=f"fio wrote {len(names)} logs, more than {_COUNT_MAXIMUM}")
+        if total > _TOTAL_MAXIMUM:
+            limit = f"{_TOTAL_MAXIMUM // _MEGABYTE} MB"
+            return Logs(problem=f"fio's logs take {total / _MEGABYTE:.1f} MB, more than {limit}")
+        return Logs({name: _read(os.path.join(directory, name)) for name in names})
+    except OSError as error:
+        return Logs(problem=f"fio's logs cannot be read: {error}")
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read(_TOTAL_MAXIMUM)

@@ -1,0 +1,292 @@
+"""The command `schedule`: profiles that run by themselves, from a crontab or by timers of systemd."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Sequence
+
+from agent import crontab, systemd
+from agent.announce import keep_entries, send_kept
+from agent.outcome import ConfigurationError, ExitCode
+from agent.own_command import find_own_command, find_passing
+from agent.profiles import load_profile, make_plan
+from agent.quantities import parse_duration
+from agent.run import read_pairs
+from agent.scheduled import Machine, find_machine, find_schedules
+from agent.timetable import (
+    Schedule,
+    find_next,
+    find_slots,
+    format_interval,
+    make_entries,
+    read_clock,
+    read_interval,
+)
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+_ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
+
+
+def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """Install, remove, show or report."""
+    actions = {"install": _install, "remove": _remove, "show": _show, "report": _report}
+    return actions[arguments.action](arguments, session)
+
+
+def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    machine, user = find_machine(), _read_user(arguments.user)
+    schedule = _read_schedule(arguments, session)
+    command = _write_command(arguments, schedule, session=session)
+    plan = _plan_cron if arguments.cron else _plan_systemd
+    if arguments.dry_run:
+        return session.finish(
+            ExitCode.OK, {"would_write": plan(machine, schedule, command, user=user, session=session)}
+        )
+    _warn_of_surroundings(session, command)
+    install = _install_cron if arguments.cron else _install_systemd
+    places, problems = install(machine, schedule, command, user=user, session=session)
+    _leave_other_kind(machine, schedule, user, is_cron=arguments.cron, session=session)
+    for problem in problems:
+        session.console.warn(problem)
+    session.console.say(f"{schedule.describe()}: {', '.join(places)}")
+    next_at = find_next(find_slots(schedule), datetime.now())
+    session.console.say(f"next run {next_at:%Y-%m-%d %H:%M} local time{_say_splay(schedule)}")
+    document = {
+        **_describe("cron" if arguments.cron else "systemd", schedule, next_at=next_at),
+        "written": list(places),
+        "is_told": _tell(machine, user, session),
+        "problems": problems,
+    }
+    return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
+
+
+def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    machine, user = find_machine(), _read_user(arguments.user)
+    removed = _remove_cron(machine, arguments.profile, user)
+    of_systemd, problems = systemd.remove_units(machine.find_units(), arguments.profile)
+    for schedule in (*removed, *of_systemd):
+        session.console.say(f"removed: {schedule.describe()}")
+    if not removed and not of_systemd:
+        session.console.say(
+            "nothing was scheduled" + (f" of {arguments.profile}" if arguments.profile else "")
+        )
+    for problem in problems:
+        session.console.warn(problem)
+    document = {
+        "removed": make_entries([*removed, *of_systemd]),
+        "is_told": _tell(machine, user, session),
+        "problems": problems,
+    }
+    return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
+
+
+def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    found = find_schedules(find_machine(), _read_user(arguments.user))
+    now = datetime.now()
+    documents = []
+    for one in found:
+        next_at = None if one.is_running is False else find_next(find_slots(one.schedule), now)
+        when = f"next {next_at:%Y-%m-%d %H:%M} local time{_say_splay(one.schedule)}" if next_at else ""
+        session.console.say(
+            f"{one.kind:<9}{one.schedule.describe()}; {when or f'{one.kind} is not running here'}"
+        )
+        documents.append(_describe(one.kind, one.schedule, next_at=next_at))
+    if not found:
+        session.console.say("nothing is scheduled; `bench-agent schedule install --help` shows how")
+    return session.finish(ExitCode.OK, {"schedules": documents})
+
+
+def _report(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    is_told = _tell(find_machine(), None, session)
+    session.console.say(
+        "the server knows the schedule" if is_told else "the server will be told at the next run"
+    )
+    return session.finish(ExitCode.OK if is_told else ExitCode.TRY_LATER, {"is_told": is_told})
+
+
+def _read_user(user: str | None) -> str | None:
+    """Return the user for whom root acts, None for who asks."""
+    if user is None:
+        return None
+    try:
+        wanted = pwd.getpwnam(user)
+    except KeyError:
+        raise ConfigurationError(f"--user {user}: there is no such user here") from None
+    if wanted.pw_uid == os.geteuid():
+        return None
+    if os.geteuid() != 0:
+        raise ConfigurationError(f"--user {user}: only root schedules for others")
+    return wanted.pw_name
+
+
+def _read_schedule(arguments: argparse.Namespace, session: Session) -> Schedule:
+    profile = arguments.profile or session.config.profile
+    directory = arguments.directory or session.config.directory
+    if not profile or not directory:
+        raise ConfigurationError("schedule what, and where? name --profile and --directory")
+    directory = os.path.abspath(directory)
+    if not os.path.isdir(directory):
+        raise ConfigurationError(f"{directory} is no directory: name an existing one with --directory")
+    every_s = read_interval(arguments.every)
+    try:
+        splay_s = parse_duration(arguments.splay) if arguments.splay else 0
+    except ValueError as error:
+        raise ConfigurationError(f"--splay: {error}") from None
+    plan = make_plan(load_profile(profile), read_pairs(arguments.set, "--set"))
+    if plan.duration_s + splay_s >= every_s:
+        raise ConfigurationError(
+            f"--every {arguments.every}: {profile} takes about {plan.duration_s:.0f} s and may start {splay_s} s "
+            "late, so that one run would reach into the next"
+        )
+    at_minute = read_clock(arguments.at) if arguments.at else 0
+    return Schedule(profile, directory, every_s, splay_s, at_minute)
+
+
+def _write_command(arguments: argparse.Namespace, schedule: Schedule, *, session: Session) -> tuple[str, ...]:
+    """Return the command that is scheduled: all that the next shell cannot know is in it, and nothing secret."""
+    command = [*find_own_command(), "run"]
+    if arguments.cron:
+        command.append("--quiet")
+    if arguments.config or os.environ.get("BENCH_AGENT_CONFIG"):
+        command += ["--config", os.path.abspath(session.config.path)]
+    command += ["--profile", schedule.profile, "--directory", schedule.directory]
+    for pair in arguments.set:
+        command += ["--set", pair]
+    if arguments.cron and schedule.splay_s:
+        command += ["--splay", f"{schedule.splay_s}s"]
+    # Profiles of one host may fall on one minute; half an interval later it is the next run's turn.
+    return (*command, "--patience", f"{schedule.every_s // 2}s")
+
+
+def _plan_cron(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> dict[str, str]:
+    table = machine.find_table(user)
+    text = crontab.put_schedule(crontab.read_table(table), schedule, command, table=table)
+    # What others have in it is not ours to show.
+    block = crontab.find_block(text)
+    session.console.say(f"would have in the {table.name}:\n{block}")
+    return {table.name: block}
+
+
+def _plan_systemd(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> dict[str, str]:
+    units = machine.find_units()
+    texts = {
+        os.path.join(units.directory, systemd.name_unit(schedule.profile, kind)): text
+        for kind, text in _write_units(units, schedule, command, user=user, session=session).items()
+    }
+    for path, text in texts.items():
+        session.console.say(f"would write {path}:\n{text}")
+    return texts
+
+
+def _install_cron(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> tuple[tuple[str, ...], list[str]]:
+    table = machine.find_table(user)
+    before = crontab.read_table(table)
+    text = crontab.put_schedule(before, schedule, command, table=table)
+    if text != before:
+        crontab.write_table(table, text)
+    if crontab.find_mail_aim(text) == "":
+        session.console.note(
+            'MAILTO="" stands before our lines: what goes wrong is mailed to nobody; set [run] log'
+        )
+    if crontab.is_cron_running(machine.root) is False:
+        session.console.warn("no cron is running here: nothing will run until one is")
+    return (table.name,), []
+
+
+def _install_systemd(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> tuple[tuple[str, ...], list[str]]:
+    units = machine.find_units()
+    texts = _write_units(units, schedule, command, user=user, session=session)
+    if not units.is_running:
+        session.console.warn(
+            "no systemd is running here that could be told: the files are written, and "
+            f"`{'systemctl --user' if units.is_user else 'systemctl'} enable --now "
+            f"{systemd.name_unit(schedule.profile, 'timer')}` starts the timer where one is"
+        )
+    elif units.is_user:
+        session.console.note("it runs while you are signed in; `loginctl enable-linger` lets it run always")
+    return systemd.install_units(units, schedule, service=texts["service"], timer=texts["timer"])
+
+
+def _write_units(
+    units: systemd.Units, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> dict[str, str]:
+    written = [session.config.spool_directory, *([session.config.log] if session.config.log else [])]
+    service = systemd.write_service(schedule, command, written=written, user=user, is_user=units.is_user)
+    return {"service": service, "timer": systemd.write_timer(schedule)}
+
+
+def _remove_cron(machine: Machine, profile: str | None, user: str | None) -> list[Schedule]:
+    try:
+        table = machine.find_table(user)
+    except ConfigurationError:
+        return []
+    text = crontab.read_table(table)
+    removed = [one for one in crontab.list_schedules(text) if profile in (None, one.profile)]
+    if removed:
+        crontab.write_table(table, crontab.remove_schedule(text, profile, table=table))
+    return removed
+
+
+def _leave_other_kind(
+    machine: Machine, schedule: Schedule, user: str | None, *, is_cron: bool, session: Session
+) -> None:
+    """Take the profile out of where it was before, so that it does not run twice."""
+    if is_cron:
+        removed, problems = systemd.remove_units(machine.find_units(), schedule.profile)
+        for problem in problems:
+            session.console.warn(problem)
+    else:
+        removed = _remove_cron(machine, schedule.profile, user)
+    if removed:
+        session.console.note(f"its {'timer' if is_cron else 'crontab entry'} of before is removed")
+
+
+def _tell(machine: Machine, user: str | None, session: Session) -> bool:
+    """Tell the server what is installed now, or keep it for the next delivery; say which."""
+    if user is not None:
+        session.console.note(f"the server is told by {user}: `bench-agent schedule report` as {user}")
+        return False
+    keep_entries(session.spool, make_entries(found.schedule for found in find_schedules(machine)))
+    try:
+        client = session.make_client()
+    except ConfigurationError as error:
+        session.console.note(f"the server is told at the next delivery: {error}")
+        return False
+    return send_kept(session.spool, client, console=session.console)
+
+
+def _warn_of_surroundings(session: Session, command: Sequence[str]) -> None:
+    """Say what holds in this shell and will not where the schedule runs."""
+    for name in _ENVIRONMENT:
+        if os.environ.get(name):
+            session.console.note(
+                f"{name} is set here and will not be there: write it into {session.config.path}"
+            )
+    passing = find_passing(command)
+    if passing:
+        session.console.warn(f"{passing} may be emptied at the next boot: put the agent elsewhere first")
+
+
+def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        **make_entries([schedule])[0],
+        "next_at": next_at.isoformat(timespec="minutes") if next_at else None,
+    }
+
+
+def _say_splay(schedule: Schedule) -> str:
+    return f", or up to {format_interval(schedule.splay_s)} later" if schedule.splay_s else ""

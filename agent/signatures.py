@@ -1,0 +1,244 @@
+"""What a block device holds, told by magic numbers: filesystems, partition tables, RAID, LVM, encryption, swap.
+
+Offsets are those of the formats' own descriptions: the kernel's headers (ext4.h, xfs_format.h, btrfs_tree.h, md_p.h,
+swap.h, bcache.h, f2fs_fs.h), the LUKS1 and LUKS2 on-disk formats, LVM2's label.h and layout.h, the ZFS on-disk
+specification, UEFI's GPT, ECMA-119, and the boot sectors of FAT, exFAT and NTFS.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import Callable, Iterator, NamedTuple, Sequence
+
+# Returns length bytes at offset, fewer at the end of the device.
+Read = Callable[[int, int], bytes]
+
+_KIB = 1024
+_SECTOR_BYTES = 512
+_PAGE_SIZES = (4 * _KIB, 8 * _KIB, 16 * _KIB, 32 * _KIB, 64 * _KIB)
+# The space that a machine went to sleep in is none that is free.
+_SWAP_MAGICS = (b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND", b"S2SUSPEND", b"ULSUSPEND", b"LINHIB0001")
+_BTRFS_MAGIC = b"_BHRfS_M"
+_BTRFS_COPIES = (64 * _KIB, 64 * _KIB**2, 256 * _KIB**3)
+_MD_MAGIC = 0xA92B4EFC
+_LUKS_COPIES = tuple(0x4000 << shift for shift in range(9))
+_BCACHE_MAGICS = {
+    "bcache": bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81"),
+    "bcachefs": bytes.fromhex("c68573f666ce90a9d96a60cf803df7ef"),
+}
+_ZFS_LABEL_BYTES = 256 * _KIB
+_ZFS_UBERBLOCK = 0x00BAB10C
+_LVM_MDA_MAGIC = b" LVM2 x[5A%r0N*>"
+# The metadata of a volume group begins with its name, which has 127 characters at most.
+_LVM_NAME_MAXIMUM = 128
+# FAT writes a boot sector with the mark of an MBR.
+_BOOT_SECTORS = ("FAT", "FAT32", "exFAT", "NTFS", "BitLocker")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One magic number that was found. offset_bytes: where; label: the name that was given, "" for none."""
+
+    name: str
+    offset_bytes: int
+    label: str = ""
+
+    def describe(self) -> str:
+        """Return it in words: ext4 “backup” at byte 1080."""
+        label = f" “{self.label}”" if self.label else ""
+        return f"{self.name}{label} at byte {self.offset_bytes}"
+
+
+class _Magic(NamedTuple):
+    """A constant at a constant place; a negative offset counts from the end. label: offset and length of the name."""
+
+    name: str
+    offset_bytes: int
+    magic: bytes
+    label: tuple[int, int] | None = None
+
+
+_MAGICS = (
+    _Magic("XFS", 0, b"XFSB", (108, 12)),
+    _Magic("LUKS1", 0, b"LUKS\xba\xbe\x00\x01"),
+    _Magic("LUKS2", 0, b"LUKS\xba\xbe\x00\x02", (24, 48)),
+    _Magic("NTFS", 3, b"NTFS    "),
+    _Magic("exFAT", 3, b"EXFAT   "),
+    _Magic("BitLocker", 3, b"-FVE-FS-"),
+    _Magic("FAT", 54, b"FAT", (43, 11)),
+    _Magic("FAT32", 82, b"FAT32   ", (71, 11)),
+    _Magic("GPT", 512, b"EFI PART"),
+    _Magic("GPT", 4096, b"EFI PART"),
+    _Magic("GPT backup", -512, b"EFI PART"),
+    _Magic("GPT backup", -4096, b"EFI PART"),
+    _Magic("f2fs", 1024, b"\x10\x20\xf5\xf2"),
+    _Magic("f2fs", 5120, b"\x10\x20\xf5\xf2"),
+    _Magic("ISO 9660", 0x8001, b"CD001", (0x8028, 32)),
+    _Magic("UDF", 0x8001, b"BEA01"),
+    _Magic("squashfs", 0, b"hsqs"),
+    _Magic("erofs", 1024, b"\xe2\xe1\xf5\xe0"),
+    _Magic("JFS", 0x8000, b"JFS1"),
+    _Magic("ReiserFS", 0x10034, b"ReIsEr"),
+    _Magic("HFS+", 1024, b"H+\x00\x04"),
+    _Magic("APFS", 32, b"NXSB"),
+    _Magic("Ceph BlueStore", 0, b"bluestore block device"),
+    _Magic("Oracle ASM", 32, b"ORCLDISK"),
+    _Magic("VDO", 0, b"dmvdo001"),
+    _Magic("Intel RAID", -1024, b"Intel Raid ISM Cfg Sig. "),
+    _Magic("DDF RAID", -512, b"\xde\x11\xde\x11"),
+)
+
+
+def read_signatures(path: str) -> tuple[Signature, ...]:
+    """Return what the device or image at path holds; OSError where it cannot be read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
+        # What an array wrote beneath this device's own cache would not be seen.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return find_signatures(lambda offset, length: os.pread(descriptor, length, offset), size_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def find_signatures(read: Read, size_bytes: int) -> tuple[Signature, ...]:
+    """Return every signature of a device of size_bytes, by offset."""
+    found: list[Signature] = []
+    for look in _LOOKS:
+        found.extend(look(read, size_bytes))
+    if not any(signature.name in _BOOT_SECTORS for signature in found):
+        found.extend(_find_mbr(read))
+    return tuple(sorted(set(found), key=lambda signature: (signature.offset_bytes, signature.name)))
+
+
+def _find_constants(read: Read, size_bytes: int) -> Iterator[Signature]:
+    for name, offset, magic, label in _MAGICS:
+        start = offset if offset >= 0 else size_bytes + offset
+        if start >= 0 and read(start, len(magic)) == magic:
+            yield Signature(name, start, _read_text(read, *label) if label else "")
+
+
+def _find_mbr(read: Read) -> Iterator[Signature]:
+    if read(510, 2) == b"\x55\xaa":
+        yield Signature("MBR partition table", 510)
+
+
+def _find_ext(read: Read, size_bytes: int) -> Iterator[Signature]:
+    superblock = read(1024, 136)
+    if superblock[56:58] != b"\x53\xef" or len(superblock) < 136:
+        return
+    compatible, incompatible, read_only = struct.unpack_from("<3I", superblock, 92)
+    # Extents, 64 bit, flexible groups; huge files, sums of groups: what ext3 has not.
+    is_ext4 = incompatible & ~0x1F or read_only & ~0x7
+    name = "ext4" if is_ext4 else "ext3" if compatible & 0x4 else "ext2"
+    yield Signature(name, 1080, _clean(superblock[120:136]))
+
+
+def _find_btrfs(read: Read, size_bytes: int) -> Iterator[Signature]:
+    for start in _BTRFS_COPIES:
+        if read(start + 64, 8) == _BTRFS_MAGIC:
+            name = "btrfs" if start == _BTRFS_COPIES[0] else "btrfs copy"
+            yield Signature(name, start + 64, _read_text(read, start + 299, 256))
+
+
+def _find_swap(read: Read, size_bytes: int) -> Iterator[Signature]:
+    for page_bytes in _PAGE_SIZES:
+        if read(page_bytes - 10, 10).startswith(_SWAP_MAGICS):
+            yield Signature("swap", page_bytes - 10, _read_text(read, 1052, 16))
+
+
+def _find_lvm(read: Read, size_bytes: int) -> Iterator[Signature]:
+    for sector in range(4):
+        header = read(sector * _SECTOR_BYTES, _SECTOR_BYTES)
+        if header[:8] == b"LABELONE":
+            name = "LVM2" if header[24:32] == b"LVM2 001" else "LVM"
+            yield Signature(name, sector * _SECTOR_BYTES, _read_volume_group(read, header))
+
+
+def _read_volume_group(read: Read, header: bytes) -> str:
+    """Return the volume group's name of a label sector; "" where the volume belongs to none yet."""
+    (start,) = struct.unpack_from("<I", header, 20)
+    position = start + 40  # behind the volume's own id and size
+    lists: list[list[int]] = [[], []]  # where data lie, then where metadata lie
+    for areas in lists:
+        while position + 16 <= len(header):
+            offset, length = struct.unpack_from("<2Q", header, position)
+            position += 16
+            if not (offset or length):
+                break
+            areas.append(offset)
+    for offset in lists[1]:
+        metadata = read(offset, 64)
+        if metadata[4:20] == _LVM_MDA_MAGIC and len(metadata) == 64:
+            text_offset, text_bytes = struct.unpack_from("<2Q", metadata, 40)
+            if text_bytes:
+                text = read(offset + text_offset, _LVM_NAME_MAXIMUM)
+                return text.split(b" ")[0].split(b"\n")[0].decode("ascii", "replace")
+    return ""
+
+
+def _find_md(read: Read, size_bytes: int) -> Iterator[Signature]:
+    places = {
+        "md 1.1": 0,
+        "md 1.2": 4096,
+        "md 1.0": (size_bytes // _SECTOR_BYTES - 16 & ~7) * _SECTOR_BYTES,
+    }
+    for name, offset in places.items():
+        superblock = read(offset, 64) if offset >= 0 else b""
+        if len(superblock) == 64 and struct.unpack_from("<2I", superblock) == (_MD_MAGIC, 1):
+            yield Signature(name, offset, _clean(superblock[32:64]))
+    last = size_bytes // (64 * _KIB) * 64 * _KIB - 64 * _KIB
+    start = read(last, 8) if last >= 0 else b""
+    # 0.90 is in the order of bytes of the machine that made it; its major version is 0, that of 1.0 is 1.
+    if start in (struct.pack("<2I", _MD_MAGIC, 0), struct.pack(">2I", _MD_MAGIC, 0)):
+        yield Signature("md 0.90", last)
+
+
+def _find_luks_copies(read: Read, size_bytes: int) -> Iterator[Signature]:
+    for offset in _LUKS_COPIES:
+        if read(offset, 6) == b"SKUL\xba\xbe":
+            yield Signature("LUKS2 copy", offset, _read_text(read, offset + 24, 48))
+
+
+def _find_bcache(read: Read, size_bytes: int) -> Iterator[Signature]:
+    found = read(4096 + 24, 16)
+    for name, magic in _BCACHE_MAGICS.items():
+        if found == magic:
+            yield Signature(name, 4096 + 24)
+
+
+def _find_zfs(read: Read, size_bytes: int) -> Iterator[Signature]:
+    """Look at the uberblocks, a ring of 128 KiB in each of the four labels; one a label is enough."""
+    end = size_bytes // _ZFS_LABEL_BYTES * _ZFS_LABEL_BYTES
+    magics = (struct.pack("<Q", _ZFS_UBERBLOCK), struct.pack(">Q", _ZFS_UBERBLOCK))
+    for start in (0, _ZFS_LABEL_BYTES, end - 2 * _ZFS_LABEL_BYTES, end - _ZFS_LABEL_BYTES):
+        ring = read(start + 128 * _KIB, 128 * _KIB) if start >= 0 else b""
+        for position in range(0, len(ring), _KIB):
+            if ring[position : position + 8] in magics:
+                yield Signature("ZFS", start + 128 * _KIB + position)
+                break
+
+
+_LOOKS: Sequence[Callable[[Read, int], Iterator[Signature]]] = (
+    _find_constants,
+    _find_ext,
+    _find_btrfs,
+    _find_swap,
+    _find_lvm,
+    _find_md,
+    _find_luks_copies,
+    _find_bcache,
+    _find_zfs,
+)
+
+
+def _read_text(read: Read, offset: int, length: int) -> str:
+    return _clean(read(offset, length))
+
+
+def _clean(text: bytes) -> str:
+    """Return a name without what follows its NUL and without control characters."""
+    name = text.split(b"\0")[0].decode("utf-8", "replace")
+    return "".join(character for character in name if character.isprintable()).strip()

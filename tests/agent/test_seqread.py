@@ -1,0 +1,49 @@
+"""A given file is read and never written to."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import Machine
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a file: with #signs"
+    path.write_bytes(b"x" * 2**21)
+    return path
+
+
+def read(machine: Machine, *arguments: str) -> str:
+    ended = machine.run("run", "--profile", "seqread-fragmentation", "--no-send", *arguments)
+    assert ended.returncode == 2
+    return ended.stderr
+
+
+def test_file_must_be_named(machine: Machine) -> None:
+    assert "read which file? name it with --file" in read(machine, "--directory", str(machine.directory))
+
+
+def test_file_that_is_none_is_told(machine: Machine) -> None:
+    assert "is no file" in read(machine, "--file", str(machine.directory))
+
+
+def test_directory_beside_a_file_is_refused(machine: Machine, file: Path) -> None:
+    assert "leave it out" in read(machine, "--file", str(file), "--directory", str(machine.directory))
+
+
+def test_file_smaller_than_a_block_is_refused(machine: Machine, file: Path) -> None:
+    assert "smaller than one block" in read(machine, "--file", str(file), "--set", "bs=4m")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may drop the kernel's caches")
+def test_only_root_drops_all_caches(machine: Machine, file: Path) -> None:
+    assert "only root" in read(machine, "--file", str(file), "--set", "drop_caches=yes")
+
+
+def test_job_file_names_a_link_and_fio_may_only_read(machine: Machine, file: Path) -> None:
+    ended = machine.run_json("run", "--profile", "seqread-fragmentation", "--no-send", "--file", str(file))
+
+    assert (ended["exit_code"], ended["facts"]["file"]) == (0, str(file))
+    assert sorted(path.name for path in file.parent.iterdir() if path.name.startswith(".bench")) == []
