@@ -12,6 +12,7 @@ BENCHMARKS: Final = {
     "stack": "a fresh and a warm start, and the memory of the idle stack",
     "intake": "results accepted and stored a second",
     "pages": "a history of 1 000 points: API and page",
+    "agent": "what the agent costs the host that it measures",
     "reader": "fio's output into a Report, beside a bare parse; 100 000 damaged outputs",
 }
 
