@@ -34,7 +34,7 @@ configuration (INI; all of it is optional):
   [server]  url, token_file (mode 0600), ca_file, timeout = 30s
   [spool]   directory, max_bytes = 256m, max_age = 90d
   [run]     directory, profile, fio (path), reserve (space to leave free), log (file),
-            max_load = 4.0, skip_if_busy = 20
+            max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes
   [target]  volume_type = gp3, volume_count = 4, provisioned_iops = 16000, ...
   [labels]  anything = text
 """
@@ -127,6 +127,11 @@ def _add_run(
     run.add_argument(
         "--logs", action="store_true", help="keep also how it went within the run, second by second"
     )
+    for option, purpose in (
+        ("--cloud", "ask the metadata service of EC2, Google Cloud or Azure for instance type and zone"),
+        ("--serials", "send serial numbers and ids of disks and machine as they are, not hashed"),
+    ):
+        run.add_argument(option, action="store_true", help=purpose)
     run.add_argument(
         "--wait", metavar="SECONDS", type=float, default=0.0, help="wait until the result is stored"
     )

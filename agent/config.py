@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[!-~]{8,500}")
 _KEYS = {
     "server": ("url", "token_file", "ca_file", "timeout"),
     "spool": ("directory", "max_bytes", "max_age"),
-    "run": ("directory", "profile", "fio", "reserve", "max_load", "skip_if_busy", "log"),
+    "run": ("directory", "profile", "fio", "reserve", "max_load", "skip_if_busy", "log", "cloud", "serials"),
 }
 _FREE_SECTIONS = ("target", "labels")
 
@@ -32,6 +32,7 @@ class Config:
 
     path: the file that was read, or that `enroll` would write. reserve_bytes: what a run must leave free.
     max_load, busy_percent: beyond these a run is put off. log: a file for what runs say.
+    asks_cloud: the metadata service, too; shows_serials: tell ids of disks and machine as they are, not hashed.
     """
 
     path: str
@@ -50,6 +51,8 @@ class Config:
     max_load: float | None = None
     busy_percent: float | None = None
     log: str | None = None
+    asks_cloud: bool = False
+    shows_serials: bool = False
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,6 +87,8 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
         busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
         log=_resolve(values["run.log"], chosen) if values.get("run.log") else None,
+        asks_cloud=_read_choice(values, "run.cloud"),
+        shows_serials=_read_choice(values, "run.serials"),
         target=_read_section(parser, "target"),
         labels=_read_section(parser, "labels"),
     )
@@ -211,6 +216,13 @@ def _read_limit(values: Mapping[str, str], name: str, *, maximum: float) -> floa
         return parse_limit(values[name].rstrip("%"), maximum=maximum)
     except ValueError as error:
         raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
+
+
+def _read_choice(values: Mapping[str, str], name: str) -> bool:
+    text = values.get(name) or "no"
+    if text.lower() not in ("yes", "no"):
+        raise ConfigurationError(f"{name.replace('.', ' ')} = {text}: write yes or no")
+    return text.lower() == "yes"
 
 
 def _resolve(path: str, config_path: str) -> str:

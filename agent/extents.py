@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass
 from typing import Any, Iterable, Sequence
 
 from agent.layout import find_mount
+from agent.tools import ask_tool
 
-# cron's PATH lacks the directories of the superuser's tools, which others may run as well.
-_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+# filefrag reads the map of a file of terabytes, xfs_db that of a whole filesystem.
 _TIMEOUT_S = 30.0
 _BLOCK_SIZE = re.compile(r"\bblocks? of (\d{1,9}) bytes\b")
 _FILEFRAG_LINE = re.compile(r"\s*\d+:\s*(\d+)\.\.\s*(\d+):\s*(\d+)\.\.\s*(\d+):\s*(\d+):")
@@ -126,20 +124,4 @@ def _join_lengths(extents: Iterable[Extent]) -> Iterable[int]:
 
 
 def _ask(tool: str, *arguments: str) -> str:
-    """Return what a tool prints; "" where it is absent, fails or hangs."""
-    found = shutil.which(tool, path=os.environ.get("PATH", "") + os.pathsep + _PATH)
-    if found is None:
-        return ""
-    try:
-        answer = subprocess.run(
-            [found, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LC_ALL": "C", "PATH": _PATH},
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else ""
+    return ask_tool(tool, *arguments, timeout_s=_TIMEOUT_S)

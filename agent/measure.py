@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Callable, Mapping, Sequence
 
+from agent.cloud import find_instance
 from agent.config import Config
 from agent.console import Progress
 from agent.envelope import check_labels, make_envelope, pack_envelope, read_target
@@ -34,7 +35,7 @@ class Request:
 
     target, labels: as written; time_limit_s: None for one that fits the plan; has_logs: keep fio's logs, too.
     A sweep says more: known: fields of the target that hold where nothing was found; run_id: of this run; progress:
-    its own display. limits: when to put it off.
+    its own display. limits: when to put it off. asks_cloud, shows_serials: as the configuration has them, or more.
     """
 
     plan: Plan
@@ -48,6 +49,8 @@ class Request:
     run_id: str | None = None
     progress: Progress | None = None
     limits: BusyLimits = field(default_factory=BusyLimits)
+    asks_cloud: bool = False
+    shows_serials: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,13 +147,18 @@ def _look_around(request: Request, config: Config) -> _Setting:
     usual = {name: value for name, value in configured.items() if name not in request.known}
     told = {**usual, **read_target(request.target)}
     labels = check_labels({**config.labels, **request.labels})
-    storage = describe_storage(directory)
-    environment = describe_environment(storage, directory=directory)
+    shows_serials = request.shows_serials or config.shows_serials
+    storage = describe_storage(directory, shows_serials=shows_serials)
+    environment = describe_environment(storage, directory=directory, shows_serials=shows_serials)
+    instance = find_instance() if request.asks_cloud or config.asks_cloud else None
+    if instance:
+        environment["facts"]["cloud"] = instance.as_facts()
+    instance_type = instance.instance_type if instance else find_instance_type()
     found = {name: value for name, value in storage.target.items() if value is not None}
     return _Setting(
         fio=find_fio(config.fio) if request.plan.profile.has_fio else None,
         # What the operator says outweighs what was found.
-        target={**request.known, **found, "instance_type": find_instance_type(), **told},
+        target={**request.known, **found, "instance_type": instance_type, **told},
         labels=labels,
         environment=environment,
         conditions=describe_round_trip(directory),

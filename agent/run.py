@@ -68,6 +68,8 @@ def _read_request(arguments: argparse.Namespace, session: Session) -> Request:
         labels=read_pairs(arguments.label, "--label"),
         time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
         has_logs=arguments.logs,
+        asks_cloud=arguments.cloud,
+        shows_serials=arguments.serials,
         limits=_read_limits(arguments, session),
     )
 

@@ -182,12 +182,19 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+AUTO_RENORMALIZE = read_flag("BENCHAPP_AUTO_RENORMALIZE", default=True)
 SWEEP_INTERVAL_S = read_integer("BENCHAPP_SWEEP_INTERVAL_S", default=10, minimum=1, maximum=60)
 CELERY_BEAT_SCHEDULE = {
     # A wake-up may be lost; what is still received is taken from here (reliability: every 10–15 s).
     "sweep": {
         "task": "benchapp.tasks.sweep",
         "schedule": float(SWEEP_INTERVAL_S),
+        "options": {"expires": 60},
+    },
+    # At most a third of one worker's time: the task ends itself after 20 s.
+    "renormalize": {
+        "task": "benchapp.tasks.renormalize",
+        "schedule": 60.0,
         "options": {"expires": 60},
     },
 }

@@ -2,6 +2,7 @@
 
 post → wake_up → normalize ─┐
 beat → sweep ───────────────┴─▶ normalize again while anything waits
+beat → renormalize what an older parser read, while nothing waits
 """
 
 import gc
@@ -17,6 +18,7 @@ from django.db import connection, transaction
 from kombu.exceptions import OperationalError as BrokerAway
 
 from benchapp.pipeline.accounts import forget_old_attempts
+from benchapp.pipeline.catch_up import renormalize_older
 from benchapp.pipeline.normalize import has_waiting, normalize_batch
 
 log = structlog.get_logger(__name__)
@@ -63,6 +65,15 @@ def sweep() -> None:
         forget_old_attempts()
         if has_waiting():
             normalize.delay_on_commit()
+
+
+@shared_task(time_limit=90)
+def renormalize() -> None:
+    """Read again what an older parser read, while nothing fresh waits. Never retried: beat comes every minute."""
+    started = time.monotonic()
+    while settings.AUTO_RENORMALIZE and time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
+        if renormalize_older() == 0:
+            return
 
 
 def wake_up() -> bool:

@@ -38,12 +38,15 @@ class Evidence:
     """What is known of one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
 
     error: fio's errno. engine: empty where unknown. storage: what kind of device answers.
-    file_bytes: all files of the group together. waits_for_media: each write, or every few, is followed by a flush.
-    read_mean_ns, read_p50_ns: total latency of reads. in_flight: IOPS × mean total latency (s) over all directions of
-    the group; slots: iodepth × numjobs; ios_per_slot: of all directions; is_throttled: an option keeps fio from
-    filling its queue. is_steady, steady_criterion, steady_deviation: of fio's own steadystate.
+    file_bytes: all files of the group together. waits_for_media: no page cache could answer: it is a flush or a trim,
+    or a flush follows each write, or every few.
+    read_mean_ns, read_p50_ns: total latency of reads. in_flight: IOPS × mean total latency (s) over all directions and
+    entries of the group; slots: iodepth × numjobs; ios_per_slot: of all directions; is_throttled: an option keeps fio
+    from filling its queue; unknown also where fio summed clones that may have ended at different times.
+    is_steady, steady_criterion, steady_deviation: of fio's own steadystate.
     cpu_percent: user and system of one clone; is_polling: it burns CPU while it waits, as asked.
-    samples: behind the percentiles; percents: those that a metric shows. maximum_ns, p99_99_ns: of one distribution.
+    samples: behind the percentiles, or at most so many where is_sample_limit; percents: those that a metric shows.
+    maximum_ns, p99_99_ns: of one distribution.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
     raid_state: a controller's word.
     """
@@ -69,8 +72,9 @@ class Evidence:
     steady_deviation: str = ""
     steadiness: Steadiness | None = None
     cpu_percent: float | None = None
-    is_polling: bool = False
+    is_polling: bool | None = False
     samples: int | None = None
+    is_sample_limit: bool = False
     percents: tuple[float, ...] = ()
     maximum_ns: float | None = None
     p99_99_ns: float | None = None

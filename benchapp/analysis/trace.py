@@ -3,9 +3,10 @@
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Final
 
 from benchapp.analysis.evidence import Steadiness
@@ -29,8 +30,8 @@ class TraceLog:
     """The entries of one job's log in one direction: parallel sequences, in the order of the log.
 
     at_s: end of the window, or of the I/O. values: ns, bytes/s or operations/s. sizes: bytes of each I/O, for the
-    bandwidth of single I/Os, whose values are those of an instant; empty for all others. window_s: log_avg_msec as
-    asked for; None where it is not known, and then what most entries are apart.
+    bandwidth of single I/Os, whose values are those of an instant; empty for all others. window_s: length of the
+    windows; None where it is not known, and then that of `find_window`.
     """
 
     at_s: Sequence[float]
@@ -71,6 +72,11 @@ class _Grid:
         """Return the bucket of a moment; the end of the last one belongs to it."""
         return min(max(int((moment_s - self.start_s) / self.bucket_s), 0), self.count - 1)
 
+    def find_all(self, at_s: Iterable[float], *, before_s: float = 0.0) -> list[int]:
+        """Return the buckets of the moments that lie so long before these."""
+        start_s, bucket_s, last = self.start_s + before_s, self.bucket_s, self.count - 1
+        return [min(max(int((moment_s - start_s) / bucket_s), 0), last) for moment_s in at_s]
+
 
 def make_trace(
     logs: Sequence[TraceLog], *, is_rate: bool, buckets: int = BUCKETS_MAXIMUM
@@ -86,26 +92,31 @@ def make_trace(
     used = [log for log in logs if len(log.at_s)]
     if not used:
         return None
-    windows = [_find_window(log) for log in used]
+    windows = [_choose_window(log) for log in used]
     grid = _lay_grid(used, windows, max(buckets, 1))
     if is_rate:
         return _add_rates(used, windows, grid)
     return _pool(used, windows, grid)
 
 
-def _find_window(log: TraceLog) -> float:
+def find_window(at_s: Sequence[float]) -> float:
+    """Return how long the windows of a log are, s, by the ends of its entries in order; at least 0.001.
+
+    What most entries are apart: the median of the distances near their lower quartile, as gaps are longer. The end
+    itself of a single entry, whose window began with the log. Several directions may stand one behind the other.
+    """
+    distances = sorted([later - earlier for earlier, later in pairwise(at_s) if later > earlier])
+    if not distances:
+        return max(at_s[0] if len(at_s) else 0.0, _RESOLUTION_S)
+    windows = distances[: bisect_right(distances, distances[len(distances) // 4] * _SWAY)]
+    return max(windows[len(windows) // 2], _RESOLUTION_S)
+
+
+def _choose_window(log: TraceLog) -> float:
     """Return how long a window of a log is, s; 0 for single I/Os."""
     if not log.is_windowed:
         return 0.0
-    if log.window_s:
-        return max(log.window_s, _RESOLUTION_S)
-    distances = sorted(
-        later - earlier for earlier, later in zip(log.at_s, log.at_s[1:], strict=False) if later > earlier
-    )
-    if not distances:
-        return max(log.at_s[0], _RESOLUTION_S)
-    windows = distances[: bisect_right(distances, distances[len(distances) // 4] * _SWAY)]
-    return max(windows[len(windows) // 2], _RESOLUTION_S)
+    return max(log.window_s, _RESOLUTION_S) if log.window_s else find_window(log.at_s)
 
 
 def _find_window_start(at_s: float, before_s: float, window_s: float) -> float:
@@ -133,12 +144,14 @@ def _pool(logs: Sequence[TraceLog], windows: Sequence[float], grid: _Grid) -> Tr
     minima, maxima = [math.inf] * grid.count, [-math.inf] * grid.count
     for log, window_s in zip(logs, windows, strict=True):
         # A window is where its middle is.
-        for at_s, value in zip(log.at_s, log.values, strict=True):
-            place = grid.find(at_s - window_s / 2)
+        places = grid.find_all(log.at_s, before_s=window_s / 2)
+        _count(places, counts)
+        for place, value in zip(places, log.values, strict=True):
             sums[place] += value
-            counts[place] += 1
-            minima[place] = min(minima[place], value)
-            maxima[place] = max(maxima[place], value)
+            if value < minima[place]:
+                minima[place] = value
+            if value > maxima[place]:
+                maxima[place] = value
     return _make_buckets(
         logs,
         grid,
@@ -155,33 +168,41 @@ def _add_rates(logs: Sequence[TraceLog], windows: Sequence[float], grid: _Grid) 
     for log, window_s in zip(logs, windows, strict=True):
         if log.is_windowed:
             _spread_windows(log, window_s, grid, done)
-            for at_s in log.at_s:
-                counts[grid.find(at_s - window_s / 2)] += 1
+            _count(grid.find_all(log.at_s, before_s=window_s / 2), counts)
             continue
-        sizes = log.sizes if len(log.sizes) else repeat(1.0, len(log.at_s))
-        for at_s, size in zip(log.at_s, sizes, strict=True):
-            place = grid.find(at_s)
+        places = grid.find_all(log.at_s)
+        _count(places, counts)
+        for place, size in zip(places, log.sizes if len(log.sizes) else repeat(1.0), strict=False):
             done[place] += size
-            counts[place] += 1
     nothing = [None] * grid.count
     mean = [amount / grid.bucket_s for amount in done]
     return _make_buckets(logs, grid, mean=mean, minimum=nothing, maximum=nothing, count=counts)
 
 
+def _count(places: Iterable[int], counts: list[int]) -> None:
+    for place, count in Counter(places).items():
+        counts[place] += count
+
+
 def _spread_windows(log: TraceLog, window_s: float, grid: _Grid, done: "array[float]") -> None:
     """Add what was done in each window to the buckets that it covers, in proportion."""
+    start_s, bucket_s = grid.start_s, grid.bucket_s
     before_s = from_s = 0.0
     for at_s, value in zip(log.at_s, log.values, strict=True):
         # One log for all jobs (per_job_logs=0) holds one after the other.
         if at_s < before_s:
             before_s = 0.0
         if at_s != before_s or at_s == 0:
-            from_s = max(_find_window_start(at_s, before_s, window_s), grid.start_s)
+            from_s = max(_find_window_start(at_s, before_s, window_s), start_s)
         before_s = at_s
-        first, last = grid.find(from_s), grid.find(at_s)
-        for place in range(first, last + 1):
-            begin_s = grid.start_s + place * grid.bucket_s
-            covered_s = min(at_s, begin_s + grid.bucket_s) - max(from_s, begin_s)
+        first = int((from_s - start_s) / bucket_s)
+        if first == int((at_s - start_s) / bucket_s) < grid.count and at_s > from_s:
+            # Nearly all, where there are more windows than buckets.
+            done[first] += value * (at_s - from_s)
+            continue
+        for place in range(grid.find(from_s), grid.find(at_s) + 1):
+            begin_s = start_s + place * bucket_s
+            covered_s = min(at_s, begin_s + bucket_s) - max(from_s, begin_s)
             done[place] += value * max(covered_s, 0.0)
 
 

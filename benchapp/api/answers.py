@@ -104,10 +104,10 @@ def answer_not_modified(etag: str) -> HttpResponse:
     return response
 
 
-def link_next(request: Request, cursor: str) -> str:
-    """Return path and query of the next page: this request with another cursor."""
+def link_next(request: Request, place: str, *, parameter: str = "cursor") -> str:
+    """Return path and query of the next page: this request with another cursor, or what else says where it begins."""
     query = request.query_params.copy()
-    query["cursor"] = cursor
+    query[parameter] = place
     return f"{request.path}?{query.urlencode()}"
 
 

@@ -28,7 +28,7 @@ from benchapp.pipeline.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission
 from benchapp.pipeline.layout import BadLayout
 from benchapp.pipeline.parameters import BadParameter, read_parameters
-from benchapp.pipeline.peek import find_fault
+from benchapp.pipeline.peek import find_fault_at_door
 from benchapp.tasks import wake_up
 
 log = structlog.get_logger(__name__)
@@ -170,7 +170,7 @@ def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
         raise Problem(
             400, "parameter-invalid", "Bad query parameter", str(error), pointer=error.pointer
         ) from error
-    fault = find_fault(body.unpacked)
+    fault = find_fault_at_door(body.unpacked)
     if fault is not None:
         raise Problem(422, fault.code, "No output of fio", fault.detail)
     return Arrival(token.host_id, kind, body.unpacked, key, body.packed, parameters)

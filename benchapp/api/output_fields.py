@@ -27,9 +27,9 @@ def maybe_number() -> serializers.IntegerField:
     return number(allow_null=True)
 
 
-def maybe_real() -> serializers.FloatField:
+def maybe_real(**options: Any) -> serializers.FloatField:
     """Return a number or null."""
-    return serializers.FloatField(allow_null=True)
+    return serializers.FloatField(allow_null=True, **options)
 
 
 def time() -> serializers.DateTimeField:
@@ -89,3 +89,8 @@ class Environment(Output):
     governor = maybe_text()
     virtualization = maybe_text()
     facts = serializers.DictField()
+
+
+class PageOutput(Output):
+    next = maybe_text()
+    next_cursor = maybe_text()

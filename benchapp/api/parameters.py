@@ -7,9 +7,12 @@ from typing import Any, Final
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.outputs import HOST_COLUMNS, RUN_COLUMNS, SERIES_COLUMNS
+from benchapp.api.outputs import HOST_COLUMNS
 from benchapp.api.problems import Problem
+from benchapp.api.run_outputs import RUN_COLUMNS
+from benchapp.api.series_outputs import SERIES_COLUMNS
 from benchapp.models import METRIC_FIELDS, DirectionName, State, TraceKind
+from benchapp.pipeline.explain import ROWS_MAXIMUM
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.points import ROLLING_WINDOW_MAXIMUM
 
@@ -17,6 +20,7 @@ LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000
 POINTS_DEFAULT: Final = 1000
 POINTS_MAXIMUM: Final = 10_000
+REPORT_MAXIMUM: Final = ROWS_MAXIMUM
 _INTEGER_MAXIMUM: Final = 2**31 - 1
 _SIZE_MAXIMUM: Final = 2**62
 FORMATS: Final = ("json", "csv", "ndjson")
@@ -144,7 +148,7 @@ class RunParameters(SpanParameters, PageParameters):
     has_failed = flag_parameter()
     badge = badge_parameter("runs that bear any of these badges, separated by commas")
     valid = flag_parameter(
-        source="is_valid", help_text="true: runs without a badge that casts doubt (few-samples does not)"
+        source="is_valid", help_text="true: no job failed and no badge casts doubt (few-samples does not)"
     )
     sort = serializers.ChoiceField(
         choices=("-started_at", "started_at"), required=False, default="-started_at"
@@ -206,6 +210,25 @@ class TraceParameters(FormatParameters):
 
     kind = serializers.ChoiceField(choices=TraceKind.values, required=False)
     direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
+
+
+class ReportParameters(Parameters):
+    """Which measurements, totals, jobs and disks of a report."""
+
+    position = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=_INTEGER_MAXIMUM,
+        help_text="the first of each, counted from 0",
+    )
+    limit = serializers.IntegerField(
+        required=False,
+        default=LIMIT_DEFAULT,
+        min_value=1,
+        max_value=REPORT_MAXIMUM,
+        help_text="of each at most so many",
+    )
 
 
 class SummaryParameters(SpanParameters):

@@ -1,171 +1,154 @@
-"""What the answers about the inside of a run hold: its traces, and how its numbers were computed."""
+"""What the answers about runs hold."""
+
+from typing import Final
 
 from rest_framework import serializers
 
 from benchapp.api.output_fields import (
+    Environment,
     Output,
+    PageOutput,
+    TargetColumns,
+    WorkloadColumns,
+    badge_codes,
     maybe_number,
     maybe_real,
-    maybe_text,
     maybe_time,
     number,
     text,
     time,
 )
-from benchapp.api.outputs import BadgeOutput, NoteOutput, PercentileOutput
-from benchapp.models import DirectionName, Kind
-
-TRACE_POINT_COLUMNS = ("kind", "direction", "unit", "at_s", "mean", "minimum", "maximum", "count")
+from benchapp.models import DirectionName, Kind, State
 
 
-class TraceOutput(Output):
-    kind = text(help_text="iops, bw, lat, clat or slat")
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    unit = text(help_text="operations/s, bytes/s or ns")
-    jobs = number(help_text="logs behind it: added up for iops and bw, pooled for latencies")
-    entries = number(help_text="lines of these logs")
-    bucket_s = serializers.FloatField(help_text="length of a bucket")
-
-
-class TracePointOutput(Output):
-    kind = text(help_text="iops, bw, lat, clat or slat")
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    unit = text()
-    at_s = serializers.FloatField(help_text="end of the bucket, from the start of the run")
-    mean = maybe_real()
-    minimum = maybe_real()
-    maximum = maybe_real()
-    count = number(help_text="entries in the bucket; 0 is a gap")
-
-
-class TracePage(Output):
-    run = number()
-    traces = TraceOutput(many=True)
-    points = TracePointOutput(many=True)
-    next = maybe_text()
-    next_cursor = maybe_text()
-
-
-class ExplainedValueOutput(Output):
-    name = text()
-    label = text()  # type: ignore[assignment]  # a serializer has a label itself
-    unit = text()
-    value = maybe_real()
-    printed_as = text(help_text="what fio printed it as and how that was converted")
-    how = text(help_text="how it was made of what was printed")
-    code = maybe_text()
-    reason = maybe_text()
-
-
-class ExplainedPercentilesOutput(Output):
-    kind = text(help_text="clat, lat, or empty")
-    printed_as = text()
-    how = text(help_text="whose they are, or why there are none")
-    code = maybe_text()
-    values = PercentileOutput(many=True)
-
-
-class WorkloadPartOutput(Output):
-    name = text()
-    value = maybe_text()
-    source = text()  # type: ignore[assignment]  # a serializer has a source itself
-
-
-class MergedJobOutput(Output):
-    index = number()
-    name = text()
-    hostname = maybe_text()
-    clones = number(help_text="jobs that fio summed into it")
-
-
-class ExplainedMeasurementOutput(Output):
-    measurement_id = maybe_number()
-    position = number()
+class SummaryColumns(Output):
+    series_id = number()
     job_name = text()
-    hostname = maybe_text()
-    groupid = number()
     direction = serializers.ChoiceField(choices=DirectionName.values)
-    error = number()
+    rw = text()
+    block_size_bytes = maybe_number()
+    block_size_text = text()
+    iodepth = maybe_number()
     numjobs = number()
-    jobs = MergedJobOutput(many=True)
-    workload = WorkloadPartOutput(many=True)
-    values = ExplainedValueOutput(many=True)
-    percentiles = ExplainedPercentilesOutput()
-    badges = BadgeOutput(many=True, help_text="as stored")
-
-
-class ExplainedTotalOutput(Output):
-    groupid = number()
-    job_names = serializers.ListField(child=text())
-    direction = text(help_text="as of measurements, or total: read, write and trim together")
-    values = ExplainedValueOutput(many=True)
-
-
-class LatencyShareOutput(Output):
-    below_ns = maybe_number()
-    percent = serializers.FloatField()
-
-
-class SteadyStateOutput(Output):
-    criterion = text()
-    is_attained = serializers.BooleanField()
-    duration_s = maybe_real()
-    deviation = text()
+    error = number()
     iops = maybe_real()
     bandwidth_bytes_per_s = maybe_real()
+    latency_mean_ns = maybe_real()
+    latency_p99_ns = maybe_real()
+    elapsed_s = maybe_real()
 
 
-class ExplainedJobOutput(Output):
-    index = number()
-    name = text()
-    hostname = maybe_text()
-    groupid = number()
-    clones = number()
+class _RunColumns(TargetColumns):
+    id = number()
+    host = text()
+    pool = text()
+    profile = text()
+    started_at = time()
+    started_at_is_known = serializers.BooleanField(help_text="false: the server's clock at receipt")
+    finished_at = maybe_time()
+    fio_version = text()
+    error = number(help_text="fio's first errno, 0 where all went well")
+    has_failed = serializers.BooleanField()
+    is_partial = serializers.BooleanField()
+    badges = badge_codes("codes that any of its measurements bears, the gravest first")
+    sweep_id = serializers.UUIDField(allow_null=True)
+    target_title = text()
+    url = text()
+    page = text()
+
+
+class RunOutput(_RunColumns):
+    submission_id = serializers.UUIDField()
+    measurements = SummaryColumns(many=True, help_text="the first 8")
+    measurement_count = number()
+
+
+class PercentileOutput(Output):
+    percent = serializers.FloatField()
+    ns = serializers.FloatField()
+
+
+class BadgeOutput(Output):
+    code = text()
+    sentence = text()
+    numbers = serializers.DictField(
+        child=serializers.FloatField(), help_text="what it rests on, in base units, by name"
+    )
+
+
+class MeasurementOutput(WorkloadColumns):
+    id = number()
+    series_id = number()
+    ordinal = number()
+    position = number()
+    job_name = text()
+    direction = serializers.ChoiceField(choices=DirectionName.values)
     error = number()
-    is_aggregate = serializers.BooleanField(help_text="fio's own sum over servers, which counts nowhere")
-    cpu_user_percent = maybe_real()
-    cpu_system_percent = maybe_real()
-    context_switches = maybe_number()
-    depth = serializers.DictField(child=serializers.FloatField())
-    latency_shares = LatencyShareOutput(many=True)
-    steady_state = SteadyStateOutput(allow_null=True)
+    iops = maybe_real()
+    bandwidth_bytes_per_s = maybe_real()
+    latency_mean_ns = maybe_real(
+        help_text="of total latency (lat), as are stddev and max; of completion (clat) where `missing` names `total`, "
+        "and in runs of parser_version 1"
+    )
+    latency_stddev_ns = maybe_real()
+    latency_max_ns = maybe_real()
+    latency_kind = text(
+        help_text="of which latency the percentiles are: clat (completion), lat (total), or empty without any; "
+        "not of mean, stddev and max"
+    )
+    latency_p50_ns = maybe_real()
+    latency_p95_ns = maybe_real()
+    latency_p99_ns = maybe_real()
+    latency_p99_9_ns = maybe_real()
+    elapsed_s = maybe_real()
+    total_ios = maybe_number()
+    io_bytes = maybe_number()
+    clones = number()
+    missing = serializers.DictField(help_text="what is absent → reason code")
+    percentiles = PercentileOutput(
+        many=True,
+        help_text="as fio printed them, also those that fewer than 10 samples lie beyond: chance decides those",
+    )
+    badges = BadgeOutput(many=True)
+    measured_s = maybe_real()
+    workload_title = text()
+    series_url = text()
 
 
-class DiskOutput(Output):
-    name = text()
-    is_member = serializers.BooleanField()
-    read_ios = maybe_number()
-    write_ios = maybe_number()
-    read_busy_s = maybe_real()
-    write_busy_s = maybe_real()
-    utilisation_percent = maybe_real()
-
-
-class ReportSubmissionOutput(Output):
+class SubmissionRefOutput(Output):
     id = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=Kind.values)
+    state = serializers.ChoiceField(choices=State.values)
     received_at = time()
     body_bytes = number()
+    has_body = serializers.BooleanField()
     url = text()
 
 
-class RunReportOutput(Output):
-    run = number()
-    submission = ReportSubmissionOutput()
-    stored_parser_version = number()
-    parser_version = number(help_text="of today, by which this answer was made")
+class NoteOutput(Output):
+    code = text()
+    where = text()
+    message = text()
+
+
+class RunDetailOutput(_RunColumns):
+    document = number()
+    labels = serializers.DictField(child=text())
     format = text()
-    format_version = maybe_number()
-    has_precise_values = serializers.BooleanField()
-    is_partial = serializers.BooleanField()
-    fio_version = text()
-    documents = number(help_text="reports in what was received")
-    document = number(help_text="which of them this run is, from 0")
-    started_at = maybe_time()
-    finished_at = maybe_time()
-    measurements = ExplainedMeasurementOutput(many=True)
-    totals = ExplainedTotalOutput(many=True)
-    jobs = ExplainedJobOutput(many=True)
-    disks = DiskOutput(many=True)
+    command = serializers.DictField()
     warnings = NoteOutput(many=True)
-    messages = serializers.ListField(child=text(), help_text="lines that are no part of a report")
+    parser_version = number()
+    environment = Environment()
+    submission = SubmissionRefOutput()
+    measurements = MeasurementOutput(many=True)
+    previous_run_id = maybe_number()
+    next_run_id = maybe_number()
+    output = text()
+
+
+class RunPage(PageOutput):
+    runs = RunOutput(many=True)
+
+
+# In the order in which `rows.py` writes them.
+RUN_COLUMNS: Final = tuple(RunOutput().fields)

@@ -18,11 +18,11 @@ from benchapp.api.answers import (
     is_known,
     make_etag,
 )
-from benchapp.api.outputs import RUN_COLUMNS, RunDetailOutput, RunPage
 from benchapp.api.parameters import OutputParameters, RunParameters, read_parameters, refuse_parameters
 from benchapp.api.permissions import MayRead
 from benchapp.api.problems import Problem
 from benchapp.api.rows import run_detail, run_row
+from benchapp.api.run_outputs import RUN_COLUMNS, RunDetailOutput, RunPage
 from benchapp.api.view import ApiView
 from benchapp.pipeline.intake import pack, unpack
 from benchapp.queries.runs import RunFilter, list_runs, read_run

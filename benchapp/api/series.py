@@ -17,14 +17,6 @@ from benchapp.api.answers import (
     is_known,
     make_etag,
 )
-from benchapp.api.outputs import (
-    SERIES_COLUMNS,
-    PointPage,
-    SeriesDetailOutput,
-    SeriesPage,
-    SummaryOutput,
-    level_columns,
-)
 from benchapp.api.parameters import (
     PointParameters,
     SeriesParameters,
@@ -35,6 +27,14 @@ from benchapp.api.parameters import (
 from benchapp.api.permissions import MayRead
 from benchapp.api.problems import Problem
 from benchapp.api.rows import metric_row, series_detail, series_row
+from benchapp.api.series_outputs import (
+    SERIES_COLUMNS,
+    PointPage,
+    SeriesDetailOutput,
+    SeriesPage,
+    SummaryOutput,
+    level_columns,
+)
 from benchapp.api.view import ApiView
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.series import (

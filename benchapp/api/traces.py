@@ -11,7 +11,7 @@ from benchapp.api.answers import Row, answer_rows
 from benchapp.api.parameters import TraceParameters, read_parameters
 from benchapp.api.permissions import MayRead
 from benchapp.api.problems import Problem
-from benchapp.api.run_outputs import TRACE_POINT_COLUMNS, TracePage
+from benchapp.api.report_outputs import TRACE_POINT_COLUMNS, TracePage
 from benchapp.api.view import ApiView
 from benchapp.queries.traces import TraceRow, has_run, read_traces
 

@@ -14,6 +14,7 @@ _REASONS: Final = frozenset(
         "clones-missing",
         "clones-without-bins",
         "groups-without-bins",
+        "groups-without-counts",
         "no-io",
         "not-a-number",
         "not-in-format",

@@ -18,6 +18,8 @@ from benchapp.fio.unreadable import UnreadableOutput
 # fio prints its version first; tools that sort keys put one of the others there. All are keys of the top only, and
 # in a string the quotes would be escaped: between two such places lies one report and no part of another.
 _BEGINNING: Final = re.compile(r'\{\s*"(?:fio version|disk_util|client_stats|cpu_idleness)"\s*:')
+# What begins so is not JSON alone, and need not be tried.
+_OTHER: Final = re.compile(rb"\s*+[^\s{\[]")
 # A report a second for three hours; each costs a little even if it is broken.
 DOCUMENTS_MAXIMUM: Final = 10_000
 # fio's own limit is 4096, unless --max-jobs raises it.
@@ -51,6 +53,8 @@ def find_documents(output: bytes, notes: Notes) -> Findings:
     Raises UnreadableOutput where there are too many.
     """
     # A text that is one report and nothing else: nearly every one.
+    if _OTHER.match(output):
+        return _search(decode_output(output, notes), notes)
     # One byte is found much faster than six.
     has_nul = b"\\" in output and b"\\u0000" in output
     content = None if has_nul else load_report(output)

@@ -11,10 +11,8 @@ from benchapp.fio.json_latency import read_latency
 from benchapp.fio.json_shape import Amount, PrintedDirection, PrintedLatency, list_odd
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
-from benchapp.fio.version import Version
+from benchapp.fio.version import SAMPLES_SUMMED, Version
 
-# From this version the samples of clones are added up, before they were averaged over jobs.
-_SAMPLES_SUMMED: Final[Version] = (3, 13, 0)
 # Before this one an inverted test left the samples at 0 or stale.
 _SAMPLES_RELIABLE: Final[Version] = (2, 0, 15)
 _KIB: Final = 1024
@@ -256,7 +254,7 @@ def _judge(samples: Samples | None, printing: Printing) -> str | None:
         return "unreliable-version"
     if samples is None:
         return "short-run"
-    return "per-job-samples" if printing.clones > 1 and printing.version < _SAMPLES_SUMMED else None
+    return "per-job-samples" if printing.clones > 1 and printing.version < SAMPLES_SUMMED else None
 
 
 def _make_samples(

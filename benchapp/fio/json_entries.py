@@ -1,6 +1,6 @@
 """The entries of fio's list of jobs, with what only the whole list tells of each."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -15,7 +15,8 @@ from benchapp.fio.version import Version
 # groupid -1 as unsigned: a job with stats=0, of which fio prints zeros.
 _NO_GROUP: Final = 2**32 - 1
 # Before it, numjobs of the global section is not in the options.
-_NUMJOBS_LISTED: Final[Version] = (3, 4, 0)
+NUMJOBS_LISTED: Final[Version] = (3, 4, 0)
+OPTIONS_LISTED: Final[Version] = (2, 3, 0)
 
 Identity = tuple[str | None, int | None, str | None]
 
@@ -111,7 +112,7 @@ def drop_snapshots(entries: Sequence[Entry], version: Version, *, where: str, no
 
 def _count_expected(options: Mapping[str, str], version: Version) -> int | None:
     """Return how many entries a job has in one snapshot; None where fio may have left numjobs out."""
-    return count_jobs_asked(options) or (1 if options and version >= _NUMJOBS_LISTED else None)
+    return count_jobs_asked(options) or (1 if options and version >= NUMJOBS_LISTED else None)
 
 
 def _find_superseded(members: Sequence[Entry], clones: int | None) -> Sequence[Entry]:
@@ -134,3 +135,13 @@ def count_clones(entries: Sequence[Entry], *, is_partial: bool) -> dict[Identity
         else:
             clones[entry.identity] = count_jobs_asked(entry.options) or 1
     return clones
+
+
+def find_single(entries: Sequence[Entry]) -> set[int]:
+    """Return the indices of entries that stand alone and do not tell numjobs: group_reporting may have summed."""
+    counts = Counter(entry.identity for entry in entries)
+    return {
+        entry.index
+        for entry in entries
+        if counts[entry.identity] == 1 and not count_jobs_asked(entry.options)
+    }

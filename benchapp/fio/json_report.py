@@ -5,7 +5,17 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from benchapp.fio.json_entries import Entry, count_clones, drop_snapshots, list_entries
+from msgspec.structs import replace
+
+from benchapp.fio.json_entries import (
+    NUMJOBS_LISTED,
+    OPTIONS_LISTED,
+    Entry,
+    count_clones,
+    drop_snapshots,
+    find_single,
+    list_entries,
+)
 from benchapp.fio.json_job import read_job
 from benchapp.fio.json_shape import PrintedDisk, PrintedReport
 from benchapp.fio.notes import Notes
@@ -13,7 +23,7 @@ from benchapp.fio.numbers import read_moment
 from benchapp.fio.options import is_set
 from benchapp.fio.report import Disk, Document, Job
 from benchapp.fio.rollup import roll_up
-from benchapp.fio.version import parse_version
+from benchapp.fio.version import Version, parse_version
 
 _YEAR_S: Final = 366 * 86400
 # Jobs hidden in a group add their run times: well above 1, well below 2.
@@ -39,9 +49,7 @@ def read_document(content: PrintedReport, *, where: str, is_partial: bool, notes
             for entry in entries
         ]
     )
-    for job, entry in zip(jobs, entries, strict=True):
-        if entry.printed.job_runtime:
-            _check_hidden_jobs(job, entry.printed.job_runtime, where, notes)
+    jobs = _mark_hidden_jobs(jobs, entries, version, where=where, notes=notes)
     finished_at = read_moment(content.timestamp, milliseconds=content.timestamp_ms)
     return Document(
         format="json+" if _has_bins(jobs) else "json",
@@ -49,26 +57,51 @@ def read_document(content: PrintedReport, *, where: str, is_partial: bool, notes
         started_at=_find_start(jobs, entries, finished_at),
         finished_at=finished_at,
         jobs=jobs,
-        groups=roll_up(jobs, where=where, is_partial=is_partial, notes=notes),
+        groups=roll_up(
+            jobs,
+            where=where,
+            is_partial=is_partial,
+            notes=notes,
+            may_lack_clones=version < NUMJOBS_LISTED,
+        ),
         disks=tuple(_read_disks(content.disk_util or ())),
         is_partial=is_partial,
     )
 
 
-def _check_hidden_jobs(job: Job, job_runtime_ms: int, where: str, notes: Notes) -> None:
-    """Warn if more jobs were summed into an entry than its options tell: job_runtime adds up over jobs."""
+def _mark_hidden_jobs(
+    jobs: tuple[Job, ...], entries: Sequence[Entry], version: Version, *, where: str, notes: Notes
+) -> tuple[Job, ...]:
+    """Mark the entries into which other jobs were summed, with a warning, or may have been."""
+    hiding = {
+        job.index
+        for job, entry in zip(jobs, entries, strict=True)
+        if entry.printed.job_runtime and _hides_jobs(job, entry.printed.job_runtime, where, notes)
+    }
+    # Without options, before 2.3, nothing is said of an entry that other jobs could make wrong.
+    if OPTIONS_LISTED <= version < NUMJOBS_LISTED:
+        hiding.update(find_single(entries))
+    if not hiding:
+        return jobs
+    return tuple([replace(job, may_hide_jobs=True) if job.index in hiding else job for job in jobs])
+
+
+def _hides_jobs(job: Job, job_runtime_ms: int, where: str, notes: Notes) -> bool:
+    """Say, and warn, if more jobs were summed into an entry than its options tell: job_runtime adds up over jobs."""
     longest_s = 0.0
     for direction in job.directions:
         if direction.runtime_s is not None and direction.runtime_s > longest_s:
             longest_s = direction.runtime_s
     if longest_s < 0.1 or job_runtime_ms / 1000 <= longest_s * job.clones * _HIDDEN_RATIO:
-        return
-    if not job.is_aggregate and not is_set(job.options, "verify"):
-        notes.add(
-            "group-of-different-jobs",
-            f"{where}, job {job.index} ({job.name})",
-            "group_reporting summed more jobs into this entry than its options tell; it is named after the first",
-        )
+        return False
+    if job.is_aggregate or is_set(job.options, "verify"):
+        return False
+    notes.add(
+        "group-of-different-jobs",
+        f"{where}, job {job.index} ({job.name})",
+        "group_reporting summed more jobs into this entry than its options tell; it is named after the first",
+    )
+    return True
 
 
 def _has_bins(jobs: Sequence[Job]) -> bool:

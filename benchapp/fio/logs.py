@@ -5,6 +5,8 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import compress
 from typing import Final, Literal
 
 from benchapp.fio.version import UNKNOWN_VERSION, Version
@@ -12,10 +14,11 @@ from benchapp.fio.version import UNKNOWN_VERSION, Version
 LogKind = Literal["bw", "iops", "lat", "clat", "slat"]
 LogDirection = Literal["read", "write", "trim"]
 
+# As fio makes them: the name given, the kind, and the number of the job (from 2.1.10 on). tests/data/log_names.json
+# holds this together with static/js/parcels.js.
 _NAME: Final = re.compile(
-    r"(?:.{0,4000}_)?(bw|iops|lat|clat|slat)(?:\.(\d{1,9}))?\.log", re.ASCII | re.DOTALL
+    r"(?:([^/\\\x00-\x1f\x7f]{1,200})_)?(bw|iops|lat|clat|slat|clat_hist)(?:\.([0-9]{1,6}))?\.log"
 )
-_HISTOGRAM: Final = re.compile(r"clat_hist(?:\.\d{1,9})?\.log", re.ASCII)
 _KINDS: Final[Mapping[str, LogKind]] = {
     "bw": "bw",
     "iops": "iops",
@@ -37,6 +40,10 @@ _LINE: Final = re.compile(rb"%b(?:,%b){3,7}" % (_FIELD, _FIELD))
 _COLUMNS_WITH_MAXIMUM: Final = 6
 # Longer than eight numbers.
 _LINE_LENGTH_MAXIMUM: Final = 400
+# Read at once: its fields as objects are ten times its size, and so stay small beside the whole.
+_CHUNK_BYTES: Final = 128 * 1024
+_PLAIN: Final = rb" {0,2}\d{1,18}"
+_PLAIN_DIRECTION: Final = rb" {0,2}[012]"
 
 
 class UnreadableLog(ValueError):
@@ -50,6 +57,18 @@ class UnreadableLog(ValueError):
         super().__init__(detail)
         self.code = code
         self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """What the name of a log says, without its folder. stem: what was given to fio, often the name of its output.
+
+    kind: a LogKind, or "clat_hist"; job: None without (per_job_logs=0, fio before 2.1.10).
+    """
+
+    stem: str
+    kind: str
+    job: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +142,27 @@ def read_log(name: str, text: bytes, *, version: Version) -> Log:
     return Log(kind, job, scan.is_windowed, scan.directions, began_at_ms, is_cut)
 
 
+def split_log_name(name: str) -> LogName | None:
+    """Return what the name of a file, without a folder, says where it is that of a log of fio, else None."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    stem, kind, job = match.groups()
+    return LogName(stem or "", kind, None if job is None else int(job))
+
+
 def read_log_name(name: str) -> tuple[LogKind, int | None]:
     """Return kind and job number from the name of a file, with or without its folder. Raises UnreadableLog."""
     base = name.replace("\\", "/").rpartition("/")[2]
-    if _HISTOGRAM.search(base):
-        raise UnreadableLog("log-kind-not-read", f"{base[:200]}: logs of histograms are not read")
-    match = _NAME.fullmatch(base)
-    if match is None:
+    found = split_log_name(base)
+    if found is None:
         raise UnreadableLog(
             "log-kind-not-read",
             f"{base[:200]}: the name is not that of a log of fio, NAME_bw.1.log or with iops, lat, clat, slat for bw",
         )
-    kind, job = match.groups()
-    return _KINDS[kind], None if job is None else int(job)
+    if found.kind not in _KINDS:
+        raise UnreadableLog("log-kind-not-read", f"{base[:200]}: logs of histograms are not read")
+    return _KINDS[found.kind], found.job
 
 
 def _find_scale(kind: LogKind, version: Version) -> int:
@@ -159,19 +186,58 @@ def _find_end(text: bytes) -> tuple[bool, int]:
 
 
 def _scan_lines(text: bytes, end: int, scan: _Scan) -> _Scan:
-    # Line by line out of the buffer: a list of all lines would be four times the text.
-    place = 0
-    with io.BytesIO(text) as lines:
-        for number, line in enumerate(lines, 1):
-            place += len(line)
-            if place > end:
-                break
+    # In pieces, out of the buffer: a list of all lines would be four times the text.
+    place, number = 0, 1
+    while place < end:
+        # The first entry, by itself, tells the columns.
+        stop = text.find(b"\n", place + (_CHUNK_BYTES if scan.columns else 0), end) + 1 or end
+        chunk = text[place:stop]
+        if not _take_entries(chunk, scan):
+            _scan_chunk(chunk, number, scan)
+        place, number = stop, number + chunk.count(b"\n")
+    return scan
+
+
+def _scan_chunk(chunk: bytes, number: int, scan: _Scan) -> None:
+    """Keep the entries line by line; number: of the first line, in the log."""
+    with io.BytesIO(chunk) as lines:
+        for at, line in enumerate(lines, number):
             if line.isspace():
                 continue
             if not _take_entry(line, scan):
                 excerpt = line[:80].decode("utf-8", "replace").strip()
-                raise UnreadableLog("unreadable-log", f"line {number} is no entry of a log of fio: {excerpt}")
-    return scan
+                raise UnreadableLog("unreadable-log", f"line {at} is no entry of a log of fio: {excerpt}")
+
+
+def _take_entries(chunk: bytes, scan: _Scan) -> bool:
+    """Keep whole lines at once if they are as fio writes them, all alike and after a first; else keep none, False."""
+    if not scan.columns or not _compile_lines(scan.columns, scan.direction_at).fullmatch(chunk):
+        return False
+    fields = chunk.replace(b"\n", b",").split(b",")
+    fields.pop()
+    columns = [fields[place :: scan.columns] for place in range(scan.direction_at + 2)]
+    times, values, blocks = (list(map(int, columns[place])) for place in (0, 1, scan.direction_at + 1))
+    maximums = list(map(int, columns[2])) if scan.direction_at > 2 else []
+    directions = list(map(int, columns[scan.direction_at]))
+    for number in sorted(set(directions), key=directions.index):
+        kept = scan.directions.setdefault(_DIRECTIONS[number], LogValues())
+        is_own = [direction == number for direction in directions]
+        kept.at_s.extend([at_ms / _MS_PER_S for at_ms in compress(times, is_own)])
+        kept.values.extend([value * scan.scale for value in compress(values, is_own)])
+        kept.block_bytes.extend(compress(blocks, is_own))
+        if maximums:
+            kept.maximums.extend([value * scan.scale for value in compress(maximums, is_own)])
+    scan.is_windowed = scan.is_windowed and not any(blocks)
+    scan.last = fields[-1].rstrip(b"\r")
+    return True
+
+
+@cache
+def _compile_lines(columns: int, direction_at: int) -> re.Pattern[bytes]:
+    """Return the pattern of lines with so many columns as fio prints them: few spaces, numbers that fit 8 bytes."""
+    further = [rb" {0,2}(?:0x[0-9a-fA-F]{1,8}|\d{1,20})"] * (columns - direction_at - 2)
+    line = b",".join([*[_PLAIN] * direction_at, _PLAIN_DIRECTION, _PLAIN, *further])
+    return re.compile(rb"(?:%b\r?\n)*+" % line)
 
 
 def _take_entry(line: bytes, scan: _Scan) -> bool:
@@ -226,5 +292,4 @@ def _take_last(line: bytes, scan: _Scan) -> bool:
 
 
 def _make_relative(at_s: "array[float]", began_at_s: float) -> None:
-    for place, moment_s in enumerate(at_s):
-        at_s[place] = round(moment_s - began_at_s, 3)
+    at_s[:] = array("d", [round(moment_s - began_at_s, 3) for moment_s in at_s])

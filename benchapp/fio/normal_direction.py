@@ -12,7 +12,7 @@ from benchapp.fio.normal_rates import read_rates, read_summary
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
-from benchapp.fio.version import UNKNOWN_VERSION, Version
+from benchapp.fio.version import SAMPLES_SUMMED, UNKNOWN_VERSION, Version
 
 _NAMES: Final[Mapping[str, DirectionName]] = {
     "read": "read",
@@ -23,8 +23,6 @@ _NAMES: Final[Mapping[str, DirectionName]] = {
 _PLACES: Final = {"read": 0, "write": 1, "trim": 2}
 _SYNC_PLACE: Final = 3
 _KINDS: Final = (("submission", "slat"), ("completion", "clat"), ("total", "lat"))
-# From this version the samples of clones are added up, before they were averaged over jobs.
-_SAMPLES_SUMMED: Final[Version] = (3, 13, 0)
 # By then there are some of 500 ms each, unless they were switched off.
 _SHORT_RUN_S: Final = 2.0
 _IOPS_SAMPLES_SINCE: Final[Version] = (2, 99, 0)
@@ -159,7 +157,7 @@ def _read_samples(
     for name, word in (("bandwidth_samples", "bw"), ("iops_samples", "iops")):
         text = lines.samples.get(word)
         samples = read_samples(text, is_decimal=is_decimal) if text else None
-        if samples is not None and facts.clones > 1 and facts.version < _SAMPLES_SUMMED:
+        if samples is not None and facts.clones > 1 and facts.version < SAMPLES_SUMMED:
             ledger.missing[name] = "per-job-samples"
             samples = None
         elif samples is not None:

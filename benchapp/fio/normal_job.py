@@ -44,7 +44,7 @@ _TARGET_IN_NS: Final[Version] = (3, 3, 0)
 _NO_SIZES: Final = (None, None, None)
 
 
-class _Issued(Struct, frozen=True):
+class Issued(Struct, frozen=True):
     """Counts of I/Os of reads, writes, trims and (3.4) syncs."""
 
     total: tuple[int, ...] = ()
@@ -106,7 +106,7 @@ def build_job(
 
 
 def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, where: str) -> JobFacts:
-    issued = _read_issued(draft.lines.get("issued", ""))
+    issued = read_issued(draft.lines.get("issued", ""))
     return JobFacts(
         version=version,
         clones=draft.clones,
@@ -133,11 +133,14 @@ def _read_processor(text: str) -> _Processor:
     )
 
 
-def _read_issued(text: str) -> _Issued:
-    """Read "rwts: total=0,119984,0,0 short=0,0,0,0 dropped=0,0,0,0" or "total=r=1/w=0/d=0, short=r=0/w=0/d=0"."""
+def read_issued(text: str) -> Issued:
+    """Return the counts of I/Os, as many as the version prints.
+
+    Reads "rwts: total=0,119984,0,0 short=0,0,0,0 dropped=0,0,0,0" or "total=r=1/w=0/d=0, short=r=0/w=0/d=0".
+    """
     total, _, rest = text[:_ISSUED_LENGTH_MAXIMUM].partition("short=")
     short, dropped = _read_losses(rest)
-    return _Issued(_read_counts(total), short, dropped)
+    return Issued(_read_counts(total), short, dropped)
 
 
 # Nearly always all zeros.

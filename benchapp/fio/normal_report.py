@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from benchapp.fio.normal_draft import JobDraft, ReportDraft
 from benchapp.fio.normal_header import Header
 from benchapp.fio.normal_job import build_job
@@ -50,7 +52,12 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         notes.add(
             "options-not-reported", where, "the lines that tell rw, bs and ioengine of a job are missing"
         )
-    _warn_of_silent_jobs(draft, where, notes)
+    hiding = _warn_of_silent_jobs(draft, where, notes)
+    if hiding:
+        jobs = tuple(
+            replace(job, may_hide_jobs=True) if job.clones > 1 and job.groupid in hiding else job
+            for job in jobs
+        )
     return Document(
         format="normal",
         fio_version=draft.fio_version,
@@ -58,7 +65,13 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         # The date of a job is the host's local time, of a zone that fio does not name.
         finished_at=None,
         jobs=jobs,
-        groups=roll_up(jobs, where=where, is_partial=is_partial, notes=notes),
+        groups=roll_up(
+            jobs,
+            where=where,
+            is_partial=is_partial,
+            notes=notes,
+            may_lack_clones=_may_lack_clones(draft, whole, headers),
+        ),
         disks=tuple(_read_disks(draft.disks)),
         is_partial=is_partial,
         has_precise_values=False,
@@ -112,14 +125,27 @@ def _count_clones(draft: ReportDraft, header: Header) -> int:
     return max(draft.started - len(draft.headers) + 1, 1)
 
 
-def _warn_of_silent_jobs(draft: ReportDraft, where: str, notes: Notes) -> None:
-    """Name the jobs that a header announces and no block tells of: summed into another, or without any I/O."""
+def _may_lack_clones(draft: ReportDraft, whole: Sequence[JobDraft], headers: Sequence[Header | None]) -> bool:
+    """Say whether another block of the last job was begun, or "..." behind its header announces some."""
+    last, header = whole[-1], headers[-1]
+    if any((job.name, job.groupid) == (last.name, last.groupid) for job in draft.jobs if not job.is_whole):
+        return True
+    return header is not None and any(draft.headers[place] is header for place in draft.repeated)
+
+
+def _warn_of_silent_jobs(draft: ReportDraft, where: str, notes: Notes) -> set[int]:
+    """Name the jobs that a header announces and no block tells of: summed into another, or without any I/O.
+
+    Return the groups into which jobs were summed.
+    """
+    hiding = set()
     told = {(job.name, job.groupid) for job in draft.jobs}
     grouped = {job.groupid: job.name for job in draft.jobs if job.clones > 1 and job.name != AGGREGATE}
     for header in draft.headers:
         if (header.name, header.groupid) in told:
             continue
         if header.groupid in grouped:
+            hiding.add(header.groupid)
             notes.add(
                 "group-of-different-jobs",
                 where,
@@ -131,6 +157,7 @@ def _warn_of_silent_jobs(draft: ReportDraft, where: str, notes: Notes) -> None:
                 where,
                 f"fio prints nothing of {header.name}, as it does of jobs without any I/O",
             )
+    return hiding
 
 
 def _read_disks(lines: Sequence[str]) -> Iterator[Disk]:

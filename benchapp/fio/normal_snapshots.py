@@ -5,6 +5,7 @@ from typing import Final
 
 from benchapp.fio.documents import DOCUMENTS_MAXIMUM, check_job_count
 from benchapp.fio.normal_draft import ReportDraft
+from benchapp.fio.normal_growth import has_gone_on
 from benchapp.fio.notes import Notes
 from benchapp.fio.unreadable import UnreadableOutput
 
@@ -19,6 +20,8 @@ def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterato
     kept: tuple[int, ReportDraft] | None = None
     dropped: list[int] = []
     for number, report in enumerate(reports):
+        if kept is not None and report.continues:
+            _check_continuation(kept[1], report)
         check_job_count(len(report.jobs))
         if number >= DOCUMENTS_MAXIMUM:
             raise UnreadableOutput(
@@ -43,3 +46,13 @@ def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterato
             "",
             f"{len(dropped)} reports ({numbers}{more}) are snapshots of an execution whose last whole report counts",
         )
+
+
+def _check_continuation(earlier: ReportDraft, later: ReportDraft) -> None:
+    """Take back what a report has of the one before where it is another execution, of a process of the same id."""
+    later.continues = has_gone_on(earlier, later)
+    if later.continues:
+        later.headers, later.repeated, later.started = earlier.headers, earlier.repeated, earlier.started
+        later.fio_version = earlier.fio_version
+    else:
+        later.headers, later.repeated, later.started, later.fio_version = [], set(), None, ""

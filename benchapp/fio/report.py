@@ -19,6 +19,7 @@ total latency):
 - clones-disagree: one clone measured it and another did not
 - clones-missing: the text ended before all clones, so that there are no totals
 - groups-without-bins: the same of several jobs that ran together, in `Document.totals`
+- groups-without-counts: nothing tells how many I/Os each of them did, by which their means were to be weighted
 - not-in-format: this format has no place for it (terse knows no samples before v5, a timing nothing but seconds)
 - not-a-number: fio printed nan or inf, which is what it could not calculate
 """
@@ -131,6 +132,7 @@ class Job(Struct, frozen=True):
     latency_shares: (upper bound in ns, per cent of I/Os under it and above the bound before), ascending; the last
       bound is None, for all that took longer. Of all directions together.
     has_all_options: False where the format tells only some (a text's header) or none.
+    may_hide_jobs: fio summed, or may have summed, other jobs into this entry, whose options are not here.
     """
 
     index: int
@@ -156,14 +158,16 @@ class Job(Struct, frozen=True):
     minor_faults: int | None = None
     steady_state: SteadyState | None = None
     has_all_options: bool = True
+    may_hide_jobs: bool = False
 
 
 class Group(Struct, frozen=True):
     """Clones of one job that ran together, rolled up: what becomes one measurement per direction.
 
     jobs: indices of the entries merged. A single entry is taken as it is; of several, io, iops and bandwidth are
-    added up, the longest runtime counts, means are weighted by samples, standard deviations pooled, minima and
-    maxima kept; percentiles come from merged bins, else they are withheld and `missing` says so.
+    added up, the longest runtime counts, means are weighted by samples (else by I/Os, else by bytes, as `sources`
+    says), standard deviations pooled, minima and maxima kept; percentiles come from merged bins, else they are
+    withheld and `missing` says so.
     numjobs: as asked for by the options, or as seen if that is more. iodepth: as of its first job.
     """
 

@@ -6,19 +6,24 @@ from collections.abc import Iterator, Sequence
 from benchapp.fio.merging import CLONES, merge_directions
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM
-from benchapp.fio.options import count_jobs_asked
+from benchapp.fio.options import count_jobs_asked, is_set
 from benchapp.fio.report import Direction, Group, Job
 
 
-def roll_up(jobs: Sequence[Job], *, where: str, is_partial: bool, notes: Notes) -> tuple[Group, ...]:
+def roll_up(
+    jobs: Sequence[Job], *, where: str, is_partial: bool, notes: Notes, may_lack_clones: bool = False
+) -> tuple[Group, ...]:
     """Return one group for all entries of the same group, name, options and host, in order of appearance.
 
     fio's aggregate over clients is in none. Of a report that was cut, a group that lacks clones has no values.
+    may_lack_clones: where the report was cut, clones of its last job may be missing unless its options tell how
+    many there were.
     """
+    unsure = jobs[-1] if jobs and is_partial and may_lack_clones else None
     if len(jobs) == 1 and not jobs[0].is_aggregate:
-        return (_make_group(jobs, where=where, is_partial=is_partial, notes=notes),)
+        return (_make_group(jobs, where=where, is_partial=is_partial, unsure=unsure, notes=notes),)
     groups = [
-        _make_group(members, where=where, is_partial=is_partial, notes=notes)
+        _make_group(members, where=where, is_partial=is_partial, unsure=unsure, notes=notes)
         for members in _find_clones(jobs)
     ]
     return tuple(sorted(groups, key=lambda group: group.jobs[0]))
@@ -40,19 +45,22 @@ def _find_clones(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         yield from by_options.values()
 
 
-def _make_group(members: Sequence[Job], *, where: str, is_partial: bool, notes: Notes) -> Group:
+def _make_group(
+    members: Sequence[Job], *, where: str, is_partial: bool, unsure: Job | None, notes: Notes
+) -> Group:
     first = members[0]
     asked = count_jobs_asked(first.options)
     seen, directions = first.clones, first.directions
     if len(members) > 1:
         seen = sum(job.clones for job in members)
         directions = merge_directions([job.directions for job in members], CLONES)
-    if is_partial and asked and seen < asked:
+    gap = _find_gap(members, asked, seen, unsure) if is_partial else ""
+    if gap:
         directions = tuple(_withhold(direction) for direction in directions)
         notes.add(
             "clones-missing",
             f"{where}, job {first.index} ({first.name})",
-            f"only {seen} of {asked} clones were printed whole; the values of the group are not known",
+            f"{gap}; the values of the group are not known",
         )
     return Group(
         name=first.name,
@@ -66,6 +74,18 @@ def _make_group(members: Sequence[Job], *, where: str, is_partial: bool, notes: 
         iodepth=first.iodepth,
         has_all_options=all(job.has_all_options for job in members),
     )
+
+
+def _find_gap(members: Sequence[Job], asked: int | None, seen: int, unsure: Job | None) -> str:
+    """Say which clones of a cut report are missing, or may be; empty where all are there."""
+    if asked:
+        return f"only {seen} of {asked} clones were printed whole" if seen < asked else ""
+    # Clones follow each other; a sum of all of them is whole.
+    if unsure is None or members[-1] is not unsure:
+        return ""
+    if unsure.clones > 1 or is_set(unsure.options, "group_reporting"):
+        return ""
+    return f"the output ends behind {seen} of the clones, and does not tell how many there were"
 
 
 def _withhold(direction: Direction) -> Direction:

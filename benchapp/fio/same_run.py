@@ -96,7 +96,9 @@ def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
     return replace(
         terse,
         jobs=jobs,
-        groups=roll_up(jobs, where="document 0", is_partial=terse.is_partial, notes=notes),
+        groups=roll_up(
+            jobs, where="document 0", is_partial=terse.is_partial, notes=notes, may_lack_clones=True
+        ),
         disks=terse.disks or text.disks,
     )
 

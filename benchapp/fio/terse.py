@@ -2,22 +2,21 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec.structs import replace as replace_fields
+from msgspec.structs import replace
 
 from benchapp.fio.notes import Notes
 from benchapp.fio.options import AGGREGATE
 from benchapp.fio.reading import Found, Reading
 from benchapp.fio.report import Disk, Document, Job
 from benchapp.fio.rollup import roll_up
+from benchapp.fio.terse_disks import LINE_LENGTH_MAXIMUM, read_disk_line
 from benchapp.fio.terse_line import (
     FIELDS_EXPECTED,
-    LINE_LENGTH_MAXIMUM,
     TerseLine,
     UnreadableTerse,
-    read_disk_line,
     read_line,
 )
 from benchapp.fio.terse_runs import TerseReport, find_reports
@@ -38,11 +37,15 @@ _FIELDS_OF_ANCHOR: Final = 40
 
 @dataclass(slots=True)
 class _Sorted:
-    """Lines that are terse, and what else there is, as spans of the text; cut_at: where a report was cut off."""
+    """Lines that are terse, and what else there is, as spans of the text.
+
+    cut_at: where a report was cut off; cut_line: what is left of a line that could not be read for it.
+    """
 
     lines: list[TerseLine] = field(default_factory=list)
     foreign: list[tuple[int, int]] = field(default_factory=list)
     cut_at: int | None = None
+    cut_line: str = ""
 
 
 def read_terse(text: str, notes: Notes) -> Reading:
@@ -61,25 +64,38 @@ def read_terse(text: str, notes: Notes) -> Reading:
     if not sorted_lines.lines:
         return Reading((), text)
     reports = find_reports(sorted_lines.lines, is_cut=sorted_lines.cut_at is not None, notes=notes)
-    found = tuple(Found(report.lines[0].at, _make_document(report, notes)) for report in reports)
+    found = tuple(
+        Found(report.lines[0].at, _make_document(report, sorted_lines.cut_line, notes)) for report in reports
+    )
     return Reading(found, "".join(text[start:end] for start, end in sorted_lines.foreign))
 
 
 def _find_heads(text: str) -> Iterator[int]:
     """Yield where lines may begin that were cut off before their first percentile."""
-    for match in _LINE.finditer(text):
-        line = match[0]
+    for at, line in _find_lines(text):
         start = _find_start(line)
         if start is not None and _is_terse(line[start:]):
-            yield match.start() + start
+            yield at + start
+
+
+def _find_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Give the lines that are not empty, and where they begin."""
+    if "\r" in text:
+        for match in _LINE.finditer(text):
+            yield match.start(), match[0]
+        return
+    at = 0
+    for line in text.split("\n"):
+        if line:
+            yield at, line
+        at += len(line) + 1
 
 
 def _sort_lines(text: str, notes: Notes) -> _Sorted:
     result = _Sorted()
     number, counted_to, done_to = 1, 0, 0
     may_describe = False
-    for match in _LINE.finditer(text):
-        line, at = match[0], match.start()
+    for at, line in _find_lines(text):
         start = _find_start(line)
         if start is None and not line.startswith(";"):
             may_describe = False
@@ -99,7 +115,7 @@ def _sort_lines(text: str, notes: Notes) -> _Sorted:
             if start and _HOST.fullmatch(line[:start]):
                 foreign_to = at
             result.foreign.append((done_to, foreign_to))
-            done_to = match.end()
+            done_to = at + len(line)
     result.foreign.append((done_to, len(text)))
     return result
 
@@ -142,12 +158,12 @@ def _take_line(
         )
     except UnreadableTerse as error:
         if is_last:
-            result.cut_at = at
+            result.cut_at, result.cut_line = at, content
         _note_unreadable(error, int(content[0]), number, is_last=is_last, notes=notes)
         return False
     if is_last and result.lines and len(read.disks) < len(result.lines[-1].disks):
         # What was left of a disk's name is no description.
-        read = replace(read, is_cut=True, job=replace_fields(read.job, description=None))
+        read = replace(read, is_cut=True, job=replace(read.job, description=None))
     if read.is_cut:
         result.cut_at = at
         notes.add("truncated-report", f"line {number}", "the text ends within the disks of this terse line")
@@ -172,7 +188,7 @@ def _take_further(line: str, result: _Sorted, *, may_describe: bool) -> bool:
     last = result.lines[-1]
     if may_describe:
         if line[1:]:
-            result.lines[-1] = replace(last, job=replace_fields(last.job, description=line[1:]))
+            result.lines[-1] = replace(last, job=replace(last.job, description=line[1:]))
         return True
     disks = read_disk_line(line)
     if disks:
@@ -180,10 +196,14 @@ def _take_further(line: str, result: _Sorted, *, may_describe: bool) -> bool:
     return bool(disks)
 
 
-def _make_document(report: TerseReport, notes: Notes) -> Document:
+def _make_document(report: TerseReport, cut_line: str, notes: Notes) -> Document:
     first = report.lines[0]
     jobs = tuple(
-        replace_fields(line.job, index=index, is_aggregate=_is_aggregate(line, report.lines))
+        replace(line.job, index=index, is_aggregate=True)
+        if _is_aggregate(line, report.lines)
+        else replace(line.job, index=index)
+        if index
+        else line.job
         for index, line in enumerate(report.lines)
     )
     where = f"terse report at line {first.number}"
@@ -193,11 +213,24 @@ def _make_document(report: TerseReport, notes: Notes) -> Document:
         started_at=None,
         finished_at=None,
         jobs=jobs,
-        groups=roll_up(jobs, where=where, is_partial=report.is_partial, notes=notes),
+        groups=roll_up(
+            jobs,
+            where=where,
+            is_partial=report.is_partial,
+            notes=notes,
+            may_lack_clones=bool(cut_line) and _may_be_clone(cut_line, report.lines[-1]),
+        ),
         disks=_list_disks(report.lines),
         is_partial=report.is_partial,
         format_version=first.version,
     )
+
+
+def _may_be_clone(cut_line: str, last: TerseLine) -> bool:
+    """Say whether what is left of a line may be of the same job as the last whole one: no option tells of clones."""
+    fields = [str(last.version), *([last.fio_version] if last.version > 2 else []), last.job.name]
+    head = ";".join((*fields, str(last.job.groupid), ""))
+    return cut_line.startswith(head) or head.startswith(cut_line)
 
 
 def _is_aggregate(line: TerseLine, lines: Sequence[TerseLine]) -> bool:

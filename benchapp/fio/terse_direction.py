@@ -1,49 +1,52 @@
 """One direction of a terse line: 41 fields, 47 from version 5 on, in base units."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from benchapp.fio.numbers import read_amount, read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
-from benchapp.fio.version import Version
+from benchapp.fio.terse_account import State, give_account
+from benchapp.fio.version import SAMPLES_SUMMED, Version
 
 _KIB: Final = 1024
+_KIB_F: Final = 1024.0
 _NS_PER_US: Final = 1000
+_NS_PER_US_F: Final = 1000.0
 _DIGITS_MAXIMUM: Final = 40
 # A century; as ns it is still what a database keeps.
 _MOST_US: Final = 3 * 10**15
+# Millionths of a µs, about 18 minutes: thousandths of a ns are exact below.
+_EXACT_MAXIMUM: Final = 2**50
 # Places of the fields in a block.
 _SLAT, _CLAT, _PERCENTILES, _LAT, _BANDWIDTH, _FURTHER = 4, 8, 12, 32, 36, 41
 _IDLE: Final = ["0", "0", "0", "0"]
 _NO_LATENCY: Final = ["0", "0", "0.000000", "0.000000"]
 PERCENTILES_AT: Final = _PERCENTILES
 PERCENTILES_COUNT: Final = _LAT - _PERCENTILES
-# From this version the samples of clones are added up, before they were averaged over jobs.
-_SAMPLES_SUMMED: Final[Version] = (3, 13, 0)
 # Samples of one job are near its rate; those of two jobs, averaged, are half of it.
 _PER_JOB_SHARE: Final = 0.67
 _LONG_ENOUGH_S: Final = 2.0
 
-_BANDWIDTH_SOURCES: Final = {
-    "exact": "io in KiB × 1024 / runtime; the printed bw, cut to whole KiB/s, agrees",
-    "decimal": "io in KiB × 1024 / runtime; the printed bw is in kB/s of 1000 bytes, as fio 2.0 has it",
-    "printed": "bw in KiB/s × 1024; io and runtime would give another",
-}
-_SOURCES: Final = {
-    "io_bytes": "io in KiB × 1024",
-    "iops": "iops, cut to a whole number",
-    "runtime_s": "runtime in ms",
-    "submission": "slat in µs × 1000",
-    "completion": "clat in µs × 1000",
-    "total": "lat in µs × 1000",
-    "percentiles": "P%=µs × 1000; of clat, unless lat_percentiles was set, which terse does not say",
-    "bandwidth_samples": "bw min, max, mean and dev in KiB/s × 1024",
-    "iops_samples": "iops min, max, mean and stdev",
-}
+
+class _Block(Struct, frozen=True, gc=False):
+    """What a block says, as printed (KiB, KiB/s, ms) but for what is a struct; reasons: of latencies, by name."""
+
+    io_kib: int | None
+    bandwidth_kib: int | None
+    iops: int | None
+    runtime_ms: int | None
+    submission: Latency | None
+    completion: Latency | None
+    total: Latency | None
+    bandwidth_samples: Samples | None
+    iops_samples: Samples | None
+    has_iops_samples: bool
+    reasons: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -81,27 +84,97 @@ def read_direction(name: DirectionName, fields: Sequence[str], *, version: Versi
     """
     if fields[:_SLAT] == _IDLE and fields[_CLAT:_PERCENTILES] == fields[_LAT:_BANDWIDTH] == _NO_LATENCY:
         return None
-    missing: dict[str, str] = {"total_ios": "not-in-format"}
+    reasons: dict[str, str] = {}
     io_kib, bandwidth_kib, iops, runtime_ms = (read_whole(text) for text in fields[:_SLAT])
-    submission, completion, total = _read_latencies(fields, missing)
+    submission, completion, total = _read_latencies(fields, reasons)
     if io_kib == 0 and runtime_ms == 0 and completion is None and total is None:
         return None
-    bandwidth, source = _find_bandwidth(io_kib, bandwidth_kib, runtime_ms)
+    block = _Block(
+        io_kib,
+        bandwidth_kib,
+        iops,
+        runtime_ms,
+        submission,
+        completion,
+        total,
+        _read_bandwidth_samples(fields[_BANDWIDTH:]),
+        _read_iops_samples(fields),
+        len(fields) > _FURTHER,
+        tuple(reasons.items()),
+    )
+    return _make_direction(name, block, version)
+
+
+def convert_direction(name: DirectionName, numbers: list[Any], *, version: Version) -> Direction | None:
+    """Return the same of a block that has been read as numbers: 61 or 67, as each percentile is two.
+
+    None is negative, nan or above 3 × 10^15, no minimum is above its maximum, and counts are int.
+    """
+    io_kib, bandwidth_kib, iops, runtime_ms, *slat = numbers[:8]
+    clat, lat = numbers[8:12], numbers[52:56]
+    if not (io_kib or runtime_ms or clat[1] or clat[2] or lat[1] or lat[2]):
+        return None
+    percentiles = _pair_percentiles(tuple(numbers[12:52:2]), numbers[13:52:2], is_bounded=True)
+    completion = _make_latency(clat, percentiles)
+    minimum, maximum, _, mean, stddev, *further = numbers[56:]
+    count = iops_samples = None
+    if further:
+        count, lowest, highest, middle, spread, times = further
+        iops_samples = (
+            Samples(float(lowest), float(highest), float(middle), float(spread), times) if times else None
+        )
+    has_samples = (maximum or mean) if count is None else count
+    samples = Samples(minimum * _KIB_F, maximum * _KIB_F, mean * _KIB_F, stddev * _KIB_F, count)
+    block = _Block(
+        io_kib,
+        bandwidth_kib,
+        iops,
+        runtime_ms,
+        _make_latency(slat, ()),
+        completion,
+        _make_latency(lat, () if completion else percentiles),
+        samples if has_samples else None,
+        iops_samples,
+        bool(further),
+    )
+    return _make_direction(name, block, version)
+
+
+def _make_direction(name: DirectionName, block: _Block, version: Version) -> Direction:
+    io_kib, iops, runtime_ms, samples = block.io_kib, block.iops, block.runtime_ms, block.bandwidth_samples
+    bandwidth, source = _find_bandwidth(io_kib, block.bandwidth_kib, runtime_ms)
+    rates = ""
     if runtime_ms == 0:
-        missing["iops"] = missing["bandwidth_bytes_per_s"] = "zero-runtime"
+        rates = "zero-runtime"
         iops = bandwidth = None
     elif iops == 0 and io_kib:
         # Cut to a whole number, less than one a second is nothing.
-        missing["iops"] = "not-in-format"
+        rates = "not-in-format"
         iops = None
+    io_bytes = None if io_kib is None else read_count(io_kib * _KIB)
     runtime_s = None if runtime_ms is None else runtime_ms / 1000
-    samples = _read_bandwidth_samples(fields[_BANDWIDTH:])
-    if samples is not None and _is_per_job(samples, bandwidth, runtime_s, version):
-        missing["bandwidth_samples"] = "per-job-samples"
+    is_per_job = samples is not None and _is_per_job(samples, bandwidth, runtime_s, version)
+    if is_per_job:
         samples = None
-    direction = Direction(
+    submission, completion, total = block.submission, block.completion, block.total
+    has_percentiles = (completion and completion.percentiles) or (total and total.percentiles)
+    # In the order of VALUES.
+    absent = (
+        io_bytes is None,
+        iops is None,
+        bandwidth is None,
+        runtime_s is None,
+        samples is None,
+        block.iops_samples is None,
+        submission is None,
+        completion is None,
+        total is None,
+        not has_percentiles,
+    )
+    account = give_account(State(block.reasons, rates, source, is_per_job, block.has_iops_samples, absent))
+    return Direction(
         name,
-        None if io_kib is None else read_count(io_kib * _KIB),
+        io_bytes,
         None,
         None if iops is None else float(iops),
         bandwidth,
@@ -110,10 +183,33 @@ def read_direction(name: DirectionName, fields: Sequence[str], *, version: Versi
         completion,
         total,
         samples,
-        _read_iops_samples(fields, missing),
-        missing,
+        block.iops_samples,
+        account.missing,
+        account.sources,
     )
-    return _explain(direction, missing, source)
+
+
+def _make_latency(moments: Sequence[float], percentiles: tuple[tuple[float, float], ...]) -> Latency | None:
+    """Return a latency of minimum, maximum, mean and deviation in µs; None where all are zero: not measured."""
+    minimum, maximum, mean, stddev = moments
+    if not maximum and not mean:
+        return None
+    return Latency(
+        minimum * _NS_PER_US_F,
+        maximum * _NS_PER_US_F,
+        _convert_mean(mean),
+        _convert_mean(stddev),
+        None,
+        percentiles,
+    )
+
+
+def _convert_mean(value: float) -> float:
+    """Return µs as ns, to the thousandth; of six decimals, as fio prints them, without round(), in half the time."""
+    millionths = int(value * 1e6 + 0.5)
+    if 0 < millionths < _EXACT_MAXIMUM and millionths / 1e6 == value:
+        return millionths / 1000
+    return round(value * _NS_PER_US_F, 3)
 
 
 def _find_bandwidth(
@@ -155,15 +251,7 @@ def _read_latency(fields: Sequence[str], name: str, missing: dict[str, str]) -> 
     # nan is not between anything.
     if not (0 <= minimum <= maximum < _MOST_US and 0 <= mean < _MOST_US and 0 <= stddev < _MOST_US):
         return _read_odd_latency((minimum, maximum, mean, stddev), name, missing)
-    if not maximum and not mean:
-        return None
-    return Latency(
-        minimum * _NS_PER_US,
-        maximum * _NS_PER_US,
-        round(mean * _NS_PER_US, 3),
-        round(stddev * _NS_PER_US, 3),
-        None,
-    )
+    return _make_latency((minimum, maximum, mean, stddev), ())
 
 
 def _read_odd_latency(numbers: Sequence[float], name: str, missing: dict[str, str]) -> Latency | None:
@@ -180,12 +268,19 @@ def _read_odd_latency(numbers: Sequence[float], name: str, missing: dict[str, st
 def _read_percentiles(fields: Sequence[str]) -> tuple[tuple[float, float], ...]:
     """Read "99.00%=151" in µs, ascending; "0%=0" fills the slots that are not used."""
     parts = ";".join(fields).replace("%=", ";").split(";")
-    percents, is_plain = _read_percents(tuple(parts[::2]))
+    labels = tuple([read_number(text) for text in parts[::2]])
     values = [int(text) for text in parts[1::2]]
     if len(values) != len(fields):
         raise ValueError("the percentiles are no pairs")
-    if is_plain and min(values) >= 0 and max(values) < _MOST_US:
-        return tuple(zip(percents, [value * _NS_PER_US for value in values], strict=False))
+    return _pair_percentiles(labels, values)
+
+
+def _pair_percentiles(
+    labels: tuple[float, ...], values: Sequence[int], *, is_bounded: bool = False
+) -> tuple[tuple[float, float], ...]:
+    percents, is_plain = _order_percents(labels)
+    if is_plain and (is_bounded or (min(values) >= 0 and max(values) < _MOST_US)):
+        return tuple(zip(percents, [value * _NS_PER_US for value in values]))  # noqa: B905
     found = {
         percent: value * _NS_PER_US
         for percent, value in zip(percents, values, strict=False)
@@ -195,13 +290,13 @@ def _read_percentiles(fields: Sequence[str]) -> tuple[tuple[float, float], ...]:
 
 
 @lru_cache(maxsize=64)
-def _read_percents(texts: tuple[str, ...]) -> tuple[tuple[float, ...], bool]:
+def _order_percents(labels: tuple[float, ...]) -> tuple[tuple[float, ...], bool]:
     """Return per cents, without the zeros at the end, and whether they ascend; lists of percentiles are few."""
-    percents = [read_number(text) for text in texts]
+    percents = list(labels)
     while percents and percents[-1] == 0:
         percents.pop()
     is_plain = all(0 < percent <= 100 for percent in percents) and percents == sorted(set(percents))
-    return tuple(percent if 0 < percent <= 100 else 0.0 for percent in percents), is_plain
+    return tuple(float(percent) if 0 < percent <= 100 else 0.0 for percent in percents), is_plain
 
 
 def _read_bandwidth_samples(fields: Sequence[str]) -> Samples | None:
@@ -213,9 +308,8 @@ def _read_bandwidth_samples(fields: Sequence[str]) -> Samples | None:
     return _make_samples((minimum, maximum, mean, stddev), _KIB, count)
 
 
-def _read_iops_samples(fields: Sequence[str], missing: dict[str, str]) -> Samples | None:
+def _read_iops_samples(fields: Sequence[str]) -> Samples | None:
     if len(fields) <= _FURTHER:
-        missing["iops_samples"] = "not-in-format"
         return None
     minimum, maximum, mean, stddev = (read_number(text) for text in fields[_FURTHER + 1 : _FURTHER + 5])
     count = read_whole(fields[_FURTHER + 5])
@@ -231,47 +325,6 @@ def _make_samples(numbers: Sequence[float], scale: int, count: int | None) -> Sa
 
 def _is_per_job(samples: Samples, bandwidth: float | None, runtime_s: float | None, version: Version) -> bool:
     """Say whether samples are those of one job of a group: terse does not tell clones, but the rates do."""
-    if version >= _SAMPLES_SUMMED or bandwidth is None or (runtime_s or 0) < _LONG_ENOUGH_S:
+    if version >= SAMPLES_SUMMED or bandwidth is None or (runtime_s or 0) < _LONG_ENOUGH_S:
         return False
     return samples.mean < bandwidth * _PER_JOB_SHARE
-
-
-def _explain(direction: Direction, missing: dict[str, str], bandwidth_source: str) -> Direction:
-    """Say why each absent value is absent, and where each other one comes from."""
-    for value, name in (
-        (direction.io_bytes, "io_bytes"),
-        (direction.iops, "iops"),
-        (direction.bandwidth_bytes_per_s, "bandwidth_bytes_per_s"),
-        (direction.runtime_s, "runtime_s"),
-    ):
-        if value is None:
-            missing.setdefault(name, "out-of-range")
-    for samples, name in (
-        (direction.bandwidth_samples, "bandwidth_samples"),
-        (direction.iops_samples, "iops_samples"),
-    ):
-        if samples is None:
-            missing.setdefault(name, "short-run")
-    latencies = (
-        (direction.submission, "submission"),
-        (direction.completion, "completion"),
-        (direction.total, "total"),
-    )
-    for latency, name in latencies:
-        if latency is None:
-            missing.setdefault(name, "not-measured")
-    has_latency = direction.completion is not None or direction.total is not None
-    has_percentiles = any(latency.percentiles for latency, _ in latencies if latency)
-    if not has_latency:
-        missing["latency"] = missing["percentiles"] = missing.get("completion", "not-measured")
-    elif not has_percentiles:
-        missing["percentiles"] = "not-reported"
-    present = tuple(name for name in (*_SOURCES, "bandwidth_bytes_per_s") if name not in missing)
-    return replace(direction, sources=_list_sources(present, bandwidth_source))
-
-
-@lru_cache(maxsize=256)
-def _list_sources(present: tuple[str, ...], bandwidth_source: str) -> Mapping[str, str]:
-    """Return the sources of what is there; one dict for all directions alike, as a text has thousands."""
-    every = {**_SOURCES, "bandwidth_bytes_per_s": _BANDWIDTH_SOURCES[bandwidth_source]}
-    return {name: every[name] for name in present}

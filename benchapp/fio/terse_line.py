@@ -1,26 +1,26 @@
 """One line of fio's terse format, versions 2 to 5: one job, or one group of jobs."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.report import Direction, DirectionName, Disk, Job
 from benchapp.fio.terse_direction import (
     PERCENTILES_AT,
     PERCENTILES_COUNT,
+    convert_direction,
     read_direction,
     read_number,
     read_share,
     read_whole,
 )
+from benchapp.fio.terse_disks import LINE_LENGTH_MAXIMUM, read_further
+from benchapp.fio.terse_plain import TAIL_LENGTH, PlainLine, read_plain_line
 from benchapp.fio.version import parse_version
 
-# A line of 1000 disks has 60 KB; names and descriptions are bounded by fio.
-LINE_LENGTH_MAXIMUM: Final = 2**20
 # Fields of a whole line without disks, with every direction that the version has.
 FIELDS_EXPECTED: Final = {2: "161 (120 before fio 2.0.10)", 3: "121", 4: "162", 5: "180"}
 
@@ -36,6 +36,9 @@ _DIRECTIONS: Final[Mapping[tuple[int, int], tuple[DirectionName, ...]]] = {
     (3, 2): _R,
     (3, 3): (*_R, *_M),
 }
+# Where the name of the job stands.
+_NAME_AT: Final = {2: 1, 3: 2, 4: 2, 5: 2}
+_NO_OPTIONS: Final[Mapping[str, str]] = {}
 _DEPTHS: Final = ("1", "2", "4", "8", "16", "32", ">=64")
 _BOUNDS: Final = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
 _BOUNDS_NS: Final[tuple[int | None, ...]] = (
@@ -43,15 +46,11 @@ _BOUNDS_NS: Final[tuple[int | None, ...]] = (
     *(bound * 1_000_000 for bound in (*_BOUNDS, 2000)),
     None,
 )
-# cpu 5, depth 7, µs 10, ms 12.
-_TAIL_LENGTH: Final = 34
 _TAIL_COUNTERS: Final = (2, 3, 4)
-_TAIL_SHARES: Final = (0, 1, 5, _TAIL_LENGTH - 1)
-_DISK_LENGTH: Final = 9
-_WHOLE: Final = re.compile(r"-?\d{1,20}", re.ASCII)
-_CUT: Final = re.compile(r"\d{0,20}\.?\d{0,2}", re.ASCII)
-# Of the masters md and dm: the average of what is listed by itself behind it.
-_OF_MEMBERS: Final = "slaves"
+_TAIL_SHARES: Final = (0, 1, 5, TAIL_LENGTH - 1)
+
+
+_Name = TypeVar("_Name")
 
 
 class UnreadableTerse(Exception):
@@ -62,8 +61,7 @@ class UnreadableTerse(Exception):
         self.fields = fields
 
 
-@dataclass(frozen=True, slots=True)
-class TerseLine:
+class TerseLine(Struct, frozen=True):
     """What one line says.
 
     at: where it begins, in characters; number: of the line, from 1; job: its index is to be set.
@@ -81,42 +79,100 @@ class TerseLine:
     is_cut: bool = False
 
 
+class _Parts(Struct, frozen=True, gc=False):
+    """A line in parts. head: name, group and error; cpu: user and system, per cent; counters: switches and faults;
+    shares: per cent, of depths and latencies; further: fields behind them."""
+
+    fio_version: str
+    head: Sequence[str]
+    directions: Sequence[Direction | None]
+    cpu: tuple[float | None, float | None]
+    counters: tuple[int | None, int | None, int | None]
+    shares: Sequence[float | None]
+    further: Sequence[str]
+
+
 def read_line(text: str, *, at: int, number: int, hostname: str | None, is_last: bool) -> TerseLine:
     """Return what a line that begins with its version says. Raises UnreadableTerse.
 
     is_last: the text ends with it, and without the end of a line, so that its disks may be cut off.
     Job name and description may hold semicolons: the 20 percentiles of the first direction are the anchor.
     """
-    fields = text.split(";", LINE_LENGTH_MAXIMUM)
-    version = int(fields[0])
-    anchor = _find_anchor(fields)
-    name_at = 1 if version == 2 else 2
-    first = anchor - PERCENTILES_AT
-    if anchor < 0 or first < name_at + 3:
-        raise UnreadableTerse("the percentiles are not where they should be", len(fields))
+    version = int(text[0])
     stride = 47 if version == 5 else 41
+    plain = read_plain_line(text, stride=stride)
+    if plain is None or (version, plain.blocks) not in _DIRECTIONS or len(plain.head) < _NAME_AT[version] + 3:
+        parts = _read_odd_line(text, version, stride)
+    else:
+        parts = _convert_line(plain, version)
+    further = read_further(parts.further, is_last=is_last)
+    try:
+        job = _make_job(parts, hostname, further.description)
+    except ValueError as error:
+        raise _refuse_field(error, text) from error
+    return TerseLine(at, number, version, parts.fio_version, job, further.disks, is_cut=further.is_cut)
+
+
+def _convert_line(plain: PlainLine, version: int) -> _Parts:
+    """Return the parts of a line that was read as numbers."""
+    head, numbers, length = plain.head, plain.numbers, plain.length
+    fio_version = "" if version == 2 else head[1].strip()
+    fio = _know_version(fio_version)
+    tail_at = plain.blocks * length
+    directions = [
+        convert_direction(name, numbers[start : start + length], version=fio)
+        for name, start in zip(_DIRECTIONS[version, plain.blocks], range(0, tail_at, length), strict=True)
+    ]
+    user, system, switches, major, minor, *shares = numbers[tail_at:]
+    counters = switches, major, minor
+    return _Parts(
+        fio_version, head[_NAME_AT[version] :], directions, (user, system), counters, shares, plain.further
+    )
+
+
+def _read_odd_line(text: str, version: int, stride: int) -> _Parts:
+    """Return the parts of any line, read field by field. Raises UnreadableTerse."""
+    fields = text.split(";", LINE_LENGTH_MAXIMUM)
+    anchor = _find_anchor(fields)
+    first = anchor - PERCENTILES_AT
+    if anchor < 0 or first < _NAME_AT[version] + 3:
+        raise UnreadableTerse("the percentiles are not where they should be", len(fields))
     blocks = _count_blocks(fields, first, stride)
     tail_at = first + blocks * stride
     names = _DIRECTIONS.get((version, blocks))
-    if names is None or not _is_tail(fields[tail_at : tail_at + _TAIL_LENGTH]):
+    tail = fields[tail_at : tail_at + TAIL_LENGTH]
+    if names is None or not _is_tail(tail):
         raise UnreadableTerse("fields are missing, or are too many", len(fields))
     # Python's own grammar of numbers has digits in groups.
-    if "_" in text and any("_" in field for field in fields[first : tail_at + _TAIL_LENGTH]):
+    if "_" in text and any("_" in field for field in fields[first : tail_at + TAIL_LENGTH]):
         raise UnreadableTerse("a field is not what it should be: it has an underscore", len(fields))
     fio_version = "" if version == 2 else fields[1].strip()
     fio = parse_version(fio_version)
-    further = _read_further(fields[tail_at + _TAIL_LENGTH :], is_last=is_last)
     try:
         directions = [
             read_direction(name, fields[start : start + stride], version=fio)
             for name, start in zip(names, range(first, tail_at, stride), strict=True)
         ]
-        job = _make_job(fields[name_at:first], fields[tail_at:], directions, hostname)
+        shares = [read_share(text) for text in tail[5:]]
+        head = fields[_NAME_AT[version] : first]
+        return _Parts(
+            fio_version,
+            head,
+            directions,
+            (read_share(tail[0]), read_share(tail[1])),
+            (read_whole(tail[2]), read_whole(tail[3]), read_whole(tail[4])),
+            shares,
+            fields[tail_at + TAIL_LENGTH :],
+        )
     except ValueError as error:
-        raise UnreadableTerse(f"a field is not what it should be: {error}", len(fields)) from error
-    if further.description:
-        job = replace(job, description=further.description)
-    return TerseLine(at, number, version, fio_version, job, further.disks, is_cut=further.is_cut)
+        raise _refuse_field(error, text) from error
+
+
+_know_version: Final = lru_cache(maxsize=64)(parse_version)
+
+
+def _refuse_field(error: ValueError, text: str) -> UnreadableTerse:
+    return UnreadableTerse(f"a field is not what it should be: {error}", text.count(";") + 1)
 
 
 def _find_anchor(fields: Sequence[str]) -> int:
@@ -141,111 +197,44 @@ def _count_blocks(fields: Sequence[str], first: int, stride: int) -> int:
 
 def _is_tail(fields: Sequence[str]) -> bool:
     """Say whether these are shares in per cent around three counters, by a few of them."""
-    if len(fields) != _TAIL_LENGTH or any(fields[place].endswith("%") for place in _TAIL_COUNTERS):
+    if len(fields) != TAIL_LENGTH or any(fields[place].endswith("%") for place in _TAIL_COUNTERS):
         return False
     return all(fields[place].endswith("%") for place in _TAIL_SHARES)
 
 
-def _make_job(
-    head: Sequence[str],
-    tail: Sequence[str],
-    directions: Sequence[Direction | None],
-    hostname: str | None,
-) -> Job:
-    shares = [read_share(text) for text in tail[5:_TAIL_LENGTH]]
+def _make_job(parts: _Parts, hostname: str | None, description: str | None) -> Job:
+    """Return the job of a line. Raises ValueError where its group or error is no number."""
+    user_percent, system_percent = parts.cpu
+    switches, major_faults, minor_faults = parts.counters
+    shares = parts.shares
     return Job(
         index=0,
-        name=";".join(head[:-2]),
-        groupid=min(read_whole(head[-2]) or 0, INTEGER_MAXIMUM),
+        name=";".join(parts.head[:-2]),
+        groupid=min(read_whole(parts.head[-2]) or 0, INTEGER_MAXIMUM),
         hostname=hostname,
-        error=_read_error(head[-1]),
+        error=_read_error(parts.head[-1]),
         clones=1,
-        options={},
-        directions=tuple(direction for direction in directions if direction is not None),
-        cpu_user_percent=read_share(tail[0]),
-        cpu_system_percent=read_share(tail[1]),
-        context_switches=read_whole(tail[2]),
-        major_faults=read_whole(tail[3]),
-        minor_faults=read_whole(tail[4]),
-        depth={level: share for level, share in zip(_DEPTHS, shares, strict=False) if share is not None},
-        latency_shares=tuple(
-            (bound, share)
-            for bound, share in zip(_BOUNDS_NS, shares[len(_DEPTHS) :], strict=True)
-            if share is not None
-        ),
+        options=_NO_OPTIONS,
+        directions=tuple([direction for direction in parts.directions if direction is not None]),
+        description=description,
+        cpu_user_percent=user_percent,
+        cpu_system_percent=system_percent,
+        context_switches=switches,
+        major_faults=major_faults,
+        minor_faults=minor_faults,
+        depth=dict(_pair_shares(_DEPTHS, shares[: len(_DEPTHS)])),
+        latency_shares=tuple(_pair_shares(_BOUNDS_NS, shares[len(_DEPTHS) :])),
         has_all_options=False,
     )
+
+
+def _pair_shares(names: Sequence[_Name], shares: Sequence[float | None]) -> Iterable[tuple[_Name, float]]:
+    """Give each share with its name, but for those that are none."""
+    pairs: Iterable[tuple[_Name, Any]] = zip(names, shares, strict=True)
+    return [pair for pair in pairs if pair[1] is not None] if None in shares else pairs
 
 
 def _read_error(text: str) -> int:
     """Return the error number: 1 for a number that is none of any platform, as something went wrong."""
     value = int(read_number(text))
     return value if -INTEGER_MAXIMUM <= value <= INTEGER_MAXIMUM else 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Further:
-    disks: tuple[Disk, ...]
-    description: str | None
-    is_cut: bool
-
-
-def _read_further(fields: Sequence[str], *, is_last: bool) -> _Further:
-    """Read what may follow: disks, two counters of errors (continue_on_error), the description."""
-    disks, place = _read_disks(fields)
-    rest = fields[place:]
-    if is_last and _is_beginning_of_disk(rest):
-        return _Further(disks, None, is_cut=True)
-    if len(rest) >= 2 and _WHOLE.fullmatch(rest[0]) and _WHOLE.fullmatch(rest[1]):
-        rest = rest[2:]
-    return _Further(disks, ";".join(rest) or None, is_cut=False)
-
-
-def read_disk_line(text: str) -> tuple[Disk, ...]:
-    """Return the disks of a line of their own (";vda;53015;…;57.29%"); none if it is no such line."""
-    fields = text.split(";", LINE_LENGTH_MAXIMUM)[1:]
-    disks, place = _read_disks(fields)
-    return disks if place == len(fields) else ()
-
-
-def _read_disks(fields: Sequence[str]) -> tuple[tuple[Disk, ...], int]:
-    disks = []
-    place = 0
-    while _is_disk(fields[place : place + _DISK_LENGTH]):
-        name, *texts = fields[place : place + _DISK_LENGTH]
-        place += _DISK_LENGTH
-        if name != _OF_MEMBERS:
-            disks.append(_make_disk(name, texts))
-    return tuple(disks), place
-
-
-def _make_disk(name: str, texts: Sequence[str]) -> Disk:
-    read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms = map(read_whole, texts[:7])
-    return Disk(
-        name,
-        read_ios,
-        write_ios,
-        read_share(texts[7]),
-        read_merges,
-        write_merges,
-        None if read_ms is None else read_ms / 1000,
-        None if write_ms is None else write_ms / 1000,
-        None if queued_ms is None else queued_ms / 1000,
-    )
-
-
-def _is_disk(fields: Sequence[str]) -> bool:
-    if len(fields) != _DISK_LENGTH or not fields[-1].endswith("%"):
-        return False
-    try:
-        read_number(fields[-1])
-    except ValueError:
-        return False
-    return all(_WHOLE.fullmatch(text) for text in fields[1:-1])
-
-
-def _is_beginning_of_disk(fields: Sequence[str]) -> bool:
-    """Say whether these may be the first fields of a disk that was cut off: a name and counters."""
-    if not 2 <= len(fields) <= _DISK_LENGTH or _WHOLE.fullmatch(fields[0]):
-        return False
-    return all(_WHOLE.fullmatch(text) for text in fields[1:-1]) and _CUT.fullmatch(fields[-1]) is not None

@@ -5,8 +5,10 @@ the disks (which all lines of one report share), and whether all that only grows
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from benchapp.fio.notes import Notes
 from benchapp.fio.options import AGGREGATE
@@ -19,8 +21,7 @@ _SNAPSHOT_GROWTH_S: Final = 0.5
 _Key = tuple[str | None, str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TerseReport:
+class TerseReport(Struct, frozen=True):
     """The lines of one execution, in order, at least one; is_partial: the text ended before the report did."""
 
     lines: tuple[TerseLine, ...]
@@ -82,7 +83,21 @@ def _begins_report(line: TerseLine, before: TerseLine, same: TerseLine | None, *
         return True
     if same is None:
         return False
-    return _identify(line) != _identify(before) or line.disks != before.disks
+    if _identify(line) != _identify(before) or line.disks != before.disks:
+        return True
+    return not _has_active_disks(line) and _is_slower(same.job, line.job)
+
+
+def _has_active_disks(line: TerseLine) -> bool:
+    return any(disk.read_ios or disk.write_ios for disk in line.disks)
+
+
+def _is_slower(before: Job, after: Job) -> bool:
+    """Say whether a job took at least half a second longer to move the same bytes: clones end together."""
+    bytes_before, bytes_after = (
+        [(direction.name, direction.io_bytes) for direction in job.directions] for job in (before, after)
+    )
+    return bytes_before == bytes_after and _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S
 
 
 def _drop_snapshots(reports: Sequence[TerseReport], notes: Notes) -> list[TerseReport]:
@@ -160,7 +175,12 @@ def has_grown(before: Job, after: Job) -> bool:
 
 
 def _has_direction_grown(before: Direction, after: Direction) -> bool:
-    if (before.io_bytes or 0) > (after.io_bytes or 0) or (before.runtime_s or 0) > (after.runtime_s or 0):
+    bytes_before, bytes_after = before.io_bytes or 0, after.io_bytes or 0
+    time_before, time_after = before.runtime_s or 0, after.runtime_s or 0
+    if bytes_before > bytes_after or time_before > time_after:
+        return False
+    # Two executions of one size move the same bytes; unless it has ended, a direction moves more in more time.
+    if bytes_before == bytes_after and time_before < time_after:
         return False
     return all(
         _has_widened(earlier, later)
@@ -185,8 +205,7 @@ def _note_clones(report: TerseReport, notes: Notes) -> None:
     assumed = [
         after.number
         for before, after in zip(report.lines, report.lines[1:], strict=False)
-        if _identify(before) == _identify(after)
-        and not any(disk.read_ios or disk.write_ios for disk in after.disks)
+        if _identify(before) == _identify(after) and not _has_active_disks(after)
     ]
     if assumed:
         notes.add(

@@ -10,6 +10,7 @@ from benchapp.fio.reading import Found, Reading
 from benchapp.fio.report import Direction, Document, Job
 from benchapp.fio.rollup import roll_up
 from benchapp.fio.timing_command import Kind, count_files, find_command, find_kind, is_fio, is_unfinished
+from benchapp.fio.unreadable import UnreadableOutput
 
 _LINE: Final = re.compile(r"[^\r\n]++")
 _SECONDS: Final = r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(\d{1,9}(?:[.,]\d{1,9})?)s?"
@@ -29,6 +30,8 @@ _GNU: Final = re.compile(rf"\s{{0,20}}{_NUMBER}user {_NUMBER}system {_CLOCK}elap
 # A longer line is no timing, and no command that we read.
 _LINE_LENGTH_MAXIMUM: Final = 4096
 _COMMAND_LINES_MAXIMUM: Final = 20
+# The recipe makes two; who times a thousand commands times something else.
+_TIMINGS_MAXIMUM: Final = 1000
 _CLASSIC: Final[tuple[Kind, Kind]] = ("write", "read")
 _MISSING: Final = dict.fromkeys(
     (
@@ -65,7 +68,8 @@ def read_timing(text: str, notes: Notes) -> Reading:
 
     A document is what was timed until a kind of work comes again: writing and reading, as the classic recipe has
     it. real, user and sys must stand together. Times whose command is not shown count only if there are exactly
-    two; a note says so, and another names those that were left out.
+    two; a note says so, and another names those that were left out. Raises UnreadableOutput ("too-many-timings") at
+    the first beyond 1000, whole or not.
     """
     if not any(word in text for word in ("real", "elapsed", "s system ")):
         return Reading((), text)
@@ -95,6 +99,7 @@ def _leave_out(text: str, spans: Sequence[_Span]) -> str:
 
 def _find_timings(text: str) -> Iterator[_Timing]:
     """Yield the timings in order; each takes the last command that stands between it and the one before."""
+    begun = 0
     shown: list[_Span] = []
     times: list[_Span] = []
     seconds: list[float] = []
@@ -108,6 +113,8 @@ def _find_timings(text: str) -> Iterator[_Timing]:
             times, seconds = [], []
             shell = _SHELL[0].fullmatch(span.text)
         if shell is not None:
+            begun += not times
+            _check_count(begun)
             times.append(span)
             seconds.append(_read_seconds(*shell.groups()))
             if len(times) == len(_SHELL):
@@ -116,12 +123,22 @@ def _find_timings(text: str) -> Iterator[_Timing]:
             continue
         single = _read_single(span, shown)
         if single is not None:
+            begun += 1
+            _check_count(begun)
             yield single
             shown = []
         elif find_command(span.text):
             shown = [span]
         elif shown and len(shown) < _COMMAND_LINES_MAXIMUM and is_unfinished(_join(shown)):
             shown.append(span)
+
+
+def _check_count(begun: int) -> None:
+    if begun > _TIMINGS_MAXIMUM:
+        raise UnreadableOutput(
+            "too-many-timings",
+            f"the text holds more than {_TIMINGS_MAXIMUM} timings of a shell: send those of one run by themselves",
+        )
 
 
 def _join(shown: Sequence[_Span]) -> str:

@@ -6,6 +6,8 @@ from typing import Final
 Version = tuple[int, int, int]
 
 UNKNOWN_VERSION: Final[Version] = (0, 0, 0)
+# From this version the samples of clones are added up, before they were averaged over jobs.
+SAMPLES_SUMMED: Final[Version] = (3, 13, 0)
 
 _NUMBER: Final = re.compile(r"(?:fio[- ])?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.ASCII)
 

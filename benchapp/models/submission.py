@@ -82,6 +82,12 @@ class Submission(models.Model):
             ),
             # queries.uploads.list_uploads: the newest first, by state.
             models.Index(fields=["state", "-received_at", "id"], name="submission_by_state"),
+            # pipeline.catch_up: the oldest that an older parser read; and how many those are.
+            models.Index(
+                fields=["parser_version", "received_at"],
+                name="submission_by_parser",
+                condition=models.Q(state=State.STORED, body__isnull=False),
+            ),
             # queries.uploads.list_uploads without a state; counts per hour.
             models.Index(fields=["-received_at", "id"], name="submission_by_time"),
         )

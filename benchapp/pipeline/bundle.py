@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 import orjson
 from django.conf import settings
 
+from benchapp.fio.logs import split_log_name
 from benchapp.fio.notes import Notes
 from benchapp.fio.text import decode_output
 from benchapp.models import Kind
@@ -19,10 +20,6 @@ from benchapp.pipeline.intake import Arrival
 
 # Namespace of the ids of envelopes that we make: same host, same output and logs, same id.
 _BUNDLE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
-# As `envelope` takes them.
-_LOG_NAME: Final = re.compile(
-    r"([^/\\\x00-\x1f\x7f]{1,200})_(?:bw|iops|lat|clat|slat|clat_hist)(?:\.[0-9]{1,6})?\.log"
-)
 _LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
 _PACKED: Final = ".gz"
 _SEPARATORS: Final = "_.-"
@@ -43,7 +40,7 @@ def plain_name(name: str) -> str:
 
 def is_log(name: str, beginning: bytes) -> bool:
     """Say whether a file is one of fio's logs, by its name and the first line; an empty log is one too."""
-    is_named_so = _LOG_NAME.fullmatch(plain_name(name)) is not None
+    is_named_so = split_log_name(plain_name(name)) is not None
     return is_named_so and (not beginning.strip() or _LOG_BEGINNING.match(beginning) is not None)
 
 
@@ -96,8 +93,8 @@ def make_arrival(
 
 def _list_prefixes(log: str) -> Iterator[str]:
     """Give what may be the name of a log's output, the longest first."""
-    match = _LOG_NAME.fullmatch(plain_name(log))
-    stem = match[1] if match else ""
+    name = split_log_name(plain_name(log))
+    stem = name.stem if name else ""
     yield stem
     for place in range(len(stem) - 1, 0, -1):
         if stem[place] in _SEPARATORS:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import orjson
 
+from benchapp.fio.logs import split_log_name
 from benchapp.pipeline.layout import (
     BadLayout,
     excerpt,
@@ -23,10 +24,6 @@ SCHEMA: Final = "benchapp-envelope/1"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ARGV_MAXIMUM: Final = 200
 _OUTPUT_EXCERPT: Final = 64 * 1024
-# As fio makes them: the name given, the kind, and the number of the job (from 2.1.10 on).
-_LOG_NAME: Final = re.compile(
-    r"[^/\\\x00-\x1f\x7f]{1,200}_(?:bw|iops|lat|clat|slat|clat_hist)(?:\.[0-9]{1,6})?\.log"
-)
 _LOGS_MAXIMUM: Final = 200
 
 
@@ -163,7 +160,7 @@ def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
         raise BadLayout("/logs", f"{len(given)} logs are more than {_LOGS_MAXIMUM}")
     for name, text in given.items():
         pointer = f"/logs/{name[:200].replace('~', '~0').replace('/', '~1')}"
-        if not _LOG_NAME.fullmatch(name):
+        if split_log_name(name) is None:
             raise BadLayout(
                 pointer, f"{excerpt(name)} is no log of fio: NAME_bw.1.log, _iops, _lat, _clat or _slat"
             )

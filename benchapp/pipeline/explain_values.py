@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from benchapp.fio.merging import find_weight
 from benchapp.fio.report import Direction, Latency, Samples
 from benchapp.metrics import PERCENTILES
 from benchapp.pipeline.explained import ExplainedPercentile, ExplainedPercentiles, ExplainedValue
@@ -11,7 +12,7 @@ from benchapp.pipeline.reasons import explain_missing
 
 _ADDED: Final = "sum of {n} {parts}"
 _LONGEST: Final = "the longest of {n} {parts}"
-_WEIGHTED: Final = "mean of {n} {parts}, weighted by their samples"
+_WEIGHTED: Final = "mean of {n} {parts}, weighted by their {weight}"
 _POOLED: Final = "pooled over {n} {parts}: within them and between their means"
 _LEAST: Final = "the least of {n} {parts}"
 _GREATEST: Final = "the greatest of {n} {parts}"
@@ -30,10 +31,13 @@ class Parts:
     name: str
     clones: int = 1
 
-    def say(self, rule: str) -> str:
-        """Return the rule in words where there was anything to merge, else that the value stands as printed."""
+    def say(self, rule: str, *, source: str = "") -> str:
+        """Return the rule in words where there was anything to merge, else that the value stands as printed.
+
+        source: what the merged direction says of the value, which names the weights of a mean.
+        """
         if len(self.directions) > 1:
-            return rule.format(n=len(self.directions), parts=self.name)
+            return rule.format(n=len(self.directions), parts=self.name, weight=find_weight(source))
         return f"as fio summed it up over {self.clones} jobs" if self.clones > 1 else "as fio gave it"
 
 
@@ -223,7 +227,7 @@ def _explain(
         unit=line.unit,
         value=value,
         printed_as="" if value is None else _find_source(direction, parts, line.place, *line.else_from),
-        how="" if value is None else parts.say(line.rule),
+        how="" if value is None else parts.say(line.rule, source=direction.sources.get(line.place, "")),
         code=code,
         reason=None if code is None else explain_missing(code),
     )

@@ -63,7 +63,10 @@ class MergedJob:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedMeasurement:
-    """One measurement, at the place that it has in the run's table. jobs: the entries merged into it."""
+    """One measurement, at the place that it has in the run's table.
+
+    jobs: the entries merged into it, the first of many; job_count: the jobs in all of them.
+    """
 
     position: int
     job_name: str
@@ -72,6 +75,7 @@ class ExplainedMeasurement:
     direction: str
     error: int
     numjobs: int
+    job_count: int
     jobs: tuple[MergedJob, ...]
     workload: tuple[WorkloadPart, ...]
     values: tuple[ExplainedValue, ...]
@@ -84,7 +88,10 @@ class ExplainedMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedTotal:
-    """What the jobs of one group of fio did together in one direction, or in all ("total")."""
+    """What the jobs of one group of fio did together in one direction, or in all ("total").
+
+    job_names: the first of many.
+    """
 
     groupid: int
     job_names: tuple[str, ...]
@@ -161,7 +168,9 @@ class Explanation:
     """How today's parser reads one document of a text.
 
     document: its place among `documents`. format_version: of terse; has_precise_values: False where the format rounds.
-    warnings, messages: of the whole text; messages are the lines that are no part of a report.
+    measurements, totals, jobs, disks: of each those from `position` on; next_position: where the others begin, None
+    where all of them are told; measurement_count: of all. warnings, messages: of the whole text; messages are the
+    lines that are no part of a report.
     """
 
     format: str
@@ -174,6 +183,9 @@ class Explanation:
     document: int
     started_at: datetime | None
     finished_at: datetime | None
+    measurement_count: int
+    position: int
+    next_position: int | None
     measurements: tuple[ExplainedMeasurement, ...]
     totals: tuple[ExplainedTotal, ...]
     jobs: tuple[ExplainedJob, ...]

@@ -8,8 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, NamedTuple, cast
 
 _MIB: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
@@ -37,6 +39,13 @@ class Folder:
     fault: str = ""
 
 
+class DatedFile(NamedTuple):
+    """A file's bytes, unpacked, and when it was last changed, in whole seconds."""
+
+    content: bytes
+    changed_at: datetime
+
+
 def find_folders(places: Sequence[Path]) -> list[Folder]:
     """Return the files that were named, folder by folder, and all files under the folders that were named.
 
@@ -58,7 +67,15 @@ def find_folders(places: Sequence[Path]) -> list[Folder]:
 
 def read_file(path: Path, *, limit: int) -> bytes:
     """Return a file's bytes, unpacked where it is gzip; limit in bytes, inclusive. Raises UnreadableFile."""
-    return _check_size(read_beginning(path, size=limit + 1), limit)
+    return read_dated_file(path, limit=limit).content
+
+
+def read_dated_file(path: Path, *, limit: int) -> DatedFile:
+    """Return a file's bytes as `read_file` does, and when it was last changed. Raises UnreadableFile."""
+    with _explain_fault(), path.open("rb") as file:
+        # Of the open file: by its name it may be gone, or another, once it is read.
+        changed_at = datetime.fromtimestamp(int(os.fstat(file.fileno()).st_mtime), UTC)
+        return DatedFile(_check_size(_read_unpacked(file, limit + 1), limit), changed_at)
 
 
 def unpack_bytes(content: bytes, *, limit: int) -> bytes:
@@ -72,10 +89,14 @@ def unpack_bytes(content: bytes, *, limit: int) -> bytes:
 def read_beginning(path: Path, *, size: int) -> bytes:
     """Return at most `size` bytes from the beginning of a file, unpacked where it is gzip. Raises UnreadableFile."""
     with _explain_fault(), path.open("rb") as file:
-        is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
-        # A bomb stops at the size, not after it.
-        source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_packed else file
-        return source.read(size)
+        return _read_unpacked(file, size)
+
+
+def _read_unpacked(file: BufferedReader, size: int) -> bytes:
+    is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
+    # A bomb stops at the size, not after it.
+    source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_packed else file
+    return source.read(size)
 
 
 def _check_size(content: bytes, limit: int) -> bytes:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -16,7 +16,13 @@ from benchapp.models import Host, Run, State, Submission
 from benchapp.pipeline.bundle import Pairing, is_log, make_arrival, pair_logs, plain_name
 from benchapp.pipeline.enroll import check_host_name
 from benchapp.pipeline.envelope import BadEnvelope
-from benchapp.pipeline.found_files import Folder, UnreadableFile, read_beginning, read_file
+from benchapp.pipeline.found_files import (
+    Folder,
+    UnreadableFile,
+    read_beginning,
+    read_dated_file,
+    read_file,
+)
 from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission
 from benchapp.pipeline.normalize import BATCH_BYTES, BATCH_SIZE, normalize_batch
 from benchapp.pipeline.peek import Fault, find_fault
@@ -167,7 +173,7 @@ def _look_at(
     folder: Folder, path: Path, order: Order, log_paths: Sequence[Path], summary: Summary
 ) -> _Piece | None:
     try:
-        output = read_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
+        output, changed_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
         fault = find_fault(output)
     except UnreadableFile as error:
         fault = _judge_unread(path, error)
@@ -175,7 +181,7 @@ def _look_at(
         is_excused = fault.is_foreign and not folder.is_named
         _put(summary.foreign if is_excused else summary.rejected, fault.code, fault.detail, path)
         return None
-    parameters = _date(path, order) if order.dates_by_file else order.parameters
+    parameters = _date(changed_at, order) if order.dates_by_file else order.parameters
     summary.files += len(log_paths)
     try:
         logs = _read_logs(log_paths, room=settings.UNPACKED_LIMIT_BYTES - len(output))
@@ -212,8 +218,7 @@ def _judge_unread(path: Path, error: UnreadableFile) -> Fault:
     return Fault(error.code, error.detail)
 
 
-def _date(path: Path, order: Order) -> dict[str, Any]:
-    changed_at = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+def _date(changed_at: datetime, order: Order) -> dict[str, Any]:
     return {**order.parameters, "started_at": order.parameters.get("started_at") or changed_at.isoformat()}
 
 

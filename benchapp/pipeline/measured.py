@@ -8,7 +8,8 @@ from benchapp.analysis.validity import is_too_few, judge_validity
 from benchapp.fio.report import Direction, Group, Latency
 from benchapp.fio.workload import WorkloadSpec
 from benchapp.metrics import PERCENTILES
-from benchapp.pipeline.evidence import Surroundings, collect_evidence, count_samples
+from benchapp.pipeline.evidence import collect_evidence
+from benchapp.pipeline.surroundings import Surroundings
 
 
 def measure(
@@ -30,7 +31,6 @@ def measure(
     # What a caller waits is the whole; fio prints percentiles of the completion alone, unless it is asked otherwise.
     waited = direction.total or direction.completion
     percentiles = dict(latency.percentiles) if latency else {}
-    samples = count_samples(direction, latency)
     missing = dict(direction.missing)
     values: dict[str, Any] = {
         "job_name": group.name[:200],
@@ -52,7 +52,7 @@ def measure(
     }
     for metric, percent in PERCENTILES.items():
         values[metric] = percentiles.get(percent)
-        if values[metric] is not None and is_too_few(samples, percent):
+        if values[metric] is not None and is_too_few(evidence.samples, percent):
             values[metric] = None
             missing[metric] = "few-samples"
     return values

@@ -15,7 +15,8 @@ from django.utils import timezone
 from benchapp.fio import PARSER_VERSION
 from benchapp.models import State, Submission
 from benchapp.pipeline.intake import unpack
-from benchapp.pipeline.plan import Plan, Source, Unstorable, plan_submission
+from benchapp.pipeline.plan import Plan, plan_submission
+from benchapp.pipeline.said import Source, Unstorable
 from benchapp.pipeline.store import Stored, store_plans
 
 log = structlog.get_logger(__name__)

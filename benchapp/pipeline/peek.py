@@ -12,6 +12,11 @@ log = structlog.get_logger(__name__)
 
 # Of a longer text the beginning is read first: text is read at 20 MB/s, and the rest need not be read to know it.
 _BEGINNING_BYTES: Final = 256 * 1024
+# Up to here all of it is read while the sender waits: 0.5 s where a text is hostile.
+_WHOLE_BYTES: Final = 1024 * 1024
+# What no further text can mend.
+_FINAL_CODES: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
+_COMPLAINT: Final = "fio said: "
 _DIRECTIONS: Final = ("read", "write", "trim", "mixed")
 # What has no trace of fio, as against a report that is damaged.
 _FOREIGN_CODES: Final = frozenset({"no-report", "empty-output"})
@@ -41,6 +46,23 @@ def find_fault(output: bytes) -> Fault | None:
     if len(output) > _BEGINNING_BYTES and _read(output[:_BEGINNING_BYTES]) is None:
         return None
     return _read(output)
+
+
+def find_fault_at_door(output: bytes) -> Fault | None:
+    """Return why this can never be read, as `find_fault` does, by about 0.5 s of reading; None where that would not do.
+
+    Of more than 1 MiB only the beginning is read, and of more than 256 KiB too where it bears no trace of fio: the
+    worker judges these, who has the time.
+    """
+    if len(output) <= _BEGINNING_BYTES:
+        return find_fault(output)
+    if _is_clean_report(output):
+        return None
+    fault = _read(output[:_BEGINNING_BYTES])
+    if fault is None or fault.code in _FINAL_CODES:
+        return fault
+    is_silent = fault.is_foreign and _COMPLAINT not in fault.detail
+    return None if is_silent or len(output) > _WHOLE_BYTES else _read(output)
 
 
 def _read(output: bytes) -> Fault | None:

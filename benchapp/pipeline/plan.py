@@ -6,18 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from benchapp.analysis.badges import sort_codes
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload import WorkloadSpec, read_workload
-from benchapp.models import Kind
-from benchapp.pipeline.envelope import BadEnvelope, read_envelope
-from benchapp.pipeline.evidence import Surroundings, read_surroundings
 from benchapp.pipeline.identity import key_of, series_key
-from benchapp.pipeline.layout import read_environment, read_target
 from benchapp.pipeline.measured import measure
+from benchapp.pipeline.said import Said, Source, Unstorable, explain_unreadable, read_said
+from benchapp.pipeline.surroundings import Surroundings, read_surroundings
 from benchapp.pipeline.traces import Course, PlannedTrace, follow_course
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
@@ -27,27 +24,6 @@ _NEIGHBOURS_NAMED: Final = 8
 # The recipe's loop is from 0 to 1000; its limit says nothing about another number of files.
 _SMALL_FILES: Final = ("gitlab-smallfiles", "1001")
 _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
-
-
-class Unstorable(Exception):
-    """A submission that cannot become runs, now or on another try; `code` is stable."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A submission as the plan needs it: scope is the host's, body the exact bytes received."""
-
-    submission_id: UUID
-    host_id: int
-    scope: str
-    kind: str
-    body: bytes
-    parameters: Mapping[str, Any]
-    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +54,6 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What the sender said around fio's output, whichever door it came through."""
-
-    output: bytes
-    profile: str
-    started_at: datetime | None
-    finished_at: datetime | None
-    target: Mapping[str, Any]
-    labels: Mapping[str, str]
-    environment: Mapping[str, Any]
-    conditions: Mapping[str, Any]
-    command: Mapping[str, Any]
-    sweep_id: UUID | None
-    agent_version: str
-    logs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """All that one submission becomes."""
 
@@ -106,11 +64,11 @@ class Plan:
 
 def plan_submission(source: Source) -> Plan:
     """Read a submission's body and return its rows; Unstorable with the reason where there are none."""
-    said = _read_said(source)
+    said = read_said(source)
     try:
         report = read_output(said.output)
     except UnreadableOutput as error:
-        raise Unstorable(error.code, _explain_unreadable(error, said.command)) from error
+        raise Unstorable(error.code, explain_unreadable(error, said.command)) from error
     course = follow_course(said.logs, report)
     runs = tuple(
         _plan_run(source, said, report, number, course=course) for number in range(len(report.documents))
@@ -118,57 +76,7 @@ def plan_submission(source: Source) -> Plan:
     return Plan(source, runs, said.agent_version)
 
 
-def _read_said(source: Source) -> _Said:
-    if source.kind == Kind.ENVELOPE:
-        try:
-            envelope = read_envelope(source.body)
-        except BadEnvelope as error:
-            raise Unstorable(error.code, str(error)) from error
-        return _Said(
-            output=envelope.fio_output.encode(),
-            profile=envelope.profile,
-            started_at=envelope.started_at,
-            finished_at=envelope.finished_at,
-            target=envelope.target,
-            labels=envelope.labels,
-            environment=envelope.environment,
-            conditions=envelope.conditions,
-            command=envelope.command,
-            sweep_id=envelope.sweep_id,
-            agent_version=envelope.agent_version,
-            logs=envelope.logs,
-        )
-    parameters = source.parameters
-    started_at = parameters.get("started_at")
-    return _Said(
-        output=source.body,
-        profile=parameters.get("profile") or "",
-        started_at=datetime.fromisoformat(started_at) if started_at else None,
-        finished_at=None,
-        target=parameters.get("target") or read_target({}),
-        labels=parameters.get("labels") or {},
-        environment=parameters.get("environment") or read_environment({}),
-        conditions={},
-        command={},
-        sweep_id=None,
-        agent_version="",
-        logs={},
-    )
-
-
-def _explain_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:
-    parts = [error.detail]
-    if command.get("signal"):
-        parts.append(f"fio was ended by signal {command['signal']}")
-    elif command.get("exit_status"):
-        parts.append(f"fio exited with status {command['exit_status']}")
-    complaint = str(command.get("stderr") or "").strip()
-    if complaint:
-        parts.append(f"fio said: {complaint.splitlines()[-1][:500]}")
-    return "; ".join(parts)
-
-
-def _plan_run(source: Source, said: _Said, report: Report, number: int, *, course: Course) -> PlannedRun:
+def _plan_run(source: Source, said: Said, report: Report, number: int, *, course: Course) -> PlannedRun:
     document = report.documents[number]
     environment = {**said.environment, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(said.target)
@@ -221,7 +129,7 @@ def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: boo
     return sort_codes([*codes, "failed-job"] if has_failed else codes)
 
 
-def _read_start(source: Source, said: _Said, document: Document) -> tuple[datetime, bool]:
+def _read_start(source: Source, said: Said, document: Document) -> tuple[datetime, bool]:
     """Prefer fio's own word to the sender's; a clock that is days off orders nothing, so ours stands in."""
     for moment in (document.started_at, said.started_at, document.finished_at):
         if moment is not None and _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE:

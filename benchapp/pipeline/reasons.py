@@ -14,6 +14,10 @@ MISSING: Final = {
     "groups-without-bins": (
         "several jobs of different kinds ran together and fio printed no histogram: percentiles cannot be averaged"
     ),
+    "groups-without-counts": (
+        "several jobs of different kinds ran together, and nothing tells how many operations each of them did, by which"
+        " their means were to be weighted"
+    ),
     "job-failed": "the job failed before it measured anything",
     "no-io": "it was asked for, and nothing was done",
     "not-a-number": "fio printed nan or inf, which is what it could not calculate",

@@ -3,14 +3,22 @@
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from benchapp.analysis.evidence import Steadiness
-from benchapp.analysis.trace import TraceLog, judge_steady, make_trace
-from benchapp.fio.logs import Log, LogDirection, LogKind, LogValues, UnreadableLog, read_log
+from benchapp.analysis.trace import TraceBuckets, TraceLog, find_window, judge_steady, make_trace
+from benchapp.fio.logs import (
+    Log,
+    LogDirection,
+    LogKind,
+    LogValues,
+    UnreadableLog,
+    read_log,
+)
 from benchapp.fio.report import Document, Group, Note, Report
 from benchapp.fio.version import parse_version
+from benchapp.pipeline.log_budget import keep_to_budget
 
 _RATES: Final[tuple[LogKind, ...]] = ("iops", "bw")
 _KINDS: Final[tuple[LogKind, ...]] = ("iops", "bw", "slat", "clat", "lat")
@@ -47,16 +55,21 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A log and how many seconds after the start of the run its own time begins."""
+    """A log, how many seconds after the start of the run its own time begins, and the length of its windows, s.
+
+    window_s: 0 for single I/Os.
+    """
 
     log: Log
     offset_s: float
+    window_s: float
 
 
 def follow_course(logs: Mapping[str, str], report: Report) -> Course:
     """Read a submission's logs, by file name, and return what they say of its one run.
 
-    What cannot be read or told apart becomes a warning and refuses nothing. Linear in the text of the logs.
+    What cannot be read or told apart, or is too much, becomes a warning and refuses nothing. Linear in the text of
+    the logs, of which at most 16 MiB and a million lines are read.
     """
     if not logs:
         return Course()
@@ -68,13 +81,25 @@ def follow_course(logs: Mapping[str, str], report: Report) -> Course:
         return Course(warnings=(Note("logs-of-several-reports", "", message),))
     document = report.documents[0]
     warnings: list[Note] = []
-    found = list(_read_logs(logs, document.fio_version, warnings))
+    kept = keep_to_budget(logs, warnings)
+    found = list(_read_logs(kept, document.fio_version, warnings))
     groups = _find_groups(found, document)
-    placed = _place(found, document, groups, warnings)
+    used = [_put(log) for log in found if log.directions]
+    placed = _place(used, document, groups, warnings)
+    combined = _combine(placed, _KINDS)
+    members = _group_logs(used, document, groups)
+    # Of the only group, whose logs all have their place, the traces are those of the run.
+    is_whole = len(members) == 1 and len(placed) == len(next(iter(members.values())))
     return Course(
-        traces=tuple(_make_traces(placed)),
+        traces=tuple(
+            _plan_trace(kind, direction, buckets) for (kind, direction), buckets in combined.items()
+        ),
         warnings=tuple(warnings),
-        steadiness=dict(_judge_groups(found, document, groups)),
+        steadiness={
+            (jobs, direction): steadiness
+            for jobs, own in members.items()
+            for direction, steadiness in _judge(combined if is_whole else _combine(own, _RATES)).items()
+        },
     )
 
 
@@ -118,31 +143,32 @@ def _find_groups(logs: Sequence[Log], document: Document) -> dict[int, Group]:
 
 
 def _place(
-    logs: Sequence[Log], document: Document, groups: Mapping[int, Group], warnings: list[Note]
+    used: list[_Placed], document: Document, groups: Mapping[int, Group], warnings: list[Note]
 ) -> list[_Placed]:
     """Give each log its place in the run: by the clock, else by the start of its job, else all at once.
 
     Jobs of several groups of fio may have run one after the other; where neither is known, they are not combined:
     a sum of rates that were never there together would be wrong.
     """
-    used = [log for log in logs if log.directions]
-    starts = [_find_start(log) for log in used]
+    starts = [_find_start(each) for each in used]
     known = [start for start in starts if start is not None]
     if known and len(known) == len(used):
         began_s = min(known)
         return [
-            _Placed(log, start + _find_window(log) - began_s) for log, start in zip(used, known, strict=True)
+            replace(each, offset_s=start + each.window_s - began_s)
+            for each, start in zip(used, known, strict=True)
         ]
     if len({job.groupid for job in document.jobs if not job.is_aggregate}) <= 1:
-        return [_Placed(log, 0.0) for log in used]
+        return used
     began_at = {job.index: job.started_at for job in document.jobs}
-    owners = [_find_group(log, groups) for log in used]
+    owners = [_find_group(each.log, groups) for each in used]
     moments = [began_at[owner.jobs[0]] if owner else None for owner in owners]
     told = [moment for moment in moments if moment is not None]
     if told and len(told) == len(used):
         first = min(told)
         return [
-            _Placed(log, (moment - first).total_seconds()) for log, moment in zip(used, told, strict=True)
+            replace(each, offset_s=(moment - first).total_seconds())
+            for each, moment in zip(used, told, strict=True)
         ]
     if used:
         warnings.append(
@@ -160,44 +186,49 @@ def _find_group(log: Log, groups: Mapping[int, Group]) -> Group | None:
     return None if log.job is None else groups.get(log.job)
 
 
-def _find_start(log: Log) -> float | None:
-    """Return when a log's first window began, in seconds by the clock; None for a log that counts from its job."""
-    return None if log.began_at_ms is None else log.began_at_ms / _MS_PER_S - _find_window(log)
-
-
-def _find_window(log: Log) -> float:
-    """Return the length of a log's windows, s: the median distance between entries; 0 for single I/Os."""
-    if not log.is_windowed:
-        return 0.0
-    distances = sorted(
-        later - earlier
-        for values in log.directions.values()
-        for earlier, later in zip(values.at_s, values.at_s[1:], strict=False)
-        if later > earlier
+def _put(log: Log) -> _Placed:
+    """Place a log at the start of the run."""
+    ends = (
+        [moment_s for values in log.directions.values() for moment_s in values.at_s]
+        if log.is_windowed
+        else []
     )
-    return distances[len(distances) // 2] if distances else 0.0
+    return _Placed(log, 0.0, find_window(ends) if ends else 0.0)
 
 
-def _make_traces(placed: Sequence[_Placed]) -> Iterator[PlannedTrace]:
-    for kind in _KINDS:
-        for direction in _DIRECTIONS:
-            buckets = make_trace(_list_trace_logs(placed, kind, direction), is_rate=kind in _RATES)
-            if buckets is None:
-                continue
-            yield PlannedTrace(
-                kind=kind,
-                direction=direction,
-                jobs=buckets.jobs,
-                entries=buckets.entries,
-                bucket_s=buckets.bucket_s,
-                buckets={
-                    "at_s": list(buckets.at_s),
-                    "mean": _round_all(buckets.mean),
-                    "minimum": _round_all(buckets.minimum),
-                    "maximum": _round_all(buckets.maximum),
-                    "count": list(buckets.count),
-                },
-            )
+def _find_start(placed: _Placed) -> float | None:
+    """Return when a log's first window began, in seconds by the clock; None for a log that counts from its job."""
+    began_at_ms = placed.log.began_at_ms
+    return None if began_at_ms is None else began_at_ms / _MS_PER_S - placed.window_s
+
+
+def _combine(
+    placed: Sequence[_Placed], kinds: Sequence[LogKind]
+) -> dict[tuple[LogKind, LogDirection], TraceBuckets]:
+    """Return the trace of each kind and direction that there are logs of."""
+    traces = {
+        (kind, direction): make_trace(_list_trace_logs(placed, kind, direction), is_rate=kind in _RATES)
+        for kind in kinds
+        for direction in _DIRECTIONS
+    }
+    return {place: trace for place, trace in traces.items() if trace is not None}
+
+
+def _plan_trace(kind: LogKind, direction: LogDirection, buckets: TraceBuckets) -> PlannedTrace:
+    return PlannedTrace(
+        kind=kind,
+        direction=direction,
+        jobs=buckets.jobs,
+        entries=buckets.entries,
+        bucket_s=buckets.bucket_s,
+        buckets={
+            "at_s": list(buckets.at_s),
+            "mean": _round_all(buckets.mean),
+            "minimum": _round_all(buckets.minimum),
+            "maximum": _round_all(buckets.maximum),
+            "count": list(buckets.count),
+        },
+    )
 
 
 def _list_trace_logs(placed: Iterable[_Placed], kind: LogKind, direction: LogDirection) -> list[TraceLog]:
@@ -215,29 +246,31 @@ def _make_trace_log(placed: _Placed, values: LogValues) -> TraceLog:
     at_s: Sequence[float] = values.at_s
     if placed.offset_s:
         at_s = array("d", (moment_s + placed.offset_s for moment_s in values.at_s))
-    return TraceLog(at_s, values.values, sizes, log.is_windowed)
+    return TraceLog(at_s, values.values, sizes, log.is_windowed, placed.window_s or None)
 
 
-def _judge_groups(
-    logs: Sequence[Log], document: Document, groups: Mapping[int, Group]
-) -> Iterator[tuple[tuple[tuple[int, ...], str], Steadiness]]:
-    """Judge each group by its own logs: of IOPS, else of bandwidth."""
+def _group_logs(
+    placed: Sequence[_Placed], document: Document, groups: Mapping[int, Group]
+) -> dict[tuple[int, ...], list[_Placed]]:
+    """Return the logs of each group, by the indices of its entries; each log from the start of its own job."""
     of_group: dict[tuple[int, ...], list[_Placed]] = defaultdict(list)
     only = document.groups[0] if len(document.groups) == 1 else None
-    for log in logs:
-        group = _find_group(log, groups) or only
+    for each in placed:
+        group = _find_group(each.log, groups) or only
         if group is not None:
-            of_group[group.jobs].append(_Placed(log, 0.0))
-    for jobs, members in of_group.items():
-        for direction in _DIRECTIONS:
-            for kind in _RATES:
-                buckets = make_trace(_list_trace_logs(members, kind, direction), is_rate=True)
-                if buckets is None:
-                    continue
-                found = judge_steady(buckets.mean)
-                if found is not None:
-                    yield (jobs, direction), found
-                break
+            of_group[group.jobs].append(each)
+    return of_group
+
+
+def _judge(traces: Mapping[tuple[LogKind, LogDirection], TraceBuckets]) -> dict[LogDirection, Steadiness]:
+    """Judge each direction by its IOPS, else by its bandwidth."""
+    judged: dict[LogDirection, Steadiness] = {}
+    for direction in _DIRECTIONS:
+        buckets = traces.get(("iops", direction)) or traces.get(("bw", direction))
+        found = judge_steady(buckets.mean) if buckets else None
+        if found is not None:
+            judged[direction] = found
+    return judged
 
 
 def _round_all(values: Iterable[float | None]) -> list[float | None]:

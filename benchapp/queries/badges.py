@@ -6,10 +6,20 @@ from typing import Any, Final
 
 from benchapp.analysis.badges import CODES, HARMLESS, is_doubtful
 
-__all__ = ["BADGE_CODES", "HARMLESS_CODES", "BadgeRow", "is_doubtful", "make_badges", "order_codes"]
+__all__ = [
+    "BADGE_CODES",
+    "FIRST_JUDGING_PARSER",
+    "HARMLESS_CODES",
+    "BadgeRow",
+    "is_doubtful",
+    "make_badges",
+    "order_codes",
+]
 
 BADGE_CODES: Final = CODES
 HARMLESS_CODES: Final = HARMLESS
+# What an earlier parser read was never judged: that it bears no badge means nothing.
+FIRST_JUDGING_PARSER: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

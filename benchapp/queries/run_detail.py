@@ -8,19 +8,24 @@ from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
+from benchapp.analysis.validity import is_too_few
+from benchapp.metrics import PERCENTILES
 from benchapp.models import Measurement, Run
-from benchapp.queries.badges import BadgeRow, make_badges, order_codes
+from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
 from benchapp.queries.page import Cursor, behind
 from benchapp.queries.rows import EnvironmentRow, TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_target, describe_workload
+
+# Both the reason of a metric that is withheld and the code of the badge.
+FEW_SAMPLES: Final = "few-samples"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementRow:
     """One line of a run's table: all metrics of one direction of one workload.
 
-    percentiles: (per cent, ns), ascending, also those that were too uncertain for a metric. missing: what is absent →
-    stable reason code. badges: what speaks against its numbers.
+    latency_kind: of the percentiles. percentiles: (per cent, ns), ascending, also those that were too uncertain for
+    a metric. missing: what is absent → stable reason code. badges: what speaks against its numbers.
     """
 
     id: int
@@ -32,14 +37,14 @@ class MeasurementRow:
     error: int
     iops: float | None
     bandwidth_bytes_per_s: float | None
-    latency_kind: str
     latency_mean_ns: float | None
     latency_stddev_ns: float | None
+    latency_max_ns: float | None
+    latency_kind: str
     latency_p50_ns: float | None
     latency_p95_ns: float | None
     latency_p99_ns: float | None
     latency_p99_9_ns: float | None
-    latency_max_ns: float | None
     elapsed_s: float | None
     total_ios: int | None
     io_bytes: int | None
@@ -50,6 +55,22 @@ class MeasurementRow:
     badges: tuple[BadgeRow, ...]
     workload: WorkloadRow
     workload_title: str
+
+    def is_left_to_chance(self, percent: float) -> bool:
+        """Say whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
+
+        It never contradicts the metrics: what is below one that is there is known, what is beyond one withheld is not.
+        """
+        if any(percent <= at and getattr(self, metric) is not None for metric, at in PERCENTILES.items()):
+            return False
+        withheld = (at for metric, at in PERCENTILES.items() if self.missing.get(metric) == FEW_SAMPLES)
+        return any(percent >= at for at in withheld) or is_too_few(self._count_samples(), percent)
+
+    def _count_samples(self) -> int | None:
+        """Return how many samples the badge speaks of, or the I/Os where it bears none."""
+        counts = (badge.numbers.get("samples") for badge in self.badges if badge.code == FEW_SAMPLES)
+        count = next(counts, None)
+        return self.total_ios if count is None else int(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +124,11 @@ class RunDetail:
     def has_failed(self) -> bool:
         """Say whether fio reported an error, whatever numbers it printed."""
         return self.error != 0
+
+    @property
+    def is_judged(self) -> bool:
+        """Say whether the parser that read it held its numbers against the rules of validity."""
+        return self.parser_version >= FIRST_JUDGING_PARSER
 
 
 def read_run(run_id: int) -> RunDetail | None:

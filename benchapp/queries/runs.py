@@ -55,7 +55,7 @@ class RunFilter:
     """Which runs to list; None leaves out nothing.
 
     from_at is inclusive, to_at exclusive. text: every word must occur in the host, pool, profile, fio version,
-    target or labels. badges: any of these; is_valid: none that casts doubt.
+    target or labels. badges: any of these; is_valid: none that casts doubt, and no job failed.
     """
 
     host: str | None = None
@@ -225,8 +225,8 @@ def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
     if filters.badges is not None:
         runs = runs.filter(badges__overlap=list(filters.badges))
     if filters.is_valid is not None:
-        harmless = Q(badges__contained_by=list(HARMLESS_CODES))
-        runs = runs.filter(harmless if filters.is_valid else ~harmless)
+        valid = Q(badges__contained_by=list(HARMLESS_CODES), error=0)
+        runs = runs.filter(valid if filters.is_valid else ~valid)
     if filters.text:
         runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_text(filters.text))
     return runs

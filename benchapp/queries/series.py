@@ -151,16 +151,15 @@ def list_series(
 
 def read_series(series_id: int) -> SeriesDetail | None:
     """Return one series, None where there is none or nothing was measured yet; four queries."""
-    columns = Series.objects.filter(pk=series_id, last_at__isnull=False).values_list(
-        *_COLUMNS, "target_id", "workload_id"
-    )
+    columns = _with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
     row = columns.first()
     if row is None:
         return None
     series = _make_row(row[: len(_COLUMNS)], _read_latest([series_id]).get(series_id))
     target_id, workload_id = row[len(_COLUMNS) :]
     siblings = (
-        Series.objects.filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
+        _with_points()
+        .filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
         .exclude(pk=series_id)
         .order_by("direction", "id")
         .values_list("id", "direction")
@@ -211,8 +210,13 @@ def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
     )
 
 
+def _with_points() -> QuerySet[Series]:
+    """Leave out what was never measured, and what lost all its points when they were read anew."""
+    return Series.objects.filter(last_at__isnull=False)
+
+
 def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
-    series = Series.objects.filter(last_at__isnull=False)
+    series = _with_points()
     scopes = [f"host:{filters.host}"] if filters.host is not None else []
     scopes += [f"pool:{filters.pool}"] if filters.pool is not None else []
     if scopes:

@@ -11,7 +11,7 @@ from benchapp.pipeline.bundle import is_log, make_arrival, pair_logs
 from benchapp.pipeline.envelope import BadEnvelope
 from benchapp.pipeline.found_files import UnreadableFile, unpack_bytes
 from benchapp.pipeline.intake import Outcome, accept_submission
-from benchapp.pipeline.peek import find_fault
+from benchapp.pipeline.peek import find_fault_at_door
 
 _STATUSES: Final = {Outcome.NEW: 202, Outcome.REPLAYED: 200, Outcome.CONFLICT: 409}
 _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty": 400}
@@ -54,7 +54,7 @@ def take_in_files(
     contents, handed = _read_all(files)
     logs = [name for name, content in contents.items() if is_log(name, content[:64])]
     others = [name for name in contents if name not in logs]
-    faults = {name: fault for name in others if (fault := find_fault(contents[name])) is not None}
+    faults = {name: fault for name in others if (fault := find_fault_at_door(contents[name])) is not None}
     outputs = [name for name in others if name not in faults]
     pairing = pair_logs(outputs, logs)
     for name in outputs:

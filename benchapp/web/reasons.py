@@ -21,6 +21,7 @@ REJECTED: Final = {
     "reader-fault": "The reader broke on it. This is a fault of ours: please report it with the raw body.",
     "too-many-jobs": "The report has more jobs than the server takes.",
     "too-many-reports": "There are more reports in one body than the server takes. Send each by itself.",
+    "too-many-timings": "There are more timings of a shell in it than one run makes. Send those of one by themselves.",
     "unreadable-terse": "It looks like fio's terse format, but no line has the fields that its version has.",
     "truncated-report": "The report ends before its end. Was fio killed, was the disk full?",
 }

@@ -9,7 +9,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.metrics import UNKNOWN, format_value
-from benchapp.pipeline.explain import PARSER_VERSION, CannotExplain, explain_body
+from benchapp.pipeline.explain import (
+    OPEN_BYTES_MAXIMUM,
+    PARSER_VERSION,
+    CannotExplain,
+    NoRoom,
+    explain_packed,
+)
 from benchapp.pipeline.explained import (
     ExplainedJob,
     ExplainedMeasurement,
@@ -18,18 +24,25 @@ from benchapp.pipeline.explained import (
     Explanation,
     MergedJob,
 )
-from benchapp.pipeline.intake import unpack
 from benchapp.queries.runs import RunDetail, read_run
 from benchapp.queries.uploads import read_raw_body
 from benchapp.web.access import may_read
 from benchapp.web.frame import make_base_url
 from benchapp.web.lines import say_request
 
-# A page of more is no page; the API has them all.
+# Of measurements, totals and jobs each: a page of more is no page.
 SECTIONS_MAXIMUM: Final = 50
+_DIGITS_MAXIMUM: Final = 8
+_RETRY_AFTER_S: Final = 15
 _JOBS_NAMED: Final = 8
 _EXPIRED: Final = (
     "What fio printed is past its time of retention and was removed; what was read from it is kept."
+)
+_SIGN_IN: Final = (
+    "What fio printed is over 8 MiB. Reading it again is work that is done for those only who are signed in."
+)
+_BUSY: Final = (
+    "Other outputs are being read again just now, and there is no room for one more. Try again in a moment."
 )
 _FORMATS: Final = {
     "json": "JSON",
@@ -94,20 +107,56 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
     title = f"How the numbers of run {run_id} were computed"
     api_line = say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/report")
     context = {"run": run, "title": title, "api_line": api_line, "parser_version": PARSER_VERSION}
-    body = read_raw_body(run_id=run_id)
-    if body is None:
-        return render(request, "run_report.html", {**context, "problem": _EXPIRED}, status=410)
     try:
-        explanation = explain_body(unpack(body.packed), run.document, has_envelope=body.has_envelope)
-    except CannotExplain as error:
-        return render(request, "run_report.html", {**context, "problem": f"{error}."}, status=409)
+        explanation = _explain(request, run)
+    except _NotNow as reason:
+        answer = render(
+            request, "run_report.html", {**context, "problem": reason.words}, status=reason.status
+        )
+        if reason.status == 503:
+            answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
+        return answer
     return render(request, "run_report.html", {**context, **_describe(run, explanation)})
+
+
+class _NotNow(Exception):
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+
+
+def _explain(request: HttpRequest, run: RunDetail) -> Explanation:
+    """Explain the part of a run that the address asks for; raises _NotNow with what to say instead."""
+    if run.submission.body_bytes > OPEN_BYTES_MAXIMUM and not request.user.is_authenticated:
+        raise _NotNow(403, _SIGN_IN)
+    body = read_raw_body(run_id=run.id)
+    if body is None:
+        raise _NotNow(410, _EXPIRED)
+    try:
+        return explain_packed(
+            body.packed,
+            run.document,
+            has_envelope=body.has_envelope,
+            position=_read_position(request),
+            limit=SECTIONS_MAXIMUM,
+        )
+    except CannotExplain as error:
+        raise _NotNow(409, f"{error}.") from error
+    except NoRoom as error:
+        raise _NotNow(503, _BUSY) from error
+
+
+def _read_position(request: HttpRequest) -> int:
+    """Return where the page begins; an address that says no number begins at the first."""
+    given = request.GET.get("position", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < _DIGITS_MAXIMUM else 0
 
 
 def _describe(run: RunDetail, explanation: Explanation) -> dict[str, object]:
     codes = {line.position: line for line in run.measurements}
     sections = []
-    for each in explanation.measurements[:SECTIONS_MAXIMUM]:
+    for each in explanation.measurements:
         stored = codes.get(each.position)
         is_same = stored is not None and each.is_stored_as(stored.job_name, stored.direction)
         badges = stored.badges if stored is not None and is_same else ()
@@ -117,9 +166,10 @@ def _describe(run: RunDetail, explanation: Explanation) -> dict[str, object]:
         "format": _say_format(explanation),
         "place": explanation.document + 1,
         "sections": sections,
-        "hidden_count": len(explanation.measurements) - len(sections),
-        "totals": [_make_total(each) for each in explanation.totals[:SECTIONS_MAXIMUM]],
-        "jobs": [_make_job_line(job) for job in explanation.jobs[:SECTIONS_MAXIMUM]],
+        "last_place": explanation.position + len(sections),
+        "earlier_position": max(explanation.position - SECTIONS_MAXIMUM, 0) if explanation.position else None,
+        "totals": [_make_total(each) for each in explanation.totals],
+        "jobs": [_make_job_line(job) for job in explanation.jobs],
         "messages_text": "\n".join(explanation.messages),
         "is_older": run.parser_version != explanation.parser_version,
     }
@@ -176,7 +226,7 @@ def _say_origin(explained: ExplainedMeasurement) -> str:
         clones = jobs[0].clones
         summed = f", in which fio itself summed up {clones} jobs (group_reporting)" if clones > 1 else ""
         return f"Job {jobs[0].index} of fio's report{host}{summed}."
-    return f"{_say_places(jobs)} of fio's report{host}, merged here: {sum(job.clones for job in jobs)} jobs."
+    return f"{_say_places(jobs)} of fio's report{host}, merged here: {explained.job_count} jobs."
 
 
 def _say_places(jobs: Sequence[MergedJob]) -> str:

@@ -1,6 +1,6 @@
 """The numbers of one run and of a list of runs, as rows of cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -8,6 +8,8 @@ from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, for
 from benchapp.queries.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
 from benchapp.queries.titles import describe_block_size
 from benchapp.web.columns import Cell, Column, Scale, choose_scale, format_scaled, make_cells, make_columns
+from benchapp.web.latency_kinds import KIND_NAMES, LatencyKinds, choose_usual, find_kinds, say_unusual
+from benchapp.web.reasons import explain_missing
 
 LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns", "elapsed_s")
 # A title names so many results; the table has the others.
@@ -49,41 +51,64 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementLine:
-    """One measurement of a run's table; codes: of its badges; verdict: None where there is no limit."""
+    """One measurement of a run's table; codes: of its badges; verdict: None where there is no limit.
+
+    kinds: of which latencies its metrics are, where they are not those of most rows.
+    """
 
     measurement: MeasurementRow
     name: str
     cells: tuple[Cell, ...]
     codes: tuple[str, ...]
     verdict: Verdict | None
+    kinds: str
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileCell:
-    """One percentile of one measurement; raw in ns, None where fio gave none."""
+    """One percentile of one measurement; raw in ns, None where fio gave none.
+
+    reason: why it is not drawn, empty where it is.
+    """
 
     percent: str
     text: str
     raw: float | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileLine:
-    """All percentiles of one measurement: a line of the chart and a row of the table under it."""
+    """All percentiles of one measurement: a line of the chart and a row of the table under it.
+
+    kind: of which latency they are, where the table has several.
+    """
 
     name: str
     rw: str
     direction: str
+    kind: str
     cells: tuple[PercentileCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileTable:
-    """The percentiles of a run: one unit for all."""
+    """The percentiles of a run: one unit for all. kind: of which latency they are; "latency" where of several."""
 
     percents: tuple[str, ...]
     scale: Scale
+    kind: str
     lines: tuple[PercentileLine, ...]
+
+    @property
+    def is_drawn(self) -> bool:
+        """Say whether there is anything for the chart."""
+        return any(cell.raw is not None and not cell.reason for line in self.lines for cell in line.cells)
+
+    @property
+    def reason(self) -> str:
+        """Return why some are not drawn, empty where all are."""
+        return next((cell.reason for line in self.lines for cell in line.cells if cell.reason), "")
 
 
 def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[RunLines, ...]]:
@@ -108,6 +133,7 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
     """Return the columns of a run's table, and its rows."""
     columns = make_columns(run.measurements, tuple(CATALOGUE))
     names = name_measurements(run.measurements)
+    usual = find_usual_kinds(run)
     return columns, tuple(
         MeasurementLine(
             measurement,
@@ -115,9 +141,15 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
             make_cells(measurement, columns),
             tuple(badge.code for badge in measurement.badges),
             _judge(run.profile, measurement),
+            say_unusual(find_kinds(measurement, parser_version=run.parser_version), usual),
         )
         for measurement, name in zip(run.measurements, names, strict=True)
     )
+
+
+def find_usual_kinds(run: RunDetail) -> LatencyKinds:
+    """Return of which latencies the metrics of most of a run's measurements are."""
+    return choose_usual(find_kinds(one, parser_version=run.parser_version) for one in run.measurements)
 
 
 def make_percentile_table(run: RunDetail) -> PercentileTable | None:
@@ -128,11 +160,20 @@ def make_percentile_table(run: RunDetail) -> PercentileTable | None:
         return None
     percents = sorted({percent for measurement, _ in kept for percent, _ in measurement.percentiles})
     scale = choose_scale([value for measurement, _ in kept for _, value in measurement.percentiles], "ns")
+    kinds = sorted({measurement.latency_kind for measurement, _ in kept})
     return PercentileTable(
-        percents=tuple(f"{percent:g}" for percent in percents),
+        percents=tuple(f"{percent:.10g}" for percent in percents),
         scale=scale,
+        kind="latency" if len(kinds) > 1 else KIND_NAMES.get(kinds[0], "latency"),
         lines=tuple(
-            _make_percentile_line(measurement, name, percents, scale=scale) for measurement, name in kept
+            PercentileLine(
+                name,
+                measurement.workload.rw,
+                measurement.direction,
+                KIND_NAMES.get(measurement.latency_kind, "") if len(kinds) > 1 else "",
+                tuple(_make_percentile_cells(measurement, percents, scale=scale)),
+            )
+            for measurement, name in kept
         ),
     )
 
@@ -197,12 +238,17 @@ def _say_summary(line: MeasurementSummary) -> str:
     return f"{size} {line.rw}{mixed} · {depth} × {line.numjobs}".strip()
 
 
-def _make_percentile_line(
-    measurement: MeasurementRow, name: str, percents: Sequence[float], *, scale: Scale
-) -> PercentileLine:
+def _make_percentile_cells(
+    measurement: MeasurementRow, percents: Sequence[float], *, scale: Scale
+) -> Iterator[PercentileCell]:
     values = dict(measurement.percentiles)
-    cells = (
-        PercentileCell(f"{percent:g}", format_scaled(values.get(percent), scale), values.get(percent))
-        for percent in percents
-    )
-    return PercentileLine(name, measurement.workload.rw, measurement.direction, tuple(cells))
+    for percent in percents:
+        value = values.get(percent)
+        is_few = value is not None and measurement.is_left_to_chance(percent)
+        text = format_scaled(value, scale)
+        yield PercentileCell(
+            percent=f"{percent:.10g}",
+            text=f"({text})" if is_few else text,
+            raw=value,
+            reason=explain_missing("few-samples") if is_few else "",
+        )

@@ -19,9 +19,11 @@ from benchapp.web.badges import list_doubts
 from benchapp.web.csv import answer_csv
 from benchapp.web.filters import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.frame import make_base_url
+from benchapp.web.latency_kinds import say_kinds
 from benchapp.web.lines import say_first_steps, say_request
 from benchapp.web.paging import turn_page
 from benchapp.web.run_table import (
+    find_usual_kinds,
     list_withheld,
     make_measurement_lines,
     make_percentile_table,
@@ -73,6 +75,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "failure": _say_failure(detail),
         "columns": columns,
         "lines": lines,
+        "kinds": say_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
         "limits": list(dict.fromkeys(line.verdict.limit for line in lines if line.verdict)),
         "doubts": list_doubts([(line.name, line.measurement.badges) for line in lines]),
@@ -100,7 +103,7 @@ def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 @may_read
 def run_table(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Hand out the run's table as CSV: base units, every metric, every percentile."""
+    """Hand out the run's table as CSV: base units, every metric, every percentile that is not left to chance."""
     detail = _find(run_id)
     percents = sorted({percent for line in detail.measurements for percent, _ in line.percentiles})
     rows = [_make_csv_row(detail, place, percents) for place in range(len(detail.measurements))]
@@ -165,7 +168,6 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
         "error": measurement.error,
         "iops": measurement.iops,
         "bandwidth_bytes_per_s": measurement.bandwidth_bytes_per_s,
-        "latency_kind": measurement.latency_kind,
         "latency_mean_ns": measurement.latency_mean_ns,
         "latency_stddev_ns": measurement.latency_stddev_ns,
         "latency_max_ns": measurement.latency_max_ns,
@@ -173,5 +175,11 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
         "total_ios": measurement.total_ios,
         "io_bytes": measurement.io_bytes,
         "runtime_s": measurement.runtime_s,
-        **{f"latency_p{percent:g}_ns": values.get(percent) for percent in percents},
+        "latency_kind": measurement.latency_kind,
+        **{
+            f"latency_p{percent:.10g}_ns": None
+            if measurement.is_left_to_chance(percent)
+            else values.get(percent)
+            for percent in percents
+        },
     }

@@ -40,7 +40,7 @@ from benchapp.web.frame import make_base_url
 from benchapp.web.lines import say_first_steps, say_request
 from benchapp.web.paging import turn_page
 from benchapp.web.point_table import make_point_table
-from benchapp.web.words import say_history, say_limit, say_references, say_series_title
+from benchapp.web.words import say_history, say_latency_kind, say_limit, say_references, say_series_title
 
 SERIES_ON_A_PAGE: Final = 50
 POINTS_ON_A_PAGE: Final = 30
@@ -136,6 +136,7 @@ def _read_history(
         "title": say_series_title(detail.row, metric, summary),
         "words": [
             *say_history(detail.row, metric, summary),
+            *say_latency_kind(metric),
             *say_limit(limit, metric, summary),
             *say_references(references, metric, summary),
         ],

@@ -3,6 +3,7 @@
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -11,18 +12,21 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.models import Role, State
+from benchapp.pipeline.catch_up import count_older
 from benchapp.pipeline.intake import unpack
 from benchapp.pipeline.retry import retry_rejected, retry_submission
 from benchapp.queries.uploads import UploadCounts, count_uploads, list_uploads, read_raw_body, read_upload
-from benchapp.web.access import may_read, needs_role
+from benchapp.web.access import can, may_read, needs_role
 from benchapp.web.filters import UploadFilterForm, keep_query, list_errors, read_form
-from benchapp.web.frame import make_base_url
+from benchapp.web.frame import find_visitor, make_base_url
 from benchapp.web.hours_chart import make_hours_chart
 from benchapp.web.lines import say_first_steps
 from benchapp.web.paging import turn_page
 from benchapp.web.reasons import REJECTED
 
 UPLOADS_ON_A_PAGE: Final = 50
+# A page must not count millions to say that there are many.
+OLDER_COUNTED: Final = 1000
 
 
 @never_cache
@@ -49,6 +53,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
         "reason": reason,
         "uploads": page.items,
         "errors": errors,
+        "older": _say_older() if can(find_visitor(request), Role.ADMIN) else "",
         "steps": None if page.items else say_first_steps(make_base_url(request)),
     }
     return render(request, "uploads.html", context, status=400 if errors else 200)
@@ -111,6 +116,18 @@ def _say_uploads(counts: UploadCounts) -> str:
     waiting = f"{counts.received} waiting" if counts.received else "none waiting"
     rejected = f"{counts.rejected} rejected" if counts.rejected else "none rejected"
     return f"Uploads: {rejected}, {waiting}"
+
+
+def _say_older() -> str:
+    """Say how many an older parser read, as their numbers may mean something else; empty where there are none."""
+    count = count_older(at_most=OLDER_COUNTED)
+    if not count:
+        return ""
+    least = "at least " if count == OLDER_COUNTED else ""
+    were = "1 submission was" if count == 1 else f"{least}{count} submissions were"
+    todo = "the workers read them again, the oldest first" if settings.AUTO_RENORMALIZE else ""
+    said = f"{were} read by an older parser, whose numbers may mean something else"
+    return f"{said[0].upper()}{said[1:]}: {todo or 'run manage.py renormalize --only-older'}."
 
 
 def _list_state_links(

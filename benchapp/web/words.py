@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from benchapp.metrics import Metric, ReferenceLimit, ReferenceLine, format_value
+from benchapp.metrics import PERCENTILES, Metric, ReferenceLimit, ReferenceLine, format_value
 from benchapp.queries.series import SeriesRow, Summary
 
 # Below this a median and a spread pretend to know more than the runs say.
@@ -39,6 +39,19 @@ def say_history(series: SeriesRow, metric: Metric, summary: Summary) -> list[str
             f" {metric.better} is better."
         )
     return sentences
+
+
+def say_latency_kind(metric: Metric) -> list[str]:
+    """Return of which of fio's latencies a metric is; nothing where it is no latency."""
+    if metric.name in PERCENTILES:
+        said = "Of completion latency (clat), unless fio was told to print percentiles of total latency (lat)"
+    elif metric.unit == "ns":
+        said = (
+            "Of total latency (lat); of completion alone (clat) where fio gave no other, or parser 1 read it"
+        )
+    else:
+        return []
+    return [f"{said}: a run's page says which."]
 
 
 def say_limit(limit: ReferenceLimit | None, metric: Metric, summary: Summary) -> list[str]:

@@ -1,6 +1,7 @@
 // Which files go together to the server, and how what became of them is said: pure.
 
-const LOG_NAME = /^([^/\\]{1,200})_(?:bw|iops|lat|clat|slat|clat_hist)(?:\.[0-9]{1,6})?\.log$/;
+// As benchapp.fio.logs has it; tests/data/log_names.json holds both together.
+const LOG_NAME = /^(?:([^/\\\x00-\x1f\x7f]{1,200})_)?(bw|iops|lat|clat|slat|clat_hist)(?:\.([0-9]{1,6}))?\.log$/u;
 // What lies beside outputs and is none.
 const NO_OUTPUT = /\.(?:fio|err|sh|md)$/i;
 
@@ -13,7 +14,7 @@ export function makeParcels(files) {
   const parcels = [];
   const alone = [];
   for (const inFolder of groupByFolder(files)) {
-    const logs = inFolder.filter((file) => LOG_NAME.test(plainName(file.name)));
+    const logs = inFolder.filter((file) => splitLogName(plainName(file.name)) !== null);
     const own = inFolder.filter((file) => !logs.includes(file)).map((output) => ({ output, logs: [] }));
     const candidates = own.filter(({ output }) => own.length === 1 || !NO_OUTPUT.test(plainName(output.name)));
     const byStem = groupByStem(candidates);
@@ -26,6 +27,12 @@ export function makeParcels(files) {
     parcels.push(...own);
   }
   return { parcels, alone };
+}
+
+/** What the name of a log of fio says, {stem, kind, job}; null for any other name. */
+export function splitLogName(name) {
+  const match = LOG_NAME.exec(name);
+  return match && { stem: match[1] ?? "", kind: match[2], job: match[3] === undefined ? null : Number(match[3]) };
 }
 
 /** A file of which nothing is to be sent: hidden, as on the server. */
@@ -100,7 +107,7 @@ function groupByStem(parcels) {
 
 // Gives the log to its parcel, or returns why there is none.
 function placeLog(log, candidates, byStem) {
-  const stem = listPrefixes(LOG_NAME.exec(plainName(log.name))[1]).find((prefix) => byStem.has(prefix));
+  const stem = listPrefixes(splitLogName(plainName(log.name)).stem).find((prefix) => byStem.has(prefix));
   const named = byStem.get(stem) ?? [];
   if (named.length > 1) {
     return `${named.length} outputs beside it are named ${stem}`;

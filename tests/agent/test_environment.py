@@ -6,6 +6,7 @@ import pytest
 
 from agent.environment import describe_environment, find_instance_type
 from agent.layout import Storage
+from tests.agent.layouts import container
 from tests.agent.trees import plant
 
 NOTHING = Storage({}, {}, {})
@@ -102,6 +103,60 @@ def test_instance_type_is_told_by_ec2_alone(tmp_path: Path, vendor: str, instanc
     root = plant(tmp_path, {f"{dmi}/sys_vendor": f"{vendor}\n", f"{dmi}/product_name": "m5.large\n"})
 
     assert find_instance_type(root=root) == instance_type
+
+
+def test_facts_tell_what_else_may_explain_a_change(tmp_path: Path) -> None:
+    vulnerabilities = "sys/devices/system/cpu/vulnerabilities"
+    cpu = "sys/devices/system/cpu"
+    root = plant(
+        tmp_path,
+        {
+            "sys/devices/system/node/online": "0-1\n",
+            "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+            "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+            "proc/self/status": "Name:\tpython3\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n",
+            f"{cpu}/cpu0/cpufreq/scaling_driver": "intel_pstate\n",
+            f"{cpu}/cpu0/cpufreq/scaling_max_freq": "3700000\n",
+            f"{cpu}/intel_pstate/no_turbo": "1\n",
+            f"{cpu}/smt/active": "1\n",
+            f"{vulnerabilities}/meltdown": "Mitigation: PTI\n",
+            f"{vulnerabilities}/l1tf": "Not affected\n",
+            "proc/cmdline": "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off password=sesame nvme.poll_queues=4\n",
+        },
+    )
+
+    facts = describe_environment(NOTHING, directory="/data", root=root)["facts"]
+
+    assert facts == {
+        "numa_nodes": "0-1",
+        "clocksource": "tsc",
+        "transparent_hugepage": "madvise",
+        "cpus_allowed": "0-3",
+        "memory_nodes_allowed": "0",
+        "frequency_driver": "intel_pstate",
+        "frequency_max_khz": "3700000",
+        "turbo_off": "1",
+        "smt_active": "1",
+        "vulnerabilities": {"meltdown": "Mitigation: PTI"},
+        "kernel_parameters": "mitigations=off nvme.poll_queues=4",
+        "directory": "/data",
+    }
+
+
+@pytest.mark.parametrize(("is_shown", "told"), [(False, "3ba3f187a03f"), (True, "0" * 32)])
+def test_id_of_the_machine_is_hashed_unless_asked_for(tmp_path: Path, is_shown: bool, told: str) -> None:
+    root = plant(tmp_path, {"etc/machine-id": "0" * 32 + "\n"})
+
+    facts = describe_environment(NOTHING, directory="/", root=root, shows_serials=is_shown)["facts"]
+
+    assert facts["machine_id"] == told
+
+
+def test_container_and_its_limits_are_facts(tmp_path: Path) -> None:
+    facts = describe_environment(NOTHING, directory="/", root=plant(tmp_path, *container()))["facts"]
+
+    assert facts["container"] == "docker"
+    assert facts["limits"]["cpus"] == 1.5
 
 
 def test_facts_of_this_machine_are_the_same_twice() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchapp.models import Kind
-from benchapp.pipeline.plan import PlannedRun, Source, plan_submission
+from benchapp.pipeline.plan import PlannedRun, plan_submission
+from benchapp.pipeline.said import Source
 from tests.agent.conftest import Machine
 
 pytestmark = [

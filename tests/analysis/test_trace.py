@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.analysis.trace import TraceBuckets, TraceLog, judge_steady, make_trace
+from benchapp.analysis.trace import TraceBuckets, TraceLog, find_window, judge_steady, make_trace
 
 
 def make(*logs: TraceLog, is_rate: bool = True, buckets: int = 600) -> TraceBuckets:
@@ -122,6 +122,24 @@ def test_odd_times_give_a_trace(at_s: list[float]) -> None:
     for is_windowed in (True, False):
         trace = make(TraceLog(at_s, [1.0] * len(at_s), is_windowed=is_windowed))
         assert sum(trace.count) == len(at_s)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "window_s"),
+    [
+        ([0.5, 1.0, 1.5, 2.0], 0.5),
+        ([0.5, 1.003, 1.503, 2.004], 0.501),
+        ([1.0, 2.0, 3.0, 9.0, 20.0, 31.0], 1.0),
+        ([1.0, 2.0, 1.0, 2.0], 1.0),
+        ([5.0], 5.0),
+        ([0.0, 0.0], 0.001),
+        ([], 0.001),
+    ],
+)
+def test_window_is_what_most_entries_are_apart_and_gaps_do_not_count(
+    at_s: list[float], window_s: float
+) -> None:
+    assert find_window(at_s) == pytest.approx(window_s)
 
 
 def test_no_entries_are_no_trace() -> None:

@@ -69,6 +69,15 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         ({"is_direct": False, "engine": "sg"}, []),
         ({"read_mean_ns": 4_999.0}, ["cached"]),
         ({"read_mean_ns": 5_000.0}, []),
+        ({"read_mean_ns": 4_500.0, "engine": "io_uring", "is_polling": True}, []),
+        ({"read_mean_ns": 2_000.0, "engine": "io_uring", "is_polling": True}, []),
+        ({"read_mean_ns": 1_999.0, "engine": "io_uring", "is_polling": True}, ["cached"]),
+        ({"read_mean_ns": 4_500.0, "engine": "io_uring", "is_polling": None}, []),
+        (
+            {"read_mean_ns": 4_500.0, "engine": "io_uring", "is_polling": True, "is_direct": False}
+            | {"file_bytes": 16 * GIB},
+            ["cached"],
+        ),
         ({"read_mean_ns": 4_999.0, "storage": "memory"}, []),
         ({"read_mean_ns": 4_999.0, "engine": "null"}, []),
         ({"read_mean_ns": 4_999.0, "engine": ""}, []),
@@ -101,14 +110,18 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         ({"cpu_percent": 94.9}, []),
         ({"cpu_percent": 95.0}, ["cpu-bound"]),
         ({"cpu_percent": 99.0, "is_polling": True}, []),
+        ({"cpu_percent": 99.0, "is_polling": None}, []),
         ({"samples": 10_000, "maximum_ns": 10e9}, []),
         ({"samples": 9_999}, ["few-samples"]),
         ({"samples": 9_999, "percents": (50.0, 95.0, 99.0)}, []),
         ({"samples": None}, []),
+        ({"samples": 9_999, "is_sample_limit": True}, ["few-samples"]),
         ({"maximum_ns": 900_000_000.0}, ["stalls"]),
         ({"maximum_ns": 899_999_999.0}, []),
         ({"maximum_ns": 900_000_000.0, "samples": 100_000}, ["stalls"]),
         ({"maximum_ns": 900_000_000.0, "samples": 99_999}, []),
+        ({"maximum_ns": 900_000_000.0, "samples": None}, []),
+        ({"maximum_ns": 900_000_000.0, "samples": 100_000, "is_sample_limit": True}, ["stalls"]),
         ({"bandwidth_variation": 0.2}, []),
         ({"bandwidth_variation": 0.21}, ["stalls"]),
         ({"bandwidth_variation": 0.21, "bandwidth_samples": 19}, []),
@@ -176,6 +189,7 @@ def test_sentences_hold_the_numbers() -> None:
     assert "25 % of their average apart and drift by 12 %" in sentence_of(steadiness=Steadiness(0.25, -0.12))
     assert "took 1.2 s, 133 times p99.99 (9 ms)" in sentence_of(maximum_ns=1.2e9)
     assert "Fewer than 10 of 9\u202f999 samples lie beyond p99.9: hidden" in sentence_of(samples=9_999)
+    assert "Fewer than 10 of at most 9\u202f999 samples" in sentence_of(samples=9_999, is_sample_limit=True)
     assert "with 1 of its members missing and recover going on" in sentence_of(
         members_missing=1, sync_action="recover"
     )

@@ -53,6 +53,13 @@ def test_valid_runs_are_those_without_doubt(reader):
     assert listed(reader, "") == {cached.id, few.id, short.id, none.id}
 
 
+def test_failed_run_is_not_valid_though_no_badge_says_so(reader):
+    failed, good = make_marked_run(error=5), make_marked_run()
+
+    assert listed(reader, "valid=true") == {good.id}
+    assert listed(reader, "valid=false") == {failed.id}
+
+
 @pytest.mark.parametrize("address", ["runs", "series"])
 def test_unknown_badge_is_refused_with_those_there_are(reader, address):
     response = reader.get(f"/api/v1/{address}?badge=too-long")

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from benchapp.api.run_outputs import RunReportOutput
+from benchapp.api.report_outputs import RunReportOutput
 from benchapp.models import Kind
+from benchapp.pipeline import explain as explain_module
 from benchapp.pipeline.explain import PARSER_VERSION
 from tests.api.test_schema import find_differences
 from tests.envelopes import make_envelope, read_fio
@@ -115,10 +116,82 @@ def test_output_that_cannot_be_read_any_more_is_told(reader):
     assert (response.status_code, response.json()["code"]) == (409, "report-unreadable")
 
 
+def make_jobs(count: int) -> bytes:
+    """Return a report of so many jobs, each with its own name."""
+    report = json.loads(BODY)
+    (job,) = report["jobs"]
+    report["jobs"] = [{**job, "jobname": f"job-{number}"} for number in range(count)]
+    return json.dumps(report).encode()
+
+
+def test_report_is_told_piece_by_piece(reader):
+    run = make_read_run(make_jobs(5))
+    address = f"/api/v1/runs/{run.id}/report?limit=2"
+    names = []
+
+    while address:
+        response = reader.get(address)
+        body = response.json()
+        names.append([each["job_name"] for each in body["measurements"]])
+        assert [job["name"] for job in body["jobs"]] == names[-1]
+        assert (body["measurement_count"], "Link" in response.headers) == (5, body["next"] is not None)
+        address = body["next"]
+
+    assert names == [["job-0", "job-1"], ["job-2", "job-3"], ["job-4"]]
+
+
+def test_only_what_is_asked_for_is_explained(reader, monkeypatch):
+    explained = []
+    explain = explain_module.explain_values
+    monkeypatch.setattr(
+        explain_module,
+        "explain_values",
+        lambda *given, **more: explained.append(1) or explain(*given, **more),
+    )
+    run = make_read_run(make_jobs(300))
+
+    body = reader.get(f"/api/v1/runs/{run.id}/report?position=290").json()
+
+    assert [each["position"] for each in body["measurements"]] == list(range(290, 300))
+    assert (len(explained), body["next"]) == (10, None)
+
+
+@pytest.mark.parametrize("query", ["limit=201", "limit=0", "position=-1", "position=x", "cursor=1"])
+def test_piece_that_is_none_is_refused(query, reader):
+    run = make_read_run()
+
+    assert reader.get(f"/api/v1/runs/{run.id}/report?{query}").status_code == 400
+
+
+def test_third_report_at_once_is_asked_to_come_back(reader):
+    run = make_read_run()
+
+    with explain_module._ROOM, explain_module._ROOM:
+        response = reader.get(f"/api/v1/runs/{run.id}/report")
+
+    assert (response.status_code, response.json()["code"]) == (503, "busy")
+    assert response.headers["Retry-After"] == "15"
+    assert reader.get(f"/api/v1/runs/{run.id}/report").status_code == 200
+
+
+def test_large_output_is_not_read_again_for_strangers(client, reader, settings, monkeypatch):
+    settings.PUBLIC_READ = True
+    run = make_read_run()
+    address = f"/api/v1/runs/{run.id}/report"
+    assert client.get(address).status_code == 200
+    monkeypatch.setattr("benchapp.api.run_report.OPEN_BYTES_MAXIMUM", 100)
+
+    response = client.get(address)
+
+    assert (response.status_code, response.json()["code"]) == (401, "token-missing")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert reader.get(address).status_code == 200
+
+
 def test_report_that_is_known_is_not_read_again(reader, monkeypatch):
     run = make_read_run()
     etag = reader.get(f"/api/v1/runs/{run.id}/report").headers["ETag"]
-    monkeypatch.setattr("benchapp.api.run_report.explain_body", None)
+    monkeypatch.setattr("benchapp.api.run_report.explain_packed", None)
 
     response = reader.get(f"/api/v1/runs/{run.id}/report", headers={"If-None-Match": etag})
 

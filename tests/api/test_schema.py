@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchapp.api import outputs
+from benchapp.api import outputs, run_outputs, series_outputs
 from benchapp.api.urls import urlpatterns
 from benchapp.models import Scope
 from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_token
@@ -129,12 +129,12 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
     [
         ("/api/v1/hosts/db-7", outputs.HostOutput),
         ("/api/v1/hosts/db-7/tokens", outputs.TokenList),
-        ("/api/v1/runs", outputs.RunPage),
-        ("/api/v1/runs/{run_id}", outputs.RunDetailOutput),
-        ("/api/v1/series", outputs.SeriesPage),
-        ("/api/v1/series/{series_id}", outputs.SeriesDetailOutput),
-        ("/api/v1/series/{series_id}/points?rolling=3", outputs.PointPage),
-        ("/api/v1/series/{series_id}/summary", outputs.SummaryOutput),
+        ("/api/v1/runs", run_outputs.RunPage),
+        ("/api/v1/runs/{run_id}", run_outputs.RunDetailOutput),
+        ("/api/v1/series", series_outputs.SeriesPage),
+        ("/api/v1/series/{series_id}", series_outputs.SeriesDetailOutput),
+        ("/api/v1/series/{series_id}/points?rolling=3", series_outputs.PointPage),
+        ("/api/v1/series/{series_id}/summary", series_outputs.SummaryOutput),
         ("/api/v1/submissions/{submission_id}", outputs.SubmissionOutput),
     ],
 )
@@ -162,7 +162,7 @@ def find_differences(body, serializer, where="") -> list[str]:
 def test_columns_of_the_csv_are_those_of_the_rows(admin, things):
     row = admin.get("/api/v1/series").json()["series"][0]
 
-    assert tuple(row) == outputs.SERIES_COLUMNS
+    assert tuple(row) == series_outputs.SERIES_COLUMNS
 
 
 def test_every_address_in_an_answer_leads_somewhere(admin, things):

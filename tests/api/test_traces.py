@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from benchapp.api.run_outputs import TracePage
+from benchapp.api.report_outputs import TracePage
 from benchapp.models import Run, Trace
 from tests.api.test_schema import find_differences
 from tests.factories import make_run

@@ -104,3 +104,64 @@ def test_idle_direction_beside_an_active_one_makes_no_total() -> None:
     (total,) = total_up(read_output(make_output(job)).documents[0].groups)
 
     assert [direction.name for direction in total.directions] == ["read", "write"]
+
+
+def make_old_output(*, with_total_ios: bool, iops: tuple[float, float] = (10_000.0, 100.0)) -> bytes:
+    """Return 100 000 reads of 4 KiB in 100 µs each and 1000 writes of 1 MiB in 10 ms each, without samples (N)."""
+
+    def make_part(count: int, block_kb: int, rate: float, mean: float) -> dict[str, Any]:
+        counts = {"total_ios": count} if with_total_ios else {}
+        clat = {"min": 1, "max": 99999, "mean": mean, "stddev": 0.0}
+        return {
+            "io_bytes": count * block_kb,
+            "bw": 9,
+            "iops": rate,
+            "runtime": 10_000,
+            "clat": clat,
+            **counts,
+        }
+
+    read = make_part(100_000, 4, iops[0], 100.0)
+    write = make_part(1_000, 1024, iops[1], 10_000.0)
+    job = {"jobname": "job", "groupid": 0, "read": read, "write": write}
+    return make_output(jobs=[job], **{"fio version": "fio-2.1.10"})
+
+
+def find_total_of_all(text: bytes) -> Direction:
+    (total,) = total_up(read_output(text).documents[0].groups)
+    return find_total(total, "total")
+
+
+@pytest.mark.parametrize(
+    ("with_total_ios", "weight"), [(True, "I/Os (total_ios)"), (False, "I/Os (iops × run time)")]
+)
+def test_mean_of_small_and_large_blocks_is_weighted_by_ios_and_not_by_bytes(
+    with_total_ios: bool, weight: str
+) -> None:
+    total = find_total_of_all(make_old_output(with_total_ios=with_total_ios))
+
+    # (100 000 × 100 µs + 1000 × 10 ms) / 101 000
+    assert total.completion.mean_ns == pytest.approx(198_019.8, rel=1e-6)
+    assert total.sources["completion"] == f"mean weighted by {weight} of 2 directions"
+
+
+def test_mean_is_withheld_where_nothing_tells_how_many_ios_there_were() -> None:
+    total = find_total_of_all(make_old_output(with_total_ios=False, iops=(10_000.0, 0)))
+
+    assert (total.completion.mean_ns, total.completion.stddev_ns) == (None, None)
+    assert (total.completion.minimum_ns, total.completion.maximum_ns) == (1_000, 99_999_000)
+    assert total.missing["completion"] == "groups-without-counts"
+    assert "completion" not in total.sources
+
+
+def test_weights_of_two_kinds_are_never_mixed() -> None:
+    """One job counts samples and the other does not: both weigh by total_ios, 100 and 300."""
+    counted = make_direction(clat_ns=make_latency(N=5, mean=10.0), total_ios=100)
+    uncounted = make_direction(clat_ns={"min": 1, "max": 99, "mean": 20.0, "stddev": 0.0}, total_ios=300)
+    jobs = [make_job("a", read=counted), make_job("b", read=uncounted)]
+
+    (total,) = total_up(read_output(make_output(*jobs)).documents[0].groups)
+
+    read = find_total(total, "read")
+    assert (read.completion.mean_ns, read.completion.count) == (17.5, None)
+    assert read.sources["completion"] == "mean weighted by I/Os (total_ios) of 2 groups"

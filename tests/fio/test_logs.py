@@ -1,18 +1,21 @@
 """fio's logs over time: units, columns, and what is refused."""
 
+import json
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.fio.logs import Log, UnreadableLog, read_log, read_log_name
+from benchapp.fio.logs import Log, UnreadableLog, read_log, read_log_name, split_log_name
 from benchapp.fio.version import Version
 from tests.fio.outputs import read_bytes
 
 FIO_2: Version = (2, 16, 0)
 FIO_3: Version = (3, 33, 0)
 NONE: Version = (0, 0, 0)
+NAMES = json.loads((Path(__file__).parents[1] / "data" / "log_names.json").read_text())
 
 
 def read(text: str, *, name: str = "a_iops.1.log", version: Version = FIO_3) -> Log:
@@ -42,6 +45,17 @@ def refuse(text: bytes, *, name: str = "a_iops.1.log", version: Version = FIO_3)
 )
 def test_kind_and_job_are_in_the_name(name: str, kind: str, job: int | None) -> None:
     assert read_log_name(name) == (kind, job)
+
+
+@pytest.mark.parametrize("case", NAMES, ids=[case["name"] for case in NAMES])
+def test_name_is_split_as_the_page_splits_it(case: dict[str, str | int | None]) -> None:
+    found = split_log_name(str(case["name"]))
+
+    if case["stem"] is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.stem, found.kind, found.job) == (case["stem"], case["kind"], case["job"])
 
 
 @pytest.mark.parametrize(
@@ -197,6 +211,34 @@ def test_any_text_is_a_log_or_refused(parts: list[bytes]) -> None:
         assert all(
             len(part.at_s) == len(part.values) == len(part.block_bytes) for part in log.directions.values()
         )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}, {}, {}, 0",
+        "{}, {}, {}, 4096, 8192, 0x4001",
+        "{}, {}, 900, {}, 4096, 8192, 0x0000, 18446744073709551615",
+    ],
+)
+def test_lines_read_at_once_are_as_those_read_one_by_one(line: str) -> None:
+    text = "".join(line.format(number // 3, 7 * number, number % 2) + "\n" for number in range(9_000))
+
+    at_once = read(text, name="a_lat.1.log", version=FIO_2)
+    one_by_one = read(text.replace(", ", ",\t"), name="a_lat.1.log", version=FIO_2)
+
+    assert at_once == one_by_one
+    assert len(at_once.directions["write"].values) == 4_500
+    assert list(at_once.directions["read"].values[:3]) == [0, 14_000, 28_000]
+
+
+def test_line_that_is_none_is_named_far_behind_the_first() -> None:
+    lines = [f"{number}, 7, 0, 0" for number in range(20_000)]
+    lines[15_000] = "1, 2, 0"
+
+    refusal = refuse("\n".join(lines).encode())
+
+    assert refusal.detail == "line 15001 is no entry of a log of fio: 1, 2, 0"
 
 
 def test_memory_is_bounded_by_the_text() -> None:

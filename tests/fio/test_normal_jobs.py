@@ -162,6 +162,8 @@ def test_jobs_that_were_summed_into_another_are_named() -> None:
 
     assert list_codes(text) == ["job-not-printed"]
     assert list_codes(text.replace("jobs=1", "jobs=2")) == ["group-of-different-jobs"]
+    assert not read_job(text).may_hide_jobs
+    assert read_job(text.replace("jobs=1", "jobs=2")).may_hide_jobs
 
 
 def test_iops_below_100_are_the_exact_quotient_of_which_fio_prints_the_whole_part() -> None:

@@ -138,6 +138,47 @@ def test_executions_without_headers_are_told_apart_by_their_processes() -> None:
     assert len(read_text(first + first).found) == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 1),
+        ({"(112MiB/1001msec)": "(12.0MiB/501msec)"}, 2),
+        ({"1001msec)": "501msec)"}, 2),
+        # As many bytes in more time.
+        ({"1001msec)": "1701msec)", "avg=83158.73": "avg=93158.73"}, 2),
+        ({"1001msec)": "2001msec)", "total=28588,12251": "total=28587,32251"}, 2),
+        ({"1001msec)": "2001msec)", "total=28588,12251": "total=48588,32251"}, 1),
+    ],
+)
+def test_report_without_headers_is_a_snapshot_only_if_it_has_grown(
+    changes: dict[str, str], count: int
+) -> None:
+    body = read_bytes("versions/fio-3.36/normal.txt").decode().partition("8MiB)\n\n")[2]
+    again = body
+    for before, after in changes.items():
+        assert before in again
+        again = again.replace(before, after)
+
+    assert len(read_text(body + again).found) == count
+
+
+def test_snapshot_may_lose_a_carry_but_no_tenth_of_its_bytes() -> None:
+    first = make_text(SUMMARY.replace("469MiB", "11.9MiB"), CLAT, header="", version="fio-3.19")
+    later = first.replace("60001msec", "61001msec").replace("total=0,119984", "total=0,119999")
+
+    assert len(read_text(first + later.replace("11.9MiB", "11.0MiB")).found) == 1
+    assert len(read_text(first + later.replace("11.9MiB", "10.0MiB")).found) == 2
+
+
+def test_other_execution_of_the_same_process_borrows_no_options() -> None:
+    text = make_text(SUMMARY, CLAT)
+    again = text[text.index("job: (groupid") :].replace("60001msec", "50001msec")
+
+    first, second = (found.document.jobs[0] for found in read_text(text + again).found)
+
+    assert (first.options["bs"], second.options) == ("4096", {})
+
+
 def test_execution_that_printed_no_jobs_lends_nothing_to_the_next() -> None:
     idle = f"{HEADER.replace('4096B', '512B')}\nfio-3.28\nStarting 1 process\n\n{END}\n"
 
@@ -165,6 +206,16 @@ def test_values_of_clones_that_were_not_all_printed_are_withheld() -> None:
 
     assert (group.directions[0].iops, group.directions[0].missing["iops"]) == (None, "clones-missing")
     assert list_codes(cut) == ["truncated-report", "clones-missing"]
+
+
+def test_text_cut_within_a_clone_withholds_the_group_though_no_header_tells_of_clones() -> None:
+    text = read_bytes("generated/14_numjobs4_normal.out").decode()
+    body = text[text.index("rw: (groupid=") :]
+    cut = body[: body.rindex("     issued")]
+
+    (group,) = read_document(cut).groups
+
+    assert (group.directions[0].iops, group.directions[0].missing["iops"]) == (None, "clones-missing")
 
 
 def test_cut_within_the_first_job_leaves_nothing() -> None:

@@ -205,6 +205,55 @@ def test_half_of_the_clones_are_no_group_that_can_be_stored() -> None:
     assert [note.code for note in report.warnings] == ["truncated-report", "clones-missing"]
 
 
+def read_cut_old(*jobs: dict[str, Any], version: str = "fio-3.1") -> Report:
+    content = make_content(*jobs, make_job("victim"), **{"fio version": version})
+    text = json.dumps(content, indent=2)
+    return read_output(text[: text.index('"victim"')].encode())
+
+
+@pytest.mark.parametrize(("version", "iops"), [("fio-3.1", None), ("fio-2.1.14", None), ("fio-3.33", 100.0)])
+def test_last_group_of_a_cut_report_is_unknown_where_numjobs_is_not_listed(
+    version: str, iops: float | None
+) -> None:
+    report = read_cut_old(make_job("whole"), make_job(), make_job(), version=version)
+
+    whole, last = report.documents[0].groups
+    assert (whole.directions[0].iops, last.directions[0].iops) == (50.0, iops)
+    assert ("clones-missing" in [note.code for note in report.warnings]) == (iops is None)
+
+
+@pytest.mark.parametrize("options", [{"numjobs": "1"}, {"group_reporting": "1"}])
+def test_last_group_of_a_cut_report_is_known_where_its_options_tell(options: dict[str, str]) -> None:
+    report = read_cut_old(make_job(**{"job options": {"rw": "read", **options}}))
+
+    assert report.documents[0].groups[0].directions[0].iops == 50.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "version", "may_hide_jobs"),
+    [
+        ({}, "fio-3.33", False),
+        ({"job_runtime": 4000}, "fio-3.33", True),
+        # numjobs of the global section is not listed before 3.4.
+        ({}, "fio-3.1", True),
+        ({}, "fio-2.3", True),
+        ({"job options": {"rw": "read", "numjobs": "1"}}, "fio-3.1", False),
+    ],
+)
+def test_entry_may_hide_jobs_that_its_options_do_not_tell(
+    changes: dict[str, Any], version: str, may_hide_jobs: bool
+) -> None:
+    (document,) = read_output(make_output(make_job(**changes), **{"fio version": version})).documents
+
+    assert document.jobs[0].may_hide_jobs is may_hide_jobs
+
+
+def test_clones_listed_one_by_one_hide_no_jobs() -> None:
+    (document,) = read_output(make_output(make_job(), make_job(), **{"fio version": "fio-3.1"})).documents
+
+    assert [job.may_hide_jobs for job in document.jobs] == [False, False]
+
+
 def test_whole_group_in_a_cut_report_keeps_its_values() -> None:
     grouped = make_clone(**{"job options": {"rw": "read", "numjobs": "2", "group_reporting": "1"}})
 

@@ -1,11 +1,12 @@
 """Snapshots of one execution count once; executions count each."""
 
+import json
 from typing import Any
 
 import pytest
 
 from benchapp.fio import read_output
-from tests.fio.outputs import make_direction, make_job, make_output, read_bytes, read_fixture
+from tests.fio.outputs import make_content, make_direction, make_job, make_output, read_bytes, read_fixture
 
 
 def make_snapshot(seconds: int, *, at: int = 1000, **changes: Any) -> bytes:
@@ -85,3 +86,102 @@ def test_documents_keep_their_place_in_the_warnings() -> None:
     report = read_output(text)
 
     assert [note.where for note in report.warnings] == ["", "document 2, job 0"]
+
+
+def make_client_report(seconds: int, *, at: int) -> bytes:
+    """Return what a server told its client: neither elapsed nor, before 3.36, job_start."""
+    read = make_direction(io_bytes=seconds * 2**20, total_ios=seconds * 256, runtime=seconds * 1000)
+    content = make_content(timestamp=at) | {"client_stats": [make_job(hostname="a", port=1, read=read)]}
+    del content["jobs"], content["client_stats"][0]["elapsed"]
+    return json.dumps(content).encode() + b"\n"
+
+
+def change_runtimes(text: str, factor: float) -> str:
+    report = json.loads(text)
+    for direction in (job[name] for job in report["jobs"] for name in ("read", "write")):
+        direction["runtime"] = int(direction["runtime"] * factor)
+    return json.dumps(report)
+
+
+def make_old_report(read: dict[str, Any], *, version: str, **changes: Any) -> bytes:
+    job = {"jobname": "job", "groupid": 0, "read": read}
+    return make_output(jobs=[job], **{"fio version": version, "timestamp": None, **changes}) + b"\n"
+
+
+def make_old_read(io_bytes: int, runtime: int, **changes: Any) -> dict[str, Any]:
+    return {"io_bytes": io_bytes, "runtime": runtime, "clat": {"min": 5, "max": 90, "mean": 20.0}, **changes}
+
+
+@pytest.mark.parametrize(("seconds", "at"), [(3, 1001), (3, 86400), (2, 1001)])
+def test_reports_of_clients_are_executions_of_their_own(seconds: int, at: int) -> None:
+    text = make_client_report(2, at=1000) + make_client_report(seconds, at=at)
+
+    assert len(read_output(text).documents) == 2
+
+
+def test_client_run_again_the_next_day_is_another_execution() -> None:
+    first = read_bytes("generated/62_client_two_json.out").decode()
+    again = first.replace('"timestamp" : 17', '"timestamp" : 18')
+
+    assert len(read_output((first + again).encode()).documents) == 2
+    assert len(read_output((first + first).encode()).documents) == 1
+
+
+@pytest.mark.parametrize("version", ["2.0.10", "2.1.3", "2.1.14", "2.2.8"])
+@pytest.mark.parametrize(("factor", "count"), [(1 / 1.4, 2), (1.4, 2), (1, 1)])
+def test_report_without_elapsed_is_a_snapshot_only_if_time_and_bytes_grew(
+    version: str, factor: float, count: int
+) -> None:
+    first = read_bytes(f"versions/fio-{version}/json.json").decode()
+
+    assert len(read_output((first + change_runtimes(first, factor)).encode()).documents) == count
+
+
+@pytest.mark.parametrize(
+    ("later", "count"),
+    [
+        (make_old_read(3000, 3000), 1),
+        (make_old_read(3000, 3000, clat={"min": 5, "max": 80, "mean": 20.0}), 2),
+        (make_old_read(3000, 3000, clat={"min": 6, "max": 90, "mean": 20.0}), 2),
+        (make_old_read(3000, 2000), 2),
+        (make_old_read(2000, 3000), 2),
+        (make_old_read(2000, 2000), 1),
+    ],
+)
+def test_what_only_grows_tells_executions_of_old_versions_apart(later: dict[str, Any], count: int) -> None:
+    text = make_old_report(make_old_read(2000, 2000), version="fio-2.1.14")
+
+    assert len(read_output(text + make_old_report(later, version="fio-2.1.14")).documents) == count
+
+
+@pytest.mark.parametrize(("passed_s", "count"), [(0, 1), (1, 1), (2, 1), (3, 2), (86400, 2)])
+def test_without_elapsed_the_moments_of_printing_must_lie_as_far_apart_as_the_run_grew(
+    passed_s: int, count: int
+) -> None:
+    first = make_old_report(make_old_read(2000, 2000), version="fio-2.2.8", timestamp=1000)
+    later = make_old_report(make_old_read(3000, 3000), version="fio-2.2.8", timestamp=1000 + passed_s)
+
+    assert len(read_output(first + later).documents) == count
+
+
+@pytest.mark.parametrize(("later", "count"), [((3_100, 3_000), 1), ((3_100, 300_000), 2)])
+def test_run_time_of_old_snapshots_is_in_microseconds(later: tuple[int, int], count: int) -> None:
+    """3000 ms go on from 2 888 768 µs; 300 000 ms are faster than 600 000 ms, and another execution."""
+    earlier = make_old_read(3_000, 2_888_768 if count == 1 else 600_000)
+    text = make_old_report(earlier, version="fio-2.1.3")
+
+    text += make_old_report(make_old_read(*later), version="fio-2.1.3")
+
+    assert len(read_output(text).documents) == count
+
+
+def test_job_that_ended_may_lose_time_that_its_snapshot_had_too_much() -> None:
+    """fio 3.19 counts to the moment of printing, until the job is reaped."""
+    early = make_direction(runtime=3153)
+    text = make_output(make_job(read=early), timestamp=1003) + b"\n"
+
+    same = make_output(make_job(read=make_direction(runtime=3001)), timestamp=1003)
+    more = make_output(make_job(read=make_direction(runtime=3001, total_ios=101)), timestamp=1003)
+
+    assert len(read_output(text + same).documents) == 1
+    assert len(read_output(text + more).documents) == 2

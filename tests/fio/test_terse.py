@@ -311,6 +311,52 @@ def test_text_pasted_twice_counts_once() -> None:
         )
 
 
+def run_slower(line: str) -> str:
+    """Return another execution of the same size: 700 ms longer, with a greater maximum and more switches."""
+    for place, value in {6: "57000", 7: "14200", 8: "1701", 14: "999999"}.items():
+        line = with_field(place, value, line)
+    return line
+
+
+@pytest.mark.parametrize(("disks", "documents"), [("vda;21606;9248", 1), ("vda;21606;9249", 2), ("", 2)])
+def test_same_bytes_in_more_time_are_no_snapshot(disks: str, documents: int) -> None:
+    """The disks, if there are any, tell clones (which share their counters) from another execution."""
+    line = read_bytes("versions/fio-3.36/terse_v3.txt").decode().strip()
+    again = run_slower(line).replace("vda;21606;9248", disks)
+    if not disks:
+        line, again = line.partition(";vda;")[0], again.partition(";;")[0]
+
+    reading, codes = read(f"{line}\n{again}\n")
+
+    assert (len(reading.found), codes) == (documents, [])
+    assert sum(len(found.document.jobs) for found in reading.found) == 2
+
+
+def test_direction_that_has_ended_grows_no_more_in_snapshots() -> None:
+    line = read_bytes("versions/fio-3.36/terse_v3.txt").decode().strip()
+    # Of the two directions, only the second (write) goes on.
+    again = with_field(49, "2001", with_field(46, "99999", line)).replace("vda;21606;9248", "vda;21606;19248")
+
+    reading, codes = read(f"{line}\n{again}\n")
+
+    assert (len(reading.found), codes) == (1, ["cumulative-snapshots"])
+
+
+@pytest.mark.parametrize(
+    ("length", "iops"), [(len("3;fio-3.33;r"), None), (60, None), (len("3;fio-3.33;o"), 21871)]
+)
+def test_line_that_may_have_lost_a_clone_is_no_group_that_can_be_stored(
+    length: int, iops: float | None
+) -> None:
+    other = V3 if iops is None else V3.replace(";rr;", ";other;")
+
+    reading, codes = read(f"{V3}\n{other[:length]}")
+
+    (read_direction,) = reading.found[0].document.groups[0].directions
+    assert read_direction.iops == iops
+    assert codes == ["truncated-report", *(["clones-missing"] if iops is None else [])]
+
+
 def test_sum_of_all_clients_is_in_no_group() -> None:
     reading, _ = read_file("generated/66_client_terse.out")
 

@@ -10,6 +10,7 @@ from benchapp.fio.reading import Reading
 from benchapp.fio.report import Job
 from benchapp.fio.timing import read_timing
 from benchapp.fio.timing_command import Kind, count_files, find_kind
+from benchapp.fio.unreadable import UnreadableOutput
 from benchapp.fio.workload import read_workload
 
 SEED = Path(__file__).parents[3] / "shared/data/seed-outputs/smallfiles-time.txt"
@@ -154,6 +155,18 @@ def test_foreign_text_is_no_timing(text: str) -> None:
     reading, codes = read(text)
 
     assert (reading.found, reading.rest, codes) == ((), text, [])
+
+
+@pytest.mark.parametrize(
+    "block", ["real 0m0.1s\n", "real 0m0.1s\nuser 0m0s\nsys 0m0s\n", "0.02user 0.09system 0:00.11elapsed\n"]
+)
+def test_a_thousand_timings_are_the_most(block: str) -> None:
+    read(block * 1000)
+
+    with pytest.raises(UnreadableOutput, match="more than 1000 timings") as refusal:
+        read(block * 1001)
+
+    assert refusal.value.code == "too-many-timings"
 
 
 def test_recipe_run_twice_is_two_documents() -> None:

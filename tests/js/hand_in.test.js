@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { afterEach, test } from "node:test";
 import { postForm } from "../../static/js/api.js";
-import { isHidden, makeParcels, readSubmission, summarize } from "../../static/js/parcels.js";
+import { isHidden, makeParcels, readSubmission, splitLogName, summarize } from "../../static/js/parcels.js";
 
 const named = (...names) => names.map((name) => ({ name, folder: "" }));
 
@@ -10,6 +11,13 @@ function describe({ parcels, alone }) {
     parcels.map(({ output, logs }) => [output.name, logs.map((log) => log.name)]),
     alone.map(({ file }) => file.name),
   ];
+}
+
+const names = JSON.parse(readFileSync(new URL("../data/log_names.json", import.meta.url), "utf8"));
+for (const { name, stem, kind, job } of names) {
+  test(`the server's table of names of logs holds: ${JSON.stringify(name)}`, () => {
+    assert.deepEqual(splitLogName(name), stem === null ? null : { stem, kind, job });
+  });
 }
 
 const cases = [

@@ -182,6 +182,18 @@ def test_merged_value_tells_how_its_parts_were_printed() -> None:
     assert (iops.printed_as, iops.how) == ("iops=", "sum of 2 entries")
 
 
+def test_mean_tells_by_what_it_was_weighted() -> None:
+    latency = Latency(1.0, 9.0, 5.0, 1.0, None)
+    source = {"completion": "mean weighted by bytes (io_bytes) of 2 jobs"}
+    merged = make_direction(completion=latency, total=None, sources=source)
+    jobs = (make_job(0, make_direction()), make_job(1, make_direction()))
+
+    (measurement,) = explain_document(make_report(jobs, make_group(merged, (0, 1))), 0).measurements
+
+    how = value_of(measurement, "completion_mean_ns").how
+    assert how == "mean of 2 entries, weighted by their bytes (io_bytes)"
+
+
 def test_job_keeps_what_fio_printed_besides() -> None:
     direction = make_direction()
     state = SteadyState("iops_slope:0.3%", True, duration_s=10.0, deviation="0.2%")

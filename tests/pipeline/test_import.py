@@ -296,6 +296,20 @@ def test_time_of_the_file_stands_in_for_a_start_that_nobody_told(folder: Path) -
 
 
 @pytest.mark.django_db
+def test_file_that_is_gone_once_it_is_read_has_its_date_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(folder, "one.txt", "82_multi_job_terse.out")
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    monkeypatch.setattr(importing, "find_fault", lambda output: path.unlink())
+
+    summary = run_import(path, dates_by_file=True)
+
+    assert (summary.stored, summary.rejected) == (1, {})
+    assert Run.objects.get().started_at.isoformat() == "2020-09-13T12:26:40+00:00"
+
+
+@pytest.mark.django_db
 def test_asked_to_stop_it_settles_what_it_has_and_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "BATCH_SIZE", 1)
     for name in ("a.json", "sub/b.json", "sub/c.json"):

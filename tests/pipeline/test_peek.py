@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchapp.pipeline import peek
-from benchapp.pipeline.peek import Fault, find_fault
+from benchapp.pipeline.peek import Fault, find_fault, find_fault_at_door
 from tests.envelopes import read_fio
 
 
@@ -89,6 +89,48 @@ def test_report_at_the_end_of_a_long_text_is_found(monkeypatch: pytest.MonkeyPat
     output = b"a line of a log\n" * 40_000 + read_fio("01_normal.out").encode()
 
     assert find_fault(output) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "sizes"),
+    [
+        # Short: read whole, the only time.
+        (b"a line of a log\n" * 16_000, [256_000]),
+        # No trace of fio: not read further, and not refused.
+        (b"a line of a log\n" * 20_000, [262_144]),
+        # A trace: read whole up to 1 MiB, and not beyond.
+        (b"3;fio-3.33;a;0;0\n" * 40_000, [262_144, 680_000]),
+        (b"3;fio-3.33;a;0;0\n" * 80_000, [262_144]),
+        (b"fio: pid=1, err=2/file:x\n" + b"a line of a log\n" * 20_000, [262_144, 320_025]),
+        (b"real 0m0.1s\n" * 2_000_000, [262_144]),
+    ],
+)
+def test_work_at_the_door_is_bounded(
+    output: bytes, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = count_bytes_read(monkeypatch)
+
+    find_fault_at_door(output)
+
+    assert read == sizes
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        (b"hello", "no-report"),
+        (b"a line of a log\n" * 20_000, None),
+        (b"3;fio-3.33;a;0;0\n" * 40_000, "unreadable-terse"),
+        (b"3;fio-3.33;a;0;0\n" * 80_000, None),
+        (b"real 0m0.1s\n" * 100_000, "too-many-timings"),
+        (read_fio("01_normal.out").encode() + b"a line of a log\n" * 80_000, None),
+        (b'{"fio version": 1}\n' * 80_000, "too-many-reports"),
+    ],
+)
+def test_what_is_not_read_whole_is_left_to_the_worker(output: bytes, code: str | None) -> None:
+    fault = find_fault_at_door(output)
+
+    assert (fault.code if fault else None) == code
 
 
 def test_fault_of_the_reader_is_no_fault_of_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:

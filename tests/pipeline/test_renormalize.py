@@ -7,12 +7,14 @@ import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 
-from benchapp.models import Measurement, Run, Series, State, Submission
+from benchapp.models import Measurement, Run, Series, State, Submission, Trace
 from benchapp.pipeline import plan
 from benchapp.pipeline.normalize import normalize_batch
 from benchapp.pipeline.renormalize import renormalize, select_submissions
 from benchapp.pipeline.retry import retry_rejected, retry_submission
+from benchapp.queries.series import SeriesFilter, list_series
 from tests.envelopes import read_fio
+from tests.factories import NOON
 from tests.pipeline.test_normalize import submit
 
 pytestmark = pytest.mark.django_db
@@ -85,6 +87,75 @@ def test_dry_run_reports_and_changes_nothing(request: pytest.FixtureRequest) -> 
 
     assert "would change" in report
     assert list(Measurement.objects.values_list("id", "iops")) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "before", "words"),
+    [
+        (Measurement, {"latency_kind": "lat"}, "read: changed: latency_kind lat → clat"),
+        (
+            Measurement,
+            {"missing": {"latency_p99_ns": "few-samples"}},
+            "changed: missing latency_p99_ns: few-samples → ",
+        ),
+        (Measurement, {"total_ios": 7}, "read: changed: total_ios 7 → 55629"),
+        (Measurement, {"io_bytes": 8}, "read: changed: io_bytes 8 → 227856384"),
+        (Measurement, {"runtime_s": 0.5}, "read: changed: runtime_s 0.5 → "),
+        (Measurement, {"latency_stddev_ns": None}, "read: changed: latency_stddev_ns none → "),
+        (Measurement, {"error": 5}, "read: changed: error 5 → 0"),
+        (Measurement, {"percentiles": {"50": 1}}, "read: changed: percentiles 1 percentile → 17 percentiles"),
+        (Run, {"error": 5}, "document 0: changed: error 5 → 0"),
+        (Run, {"warnings": [{"code": "odd-text"}]}, "document 0: changed: warnings odd-text → none"),
+        (Run, {"format": "terse"}, "document 0: changed: format terse → json"),
+        (Run, {"started_at": NOON}, "document 0: changed: started_at 2026-11-21T12:00:00+00:00 → 20"),
+    ],
+)
+def test_dry_run_tells_every_kind_of_change(model: Any, before: dict[str, Any], words: str) -> None:
+    submit()
+    normalize_batch()
+    model.objects.update(**before)
+
+    report = run_command("--dry-run")
+
+    assert words in report
+    assert "would change: 1 values; 0 of 1 submissions unchanged" in report
+
+
+def test_dry_run_tells_traces_that_would_be_gone() -> None:
+    submit()
+    normalize_batch()
+    Trace.objects.create(
+        run=Run.objects.get(), kind="iops", direction="read", jobs=1, entries=9, bucket_s=1.0, buckets={}
+    )
+
+    assert "document 0: changed: traces iops read of 9 → none" in run_command("--dry-run")
+
+
+def test_same_words_for_what_differs_are_told_apart() -> None:
+    submit()
+    normalize_batch()
+    row = Measurement.objects.get()
+    Measurement.objects.update(percentiles={**row.percentiles, "99": 1})
+
+    assert "changed: percentiles 17 percentiles → 17 percentiles, others" in run_command("--dry-run")
+
+
+@pytest.mark.parametrize(("arguments", "would"), [((), "have"), (("--dry-run",), "would have")])
+def test_series_that_loses_all_its_points_is_counted_and_leaves_the_lists(
+    arguments: tuple[str, ...], would: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchapp.pipeline.renormalize._BATCH_SIZE", 1)
+    submit()
+    submit()
+    normalize_batch()
+    old = Series.objects.get()
+    Series.objects.update(key=b"as an older reader identified it")
+
+    report = run_command(*arguments)
+
+    assert f"series that {would} no points left, and leave the lists: 1" in report
+    assert "(another series than before)" in report
+    assert (old.pk in [series.id for series in list_series(SeriesFilter()).items]) is bool(arguments)
 
 
 def test_rejected_submission_that_can_be_read_now_becomes_stored(request: pytest.FixtureRequest) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from benchapp.fio import read_output
 from benchapp.models import Measurement, Run, Trace
+from benchapp.pipeline import log_budget, traces
 from benchapp.pipeline.normalize import normalize_batch
 from benchapp.pipeline.renormalize import renormalize, select_submissions
 from benchapp.pipeline.traces import Course, follow_course
@@ -137,6 +138,43 @@ def test_run_shorter_than_five_rounds_is_not_judged() -> None:
     assert follow({"x_iops.1.log": "1000, 100, 0, 0\n2000, 1, 0, 0\n"}).steadiness == {}
 
 
+def test_logs_that_are_too_big_are_left_out_kind_by_kind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum over one of two jobs would be wrong: of a kind all logs are read, or none."""
+    monkeypatch.setattr(log_budget, "LOGS_LINES_MAXIMUM", 30)
+    names = ("x_bw.1.log", "x_iops.1.log", "x_iops.2.log", "x_lat.1.log", "x_lat.2.log")
+
+    course = follow(dict.fromkeys(names, STEADY), "11_numjobs4_json.out")
+
+    assert [(trace.kind, trace.jobs) for trace in course.traces] == [("iops", 2), ("bw", 1)]
+    assert [note.code for note in course.warnings] == ["logs-too-big"]
+    assert course.warnings[0].message.startswith("not read: x_lat.1.log, x_lat.2.log; of a run's logs 16 MiB")
+
+
+def test_logs_over_their_bytes_are_left_out_whatever_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_budget, "LOGS_BYTES_MAXIMUM", 200)
+
+    course = follow({f"x_iops.{job}.log": STEADY for job in range(1, 10)}, "11_numjobs4_json.out")
+
+    assert course.traces == ()
+    assert "x_iops.8.log and 1 others" in course.warnings[0].message
+
+
+def test_trace_of_the_only_group_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    make = traces.make_trace
+
+    def count(logs: Any, **options: Any) -> Any:
+        made.extend(logs)
+        return make(logs, **options)
+
+    monkeypatch.setattr(traces, "make_trace", count)
+
+    course = follow({"x_iops.1.log": STEADY, "x_iops.2.log": STEADY}, "11_numjobs4_json.out")
+
+    assert len(made) == 2
+    assert set(course.steadiness) == {((0, 1, 2, 3), "read")}
+
+
 def test_empty_log_is_no_trace_and_no_fault() -> None:
     course = follow({"x_slat.1.log": "", "x_iops.1.log": STEADY})
 
@@ -157,6 +195,16 @@ def test_traces_are_rows_of_the_run_and_stay_the_same_when_read_again() -> None:
     )
     assert [(row[1], row[2], row[3], row[4]) for row in before] == [("iops", "read", 1, 10)]
     assert [warning["code"] for warning in Run.objects.get().warnings] == ["unreadable-log"]
+
+
+@pytest.mark.django_db
+def test_run_whose_logs_are_too_big_is_stored_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_budget, "LOGS_LINES_MAXIMUM", 9)
+    submit(fio_output=read_fio("07_json.out"), logs={"x_iops.1.log": STEADY})
+    normalize_batch()
+
+    assert [warning["code"] for warning in Run.objects.get().warnings] == ["logs-too-big"]
+    assert (Measurement.objects.count(), Trace.objects.count()) == (1, 0)
 
 
 @pytest.mark.django_db

@@ -12,9 +12,10 @@ from django.core.management import call_command
 from benchapp.models import Measurement, Run, Series, Submission
 from benchapp.pipeline.intake import pack, unpack
 from benchapp.pipeline.normalize import normalize_batch
-from benchapp.pipeline.plan import Source, plan_submission
+from benchapp.pipeline.plan import plan_submission
+from benchapp.pipeline.said import Source
 from benchapp.queries.points import read_points, read_rolling, summarize_series
-from tests.envelopes import read_fio
+from tests.envelopes import make_envelope, read_fio
 from tests.pipeline.test_normalize import submit
 
 SMALL_FILES = (
@@ -23,11 +24,15 @@ SMALL_FILES = (
 )
 
 
-def codes_of(text: bytes, **parameters: Any) -> list[list[str]]:
+def badges_of(text: bytes, *, kind: str = "fio", **parameters: Any) -> list[list[dict[str, Any]]]:
     (run,) = plan_submission(
-        Source(uuid4(), 1, "host:a", "fio", text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
+        Source(uuid4(), 1, "host:a", kind, text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
     ).runs
-    return [[badge["code"] for badge in row.values["badges"]] for row in run.measurements]
+    return [row.values["badges"] for row in run.measurements]
+
+
+def codes_of(text: bytes, *, kind: str = "fio", **parameters: Any) -> list[list[str]]:
+    return [[badge["code"] for badge in of_row] for of_row in badges_of(text, kind=kind, **parameters)]
 
 
 def longer(name: str, *, runtime_ms: int = 60_000) -> str:
@@ -66,6 +71,24 @@ def test_recipe_of_small_files_names_its_profile() -> None:
 )
 def test_real_outputs_get_their_badges(name: str, codes: list[list[str]]) -> None:
     assert codes_of(read_fio(name).encode()) == codes
+
+
+def test_flush_is_not_called_cached_and_neither_are_the_writes_before_it() -> None:
+    body = json.dumps(
+        make_envelope(fio_output=read_fio("25_fsync_json.out"), environment={"memory_bytes": "8GiB"})
+    )
+
+    assert codes_of(body.encode(), kind="envelope") == [["too-short", "few-samples"], ["few-samples"]]
+
+
+def test_terse_hides_percentiles_of_fewer_samples_than_its_rate_allows() -> None:
+    badges = badges_of(read_fio("82_multi_job_terse.out").encode())
+
+    sentences = [badge["sentence"] for of_row in badges for badge in of_row if badge["code"] == "few-samples"]
+    assert [sentence[: sentence.index(":")] for sentence in sentences] == [
+        "Fewer than 10 of at most 7\u202f205 samples lie beyond p99.9",
+        "Fewer than 10 of at most 8\u202f492 samples lie beyond p99.9",
+    ]
 
 
 @pytest.mark.django_db

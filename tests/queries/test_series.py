@@ -138,3 +138,12 @@ def test_version_changes_with_every_write_and_only_then():
 
     assert before == unchanged
     assert with_an_older_point != before
+
+
+def test_direction_without_points_is_no_sibling():
+    host, target, workload = make_host(), make_target(), make_workload()
+    reads = make_series([1.0], host=host, target=target, workload=workload, direction="read")
+    writes = make_series([1.0], host=host, target=target, workload=workload, direction="write")
+    make_series([], host=host, target=target, workload=workload, direction="trim")
+
+    assert [(one.id, one.direction) for one in read_series(reads.id).siblings] == [(writes.id, "write")]

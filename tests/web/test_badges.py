@@ -43,12 +43,25 @@ def test_run_says_how_far_to_trust_it_without_hovering(viewer: Client) -> None:
 
 
 def test_run_without_badges_says_that_nothing_speaks_against_it(viewer: Client) -> None:
-    run = make_marked_run()
+    run = make_marked_run(parser_version=2)
 
     assert (
         "Nothing that is known speaks against these numbers"
         in Page(viewer.get(reverse("run", args=[run.pk]))).words
     )
+
+
+def test_run_that_was_never_judged_says_so(viewer: Client) -> None:
+    good = make_marked_run(parser_version=1)
+    failed = make_marked_run({**SHORT, "code": "failed-job"}, name="db-02", parser_version=1, error=5)
+
+    words = Page(viewer.get(reverse("run", args=[good.pk]))).words
+    words_of_failed = Page(viewer.get(reverse("run", args=[failed.pk]))).words
+
+    said = "Not judged: it was read by parser 1. Run manage.py renormalize."
+    assert said in words
+    assert "Nothing that is known speaks against" not in words
+    assert "Not judged otherwise: it was read by parser 1." in words_of_failed
 
 
 def test_sentence_that_several_rows_share_is_told_once() -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Run, Trace
+from benchapp.pipeline import explain
 from benchapp.queries.traces import TraceRow
 from benchapp.web.trace_panels import say_course
 from tests.envelopes import read_fio
@@ -102,6 +103,60 @@ def test_what_cannot_be_said_is_said_in_words(body, status: int, words: str, vie
 
     assert response.status_code == status
     assert words in Page(response).words
+
+
+def make_jobs(count: int) -> bytes:
+    report = json.loads(read_fio("07_json.out"))
+    (job,) = report["jobs"]
+    report["jobs"] = [{**job, "jobname": f"job-{number}."} for number in range(count)]
+    return json.dumps(report).encode()
+
+
+def test_long_report_is_turned_page_by_page(viewer: Client) -> None:
+    run = make_read_run(make_jobs(120))
+    address = reverse("run_report", args=[run.pk])
+
+    first, second, third = (
+        Page(viewer.get(address + query)) for query in ("", "?position=50", "?position=100")
+    )
+
+    assert "Measurements 1 to 50 of 120" in first.words
+    assert "job-49." in first.words and "job-50." not in first.words
+    assert "Measurements 51 to 100 of 120" in second.words
+    assert ("?position=0" in second.links, "?position=100" in second.links) == (True, True)
+    assert "Measurements 101 to 120 of 120" in third.words
+    assert ("job-119." in third.words, "?position=150" in third.links) == (True, False)
+
+
+@pytest.mark.parametrize("query", ["?position=x", "?position=-1", "?position=", "?position=999999999999"])
+def test_place_that_is_none_is_the_first(query: str, viewer: Client) -> None:
+    run = make_read_run()
+
+    assert "bs=4k" in Page(viewer.get(reverse("run_report", args=[run.pk]) + query)).words
+
+
+def test_report_that_has_no_room_says_so_in_words(viewer: Client) -> None:
+    run = make_read_run()
+
+    with explain._ROOM, explain._ROOM:
+        response = viewer.get(reverse("run_report", args=[run.pk]))
+
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "15")
+    assert "Try again in a moment" in Page(response).words
+
+
+def test_large_output_is_shown_to_those_who_are_signed_in(
+    viewer: Client, settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.PUBLIC_READ = True
+    monkeypatch.setattr("benchapp.web.run_report.OPEN_BYTES_MAXIMUM", 100)
+    address = reverse("run_report", args=[make_read_run().pk])
+
+    response = Client().get(address)
+
+    assert response.status_code == 403
+    assert "for those only who are signed in" in Page(response).words
+    assert viewer.get(address).status_code == 200
 
 
 def test_run_that_is_none_is_not_found_in_words(viewer: Client) -> None:

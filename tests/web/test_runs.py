@@ -281,3 +281,110 @@ def test_run_that_is_none_is_not_found_in_words(name: str, viewer: Client) -> No
 
     assert response.status_code == 404
     assert "There is no" in response.content.decode()
+
+
+FEW_SAMPLES = {"code": "few-samples", "sentence": "Too few.", "numbers": {"samples": 60_000}}
+
+
+def make_run_of_few(total_ios: int | None = None, **fields):
+    run = make_run(make_host("db-01"), parser_version=2)
+    values = {**MEASURED, "latency_p99_9_ns": None, "missing": {"latency_p99_9_ns": "few-samples"}, **fields}
+    make_measurement(run, job_name="few", percentiles=PERCENTILES, total_ios=total_ios, **values)
+    return run
+
+
+def read_csv(viewer: Client, run) -> dict[str, str]:
+    text = viewer.get(reverse("run_table", args=[run.pk])).content.decode()
+    (row,) = csv.DictReader(io.StringIO(text))
+    return row
+
+
+def test_csv_leaves_out_what_the_page_withholds_and_all_beyond_it(viewer: Client) -> None:
+    row = read_csv(viewer, make_run_of_few())
+
+    assert (row["latency_p99_ns"], row["latency_p99.9_ns"], row["latency_p99.99_ns"]) == ("447488", "", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "p99_99"),
+    [
+        ({"total_ios": 99_999}, ""),
+        ({"total_ios": 100_000}, "727000"),
+        ({"total_ios": None}, "727000"),
+        ({"total_ios": 100_000, "badges": [FEW_SAMPLES]}, ""),
+    ],
+)
+def test_csv_holds_percentiles_against_the_number_of_ios(fields, p99_99: str, viewer: Client) -> None:
+    run = make_run_of_few(**{"latency_p99_9_ns": 583_000.0, "missing": {}, **fields})
+
+    row = read_csv(viewer, run)
+
+    assert (row["latency_p99.9_ns"], row["latency_p99.99_ns"]) == ("583000", p99_99)
+
+
+def test_percentile_table_puts_what_chance_decides_in_parentheses_and_off_the_chart(viewer: Client) -> None:
+    page = Page(viewer.get(reverse("run", args=[make_run_of_few().pk])))
+
+    few = {tag["data-percent"]: "data-few" in tag for _, tag in page.tags if "data-percent" in tag}
+    assert few == {"50": False, "99": False, "99.9": True, "99.99": True}
+    assert "(583)" in page.words
+    assert (
+        "In parentheses: fewer than 10 samples lie beyond it, so that chance decides what it is" in page.words
+    )
+
+
+def test_run_of_nothing_but_chance_has_its_table_and_no_chart(viewer: Client) -> None:
+    run = make_run(parser_version=2)
+    make_measurement(run, iops=5.0, percentiles=PERCENTILES, total_ios=5)
+
+    page = Page(viewer.get(reverse("run", args=[run.pk])))
+
+    assert "(198)" in page.words
+    assert not page.has("figure")
+
+
+def test_csv_says_beside_the_percentiles_of_which_latency_they_are(viewer: Client) -> None:
+    columns = list(read_csv(viewer, make_measured_run()))
+
+    assert columns[columns.index("latency_kind") + 1] == "latency_p50_ns"
+    assert columns.index("latency_max_ns") < columns.index("latency_kind")
+
+
+@pytest.mark.parametrize(
+    ("parser_version", "fields", "words"),
+    [
+        (2, {}, "Mean and max: total latency (lat). Percentiles: completion latency (clat)."),
+        (2, {"latency_kind": "lat"}, "Mean, max and percentiles: total latency (lat)."),
+        (
+            2,
+            {"missing": {"total": "not-measured"}},
+            "Mean, max and percentiles: completion latency (clat).",
+        ),
+        (1, {}, "Mean, max and percentiles: completion latency (clat)."),
+    ],
+)
+def test_page_says_of_which_latency_its_columns_are(
+    parser_version: int, fields, words: str, viewer: Client
+) -> None:
+    run = make_run(parser_version=parser_version)
+    make_measurement(run, percentiles=PERCENTILES, **MEASURED, **fields)
+
+    assert words in Page(viewer.get(reverse("run", args=[run.pk]))).words
+
+
+def test_row_whose_latencies_are_others_says_so(viewer: Client) -> None:
+    run = make_run(parser_version=2)
+    for kind in ("clat", "clat", "lat"):
+        make_measurement(run, job_name=kind, percentiles=PERCENTILES, latency_kind=kind, **MEASURED)
+
+    page = Page(viewer.get(reverse("run", args=[run.pk])))
+
+    assert "Mean and max: total latency (lat). Percentiles: completion latency (clat)." in page.words
+    assert page.words.count("percentiles: lat") == 1
+    assert "Latency in µs" in page.words
+
+
+def test_percentile_table_names_its_latency(viewer: Client) -> None:
+    words = Page(viewer.get(reverse("run", args=[make_measured_run().pk]))).words
+
+    assert "Completion latency (clat) in µs that so many per cent of the I/Os stayed within" in words

@@ -224,3 +224,23 @@ def test_words_fit_the_numbers(summary: Summary, sentence: str) -> None:
     sentences = say_history(None, CATALOGUE["latency_p99_ns"], summary)  # type: ignore[arg-type]
 
     assert any(said.startswith(sentence) for said in sentences)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("latency_mean_ns", "Of total latency (lat); of completion alone (clat) where fio gave no other"),
+        ("latency_max_ns", "Of total latency (lat); of completion alone (clat) where fio gave no other"),
+        ("latency_p99_ns", "Of completion latency (clat), unless fio was told to print"),
+    ],
+)
+def test_history_of_a_latency_says_of_which(metric: str, words: str, viewer: Client) -> None:
+    series = make_series([1e6], metric=metric)
+
+    assert words in Page(viewer.get(reverse("series", args=[series.pk]), {"metric": metric})).words
+
+
+def test_history_of_iops_says_nothing_of_latency(viewer: Client) -> None:
+    series = make_series([1000.0])
+
+    assert "(lat)" not in Page(viewer.get(reverse("series", args=[series.pk]))).words

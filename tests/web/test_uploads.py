@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.fio import PARSER_VERSION
 from benchapp.models import Kind, Run, State, Submission
 from benchapp.pipeline.normalize import normalize_batch
 from benchapp.queries.uploads import HourCount
@@ -229,3 +230,41 @@ def test_file_that_cannot_be_taken_in_says_why(content, fields, words: str, edit
     assert response.status_code == 400
     assert words.lower() in response.content.decode().lower()
     assert not Submission.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("is_automatic", "words"),
+    [(True, "the workers read them again"), (False, "run manage.py renormalize --only-older")],
+)
+def test_admin_is_told_of_what_an_older_parser_read(
+    is_automatic: bool, words: str, admin: Client, settings, django_assert_num_queries
+) -> None:
+    settings.AUTO_RENORMALIZE = is_automatic
+    for _ in range(2):
+        make_submission(parser_version=1)
+
+    with django_assert_num_queries(9):  # as for others, and the count
+        page = Page(admin.get(reverse("uploads")))
+
+    assert (
+        f"2 submissions were read by an older parser, whose numbers may mean something else: {words}"
+        in page.words
+    )
+
+
+def test_many_older_readings_are_counted_up_to_a_bound(admin: Client, monkeypatch) -> None:
+    monkeypatch.setattr("benchapp.web.uploads.OLDER_COUNTED", 2)
+    for _ in range(3):
+        make_submission(parser_version=1)
+
+    assert "At least 2 submissions were read by an older parser" in Page(admin.get(reverse("uploads"))).words
+
+
+def test_older_readings_are_told_to_admins_only_and_not_where_there_are_none(
+    admin: Client, editor: Client
+) -> None:
+    make_submission(parser_version=PARSER_VERSION)
+    assert "older parser" not in Page(admin.get(reverse("uploads"))).words
+
+    make_submission(parser_version=1)
+    assert "older parser" not in Page(editor.get(reverse("uploads"))).words

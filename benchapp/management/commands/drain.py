@@ -4,9 +4,11 @@ import time
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
+from benchapp.pipeline.catch_up import renormalize_older
 from benchapp.pipeline.normalize import normalize_batch
 
 log = structlog.get_logger(__name__)
@@ -33,6 +35,8 @@ class Command(BaseCommand):
                     continue
                 if not options["loop"]:
                     break
+                if settings.AUTO_RENORMALIZE and self._catch_up():
+                    continue
                 close_old_connections()
                 time.sleep(_PAUSE_S)
         except KeyboardInterrupt:
@@ -45,5 +49,12 @@ class Command(BaseCommand):
         except (OperationalError, InterfaceError) as error:
             if not is_loop:
                 raise
+            log.warning("drain.database_away", error=str(error)[:200])
+            return 0
+
+    def _catch_up(self) -> int:
+        try:
+            return renormalize_older()
+        except (OperationalError, InterfaceError) as error:
             log.warning("drain.database_away", error=str(error)[:200])
             return 0

@@ -1,12 +1,16 @@
 """`manage.py renormalize`: read history again with the parser of today."""
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.metrics import CATALOGUE, format_value
-from benchapp.pipeline.renormalize import Difference, Outcome, renormalize, select_submissions
+from benchapp.pipeline.normalize import Rejection
+from benchapp.pipeline.reading_changes import Difference
+from benchapp.pipeline.renormalize import Outcome, count_emptied, renormalize, select_submissions
 
 _SHOWN = 50
 
@@ -35,43 +39,66 @@ class Command(BaseCommand):
         if not ids:
             self.stdout.write("nothing to read again")
             return
-        total = Outcome()
+        total = _Total()
         for outcome in renormalize(ids, is_dry_run=options["dry_run"]):
-            _add(total, outcome)
+            total.add(outcome)
             self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
         self.stderr.write("")
         self._report(total, is_dry_run=options["dry_run"])
 
-    def _report(self, total: Outcome, *, is_dry_run: bool) -> None:
-        for difference in total.differences[:_SHOWN]:
+    def _report(self, total: "_Total", *, is_dry_run: bool) -> None:
+        for difference in total.differences:
             self.stdout.write(_describe(difference))
-        if len(total.differences) > _SHOWN:
-            self.stdout.write(f"… and {len(total.differences) - _SHOWN} values more")
-        for refusal in total.refused[:_SHOWN]:
+        if total.changed > len(total.differences):
+            self.stdout.write(f"… and {total.changed - len(total.differences)} values more")
+        for refusal in total.refusals:
             self.stdout.write(f"{refusal.submission_id}: {refusal.code}: {refusal.reason}")
         self.stdout.write(
-            f"{'would change' if is_dry_run else 'changed'}: {len(total.differences)} values; "
+            f"{'would change' if is_dry_run else 'changed'}: {total.changed} values; "
             f"{total.unchanged} of {total.read} submissions unchanged, {total.recovered} rejected ones readable now, "
-            f"{len(total.refused)} not readable"
+            f"{total.refused} not readable"
         )
+        if emptied := count_emptied(total.lost, is_dry_run=is_dry_run):
+            would = "would have" if is_dry_run else "have"
+            self.stdout.write(f"series that {would} no points left, and leave the lists: {emptied}")
 
 
-def _add(total: Outcome, outcome: Outcome) -> None:
-    total.read += outcome.read
-    total.unchanged += outcome.unchanged
-    total.recovered += outcome.recovered
-    total.differences.extend(outcome.differences)
-    total.refused.extend(outcome.refused)
-    total.series_ids |= outcome.series_ids
+@dataclass(slots=True)
+class _Total:
+    """All batches together; of differences and refusals the first are kept, of a history of millions too."""
+
+    read: int = 0
+    unchanged: int = 0
+    recovered: int = 0
+    changed: int = 0
+    refused: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    refusals: list[Rejection] = field(default_factory=list)
+    lost: Counter[int] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        """Add what one batch did."""
+        self.read += outcome.read
+        self.unchanged += outcome.unchanged
+        self.recovered += outcome.recovered
+        self.changed += len(outcome.differences)
+        self.refused += len(outcome.refused)
+        self.differences += outcome.differences[: _SHOWN - len(self.differences)]
+        self.refusals += outcome.refused[: _SHOWN - len(self.refusals)]
+        for series_id, count in outcome.lost.items():
+            self.lost[series_id] += count
 
 
 def _describe(difference: Difference) -> str:
-    before, after = (_show(difference.metric, value) for value in (difference.before, difference.after))
-    label = CATALOGUE[difference.metric].label if difference.metric in CATALOGUE else difference.metric
+    name = difference.name
+    label = CATALOGUE[name].label if name in CATALOGUE else f"changed: {name}"
+    before, after = (_show(name, value) for value in (difference.before, difference.after))
     return f"{difference.submission_id}: {difference.where}: {label} {before} → {after}"
 
 
-def _show(metric: str, value: float | str | None) -> str:
+def _show(name: str, value: float | str | None) -> str:
     if isinstance(value, str):
         return value
-    return format_value(value, CATALOGUE[metric].unit) if metric in CATALOGUE else "none"
+    if name in CATALOGUE:
+        return format_value(value, CATALOGUE[name].unit)
+    return "none" if value is None else f"{value:.15g}"

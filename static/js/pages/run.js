@@ -7,14 +7,16 @@ import { showProblem, startChart, startImageButton } from "./chart_frame.js";
 import { startNavigation } from "./navigation.js";
 
 function readLines() {
-  return [...document.querySelectorAll("#percentiles-table tbody tr")].map((row) => ({
+  const rows = [...document.querySelectorAll("#percentiles-table tbody tr")];
+  const lines = rows.map((row) => ({
     name: row.dataset.name,
     rw: row.dataset.rw,
     direction: row.dataset.direction,
-    points: [...row.querySelectorAll("[data-percent]")]
+    points: [...row.querySelectorAll("[data-percent]:not([data-few])")]
       .filter((cell) => cell.dataset.value !== "")
       .map((cell) => ({ percent: Number(cell.dataset.percent), value: Number(cell.dataset.value) })),
   }));
+  return lines.filter(({ points }) => points.length > 0);
 }
 
 function showLegend(figure, lines) {

@@ -1,0 +1,146 @@
+"""What another reading of a submission changes: its rows before, its rows after, and the difference in words."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from benchapp.models import METRIC_FIELDS, Measurement, Run, Trace
+
+# Values are doubles on both sides; what differs by less than this share was only summed in another order.
+_SAME_WITHIN: Final = 1e-12
+_NUMBERS: Final = (*METRIC_FIELDS, "latency_stddev_ns", "total_ios", "io_bytes", "runtime_s", "clones")
+_OF_MEASUREMENT: Final = ("error", "job_name", "latency_kind", "missing", "percentiles", "badges")
+_OF_RUN: Final = (
+    "started_at",
+    "finished_at",
+    "format",
+    "fio_version",
+    "profile",
+    "error",
+    "is_partial",
+    "warnings",
+)
+# A few words each: the rest is in the rows.
+_WORDS_MAXIMUM: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value before and after; None where there was or is none.
+
+    name: a column. Numbers of metrics and counts are numbers, all else is said in a few words.
+    """
+
+    submission_id: UUID
+    where: str
+    name: str
+    before: float | str | None
+    after: float | str | None
+
+
+_Key = tuple[int, bytes, int]
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of one submission: runs by document, measurements by document, series and ordinal."""
+
+    runs: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    measurements: dict[_Key, Mapping[str, Any]] = field(default_factory=dict)
+
+    def count_points(self) -> Counter[int]:
+        """Return how many points it has in each series, by id."""
+        return Counter(row["series_id"] for row in self.measurements.values())
+
+
+def read_rows(ids: Sequence[UUID]) -> dict[UUID, Rows]:
+    """Return what is stored of these submissions; three queries."""
+    rows = {submission_id: Rows() for submission_id in ids}
+    traces = _read_traces(ids)
+    runs = Run.objects.filter(submission_id__in=ids)
+    for run in runs.values("id", "submission_id", "document", *_OF_RUN):
+        rows[run["submission_id"]].runs[run["document"]] = {**run, "traces": traces.get(run["id"], [])}
+    measurements = Measurement.objects.filter(run__submission_id__in=ids).values(
+        "run__submission_id",
+        "run__document",
+        "series_id",
+        "series__key",
+        "series__direction",
+        "ordinal",
+        *_NUMBERS,
+        *_OF_MEASUREMENT,
+    )
+    for row in measurements:
+        key = (row["run__document"], bytes(row["series__key"]), row["ordinal"])
+        rows[row["run__submission_id"]].measurements[key] = row
+    return rows
+
+
+def compare_rows(submission_id: UUID, before: Rows, after: Rows) -> Iterator[Difference]:
+    """Give what differs: of each run, then of each measurement."""
+    for document in sorted({*before.runs, *after.runs}):
+        old, new = before.runs.get(document, {}), after.runs.get(document, {})
+        where = f"document {document}"
+        for name in (*_OF_RUN, "traces"):
+            if old.get(name) != new.get(name):
+                yield Difference(submission_id, where, name, *_say_both(name, old, new))
+    for key in sorted({*before.measurements, *after.measurements}):
+        yield from _compare_measurements(submission_id, key, before, after)
+
+
+def _compare_measurements(submission_id: UUID, key: _Key, before: Rows, after: Rows) -> Iterator[Difference]:
+    old, new = before.measurements.get(key, {}), after.measurements.get(key, {})
+    row = new or old
+    where = f"document {key[0]}, {row['job_name']}, {row['series__direction']}"
+    if not old and before.measurements:
+        where += " (another series than before)"
+    for name in _NUMBERS:
+        if not _is_same(old.get(name), new.get(name)):
+            yield Difference(submission_id, where, name, old.get(name), new.get(name))
+    for name in _OF_MEASUREMENT:
+        if old.get(name) != new.get(name):
+            both = _say_both(name, old, new)
+            # The sentences of a badge may change without its code: the same reading in other words.
+            if name != "badges" or both[0] != both[1]:
+                yield Difference(submission_id, where, name, *both)
+
+
+def _read_traces(ids: Sequence[UUID]) -> dict[int, list[str]]:
+    traces: dict[int, list[str]] = {}
+    rows = Trace.objects.filter(run__submission_id__in=ids).order_by("kind", "direction")
+    for run_id, kind, direction, entries in rows.values_list("run_id", "kind", "direction", "entries"):
+        traces.setdefault(run_id, []).append(f"{kind} {direction} of {entries}")
+    return traces
+
+
+def _say_both(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    before, after = _say(name, old.get(name)), _say(name, new.get(name))
+    if name != "badges" and before is not None and before == after:
+        # Cut, or counted alone: what differs lies in what is not said.
+        return before, f"{after}, others"
+    return before, after
+
+
+def _say(name: str, value: Any) -> str | None:
+    """Say a value in a few words; None where there is none."""
+    if value is None or value in ("", [], {}):
+        return None
+    if name in ("warnings", "badges"):
+        words = ", ".join(dict.fromkeys(entry["code"] for entry in value))
+    elif name == "missing":
+        words = ", ".join(f"{absent}: {code}" for absent, code in sorted(value.items()))
+    elif name == "percentiles":
+        words = "1 percentile" if len(value) == 1 else f"{len(value)} percentiles"
+    elif name == "traces":
+        words = ", ".join(value)
+    else:
+        words = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return words if len(words) <= _WORDS_MAXIMUM else f"{words[: _WORDS_MAXIMUM - 1]}…"
+
+
+def _is_same(old: float | None, new: float | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return abs(old - new) <= _SAME_WITHIN * max(abs(old), abs(new))
