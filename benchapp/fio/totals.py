@@ -16,9 +16,7 @@ def add_totals(report: Report) -> Report:
     """Return the report with what ran together in each of its documents added up."""
     return replace(
         report,
-        documents=tuple(
-            replace(document, totals=total_up(document.groups)) for document in report.documents
-        ),
+        documents=tuple(replace(document, totals=total_up(document.groups)) for document in report.documents),
     )
 
 

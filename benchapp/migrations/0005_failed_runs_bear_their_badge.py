@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.utils import CursorWrapper
+from psycopg import sql
 
 _BATCH_SIZE: Final = 5_000
 
@@ -41,7 +42,9 @@ def _list_spans(cursor: CursorWrapper, table: str) -> Iterator[tuple[int, int]]:
     last = 0
     while True:
         cursor.execute(
-            f"SELECT max(id) FROM (SELECT id FROM {table} WHERE id > %s ORDER BY id LIMIT %s) AS batch",
+            sql.SQL(
+                "SELECT max(id) FROM (SELECT id FROM {} WHERE id > %s ORDER BY id LIMIT %s) AS batch"
+            ).format(sql.Identifier(table)),
             [last, _BATCH_SIZE],
         )
         (end,) = cursor.fetchone()
@@ -52,11 +55,15 @@ def _list_spans(cursor: CursorWrapper, table: str) -> Iterator[tuple[int, int]]:
 
 
 def _mark_measurements(cursor: CursorWrapper, span: tuple[int, int]) -> None:
-    chosen = "id > %s AND id <= %s AND error <> 0 AND badges = '[]'"
-    cursor.execute(f"SELECT DISTINCT error FROM benchapp_measurement WHERE {chosen}", span)
+    cursor.execute(
+        "SELECT DISTINCT error FROM benchapp_measurement"
+        " WHERE id > %s AND id <= %s AND error <> 0 AND badges = '[]'",
+        span,
+    )
     for (error,) in cursor.fetchall():
         cursor.execute(
-            f"UPDATE benchapp_measurement SET badges = %s::jsonb WHERE {chosen} AND error = %s",
+            "UPDATE benchapp_measurement SET badges = %s::jsonb"
+            " WHERE id > %s AND id <= %s AND error = %s AND badges = '[]'",
             [json.dumps([_describe_failure(error)]), *span, error],
         )
 

@@ -14,6 +14,12 @@ log = structlog.get_logger(__name__)
 _BEGINNING_BYTES: Final = 256 * 1024
 # Up to here all of it is read while the sender waits: 0.5 s where a text is hostile.
 _WHOLE_BYTES: Final = 1024 * 1024
+# Every report has one of them: a key of JSON, a job of the text, a percentile of terse, a line of the shell's time.
+_TRACES: Final = tuple(
+    trace.encode(encoding)
+    for trace in ('"jobs"', '"client_stats"', "groupid=", "%=", "real")
+    for encoding in ("ascii", "utf-16-le", "utf-16-be")
+)
 # What no further text can mend.
 _FINAL_CODES: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
 _COMPLAINT: Final = "fio said: "
@@ -52,7 +58,7 @@ def find_fault_at_door(output: bytes) -> Fault | None:
     """Return why this can never be read, as `find_fault` does, by about 0.5 s of reading; None where that would not do.
 
     Of more than 1 MiB only the beginning is read, and of more than 256 KiB too where it bears no trace of fio: the
-    worker judges these, who has the time.
+    worker judges these, who has the time, unless there is no trace in the rest either.
     """
     if len(output) <= _BEGINNING_BYTES:
         return find_fault(output)
@@ -60,6 +66,8 @@ def find_fault_at_door(output: bytes) -> Fault | None:
         return None
     fault = _read(output[:_BEGINNING_BYTES])
     if fault is None or fault.code in _FINAL_CODES:
+        return fault
+    if not any(trace in output for trace in _TRACES):
         return fault
     is_silent = fault.is_foreign and _COMPLAINT not in fault.detail
     return None if is_silent or len(output) > _WHOLE_BYTES else _read(output)

@@ -96,12 +96,13 @@ def test_report_at_the_end_of_a_long_text_is_found(monkeypatch: pytest.MonkeyPat
     [
         # Short: read whole, the only time.
         (b"a line of a log\n" * 16_000, [256_000]),
-        # No trace of fio: not read further, and not refused.
+        # No trace of fio, in the beginning or anywhere: not read further.
         (b"a line of a log\n" * 20_000, [262_144]),
+        (b"a line of a log\n" * 20_000 + b"groupid=", [262_144]),
         # A trace: read whole up to 1 MiB, and not beyond.
-        (b"3;fio-3.33;a;0;0\n" * 40_000, [262_144, 680_000]),
-        (b"3;fio-3.33;a;0;0\n" * 80_000, [262_144]),
-        (b"fio: pid=1, err=2/file:x\n" + b"a line of a log\n" * 20_000, [262_144, 320_025]),
+        (b"3;fio-3.33;a;0;0;1%=2\n" * 30_000, [262_144, 660_000]),
+        (b"3;fio-3.33;a;0;0;1%=2\n" * 80_000, [262_144]),
+        (b"fio: pid=1, err=2/file:x\n" + b"a line of a log\n" * 20_000 + b"groupid=", [262_144, 320_033]),
         (b"real 0m0.1s\n" * 2_000_000, [262_144]),
     ],
 )
@@ -119,9 +120,11 @@ def test_work_at_the_door_is_bounded(
     ("output", "code"),
     [
         (b"hello", "no-report"),
-        (b"a line of a log\n" * 20_000, None),
-        (b"3;fio-3.33;a;0;0\n" * 40_000, "unreadable-terse"),
-        (b"3;fio-3.33;a;0;0\n" * 80_000, None),
+        (b"a line of a log\n" * 20_000, "no-report"),
+        (b"a line of a log\n" * 20_000 + b"groupid=", None),
+        (("a line of a log\n" * 20_000 + "groupid=").encode("utf-16"), None),
+        (b"3;fio-3.33;a;0;0;1%=2\n" * 30_000, "unreadable-terse"),
+        (b"3;fio-3.33;a;0;0;1%=2\n" * 80_000, None),
         (b"real 0m0.1s\n" * 100_000, "too-many-timings"),
         (read_fio("01_normal.out").encode() + b"a line of a log\n" * 80_000, None),
         (b'{"fio version": 1}\n' * 80_000, "too-many-reports"),

@@ -150,7 +150,7 @@ def test_output_may_have_as_many_logs_as_an_envelope(editor: Client, host: Any) 
 
 def test_small_gzips_together_have_the_room_of_one_body(editor: Client, host: Any, settings: Any) -> None:
     settings.UNPACKED_LIMIT_BYTES = 3 * 2**20
-    bomb = gzip.compress(b"hello " * 2**18)
+    bomb = gzip.compress(b"groupid= " * 2**17 + b"hello " * 2**16)
 
     response = post(editor, {f"{number}.gz": bomb for number in range(4)})
 
