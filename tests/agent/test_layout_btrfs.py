@@ -12,10 +12,10 @@ import pytest
 
 from agent.layout import Storage, describe_storage
 from tests.agent.layouts import btrfs, raid_of
+from tests.agent.loops import SBIN, run_tool
 from tests.agent.trees import plant
 
 MIB = 2**20
-SBIN = "/usr/sbin:/sbin:/usr/bin:/bin"
 MakeStripe = Callable[..., str]
 
 
@@ -114,16 +114,6 @@ def find_obstacle() -> str | None:
 
 OBSTACLE = find_obstacle()
 for_real = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
-
-
-def run_tool(*argv: str) -> str:
-    ended = subprocess.run(
-        argv, check=False, capture_output=True, text=True, env={**os.environ, "PATH": SBIN}
-    )
-    if ended.returncode and "Operation not permitted" in ended.stderr:
-        pytest.skip(f"this machine does not let us: {ended.stderr.strip()}")
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,24 +59,25 @@ def test_run_waits_for_its_splay(
     assert len(server.stored) == 2
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_signal_ends_the_splay_at_once(
-    host: Machine, server: HostileServer, number: int, status: int
-) -> None:
+def start_with_splay(host: Machine) -> subprocess.Popen[str]:
+    """Start a run that will wait for days, and return when it says so."""
     log = host.home / "log"
-    run = (
-        "run",
-        "--profile",
-        "quick",
-        "--directory",
-        str(host.directory),
+    process = host.start(
+        *("run", "--profile", "quick", "--directory", str(host.directory)),
         "--splay",
         "30d",
         "--log",
         str(log),
     )
-    process = host.start(*run)
     wait_for(lambda: log.exists() and "starts in" in log.read_text())
+    return process
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signal_ends_the_splay_at_once(
+    host: Machine, server: HostileServer, number: int, status: int
+) -> None:
+    process = start_with_splay(host)
 
     process.send_signal(number)
     _, stderr = process.communicate(timeout=10)
@@ -86,20 +88,7 @@ def test_signal_ends_the_splay_at_once(
 
 
 def test_others_may_work_during_the_splay(host: Machine) -> None:
-    log = host.home / "log"
-    run = (
-        "run",
-        "--profile",
-        "quick",
-        "--directory",
-        str(host.directory),
-        "--splay",
-        "30d",
-        "--log",
-        str(log),
-    )
-    process = host.start(*run)
-    wait_for(lambda: log.exists() and "starts in" in log.read_text())
+    process = start_with_splay(host)
 
     assert host.measure().returncode == 0
     process.terminate()

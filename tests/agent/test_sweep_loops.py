@@ -14,10 +14,10 @@ import pytest
 
 from agent.signatures import read_signatures
 from tests.agent.conftest import Machine
+from tests.agent.loops import SBIN, run_tool
 from tests.agent.server import HostileServer
 
 MIB = 2**20
-SBIN = "/usr/sbin:/sbin:/usr/bin:/bin"
 MakeLoops = Callable[..., list[str]]
 
 
@@ -42,16 +42,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
     pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or ""),
 ]
-
-
-def run_tool(*argv: str) -> str:
-    ended = subprocess.run(
-        argv, check=False, capture_output=True, text=True, env={**os.environ, "PATH": SBIN}
-    )
-    if ended.returncode and "Operation not permitted" in ended.stderr:
-        pytest.skip(f"this machine does not let us: {ended.stderr.strip()}")
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
 
 
 @pytest.fixture
