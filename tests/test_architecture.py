@@ -12,14 +12,16 @@ PACKAGE = ROOT / "benchapp"
 # Room → the rooms that it may import, besides itself.
 MAP: dict[str, set[str]] = {
     "metrics": set(),
+    "dimensions": set(),
+    "grammar": {"dimensions"},
     "analysis": set(),
     "fio": {"metrics"},
     "models": {"metrics"},
-    "queries": {"models", "metrics", "analysis"},
+    "queries": {"models", "metrics", "dimensions", "grammar", "analysis"},
     "pipeline": {"models", "fio", "analysis", "metrics"},
     "tasks": {"pipeline", "models"},
-    "api": {"queries", "pipeline", "tasks", "models", "metrics"},
-    "web": {"queries", "pipeline", "tasks", "models", "metrics"},
+    "api": {"queries", "pipeline", "tasks", "models", "metrics", "dimensions", "grammar"},
+    "web": {"queries", "pipeline", "tasks", "models", "metrics", "dimensions", "grammar"},
     "templatetags": {"metrics"},
 }
 # Anything may be imported by these, and they by no room.
@@ -36,7 +38,7 @@ PLUMBING = {
     "settings",
     "urls",
 }
-PURE = {"metrics", "analysis", "fio"}
+PURE = {"metrics", "dimensions", "grammar", "analysis", "fio"}
 FRAMEWORKS = {"django", "rest_framework", "celery", "kombu"}
 
 

@@ -6,7 +6,9 @@ from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
+from benchapp.models.study import PanelKind, Study
 from benchapp.models.submission import Kind, State, Submission
+from benchapp.models.summary import SeriesSummary
 from benchapp.models.target import TARGET_FIELDS, Target
 from benchapp.models.trace import Trace, TraceKind
 from benchapp.models.workload import WORKLOAD_FIELDS, Workload
@@ -24,11 +26,14 @@ __all__ = [
     "Kind",
     "LatencyKind",
     "Measurement",
+    "PanelKind",
     "Role",
     "Run",
     "Scope",
     "Series",
+    "SeriesSummary",
     "State",
+    "Study",
     "Submission",
     "Target",
     "Throttle",

@@ -1,5 +1,6 @@
 """The values of all metrics of one direction of one workload in one run: a point of its series."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from benchapp.metrics import CATALOGUE
@@ -22,6 +23,8 @@ class Measurement(models.Model):
     elapsed_s: wall-clock time of work that is timed as a whole, which has no other metric.
     badges: [{code, sentence, numbers}] of analysis.validity. percentiles: per cent as text → ns, as fio gave them;
     those of too few samples are here, but in no metric. clones: entries of fio's report merged into it.
+    is_excluded: a person took the run out of medians; kept with the run. latency_bins: where fio printed bins, a
+    coarser histogram; bucket k spans 2^(k/4) to 2^((k+1)/4) ns.
     """
 
     series = models.ForeignKey(Series, on_delete=models.PROTECT, related_name="measurements", db_index=False)
@@ -49,6 +52,10 @@ class Measurement(models.Model):
     percentiles = models.JSONField(default=dict)
     missing = models.JSONField(default=dict)
     badges = models.JSONField(default=list)
+    is_excluded = models.BooleanField(default=False, help_text="as the run's excluded_at says")
+    latency_bins = ArrayField(
+        models.BigIntegerField(), null=True, blank=True, help_text="first bucket, then operations per bucket"
+    )
 
     class Meta:
         constraints = (

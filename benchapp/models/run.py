@@ -4,6 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
+from benchapp.models.account import User
 from benchapp.models.environment import Environment
 from benchapp.models.host import Host
 from benchapp.models.submission import Submission
@@ -38,6 +39,11 @@ class Run(models.Model):
     warnings = models.JSONField(default=list)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     parser_version = models.PositiveSmallIntegerField()
+    excluded_at = models.DateTimeField(
+        null=True, blank=True, help_text="taken out of medians; server's clock"
+    )
+    excluded_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    excluded_reason = models.CharField(max_length=500, blank=True, default="")
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["submission", "document"], name="run_is_stored_once"),)

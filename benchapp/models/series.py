@@ -39,6 +39,9 @@ class Series(TargetFields, WorkloadFields):
     first_at = models.DateTimeField(null=True, blank=True)
     last_at = models.DateTimeField(null=True, blank=True)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
+    summary_is_due = models.BooleanField(
+        default=False, help_text="measurements changed since it was summarised"
+    )
 
     class Meta:
         verbose_name_plural = "series"
@@ -51,6 +54,8 @@ class Series(TargetFields, WorkloadFields):
             # queries.series.list_series: the freshest first, and of one scope.
             models.Index(fields=["-last_at", "-id"], name="series_by_time"),
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
+            # pipeline.summarize.summarize_due: small, as summarised rows leave it.
+            models.Index(fields=["id"], name="series_due", condition=models.Q(summary_is_due=True)),
         )
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ class Kind(models.TextChoices):
 
     ENVELOPE = "envelope", "An agent's envelope"
     FIO = "fio", "What fio printed"
+    REPORTED = "reported", "Numbers that someone published"
 
 
 class SubmissionQuerySet(models.QuerySet["Submission"]):

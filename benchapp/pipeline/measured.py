@@ -46,6 +46,7 @@ def measure(
         "io_bytes": direction.io_bytes,
         "runtime_s": direction.runtime_s,
         "clones": len(group.jobs),
+        "latency_bins": None,
         "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
         "missing": missing,
         "badges": [_plain_badge(badge) for badge in judge_validity(evidence)],

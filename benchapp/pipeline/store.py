@@ -24,13 +24,15 @@ from benchapp.pipeline.identity import SERIES_KEY_VERSION
 from benchapp.pipeline.plan import Plan, PlannedMeasurement, PlannedRun
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
+# Exclusion is a person's word: reading again leaves it.
 _RUN_FIELDS = tuple(
     field.attname
     for field in Run._meta.local_fields
-    if field.attname not in ("id", "submission_id", "document")
+    if field.attname
+    not in ("id", "submission_id", "document", "excluded_at", "excluded_by_id", "excluded_reason")
 )
 
-_OWN_COLUMNS = ("series_id", "run_id", "ordinal", "position", "started_at")
+_OWN_COLUMNS = ("series_id", "run_id", "ordinal", "position", "started_at", "is_excluded")
 _JSON_COLUMNS = ("percentiles", "missing", "badges")
 _PLAIN_COLUMNS = tuple(
     field.attname
@@ -171,6 +173,11 @@ def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
 
 def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series: Mapping[bytes, int]) -> None:
     """COPY the rows in: half the cost of the whole step goes when the ORM does not quote 28 values a row."""
+    excluded = set(
+        Run.objects.filter(pk__in=[row.pk for row in rows], excluded_at__isnull=False).values_list(
+            "pk", flat=True
+        )
+    )
     with connection.cursor() as cursor, cursor.copy(_COPY_MEASUREMENTS) as copy:
         for run, row in zip(runs, rows, strict=True):
             for position, measurement in enumerate(run.measurements):
@@ -182,6 +189,7 @@ def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series:
                         measurement.ordinal,
                         position,
                         run.values["started_at"],
+                        row.pk in excluded,
                         *(values[name] for name in _PLAIN_COLUMNS),
                         *(orjson.dumps(values[name]).decode() for name in _JSON_COLUMNS),
                     )
@@ -221,7 +229,8 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
     with connection.cursor() as cursor:
         if added:
             cursor.execute(
-                "UPDATE benchapp_series SET measurement_count = measurement_count + fresh.count,"
+                "UPDATE benchapp_series SET summary_is_due = TRUE,"
+                " measurement_count = measurement_count + fresh.count,"
                 " first_at = LEAST(benchapp_series.first_at, fresh.first_at),"
                 " last_at = GREATEST(benchapp_series.last_at, fresh.last_at)"
                 " FROM unnest(%s::bigint[], %s::int[], %s::timestamptz[], %s::timestamptz[])"
@@ -236,7 +245,8 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
             )
         if replaced:
             cursor.execute(
-                "UPDATE benchapp_series SET measurement_count = counted.count, first_at = counted.first_at,"
+                "UPDATE benchapp_series SET summary_is_due = TRUE,"
+                " measurement_count = counted.count, first_at = counted.first_at,"
                 " last_at = counted.last_at FROM ("
                 "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"
                 "  FROM unnest(%s::bigint[]) AS wanted(id)"

@@ -1,0 +1,127 @@
+"""The dimensions: what series differ in, and so what charts, filters and comparisons may be made over. Pure.
+
+A dimension's name is a column of Series, but for `host`, `pool` (which are parts of its scope) and `pattern` (its rw
+and direction together).
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+DimensionKind = Literal["text", "count", "size", "seconds", "percent", "flag"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One entry of the registry.
+
+    kind: of its values; sizes are bytes. group: whose it is. is_continuous: charts draw lines over it, not bars.
+    companions: dimensions that move with it by nature, so that they need not be held while it varies.
+    is_minor: rarely what one asks for; never held by itself, only told where it varies.
+    """
+
+    name: str
+    label: str
+    kind: DimensionKind
+    group: Literal["scope", "workload", "target"]
+    is_continuous: bool = False
+    is_minor: bool = False
+    companions: tuple[str, ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        """Say whether its values are ordered as numbers."""
+        return self.kind not in ("text", "flag")
+
+
+_LAYOUT: Final = (
+    "volume_count",
+    "stripe_count",
+    "raid_level",
+    "chunk_size_bytes",
+    "target_name",
+    "provisioned_iops",
+)
+
+DIMENSIONS: Final[dict[str, Dimension]] = {
+    dimension.name: dimension
+    for dimension in (
+        Dimension("host", "Host", "text", "scope"),
+        Dimension("pool", "Pool", "text", "scope"),
+        Dimension(
+            "pattern", "Pattern", "text", "workload", companions=("rw", "direction", "read_share_percent")
+        ),
+        Dimension("rw", "rw", "text", "workload", companions=("pattern", "direction", "read_share_percent")),
+        Dimension(
+            "direction", "Direction", "text", "workload", companions=("pattern", "rw", "read_share_percent")
+        ),
+        Dimension("block_size_bytes", "Block size", "size", "workload", is_continuous=True),
+        Dimension("iodepth", "Queue depth", "count", "workload", is_continuous=True),
+        Dimension("numjobs", "Jobs", "count", "workload", is_continuous=True),
+        Dimension(
+            "file_size_bytes", "File size", "size", "workload", is_continuous=True, companions=("runtime_s",)
+        ),
+        Dimension(
+            "read_share_percent",
+            "Read share",
+            "percent",
+            "workload",
+            is_continuous=True,
+            companions=("pattern", "rw"),
+        ),
+        Dimension("is_direct", "Direct I/O", "flag", "workload"),
+        Dimension("engine", "Engine", "text", "workload"),
+        Dimension("runtime_s", "Runtime", "seconds", "workload", is_continuous=True, is_minor=True),
+        Dimension("volume_type", "Volume type", "text", "target", companions=("provisioned_iops",)),
+        Dimension("volume_count", "Volumes", "count", "target", companions=_LAYOUT),
+        Dimension("volume_size_bytes", "Volume size", "size", "target", is_continuous=True),
+        Dimension("provisioned_iops", "Provisioned IOPS", "count", "target", is_continuous=True),
+        Dimension(
+            "raid_level", "RAID level", "text", "target", companions=("stripe_count", "chunk_size_bytes")
+        ),
+        Dimension("stripe_count", "Stripes", "count", "target", companions=_LAYOUT),
+        Dimension("chunk_size_bytes", "Chunk size", "size", "target", is_continuous=True),
+        Dimension("filesystem", "Filesystem", "text", "target", companions=("mount_options",)),
+        Dimension("mount_options", "Mount options", "text", "target", is_minor=True),
+        Dimension("instance_type", "Instance type", "text", "target"),
+        Dimension("target_name", "Target", "text", "target"),
+    )
+}
+
+# Short names of the filter's grammar and of addresses, beside the full ones.
+ALIASES: Final = {
+    "bs": "block_size_bytes",
+    "block_size": "block_size_bytes",
+    "depth": "iodepth",
+    "jobs": "numjobs",
+    "file_size": "file_size_bytes",
+    "size": "file_size_bytes",
+    "direct": "is_direct",
+    "type": "volume_type",
+    "volumes": "volume_count",
+    "volume_size": "volume_size_bytes",
+    "stripes": "stripe_count",
+    "chunk": "chunk_size_bytes",
+    "chunk_size": "chunk_size_bytes",
+    "raid": "raid_level",
+    "fs": "filesystem",
+    "instance": "instance_type",
+    "target": "target_name",
+    "name": "target_name",
+    "runtime": "runtime_s",
+    "read_share": "read_share_percent",
+}
+
+
+def find_dimension(name: str) -> Dimension | None:
+    """Return the dimension of a name or a short name; None where there is none."""
+    return DIMENSIONS.get(ALIASES.get(name, name))
+
+
+def is_held(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
+    """Say whether a picture over some dimensions holds another still: not those themselves, nor what moves with them.
+
+    over: names of the dimensions on the picture's axes.
+    """
+    if dimension.is_minor or dimension.name in over:
+        return False
+    return not any(dimension.name in DIMENSIONS[name].companions for name in over)
