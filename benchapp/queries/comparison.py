@@ -27,6 +27,8 @@ __all__ = ["DEFAULT_METRICS", "Compared", "Lone", "Pair", "Side", "compare_sides
 
 DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 
+# What stands in a title for a workload's column that is not the same on both sides; None for the others.
+_BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": "", "numjobs": 0}
 _VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "direction")}
 _UNHASHABLE: Final = "options"
 
@@ -226,8 +228,10 @@ def _rank(pair: Pair) -> tuple[bool, float, str, str]:
 def _describe(row: SideRow, free: frozenset[str]) -> str:
     """Say what both sides share: workload, layout and scope without what is under comparison."""
     target = TargetRow(**{name: None if name in free else row[name] for name in names_of(TargetRow)})
-    workload = WorkloadRow(**{name: row[name] for name in names_of(WorkloadRow)})
-    parts = [describe_workload(workload, direction=row["direction"])]
+    blank: SideRow = {name: _BLANK.get(name) for name in free}
+    asked: SideRow = {name: blank.get(name, row[name]) for name in names_of(WorkloadRow)}
+    workload = WorkloadRow(**asked)
+    parts = [describe_workload(workload, direction=blank.get("direction", row["direction"]) or "")]
     if target.known():
         parts.append(describe_target(target))
     if "scope" not in free:

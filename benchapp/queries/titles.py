@@ -134,9 +134,12 @@ def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
         pattern += f", {direction}s" if direction in ("read", "write", "trim") else f", {direction}"
     elif direction == "sync":
         pattern += ", syncs"
-    yield f"{describe_block_size(workload)} {pattern}".strip()
-    jobs = f"{workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"
-    yield jobs if workload.iodepth is None else f"iodepth {workload.iodepth} × {jobs}"
+    if said := f"{describe_block_size(workload)} {pattern}".strip():
+        yield said
+    depth = [] if workload.iodepth is None else [f"iodepth {workload.iodepth}"]
+    jobs = [f"{workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"] if workload.numjobs else []
+    if depth or jobs:
+        yield " × ".join([*depth, *jobs])
     if workload.file_size_bytes is not None:
         yield f"{_say_size(workload.file_size_bytes, _BINARY, separator=' ')} file"
     elif workload.file_size_text:

@@ -1,0 +1,108 @@
+"""Two things side by side: the page."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from benchapp.queries.comparison import Side, compare_sides
+from benchapp.web.comparison_table import make_lines, write_markdown
+from tests.factories import make_host, make_series, make_target, make_workload
+from tests.web.pages import Page
+
+STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
+SLOWER = [80.0, 81.0, 79.0, 80.0, 82.0, 78.0]
+HOSTS = {"a": "host:fast", "b": "host:slow"}
+
+
+@pytest.fixture
+def two_hosts(db: None) -> None:
+    for name, values in (("fast", STEADY), ("slow", SLOWER)):
+        host = make_host(name)
+        make_series(values, host=host)
+        make_series(STEADY, host=host, workload=make_workload(iodepth=32))
+
+
+def test_page_says_what_differs_first(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), HOSTS))
+
+    assert "host:slow against host:fast: 1 of 2 clearly worse, 0 better" in page.words
+    assert "4k random read, IOPS: 100 → 80.0 (−20.0 %" in page.words
+    assert page.words.index("0.800") < page.words.index("1.000")
+    assert "no clear difference" in page.words
+    assert "Under comparison, and so not matched: host or pool." in page.words
+
+
+def test_page_offers_ideas_where_nothing_is_chosen(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare")))
+
+    assert "the last 7 days against the 7 before" in page.words
+    assert "host fast against slow" in page.words or "host slow against fast" in page.words
+
+
+def test_page_without_measurements_says_so(viewer: Client) -> None:
+    assert "Nothing has been measured yet" in Page(viewer.get(reverse("compare"))).words
+
+
+def test_two_equal_sides_are_told(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {"a": "host:fast", "b": "host:fast"}))
+
+    assert "Both sides are the same: change one of them." in page.words
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"a": "depth:lots"}, "A: iodepth:lots is no number"),
+        ({"b_from": "May"}, "B from is no day: write it as 2026-05-12."),
+        ({"a": "host:fast", "metric": "speed"}, "There is no metric 'speed'"),
+        ({"a_run": "x"}, "A: run: Enter a whole number."),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_words(viewer: Client, query: dict[str, str], words: str) -> None:
+    response = viewer.get(reverse("compare"), query)
+
+    assert response.status_code == 400
+    assert words in Page(response).words
+
+
+def test_nothing_in_common_lists_what_each_has(viewer: Client) -> None:
+    make_series(STEADY, host=make_host("fast"), workload=make_workload(iodepth=1))
+    make_series(STEADY, host=make_host("slow"), workload=make_workload(iodepth=2))
+
+    page = Page(viewer.get(reverse("compare"), HOSTS))
+
+    assert "host:slow against host:fast: nothing in common" in page.words
+    assert "Only host:fast has" in page.words
+    assert "iodepth 2 × 1 job" in page.words
+
+
+def test_sides_without_any_series_are_named(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {"a": "host:gone", "b": "host:slow"}))
+
+    assert "Nothing was measured that fits host:gone." in page.words
+
+
+def test_curl_and_csv_ask_for_the_same(viewer: Client, two_hosts: None) -> None:
+    response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "2026-12-01", "metric": "iops"})
+
+    assert "a_to=2026-12-02T00:00:00Z" in response.context["csv_url"]
+    assert "metrics=iops" in response.context["csv_url"]
+    assert viewer.get(response.context["csv_url"]).content.startswith(b"title,metric,unit,rw,direction,a_n")
+
+
+def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
+    # The session and its person, two sides, the values of each, the environments.
+    with django_assert_num_queries(7):
+        viewer.get(reverse("compare"), HOSTS)
+
+
+@pytest.mark.django_db
+def test_markdown_lets_no_name_out_of_its_cell() -> None:
+    for name in ("one", "two"):
+        make_series(STEADY, host=make_host(name), target=make_target(target_name="a|b <script>`x`"))
+
+    found = compare_sides(Side(), Side())
+    text = write_markdown("t", ("a|1", "b"), make_lines(found.pairs), link="http://example/compare/")
+
+    assert "a\\|b \\<script\\>\\`x\\`" in text
+    assert all(line.count("|") - line.count("\\|") == 9 for line in text.splitlines()[2:6])
