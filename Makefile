@@ -1,11 +1,11 @@
 # benchapp. `make up` measures this machine's disk and shows the chart; `make help` lists the rest.
 #
-#   make up    PORT=8000 HOST=127.0.0.1 DATA=var UP_ARGS="--no-run"
+#   make up    PORT=8000 HOST=127.0.0.1 DATA=var SAMPLE=1 UP_ARGS="--no-run"
 #   make test  PYTEST_ARGS="-k intake -x"
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up test lint ci bench backup restore lock clean
+.PHONY: help up test vm-test lint ci bench backup restore lock clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -24,17 +24,20 @@ export PIP_CERT ?= $(CERTIFICATES)
 endif
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
 	  while IFS=$$'\t' read -r target words; do printf '  make %-9s %s\n' "$$target" "$$words"; done
 
-up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, print its page; Ctrl-C stops
+up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, print its page; Ctrl-C stops; SAMPLE=1 loads studies to look at
 	@tools/apt-install fio:fio
 	@$(PYTHON) manage.py up $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
-	  $(if $(DATA),--data-dir $(DATA)) $(UP_ARGS)
+	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(UP_ARGS)
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
 	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+vm-test: $(BASE) ## try the agent on md, LVM, cron and systemd of a virtual machine; see tests/vm/README.md
+	@tests/vm/boot.sh
 
 lint: $(DEV) ## ruff, mypy, bandit
 	@$(PYTHON) -m ruff check .

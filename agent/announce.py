@@ -9,7 +9,7 @@ from typing import Any, Sequence
 from agent.client import Answer, Client
 from agent.console import Console
 from agent.files import replace_file
-from agent.outcome import ConfigurationError
+from agent.outcome import ConfigurationError, ExitCode
 from agent.spool import Spool
 
 _NAME = "schedule.json"
@@ -28,27 +28,27 @@ def keep_entries(spool: Spool, entries: Sequence[dict[str, Any]]) -> None:
         raise ConfigurationError(f"{path} cannot be written: {error}") from None
 
 
-def send_kept(spool: Spool, client: Client, *, console: Console) -> bool:
-    """Tell the server what is kept and say whether nothing is left to tell; a failure is no error of the run."""
+def send_kept(spool: Spool, client: Client, *, console: Console) -> ExitCode:
+    """Tell the server what is kept and say how that went; a failure is no error of the run."""
     path = os.path.join(spool.directory, _NAME)
     text = _read(path)
     if text is None:
-        return True
+        return ExitCode.OK
     try:
         entries = json.loads(text)["entries"]
     except (ValueError, KeyError, TypeError):
         os.unlink(path)  # nothing of ours
-        return True
+        return ExitCode.OK
     answer = client.put_schedule(entries)
     if answer.status == 200 and "entries" in (answer.body or {}):  # a portal says 200, too
         _forget(path, text)
-        return True
+        return ExitCode.OK
     if _is_final(answer):
         console.warn(f"the server does not take the schedule: {answer.describe()}")
         _forget(path, text)
-        return True
+        return ExitCode.REJECTED
     console.note(f"the server does not know the schedule yet: {answer.describe()}")
-    return False
+    return ExitCode.TRY_LATER
 
 
 def _is_final(answer: Answer) -> bool:

@@ -57,6 +57,7 @@ def _look(name: str, check: Callable[[], str]) -> Finding:
 
 def _check_spool(spool: Spool) -> str:
     spool.prepare()
+    spool.check_room()
     return f"{spool.directory}, {len(spool.pending())} waiting, {len(spool.rejected())} rejected"
 
 

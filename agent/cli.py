@@ -39,9 +39,17 @@ configuration (INI; all of it is optional):
   [labels]  anything = text
 """
 
+_SECONDS_MAXIMUM = 7 * 86400
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    if sys.platform == "win32":
+        # No locks, users or process groups as they are needed here.
+        print(
+            "bench-agent: this Python of Windows lacks what it takes: run it with Cygwin's", file=sys.stderr
+        )
+        return 2
     arguments = _build_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         # A path that the locale cannot show must not end the run that it names.
@@ -61,12 +69,9 @@ def _run_command(arguments: argparse.Namespace, console: Console) -> int:
         return int(getattr(commands, f"run_{arguments.command}")(arguments, console))
     except AgentError as error:
         status = 128 + error.signal_number if isinstance(error, Interrupted) else int(error.exit_code)
-        console.warn(str(error))
-        console.emit({"command": arguments.command, "exit_code": status, "error": str(error)})
-        return status
+        return _end(arguments, console, status=status, why=str(error))
     except KeyboardInterrupt:
-        console.warn("stopped; what was measured is in the spool")
-        return 130
+        return _end(arguments, console, status=130, why="stopped; what was measured is in the spool")
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain once more while it shuts down.
         sys.stdout = None
@@ -75,8 +80,14 @@ def _run_command(arguments: argparse.Namespace, console: Console) -> int:
         import traceback
 
         traceback.print_exc()
-        console.warn("this is a fault of bench-agent; what was measured before it is in the spool")
-        return int(ExitCode.FAULT)
+        why = "this is a fault of bench-agent; what was measured before it is in the spool"
+        return _end(arguments, console, status=int(ExitCode.FAULT), why=why)
+
+
+def _end(arguments: argparse.Namespace, console: Console, *, status: int, why: str) -> int:
+    console.warn(why)
+    console.emit({"command": arguments.command, "exit_code": status, "error": why})
+    return status
 
 
 def _build_parser() -> argparse.ArgumentParser:
@@ -109,20 +120,8 @@ def _add_run(
         help="measure, keep the result, deliver it",
         epilog="exit codes: bench-agent --help",
     )
-    for option, placeholder, purpose in (
-        ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
-        ("--jobfile", "FILE", "or a job file of your own; --profile names what it measures"),
-        ("--file", "FILE", "what seqread-fragmentation reads; it is never written to"),
-    ):
-        run.add_argument(option, metavar=placeholder, help=purpose)
-    run.add_argument(
-        "--allow-outside", action="store_true", help="let a job file leave the directory, or start programs"
-    )
-    run.add_argument("--directory", metavar="DIR", help="where: a directory on the storage under test")
+    _add_measured(run)
     _add_pairs(run)
-    run.add_argument(
-        "--time-limit", metavar="TIME", help="end fio after this time at the latest: 90s, 15m, 2h"
-    )
     run.add_argument("--no-send", action="store_true", help="only keep the result in the spool")
     run.add_argument(
         "--logs", action="store_true", help="keep also how it went within the run, second by second"
@@ -133,10 +132,25 @@ def _add_run(
     ):
         run.add_argument(option, action="store_true", help=purpose)
     run.add_argument(
-        "--wait", metavar="SECONDS", type=float, default=0.0, help="wait until the result is stored"
+        "--wait", metavar="SECONDS", type=_read_seconds, default=0.0, help="wait until the result is stored"
     )
     _add_unattended(run)
     _add_budget(run)
+
+
+def _add_measured(parser: argparse.ArgumentParser) -> None:
+    for option, placeholder, purpose in (
+        ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
+        ("--jobfile", "FILE", "or a job file of your own; --profile names what it measures"),
+        ("--file", "FILE", "what seqread-fragmentation reads; it is never written to"),
+        ("--file-size", "SIZE", "size of the test file, as --set size= says it: 5G, 15G"),
+        ("--directory", "DIR", "where: a directory on the storage under test"),
+        ("--time-limit", "TIME", "end fio after this time at the latest: 90s, 15m, 2h"),
+    ):
+        parser.add_argument(option, metavar=placeholder, help=purpose)
+    parser.add_argument(
+        "--allow-outside", action="store_true", help="let a job file leave the directory, or start programs"
+    )
 
 
 def _add_unattended(run: argparse.ArgumentParser) -> None:
@@ -217,12 +231,11 @@ def _add_schedule(
     kind.add_argument("--systemd", action="store_true", help="as a timer and a service")
     for option, placeholder, purpose in (
         ("--every", "TIME", "how often: 15m, 6h, 24h, 7d"),
-        ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
-        ("--directory", "DIR", "where: a directory on the storage under test"),
         ("--at", "HH:MM", "when the first of a day starts, local time (default: 00:00)"),
         ("--splay", "TIME", "start up to so much later, by chance"),
     ):
         install.add_argument(option, metavar=placeholder, required=option == "--every", help=purpose)
+    _add_measured(install)
     install.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="adjust a parameter of the profile"
     )
@@ -273,7 +286,18 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SECONDS",
-        type=float,
+        type=_read_seconds,
         default=60.0,
         help="try to deliver for so long (default: 60)",
     )
+
+
+def _read_seconds(text: str) -> float:
+    """Return seconds from 0 on; "nan" would never be over."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _SECONDS_MAXIMUM:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {_SECONDS_MAXIMUM}")
+    return seconds

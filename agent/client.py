@@ -73,8 +73,9 @@ class Client:
         self._token = token
         self._timeout_s = timeout_s
         self._ca_file = ca_file
-        self._opener: urllib.request.OpenerDirector | None = None
         self._sockets: list[socket] = []
+        # A ca_file that cannot be used is told before hours of measuring; else TLS is loaded when it is needed.
+        self._opener: urllib.request.OpenerDirector | None = self._make_opener() if ca_file else None
 
     def post_submission(
         self, submission_id: str, packed: bytes, *, limit_s: float = EXCHANGE_MAXIMUM_S

@@ -74,19 +74,19 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         is_read=is_read,
         url=check_url(url) if url else None,
         token_file=_resolve(values.get("server.token_file") or default_token_file(chosen), chosen),
-        ca_file=_resolve(values["server.ca_file"], chosen) if values.get("server.ca_file") else None,
-        timeout_s=_read(values, "server.timeout", default="30s", read=parse_duration),
+        ca_file=_find_path(values, "server.ca_file", chosen),
+        timeout_s=_read(values, "server.timeout", default="30s", read=_parse_timeout),
         spool_directory=_resolve(spool, chosen),
         # A result is 10 to 30 KB packed: this holds years of a daily run.
         spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
         spool_max_age_s=_read(values, "spool.max_age", default="90d", read=parse_duration),
-        directory=values.get("run.directory"),
+        directory=_find_path(values, "run.directory", chosen),
         profile=values.get("run.profile"),
-        fio=values.get("run.fio"),
+        fio=_find_program(values, chosen),
         reserve_bytes=_read(values, "run.reserve", default="0", read=parse_size) if reserve else None,
         max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
         busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
-        log=_resolve(values["run.log"], chosen) if values.get("run.log") else None,
+        log=_find_path(values, "run.log", chosen),
         asks_cloud=_read_choice(values, "run.cloud"),
         shows_serials=_read_choice(values, "run.serials"),
         target=_read_section(parser, "target"),
@@ -171,6 +171,7 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # a label's name keeps its case
     try:
         with open(path, encoding="utf-8") as file:
+            _check_mode(path, os.fstat(file.fileno()).st_mode)
             parser.read_file(file)
     except FileNotFoundError:
         if must_exist:
@@ -179,6 +180,14 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
         raise ConfigurationError(f"the configuration cannot be read: {error}") from None
     return parser
+
+
+def _check_mode(path: str, mode: int) -> None:
+    """Refuse what anybody may write: it names the fio that root runs and the file that root appends to."""
+    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+        raise ConfigurationError(
+            f"{path} has mode {stat.S_IMODE(mode):04o}: anybody may change what runs here; chmod o-w it"
+        )
 
 
 def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
@@ -209,6 +218,14 @@ def _read(values: Mapping[str, str], name: str, *, default: str, read: Callable[
         raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
 
 
+def _parse_timeout(text: str) -> int:
+    """Return seconds; with none, no server would ever have answered."""
+    timeout_s = parse_duration(text)
+    if not timeout_s:
+        raise ValueError(f"{text!r} leaves no time for an answer: write 30s")
+    return timeout_s
+
+
 def _read_limit(values: Mapping[str, str], name: str, *, maximum: float) -> float | None:
     if not values.get(name):
         return None
@@ -223,6 +240,16 @@ def _read_choice(values: Mapping[str, str], name: str) -> bool:
     if text.lower() not in ("yes", "no"):
         raise ConfigurationError(f"{name.replace('.', ' ')} = {text}: write yes or no")
     return text.lower() == "yes"
+
+
+def _find_path(values: Mapping[str, str], name: str, config_path: str) -> str | None:
+    return _resolve(values[name], config_path) if values.get(name) else None
+
+
+def _find_program(values: Mapping[str, str], config_path: str) -> str | None:
+    """Return the path of fio, or a name that is looked for on PATH."""
+    name = values.get("run.fio")
+    return _resolve(name, config_path) if name and "/" in name else name or None
 
 
 def _resolve(path: str, config_path: str) -> str:

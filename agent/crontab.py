@@ -168,12 +168,15 @@ def find_mail_aim(text: str) -> str | None:
 
 
 def is_cron_running(root: str = "/") -> bool | None:
-    """Say whether a cron daemon lives; None where /proc does not tell."""
+    """Say whether a cron daemon lives; None where /proc does not tell, or shows this user no others' processes."""
     try:
         names = [name for name in os.listdir(os.path.join(root, "proc")) if name.isdigit()]
     except OSError:
         return None
-    return any(_read_process_name(os.path.join(root, "proc", name, "comm")) in _DAEMONS for name in names)
+    if any(_read_process_name(os.path.join(root, "proc", name, "comm")) in _DAEMONS for name in names):
+        return True
+    # Process 1 is always there: where it is not shown (hidepid), others are not shown either.
+    return False if "1" in names else None
 
 
 def _read_process_name(path: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from functools import partial
+from typing import Any, Callable, Mapping
 
 from agent.client import (
     EXCHANGE_MAXIMUM_S,
@@ -35,6 +36,15 @@ class Delivery:
     verdict: ExitCode = ExitCode.OK
     problem: str | None = None
 
+    def put_away(self, entry: Entry, put: Callable[[Entry], None]) -> None:
+        """Move a result out of the queue; where the disk refuses, it is posted again with the next delivery."""
+        try:
+            put(entry)
+        except OSError as error:
+            self.remaining += 1
+            self.verdict = worst(self.verdict, ExitCode.TRY_LATER)
+            self.problem = f"{entry.path} cannot be put away: {error}"
+
     @property
     def exit_code(self) -> ExitCode:
         return worst(self.verdict, ExitCode.REJECTED if self.rejected else ExitCode.OK)
@@ -57,13 +67,13 @@ def deliver(
         answer = _post(client, entry, remaining_s=deadline - time.monotonic())
         fate = judge_answer(answer, submission_id=entry.id)
         if fate == Fate.DELIVERED:
-            spool.remove(entry)
             delivery.urls[entry.id] = _find_url(answer, entry.id)
+            delivery.put_away(entry, spool.remove)
             delay_s = 0.0
         elif fate == Fate.REJECTED:
-            spool.reject(entry, _name_reason(answer))
             delivery.rejected[entry.id] = answer.describe()
             console.warn(f"result {entry.id} was rejected: {answer.describe()}; it is kept in rejected/")
+            delivery.put_away(entry, partial(spool.reject, reason=_name_reason(answer)))
         elif fate == Fate.REFUSED:
             queue.append(entry)
             delivery.verdict = ExitCode.CONFIGURATION
@@ -74,11 +84,11 @@ def deliver(
             delay_s = choose_delay(delay_s, read_retry_after(answer))
             delivery.problem = answer.describe()
             if time.monotonic() + delay_s > deadline:
-                delivery.verdict = ExitCode.TRY_LATER
+                delivery.verdict = worst(delivery.verdict, ExitCode.TRY_LATER)
                 break
             console.note(f"{answer.describe()}; trying again in {format_duration(delay_s)}")
             time.sleep(delay_s)
-    delivery.remaining = len(queue)
+    delivery.remaining += len(queue)
     return delivery
 
 

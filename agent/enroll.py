@@ -14,6 +14,9 @@ from agent.config import Config, check_token
 from agent.files import replace_file
 from agent.outcome import AgentError, ConfigurationError, ExitCode, TryLater
 
+# More than a token and a configuration take: a full disk is found out before the enrolment token is spent.
+_TRIAL_BYTES = 16 * 1024
+
 
 class EnrolmentRefused(AgentError):
     """The server understood and said no."""
@@ -65,8 +68,14 @@ def enroll_host(
     asked = {"name": name or os.uname().nodename, "agent_version": __version__}
     answer = client.request("POST", "/api/v1/enrollments", document=asked)
     host, token = _read_answer(answer, url)
-    write_private_file(config.token_file, token + "\n")
-    _write_config(config, url)
+    try:
+        write_private_file(config.token_file, token + "\n")
+        _write_config(config, url)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the server knows this host now, but that cannot be written down: {error}; revoke its token on the page "
+            "Hosts and enrol it anew"
+        ) from None
     return Enrolment(host, config.path, config.token_file)
 
 
@@ -82,13 +91,19 @@ def _read_answer(answer: Answer, url: str) -> tuple[str, str]:
 
 
 def _prepare_directory(path: str) -> None:
-    directory = os.path.dirname(path)
+    directory = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"{directory} cannot be made: {error}") from None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise ConfigurationError(f"{directory} is not writable: name another place with --config")
+    trial = os.path.join(directory, f".bench-agent-trial-{os.getpid()}")
+    try:
+        write_private_file(trial, "x" * _TRIAL_BYTES)
+        os.unlink(trial)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{directory} is not writable: {error}; name another place with --config"
+        ) from None
 
 
 def write_private_file(path: str, text: str) -> None:

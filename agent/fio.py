@@ -14,6 +14,7 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Callable, Sequence
 
 from agent.outcome import CannotMeasure
+from agent.survivors import end_workers
 
 # cron's PATH is /usr/bin:/bin.
 _EXTRA_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/fio/bin"
@@ -143,8 +144,10 @@ def run_fio(
             try:
                 stopped_because = _watch(process, stop, time_limit_s=time_limit_s, spent_s=spent_s, tick=tick)
             finally:
-                # Only an exception of our own gets here with fio still alive.
-                _kill_group(process)
+                # What ended well took its jobs with it; an exception of our own gets here with fio still alive.
+                if process.poll() != 0:
+                    _kill_group(process)
+                    end_workers(directory)
             return _make_result(
                 argv,
                 process,
@@ -235,7 +238,7 @@ def _stop_gently(process: subprocess.Popen[bytes], stop: StopSignals) -> None:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of fio's own process group: job processes outlive a main process that was killed."""
+    """End what is left of fio's own process group; its jobs have left it, and go by end_workers."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

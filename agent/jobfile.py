@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -21,6 +22,15 @@ _TIME = re.compile(r"(\d{1,9})(us|ms|s|m|h|d)?", re.ASCII)
 _SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # These run programs, which may do anything anywhere.
 _PROGRAMS = ("exec_prerun", "exec_postrun", "program", "trigger", "trigger-file")
+# By what fio's engines sign in elsewhere (engines/http.c).
+_SECRETS = (
+    "http_pass",
+    "http_s3_key",
+    "http_s3_security_token",
+    "http_s3_sse_customer_key",
+    "http_swift_auth_token",
+)
+_NOT_SENT = "(not sent)"
 _PARSE_TIMEOUT_S = 30.0
 _COMPLAINTS_MAXIMUM = 3
 
@@ -114,9 +124,18 @@ def refuse_outside(text: str) -> None:
 
 def is_outside(value: str, environ: Mapping[str, str]) -> bool:
     """Say whether an option's value names a path from the root on or one above; several stand between colons."""
-    expanded = _VARIABLE.sub(lambda match: environ.get(match.group(1), ""), value)
-    parts = [part.strip().strip("'\"") for part in re.split(r"[:,]", expanded)]
+    parts = [part.strip().strip("'\"") for part in re.split(r"[:,]", _expand(value, environ))]
     return any(part.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", part) for part in parts)
+
+
+def hide_secrets(text: str, jobfile: str, environ: Mapping[str, str]) -> str:
+    """Return a text without the passwords and keys of a job file, which fio prints among its options."""
+    options = [section.options for section in parse_sections(jobfile)]
+    for secret in {each[name] for each in options for name in _SECRETS if each.get(name)}:
+        expanded = _expand(secret, environ)
+        for shape in (secret, expanded, json.dumps(expanded)[1:-1]):
+            text = text.replace(shape, _NOT_SENT) if shape else text
+    return text
 
 
 def find_needs(sections: Sequence[Section], *, time_limit_s: float | None) -> Needs:
@@ -155,6 +174,11 @@ def check_by_fio(fio_path: str, jobfile: str, directory: str) -> None:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     complaint = " | ".join(lines[:_COMPLAINTS_MAXIMUM]) or f"status {answer.returncode}"
     raise ConfigurationError(f"fio does not take this job file: {complaint}")
+
+
+def _expand(value: str, environ: Mapping[str, str]) -> str:
+    """Return a value as fio sees it, which puts in variables of the environment."""
+    return _VARIABLE.sub(lambda match: environ.get(match.group(1), ""), value)
 
 
 def _name_after(path: str) -> str:

@@ -109,6 +109,7 @@ def measure(request: Request, session: Session) -> SpooledRun:
     is no result.
     """
     check_plan(request.plan)
+    session.spool.check_room()
     setting = _look_around(request, session.config)
     for leftover in clean_leftovers(session.spool.directory):
         session.console.note(f"removed {leftover}, which a killed run had left")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Callable, Mapping, Sequence
 
 from agent.extents import describe_extents
-from agent.fio import Fio, FioResult, StopSignals, build_argv, run_fio
+from agent.fio import Fio, FioResult, StopSignals, build_argv, make_environment, run_fio
 from agent.profiles import Plan
 from agent.workspace import Workspace
 
@@ -101,11 +102,23 @@ def describe_test_file(bench: Bench) -> dict[str, Any]:
 
 
 def _run_jobs(bench: Bench) -> Outcome:
-    jobfile = bench.write_jobfile()
     if bench.plan.profile.is_own:
-        _check_own(bench, jobfile)
+        return _run_own(bench)
+    jobfile = bench.write_jobfile()
     result = bench.execute(jobfile)
     return Outcome(result, jobfile, result.has_report, describe_test_file(bench))
+
+
+def _run_own(bench: Bench) -> Outcome:
+    """Run the operator's own job file; what is told of it holds none of its passwords."""
+    from agent.jobfile import hide_secrets
+
+    jobfile = bench.write_jobfile()
+    _check_own(bench, jobfile)
+    result = bench.execute(jobfile)
+    hide = partial(hide_secrets, jobfile=jobfile, environ=make_environment())
+    result = replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr))
+    return Outcome(result, hide(jobfile), result.has_report, describe_test_file(bench))
 
 
 def _check_own(bench: Bench, jobfile: str) -> None:

@@ -50,6 +50,10 @@ class CannotMeasure(AgentError):
     exit_code = ExitCode.NOT_MEASURED
 
 
+class StorageHangs(CannotMeasure):
+    """Whoever touches the storage under test waits for ever: leave it alone."""
+
+
 class TryLater(AgentError):
     """Nothing is wrong here that the next try would not find healed."""
 

@@ -58,12 +58,12 @@ def _open_log(arguments: argparse.Namespace, session: Session) -> None:
 
 
 def _read_request(arguments: argparse.Namespace, session: Session) -> Request:
-    plan = _read_plan(arguments, session)
+    plan = read_plan(arguments, session)
     if arguments.logs and plan.profile.method != "jobs":
         raise ConfigurationError(f"--logs: profile {plan.profile.name} is no single execution of fio")
     return Request(
         plan=plan,
-        directory=_choose_directory(arguments, session, plan=plan),
+        directory=choose_directory(arguments, session, plan=plan),
         target=read_pairs(arguments.target, "--target"),
         labels=read_pairs(arguments.label, "--label"),
         time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
@@ -74,7 +74,8 @@ def _read_request(arguments: argparse.Namespace, session: Session) -> Request:
     )
 
 
-def _read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
+def read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
+    """Return what to measure: a job file, or a profile, the configured one by default."""
     if arguments.jobfile:
         return _read_own_plan(arguments)
     if arguments.allow_outside:
@@ -85,17 +86,19 @@ def _read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
             "measure what? name a profile with --profile; `bench-agent profiles` lists them"
         )
     adjustments = read_pairs(arguments.set, "--set")
-    if arguments.file:
-        adjustments["file"] = arguments.file
+    for option, name in (("file", "file"), ("file_size", "size")):
+        if getattr(arguments, option):
+            adjustments[name] = getattr(arguments, option)
     return make_plan(load_profile(profile), adjustments)
 
 
 def _read_own_plan(arguments: argparse.Namespace) -> Plan:
     from agent.jobfile import plan_jobfile, read_jobfile
 
-    for option in ("set", "file"):
+    for option in ("set", "file", "file_size"):
         if getattr(arguments, option):
-            raise ConfigurationError(f"--{option} goes with a shipped profile, not with --jobfile")
+            name = option.replace("_", "-")
+            raise ConfigurationError(f"--{name} goes with a shipped profile, not with --jobfile")
     return plan_jobfile(
         arguments.jobfile,
         read_jobfile(arguments.jobfile),
@@ -105,7 +108,7 @@ def _read_own_plan(arguments: argparse.Namespace) -> Plan:
     )
 
 
-def _choose_directory(arguments: argparse.Namespace, session: Session, *, plan: Plan) -> str:
+def choose_directory(arguments: argparse.Namespace, session: Session, *, plan: Plan) -> str:
     """Return the directory to measure; of a profile that reads a file, the one that the file is in."""
     file = plan.values.get("file")
     if file:
@@ -147,8 +150,7 @@ def _wait_for_start(arguments: argparse.Namespace, request: Request, *, session:
 
     seed = make_seed(request.plan.profile.name, os.path.realpath(request.directory))
     delay_s = choose_splay(splay_s, seed=seed, day=format_time(time.time())[:10])
-    session.console.note(f"starts in {format_duration(delay_s)}")
-    wait_splay(delay_s)
+    wait_splay(delay_s, lambda: session.console.note(f"starts in {format_duration(delay_s)}"))
 
 
 def _put_off(busy: TooBusy, request: Request, *, session: Session) -> ExitCode:

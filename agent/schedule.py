@@ -11,20 +11,10 @@ from typing import TYPE_CHECKING, Any, Sequence
 from agent import crontab, systemd
 from agent.announce import keep_entries, send_kept
 from agent.outcome import ConfigurationError, ExitCode
-from agent.own_command import find_own_command, find_passing
-from agent.profiles import load_profile, make_plan
-from agent.quantities import parse_duration
-from agent.run import read_pairs
+from agent.own_command import find_passing
+from agent.schedule_request import read_schedule_request, write_command
 from agent.scheduled import Machine, find_machine, find_schedules
-from agent.timetable import (
-    Schedule,
-    find_next,
-    find_slots,
-    format_interval,
-    make_entries,
-    read_clock,
-    read_interval,
-)
+from agent.timetable import Schedule, find_next, find_slots, format_interval, make_entries
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -40,8 +30,8 @@ def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
 
 def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     machine, user = find_machine(), _read_user(arguments.user)
-    schedule = _read_schedule(arguments, session)
-    command = _write_command(arguments, schedule, session=session)
+    request = read_schedule_request(arguments, session)
+    schedule, command = request.schedule, write_command(arguments, request, session=session)
     plan = _plan_cron if arguments.cron else _plan_systemd
     if arguments.dry_run:
         return session.finish(
@@ -59,7 +49,7 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     document = {
         **_describe("cron" if arguments.cron else "systemd", schedule, next_at=next_at),
         "written": list(places),
-        "is_told": _tell(machine, user, session),
+        "is_told": _tell(machine, user, session) == ExitCode.OK,
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
@@ -79,7 +69,7 @@ def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
         session.console.warn(problem)
     document = {
         "removed": make_entries([*removed, *of_systemd]),
-        "is_told": _tell(machine, user, session),
+        "is_told": _tell(machine, user, session) == ExitCode.OK,
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
@@ -102,11 +92,14 @@ def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:
 
 
 def _report(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    is_told = _tell(find_machine(), None, session)
-    session.console.say(
-        "the server knows the schedule" if is_told else "the server will be told at the next run"
-    )
-    return session.finish(ExitCode.OK if is_told else ExitCode.TRY_LATER, {"is_told": is_told})
+    told = _tell(find_machine(), None, session)
+    words = {
+        ExitCode.OK: "the server knows the schedule",
+        ExitCode.TRY_LATER: "the server will be told at the next run",
+        ExitCode.REJECTED: "the server does not know the schedule",
+    }
+    session.console.say(words[told])
+    return session.finish(told, {"is_told": told == ExitCode.OK})
 
 
 def _read_user(user: str | None) -> str | None:
@@ -122,45 +115,6 @@ def _read_user(user: str | None) -> str | None:
     if os.geteuid() != 0:
         raise ConfigurationError(f"--user {user}: only root schedules for others")
     return wanted.pw_name
-
-
-def _read_schedule(arguments: argparse.Namespace, session: Session) -> Schedule:
-    profile = arguments.profile or session.config.profile
-    directory = arguments.directory or session.config.directory
-    if not profile or not directory:
-        raise ConfigurationError("schedule what, and where? name --profile and --directory")
-    directory = os.path.abspath(directory)
-    if not os.path.isdir(directory):
-        raise ConfigurationError(f"{directory} is no directory: name an existing one with --directory")
-    every_s = read_interval(arguments.every)
-    try:
-        splay_s = parse_duration(arguments.splay) if arguments.splay else 0
-    except ValueError as error:
-        raise ConfigurationError(f"--splay: {error}") from None
-    plan = make_plan(load_profile(profile), read_pairs(arguments.set, "--set"))
-    if plan.duration_s + splay_s >= every_s:
-        raise ConfigurationError(
-            f"--every {arguments.every}: {profile} takes about {plan.duration_s:.0f} s and may start {splay_s} s "
-            "late, so that one run would reach into the next"
-        )
-    at_minute = read_clock(arguments.at) if arguments.at else 0
-    return Schedule(profile, directory, every_s, splay_s, at_minute)
-
-
-def _write_command(arguments: argparse.Namespace, schedule: Schedule, *, session: Session) -> tuple[str, ...]:
-    """Return the command that is scheduled: all that the next shell cannot know is in it, and nothing secret."""
-    command = [*find_own_command(), "run"]
-    if arguments.cron:
-        command.append("--quiet")
-    if arguments.config or os.environ.get("BENCH_AGENT_CONFIG"):
-        command += ["--config", os.path.abspath(session.config.path)]
-    command += ["--profile", schedule.profile, "--directory", schedule.directory]
-    for pair in arguments.set:
-        command += ["--set", pair]
-    if arguments.cron and schedule.splay_s:
-        command += ["--splay", f"{schedule.splay_s}s"]
-    # Profiles of one host may fall on one minute; half an interval later it is the next run's turn.
-    return (*command, "--patience", f"{schedule.every_s // 2}s")
 
 
 def _plan_cron(
@@ -254,17 +208,17 @@ def _leave_other_kind(
         session.console.note(f"its {'timer' if is_cron else 'crontab entry'} of before is removed")
 
 
-def _tell(machine: Machine, user: str | None, session: Session) -> bool:
-    """Tell the server what is installed now, or keep it for the next delivery; say which."""
+def _tell(machine: Machine, user: str | None, session: Session) -> ExitCode:
+    """Tell the server what is installed now, or keep it for the next delivery; say how that went."""
     if user is not None:
         session.console.note(f"the server is told by {user}: `bench-agent schedule report` as {user}")
-        return False
+        return ExitCode.TRY_LATER
     keep_entries(session.spool, make_entries(found.schedule for found in find_schedules(machine)))
     try:
         client = session.make_client()
     except ConfigurationError as error:
         session.console.note(f"the server is told at the next delivery: {error}")
-        return False
+        return ExitCode.TRY_LATER
     return send_kept(session.spool, client, console=session.console)
 
 
@@ -277,7 +231,7 @@ def _warn_of_surroundings(session: Session, command: Sequence[str]) -> None:
             )
     passing = find_passing(command)
     if passing:
-        session.console.warn(f"{passing} may be emptied at the next boot: put the agent elsewhere first")
+        session.console.warn(f"{passing} may be emptied at the next boot: keep it elsewhere")
 
 
 def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dict[str, Any]:

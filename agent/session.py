@@ -36,26 +36,30 @@ class Session:
         return Client(self.config.url, token, timeout_s=self.config.timeout_s, ca_file=self.config.ca_file)
 
     def deliver(self, client: Client, *, budget_s: float, first_id: str | None = None) -> Delivery:
-        """Trim the spool and post what is in it, and what the server is yet to know; call it under the lock."""
+        """Post what is in the spool, and what the server is yet to know, then trim; call it under the lock.
+
+        In this order, as a host that was off for long brings what is old before that is dropped.
+        """
         from agent.delivery import deliver
 
-        self.trim()
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
         if delivery.verdict == ExitCode.OK:
             from agent.announce import send_kept
 
             send_kept(self.spool, client, console=self.console)
+        delivery.remaining -= self.trim()
         if delivery.remaining:
             self.console.warn(f"{delivery.remaining} of the spool not delivered: {delivery.problem}")
         return delivery
 
-    def trim(self) -> None:
-        """Drop what the spool may not hold any longer, and say so."""
+    def trim(self) -> int:
+        """Drop what the spool may not hold any longer, say so, and return how many results that were."""
         dropped = self.spool.trim()
         if dropped:
             self.console.warn(
                 f"{len(dropped)} old results were dropped: see max_bytes and max_age of [spool]"
             )
+        return len(dropped)
 
     def finish(self, code: ExitCode, document: Mapping[str, Any]) -> ExitCode:
         """Print the outcome as JSON where that was asked for, and return the code."""

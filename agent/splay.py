@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import time
+from typing import Callable
 
 from agent.fio import StopSignals
 from agent.outcome import Interrupted
@@ -34,9 +35,10 @@ def make_seed(profile: str, directory: str, *, root: str = "/") -> str:
     return f"{host or os.uname().nodename}\n{profile}\n{directory}"
 
 
-def wait_splay(delay_s: float) -> None:
-    """Sleep; a stop signal ends it at once with Interrupted."""
+def wait_splay(delay_s: float, announce: Callable[[], None]) -> None:
+    """Sleep; a stop signal ends it at once with Interrupted, from when on announce was called."""
     with StopSignals() as stop:
+        announce()
         _sleep(delay_s, stop)
         if stop.received is not None:
             raise Interrupted("stopped before the run began: nothing was measured", stop.received)

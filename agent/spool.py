@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
-from agent.outcome import ConfigurationError, TryLater
-from agent.quantities import format_time
+from agent.outcome import CannotMeasure, ConfigurationError, TryLater
+from agent.quantities import format_size, format_time
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # A clock before this has not been set since boot; ages by it mean nothing.
 _CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
+# What fio prints of the largest shipped profile takes 1 MiB, and its envelope a tenth of it.
+_ROOM_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,7 @@ class Spool:
                 raise TryLater(
                     f"another bench-agent is at work (process {holder or 'unknown'}): one at a time"
                 )
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            _note_holder(descriptor)
             self._remove_torn_files()
             yield
         finally:
@@ -106,6 +107,19 @@ class Spool:
             return int(text) if text.isdigit() else 0
         finally:
             os.close(descriptor)
+
+    def check_room(self) -> None:
+        """Raise CannotMeasure where a result could not be kept: hours of measuring would be lost."""
+        try:
+            state = os.statvfs(self.directory)
+        except OSError as error:
+            raise CannotMeasure(f"the spool {self.directory} cannot be used: {error}") from None
+        free_bytes = state.f_bavail * state.f_frsize
+        if free_bytes < _ROOM_BYTES:
+            raise CannotMeasure(
+                f"the spool {self.directory} has {format_size(free_bytes)} free and a result wants "
+                f"{format_size(_ROOM_BYTES)}: make room there, or deliver what waits with `bench-agent flush`"
+            )
 
     def add(self, envelope_id: str, packed: bytes) -> Entry:
         """Keep an envelope durably: when this returns, a power cut does not lose it."""
@@ -198,6 +212,15 @@ def _wait_for_lock(descriptor: int, patience_s: float) -> bool:
     return True
 
 
+def _note_holder(descriptor: int) -> None:
+    """Write down who holds the lock, for whoever waits; a full disk must not keep `flush` from emptying it."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except OSError:
+        return
+
+
 def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,8 +234,10 @@ def _try_lock(descriptor: int) -> bool:
 def _list_entries(directory: str) -> list[Entry]:
     try:
         names = sorted(os.listdir(directory))
-    except OSError:
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise ConfigurationError(f"the spool cannot be read by this user: {error}") from None
     found = [_find_entry(os.path.join(directory, name)) for name in names]
     return [entry for entry in found if entry is not None]
 
@@ -235,11 +260,15 @@ def write_durably(path: str, content: bytes) -> None:
     """Write whole or not at all: new file, fsync, rename, fsync of the directory."""
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, ".new-" + name)
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except OSError:
+        _unlink(temporary)  # half of it would fill what is left of the disk
+        raise
     _sync_directory(directory)
 
 

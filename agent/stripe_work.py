@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Callable, Iterable, Sequence
 
 from agent.fio import StopSignals, make_mortal
-from agent.layout import find_mount, read_line
+from agent.mounts import find_mount
 from agent.outcome import CannotMeasure, Interrupted
 from agent.signatures import Signature, read_signatures
 from agent.stripes import NAME, VOLUME, Found, Stripe, build_commands, is_ours, undo_commands
+from agent.sysfs import list_directory
 
 # cron's PATH has no sbin.
 _EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
@@ -26,6 +27,8 @@ _OUTPUT_MAXIMUM = 4000
 # udev looks into whatever was just closed, and holds it for a moment.
 _BUSY_S = 10.0
 _BUSY_PAUSE_S = 0.2
+# It also makes the links by which arrays are named. mdadm waits 5 s for it; `udevadm settle` would wait 120 s.
+_NAMED_S = 120.0
 
 
 class ToolFailed(CannotMeasure):
@@ -87,6 +90,8 @@ def raise_stripe(stripe: Stripe, *, stop: StopSignals, tick: Callable[[], None])
     wait_until_free(stripe.devices)
     os.makedirs(stripe.mount_point, mode=0o700, exist_ok=True)
     for argv in build_commands(stripe):
+        if argv[0].startswith("mkfs"):
+            wait_until_named(stripe.volume, stop=stop, tick=tick)
         run_tool(argv, stop=stop, tick=tick)
 
 
@@ -150,12 +155,13 @@ def find_arrays(members: Iterable[str], *, root: str = "/") -> tuple[str, ...]:
     """Return the md arrays that consist of these devices only, under whatever number they were started."""
     blocks = os.path.join(root, "sys/class/block")
     names = {os.path.basename(os.path.realpath(member)) for member in members}
-    holders = {holder for name in names for holder in _list_directory(os.path.join(blocks, name, "holders"))}
+    holders = {holder for name in names for holder in list_directory(os.path.join(blocks, name, "holders"))}
     return tuple(
         f"/dev/{holder}"
         for holder in sorted(holders)
-        if read_line(blocks, holder, "md/level") is not None
-        and names.issuperset(_list_directory(os.path.join(blocks, holder, "slaves")))
+        # Not by its level: of an array that udev assembles from part of its members, the kernel knows none yet.
+        if os.path.isdir(os.path.join(blocks, holder, "md"))
+        and names.issuperset(list_directory(os.path.join(blocks, holder, "slaves")))
     )
 
 
@@ -171,6 +177,18 @@ def wait_until_free(devices: Iterable[str]) -> None:
                 if time.monotonic() > deadline:
                     raise CannotMeasure(f"{device} is in use: {error.strerror}") from None
             time.sleep(_BUSY_PAUSE_S)
+
+
+def wait_until_named(volume: str, *, stop: StopSignals, tick: Callable[[], None]) -> None:
+    """Wait until udev has named what was just made; CannotMeasure where it does not, Interrupted at a signal."""
+    deadline = time.monotonic() + _NAMED_S
+    while not os.path.exists(volume):
+        if stop.received is not None:
+            raise Interrupted(f"stopped before there was {volume}", stop.received)
+        if time.monotonic() > deadline:
+            raise CannotMeasure(f"{volume} was made and is not there: does udev work?")
+        tick()
+        time.sleep(_POLL_INTERVAL_S)
 
 
 def _wait_for(process: subprocess.Popen[bytes], stop: StopSignals | None, tick: Callable[[], None]) -> None:
@@ -213,10 +231,3 @@ def _has_group() -> bool:
     except ToolFailed:
         return False
     return True
-
-
-def _list_directory(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []

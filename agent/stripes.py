@@ -24,7 +24,9 @@ _CHUNK_MINIMUM_BYTES = 4 * 1024
 _CHUNK_MAXIMUM_BYTES = 4 * 1024**2
 # What mkfs refuses to go below: mkfs.btrfs (a device), mkfs.xfs since 5.19.
 _SIZE_MINIMUM_BYTES = {"btrfs": 109 * 2**20, "xfs": 300 * 2**20, "ext4": 16 * 2**20}
-_BLOCK_BYTES = 4096
+_SECTOR_BYTES = 512
+# A label of ZFS is 256 KiB, and ends with the ring of its uberblocks.
+_ZFS_LABEL_SECTORS = 512
 
 
 @dataclass(frozen=True)
@@ -130,21 +132,19 @@ def undo_commands(stripe: Stripe, found: Found) -> tuple[tuple[str, ...], ...]:
         (device, [each for each in held if not (_is_md(each) or _is_lvm(each))])
         for device, held in found.signatures
     ]
-    return (*commands, *wipe_commands(rest))
+    copies = [(device, [each for each in held if _is_copy(each)]) for device, held in rest]
+    return (*commands, *_wipefs_commands(rest), *_zero_commands(copies))
 
 
 def wipe_commands(
     signatures: Sequence[tuple[str, Sequence[Signature]]],
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that take these signatures off these devices."""
-    wiped = [device for device, found in signatures if any(not _is_copy(each) for each in found)]
-    copies = [
-        _zero_command(device, each.offset_bytes)
-        for device, found in signatures
-        for each in found
-        if _is_copy(each)
-    ]
-    return (*([("wipefs", "--all", *wiped)] if wiped else []), *copies)
+    """Return the commands that take any signatures off these devices.
+
+    wipefs makes the kernel forget partitions and finds more than we do, but leaves half of an LVM label, some of ZFS,
+    and all that it holds for damaged: so what was found is zeroed as well.
+    """
+    return (*_wipefs_commands(signatures), *_zero_commands(signatures))
 
 
 def foresee(stripe: Stripe, *, size_bytes: int) -> Found:
@@ -198,9 +198,23 @@ def _mkfs_command(stripe: Stripe) -> tuple[str, ...]:
     return ("mkfs.btrfs", "-f", "-q", "-d", profile, "-m", profile, "-L", NAME, *devices)
 
 
-def _zero_command(device: str, offset_bytes: int) -> tuple[str, ...]:
-    block = ("bs=4096", f"seek={offset_bytes // _BLOCK_BYTES}", "count=1")
-    return ("dd", "if=/dev/zero", f"of={device}", *block, "conv=notrunc,fsync", "status=none")
+def _wipefs_commands(signatures: Sequence[tuple[str, Sequence[Signature]]]) -> list[tuple[str, ...]]:
+    wiped = [device for device, found in signatures if any(not _is_copy(each) for each in found)]
+    return [("wipefs", "--all", *wiped)] if wiped else []
+
+
+def _zero_commands(signatures: Sequence[tuple[str, Sequence[Signature]]]) -> list[tuple[str, ...]]:
+    """Zero the sectors that signatures are in, each once."""
+    commands = (_zero_command(device, each) for device, found in signatures for each in found)
+    return list(dict.fromkeys(commands))
+
+
+def _zero_command(device: str, signature: Signature) -> tuple[str, ...]:
+    sector = signature.offset_bytes // _SECTOR_BYTES
+    # The rest of its ring would be found next.
+    count = _ZFS_LABEL_SECTORS - sector % _ZFS_LABEL_SECTORS if signature.name == "ZFS" else 1
+    place = (f"bs={_SECTOR_BYTES}", f"seek={sector}", f"count={count}")
+    return ("dd", "if=/dev/zero", f"of={device}", *place, "conv=notrunc,fsync", "status=none")
 
 
 def _foresee_signature(stripe: Stripe) -> Signature:

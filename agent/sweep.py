@@ -9,6 +9,7 @@ import sys
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from agent.fio import StopSignals, find_fio
 from agent.outcome import ConfigurationError, ExitCode, Interrupted, worst
@@ -119,10 +120,12 @@ def _report(state: SweepState, session: Session, courier: Courier, verdict: Exit
     failed = f", {counts['failed']} failed" if counts["failed"] else ""
     left = f", {counts['waiting']} left: --resume {state.id}" if counts["waiting"] else ""
     session.console.say(f"sweep {state.id}: {counts['done']} of {len(steps)} steps worked{failed}{left}")
+    base = f"{session.config.url}/"
+    urls = {run_id: urljoin(base, url) for run_id, url in courier.urls.items()}
     document = {
         "id": state.id,
         **counts,
-        "steps": [{**step, "url": courier.urls.get(step["run_id"] or "")} for step in steps],
+        "steps": [{**step, "url": urls.get(step["run_id"] or "")} for step in steps],
         "rejected": courier.rejected,
         "remaining": len(session.spool.pending()),
     }
@@ -214,5 +217,8 @@ def _directory(session: Session) -> str:
 
 
 def _mount_point(session: Session) -> str:
-    """Return one place for all sweeps: the environment of a run names it, and shall not change with each."""
-    return os.path.join(_directory(session), "mount")
+    """Return one place for all sweeps: the environment of a run names it, and shall not change with each.
+
+    Without links, as the kernel tells what is mounted there: else a stripe would not be known again and stay mounted.
+    """
+    return os.path.realpath(os.path.join(_directory(session), "mount"))

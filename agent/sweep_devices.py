@@ -12,9 +12,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Iterator, Sequence
 
-from agent.layout import read_line, read_text
+from agent.devices import find_name
+from agent.mounts import read_mounts
 from agent.quantities import format_size
 from agent.signatures import Signature, read_signatures
+from agent.sysfs import list_directory, read_line, read_text
 
 _SECTOR_BYTES = 512
 
@@ -124,10 +126,10 @@ def _find_above(sysfs: str) -> list[str]:
     """Return the device, its partitions, and everything that is built on them, each once."""
     found = [sysfs]
     for device in found:
-        above = [os.path.join(device, name) for name in _list_directory(device)]
+        above = [os.path.join(device, name) for name in list_directory(device)]
         partitions = [path for path in above if os.path.exists(os.path.join(path, "partition"))]
         holders = os.path.join(device, "holders")
-        held = [os.path.realpath(os.path.join(holders, name)) for name in _list_directory(holders)]
+        held = [os.path.realpath(os.path.join(holders, name)) for name in list_directory(holders)]
         found.extend(path for path in partitions + held if path not in found)
     return found
 
@@ -135,16 +137,14 @@ def _find_above(sysfs: str) -> list[str]:
 def _find_mounts_of(parts: Sequence[str], root: str) -> Iterator[str]:
     numbers = {read_line(part, "dev") for part in parts}
     names = {os.path.basename(part) for part in parts}
-    for line in read_text(root, "proc/self/mountinfo").splitlines():
-        fields = line.split(" ")
-        source = line.partition(" - ")[2].split(" ")[1:2]
+    for mount in read_mounts(root):
         # A filesystem over several devices has a number of its own; its source names one of them.
-        is_source = bool(source) and source[0].startswith("/dev/") and os.path.basename(source[0]) in names
-        if len(fields) > 4 and (fields[2] in numbers or is_source):
-            yield f"is mounted at {fields[4]}"
+        is_source = mount.source.startswith("/dev/") and find_name(mount.source, root=root) in names
+        if mount.device_number in numbers or is_source:
+            yield f"is mounted at {mount.mount_point}"
     known = os.path.join(root, "sys/fs/btrfs")
-    for uuid in _list_directory(known):
-        if names & set(_list_directory(os.path.join(known, uuid, "devices"))):
+    for uuid in list_directory(known):
+        if names & set(list_directory(os.path.join(known, uuid, "devices"))):
             yield f"is part of the mounted btrfs {uuid}"
 
 
@@ -159,7 +159,7 @@ def _find_swaps_of(parts: Sequence[str], root: str) -> Iterator[str]:
 def _find_loops_of(path: str, root: str) -> Iterator[str]:
     """A loop device does not hold the device beneath it exclusively."""
     blocks = os.path.join(root, "sys/block")
-    for name in _list_directory(blocks):
+    for name in list_directory(blocks):
         if name.startswith("loop"):
             backing = read_line(blocks, name, "loop/backing_file")
             if backing and os.path.realpath(backing) == os.path.realpath(path):
@@ -175,10 +175,3 @@ def _try_exclusively(path: str) -> tuple[str, ...]:
             return ("is in use: the kernel does not give it exclusively",)
         return (f"cannot be opened: {error.strerror}",)
     return ()
-
-
-def _list_directory(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []

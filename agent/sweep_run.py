@@ -41,13 +41,15 @@ class Courier:
     _not_before: float = float("-inf")
 
     def deliver(self) -> None:
-        """Post what waits, once each."""
+        """Post what waits, once each, and drop what the spool may not hold any longer."""
+        if self.client is not None and time.monotonic() >= self._not_before:
+            self._post(self.client)
+        self.session.trim()
+
+    def _post(self, client: Client) -> None:
         from agent.delivery import deliver
 
-        self.session.trim()
-        if self.client is None or time.monotonic() < self._not_before:
-            return
-        delivery = deliver(self.session.spool, self.client, console=self.session.console, budget_s=0.0)
+        delivery = deliver(self.session.spool, client, console=self.session.console, budget_s=0.0)
         self.urls.update(delivery.urls)
         self.rejected.update(delivery.rejected)
         if delivery.remaining:
@@ -117,7 +119,7 @@ class SweepRun:
         if self.state.condemned:
             for argv in wipe_commands([(device.path, device.signatures) for device in devices]):
                 run_tool(argv, stop=self.stop, tick=_do_nothing)
-            self._inspect({})
+            self._inspect({}, heading="the devices were wiped, and yet")
             self.state.note_wiped()
 
     def run(self) -> None:
@@ -212,7 +214,9 @@ class SweepRun:
             raise StripeRemains(f"{remains.describe()}\nthen: bench-agent sweep --resume {self.state.id}")
         self.state.end_round()
 
-    def _inspect(self, condemned: Mapping[str, Sequence[str]]) -> list[Device]:
+    def _inspect(
+        self, condemned: Mapping[str, Sequence[str]], *, heading: str = "nothing was written"
+    ) -> list[Device]:
         """Return the devices as they are now; ConfigurationError where one may not be written."""
         devices = [inspect_device(path) for path in self.plan.request.devices]
         wiped = [device.path for device in devices if is_condemned(device, condemned.get(device.path, ()))]
@@ -223,7 +227,7 @@ class SweepRun:
             if device.size_bytes != self.state.sizes[device.path]
         ]
         if verdict.objections or changed:
-            raise ConfigurationError(describe_refusal([*verdict.objections, *changed]))
+            raise ConfigurationError(describe_refusal([*verdict.objections, *changed], heading=heading))
         return devices
 
 
@@ -232,9 +236,9 @@ def is_condemned(device: Device, condemned: Sequence[str]) -> bool:
     return bool(device.signatures) and {each.describe() for each in device.signatures} <= set(condemned)
 
 
-def describe_refusal(objections: Sequence[str]) -> str:
+def describe_refusal(objections: Sequence[str], *, heading: str = "nothing was written") -> str:
     """Return all objections in words, a line each."""
-    return "nothing was written:\n" + "\n".join(f"  {objection}" for objection in objections)
+    return f"{heading}:\n" + "\n".join(f"  {objection}" for objection in objections)
 
 
 def _do_nothing() -> None:

@@ -64,9 +64,13 @@ WantedBy=timers.target
 
 @dataclass(frozen=True)
 class Units:
-    """Where units are kept. is_user: by one user's own systemd; is_running: there is one to be told of them."""
+    """Where units are kept. is_user: by one user's own systemd; is_running: there is one to be told of them.
+
+    stamps: where systemd notes when a persistent timer last elapsed.
+    """
 
     directory: str
+    stamps: str
     is_user: bool
     is_running: bool
     systemctl: str | None
@@ -78,14 +82,16 @@ def find_units(*, is_root: bool, environ: Mapping[str, str], root: str = "/") ->
     has_system = os.path.isdir(os.path.join(root, "run/systemd/system"))
     if is_root:
         directory = os.path.join(root, "etc/systemd/system")
-        return Units(directory, False, has_system and systemctl is not None, systemctl)
-    home = environ.get("XDG_CONFIG_HOME") or os.path.join(
-        environ.get("HOME") or os.path.expanduser("~"), ".config"
-    )
+        stamps = os.path.join(root, "var/lib/systemd/timers")
+        return Units(directory, stamps, False, has_system and systemctl is not None, systemctl)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    config = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    state = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local/share")
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     has_own = bool(runtime) and os.path.exists(os.path.join(runtime, "systemd"))
-    directory = os.path.join(root, home.lstrip("/"), "systemd/user")
-    return Units(directory, True, has_system and has_own and systemctl is not None, systemctl)
+    directory = os.path.join(root, config.lstrip("/"), "systemd/user")
+    stamps = os.path.join(root, state.lstrip("/"), "systemd/timers")
+    return Units(directory, stamps, True, has_system and has_own and systemctl is not None, systemctl)
 
 
 def name_unit(profile: str, kind: str) -> str:
@@ -192,6 +198,8 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
         for kind in ("timer", "service"):
             _remove(os.path.join(units.directory, name_unit(schedule.profile, kind)))
         _remove(os.path.join(units.directory, "timers.target.wants", name))
+        # Else the timer, installed once more, would make up at once for all the time that it was not there.
+        _remove(os.path.join(units.stamps, f"stamp-{name}"))
         removed.append(schedule)
     if removed and units.is_running:
         problems += _ask_systemctl(units, "daemon-reload")

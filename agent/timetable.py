@@ -136,7 +136,8 @@ def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
             "profile": schedule.profile,
             "every_s": schedule.every_s,
             "splay_s": schedule.splay_s,
-            "directory": schedule.directory,
+            # As in the envelope: the odd bytes of a path that is no UTF-8 would be refused by every reader.
+            "directory": schedule.directory.encode("utf-8", "replace").decode(),
         }
         for schedule in sorted(schedules, key=lambda schedule: (schedule.profile, schedule.directory))
     ]

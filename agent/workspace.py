@@ -7,13 +7,13 @@ import json
 import mmap
 import os
 import shutil
-import signal
 import stat
 import time
 from types import TracebackType
 
-from agent.outcome import CannotMeasure
+from agent.outcome import CannotMeasure, ConfigurationError, StorageHangs
 from agent.quantities import format_size
+from agent.survivors import end_workers
 
 _PREFIX = ".bench-agent-"
 # A device that is not mounted now may be back later; its marker is kept as long.
@@ -35,7 +35,10 @@ class Workspace:
         self._marker = os.path.join(_markers_directory(spool_directory), run_id + ".json")
 
     def __enter__(self) -> Workspace:
-        write_marker(self._marker, self.directory)
+        try:
+            write_marker(self._marker, self.directory)
+        except OSError as error:
+            raise CannotMeasure(f"the spool cannot be written, {self._marker}: {error}") from None
         try:
             os.mkdir(self.directory, 0o700)
         except OSError as error:
@@ -48,6 +51,8 @@ class Workspace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, StorageHangs):
+            return
         self.is_removed = remove_workspace(self.directory)
         if self.is_removed:
             os.unlink(self._marker)
@@ -100,7 +105,10 @@ def check_free_space(directory: str, needed_bytes: int, *, reserve_bytes: int | 
 
 
 def clean_leftovers(spool_directory: str) -> list[str]:
-    """Remove what runs left that were killed; return the directories that were found. Call it under the lock."""
+    """Remove what runs left that were killed; return the directories that were found. Call it under the lock.
+
+    StorageHangs where an fio of theirs cannot be ended.
+    """
     markers = _markers_directory(spool_directory)
     found = []
     for name in sorted(os.listdir(markers)):
@@ -110,7 +118,7 @@ def clean_leftovers(spool_directory: str) -> list[str]:
             os.unlink(path)
         elif os.path.isdir(directory):
             found.append(directory)
-            _end_orphans(directory)
+            end_workers(directory)
             if remove_workspace(directory):
                 os.unlink(path)
         elif time.time() - os.stat(path).st_mtime > _MARKER_AGE_MAXIMUM_S:
@@ -149,21 +157,10 @@ def remove_workspace(directory: str) -> bool:
     return True
 
 
-def _end_orphans(directory: str) -> None:
-    """End the fio that a killed agent left behind, known by our own directory as its working directory."""
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as file:
-                is_fio = file.read().startswith("fio")
-            if is_fio and os.readlink(f"/proc/{name}/cwd") == directory:
-                os.kill(int(name), signal.SIGKILL)
-        except OSError:
-            continue  # it ended meanwhile, or is another user's
-
-
 def _markers_directory(spool_directory: str) -> str:
     path = os.path.join(spool_directory, "running")
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"the spool {spool_directory} cannot be used: {error}") from None
     return path

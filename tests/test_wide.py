@@ -12,12 +12,19 @@ from typing import Any
 
 import pytest
 
+from tests.agent.loops import run_tool
+from tests.agent.test_sweep_loops import OBSTACLE
 from tests.servers import ROOT, Servers, wait_for
 
 pytestmark = [
     pytest.mark.fio,
     pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt-get install fio"),
 ]
+
+
+STRIPES = [1, 2, 4, 8, 16]
+IMAGE_BYTES = 128 * 2**20
+PATTERNS_OF_4K = {"read", "write", "randread", "randwrite"}
 
 
 class RunPage(HTMLParser):
@@ -184,3 +191,82 @@ def test_agent_that_the_server_offers_runs_from_one_file(stack: Servers, tmp_pat
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+@pytest.fixture
+def loops(tmp_path: Path) -> Iterator[list[str]]:
+    attached: list[str] = []
+    for number in range(max(STRIPES)):
+        image = tmp_path / f"image{number}"
+        with image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        attached.append(run_tool("losetup", "--find", "--show", str(image)))
+    yield attached
+    for loop in attached:
+        run_tool("losetup", "--detach", loop)
+
+
+def sweep(stack: Servers, loops: list[str], home: Path) -> None:
+    environment = os.environ | {
+        "BENCH_AGENT_TOKEN": stack.issue_token("sweeper"),
+        "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
+        "BENCH_AGENT_SPOOL": str(home / "spool"),
+        "HOME": str(home),
+    }
+    layout = ["--devices", ",".join(loops), "--stripes", ",".join(map(str, STRIPES)), "--raid", "btrfs"]
+    # A second a job: it is the way of the numbers that is tested, not the disk.
+    tiny = ["--profile", "ebs-series", "--file-sizes", "8m", "--set", "runtime=1", "--set", "jobs=4"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "agent", "sweep", *layout, *tiny, "--yes"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def read_printed(stack: Servers) -> dict[int, dict[str, float]]:
+    """Return the IOPS that fio printed: stripes → job name → value, in the plainest way."""
+    printed = {}
+    for run in stack.get("/api/v1/runs?limit=100")[1]["runs"]:
+        envelope = stack.get(f"/api/v1/runs/{run['id']}/output")[1]
+        report = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
+        printed[envelope["target"]["stripe_count"]] = {
+            job["jobname"]: max(job[direction]["iops"] for direction in ("read", "write"))
+            for job in report["jobs"]
+        }
+    return printed
+
+
+def read_chart(stack: Servers) -> dict[str, Any]:
+    """Return the picture that nobody had to choose anything for."""
+    return dict(stack.get("/api/v1/scaling?q=host:sweeper+bs:4k")[1])
+
+
+@pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
+def test_sweep_becomes_the_scaling_chart_that_fio_printed(
+    stack: Servers, loops: list[str], tmp_path: Path
+) -> None:
+    sweep(stack, loops, tmp_path)
+    wait_for(
+        lambda: len(read_chart(stack)["cells"]) == len(STRIPES) * len(PATTERNS_OF_4K),
+        within_s=30,
+        what="all runs stored and summarised",
+    )
+
+    chart = read_chart(stack)
+
+    assert (chart["x"], chart["colour"]) == ("volume_count", "pattern")
+    printed = read_printed(stack)
+    assert sorted(printed) == STRIPES
+    assert {(int(cell["x"]), cell["colour"]): cell["median"] for cell in chart["cells"]} == {
+        (stripes, pattern): printed[stripes][f"{pattern}-4k"]
+        for stripes in STRIPES
+        for pattern in PATTERNS_OF_4K
+    }
+    status, page = stack.get("/scaling/?q=host:sweeper+bs:4k")
+    assert status == 200
+    assert "data-scaling" in bytes(page).decode()

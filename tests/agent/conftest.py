@@ -37,8 +37,9 @@ case "$FAKE_FIO" in
   silent) echo "fio: engine libaio not loadable" >&2; exit 1 ;;
   mute) exit 0 ;;
   hanging) trap 'echo "fio: terminating on signal 2"; echo "$report"; exit 128' INT
+    touch ready
     while :; do sleep 0.05; done ;;
-  stubborn) trap '' INT TERM; while :; do sleep 0.05; done ;;
+  stubborn) trap '' INT TERM; touch ready; while :; do sleep 0.05; done ;;
   *) echo "$report" ;;
 esac
 """
@@ -139,6 +140,7 @@ def table(nobodys_machine: Schedules, tmp_path: Path) -> Path:
     command.chmod(0o755)
     cron = Path(nobodys_machine.root) / "proc" / "77"
     cron.mkdir(parents=True)
+    (cron.parent / "1").mkdir()
     (cron / "comm").write_text("cron\n")
     return command.parent / "crontab-of-me.txt"
 

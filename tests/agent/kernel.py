@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -138,8 +139,12 @@ class Kernel:
     def _wipefs(self, argv: Sequence[str]) -> None:
         for device in argv[2:]:
             if device in self.held:
-                kept = [each for each in self.held[device] if each.name == "btrfs copy"]
-                self.held[device] = kept
+                self.held[device] = [
+                    # What is left is the label without its kind.
+                    replace(each, name="LVM") if each.name == "LVM2" else each
+                    for each in self.held[device]
+                    if each.name in ("btrfs copy", "LVM2")
+                ]
             else:
                 self.volume = []
 
@@ -203,8 +208,8 @@ def boot(kernel: Kernel) -> Iterator[None]:
         for module, names in places.items():
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, getattr(kernel, name)))
-        for name in ("agent.stripe_work.wait_until_free", "agent.sweep.find_fio"):
-            stack.enter_context(mock.patch(name))
+        for name in ("stripe_work.wait_until_free", "stripe_work.wait_until_named", "sweep.find_fio"):
+            stack.enter_context(mock.patch(f"agent.{name}"))
         stack.enter_context(mock.patch("agent.stripe_work._BUSY_S", 0.0))
         stack.enter_context(mock.patch("agent.stripe_work._BUSY_PAUSE_S", 0.0))
         stack.enter_context(mock.patch("agent.sweep.find_tool", lambda name: f"/sbin/{name}"))

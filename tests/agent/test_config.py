@@ -56,6 +56,7 @@ def test_environment_comes_before_the_file(tmp_path: Path) -> None:
         ("[sever]\nurl=x\n", r"no section \[sever\]; there are: server, spool, run, target, labels"),
         ("[server]\nurll=x\n", "no 'urll'; there are: url, token_file"),
         ("[server]\ntimeout=fast\n", "server timeout: 'fast' is no duration"),
+        ("[server]\ntimeout=0\n", "server timeout: '0' leaves no time for an answer"),
         ("[server]\nurl=a\nurl=b\n", "already exists"),
         ("url=x\n", "no section headers"),
         ("[server]\nurl=ftp://x\n", "no address of a server"),
@@ -64,6 +65,27 @@ def test_environment_comes_before_the_file(tmp_path: Path) -> None:
 def test_wrong_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         load(tmp_path, text)
+
+
+def test_relative_paths_start_at_the_configuration(tmp_path: Path) -> None:
+    config = load(tmp_path, "[run]\ndirectory = data\nfio = bin/fio\nlog = run.log\n")
+
+    assert config.directory == str(tmp_path / "data")
+    assert (config.fio, config.log) == (str(tmp_path / "bin/fio"), str(tmp_path / "run.log"))
+
+
+def test_name_of_a_program_is_looked_for_on_path(tmp_path: Path) -> None:
+    assert load(tmp_path, "[run]\nfio = fio-3.36\n").fio == "fio-3.36"
+
+
+def test_file_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "agent.ini").touch()
+    (tmp_path / "agent.ini").chmod(0o666)
+
+    with pytest.raises(
+        ConfigurationError, match="has mode 0666: anybody may change what runs here; chmod o-w it"
+    ):
+        load(tmp_path, "[run]\nfio = /tmp/mine\n")
 
 
 def test_named_file_must_exist(tmp_path: Path) -> None:

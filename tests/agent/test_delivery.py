@@ -1,5 +1,6 @@
 """What is in the spool reaches the server, each result once, within a budget."""
 
+import errno
 import gzip
 import json
 import time
@@ -12,7 +13,7 @@ from agent.client import Client
 from agent.console import Console
 from agent.delivery import Delivery, deliver, wait_until_settled
 from agent.outcome import ExitCode
-from agent.spool import Spool
+from agent.spool import Entry, Spool
 from tests.agent import server as acts
 from tests.agent.server import TOKEN, HostileServer
 
@@ -108,6 +109,23 @@ def test_rejected_result_is_put_aside_with_its_reason(spool: Spool, server: Host
     (refused,) = spool.rejected()
     assert (refused.entry.id, refused.reason["code"]) == (IDS[0], "no-report")
     assert refused.reason["detail"] == "it is no-report"
+
+
+@pytest.mark.parametrize(("act", "method"), [(acts.keep, "remove"), (acts.say(422, "no-report"), "reject")])
+def test_result_that_a_full_disk_holds_in_its_place_holds_up_no_other(
+    spool: Spool, server: HostileServer, monkeypatch: pytest.MonkeyPatch, act: acts.Act, method: str
+) -> None:
+    def refuse(entry: Entry, reason: object = None) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    server.usual = act
+    monkeypatch.setattr(spool, method, refuse)
+
+    delivery = send(spool, server)
+
+    assert len(server.posts()) == 4
+    assert (delivery.remaining, delivery.verdict) == (4, ExitCode.TRY_LATER)
+    assert "cannot be put away: [Errno 28]" in str(delivery.problem)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 308])

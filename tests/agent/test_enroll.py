@@ -1,5 +1,6 @@
 """Enrol, check, status: what an operator does by hand."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -55,6 +56,32 @@ def test_configuration_is_made_where_there_is_none(machine: Machine, server: Hos
     assert ended.returncode == 0
     assert path.exists()
     assert path.with_suffix(".token").exists()
+
+
+def test_configuration_is_named_as_one_names_files(
+    machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.home)
+
+    ended = machine.run("enroll", server.url, "--config", "here.ini", stdin=ENROLMENT_TOKEN)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (machine.home / "here.token").read_text() == TOKEN + "\n"
+
+
+def test_full_disk_is_found_before_the_enrolment_token_is_spent(
+    machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("agent.files.os.fsync", refuse)
+
+    ended = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+
+    assert ended.returncode == 2
+    assert "is not writable: [Errno 28] No space left on device" in ended.stderr
+    assert server.seen == []
 
 
 def test_enrolled_machine_is_not_enrolled_by_accident(machine: Machine, server: HostileServer) -> None:
@@ -150,6 +177,26 @@ def test_check_tells_a_token_that_others_may_read(host: Machine) -> None:
     assert "chmod 600" in ended.stderr
 
 
+def test_check_tells_a_ca_file_that_cannot_be_used(host: Machine) -> None:
+    (host.home / "agent.ini").write_text("[server]\nca_file = missing.pem\n")
+
+    checked = host.run_json("check", BENCH_AGENT_URL="https://127.0.0.1:9")
+
+    assert checked["exit_code"] == 2
+    (server,) = (each for each in checked["findings"] if each["name"] == "server")
+    assert server["detail"].startswith(f"ca_file {host.home}/missing.pem cannot be used")
+
+
+def test_check_without_rights_in_the_spool_says_so(host: Machine) -> None:
+    host.spool.write_text("a file where a directory should be")
+
+    checked = host.run_json("check", "--directory", str(host.directory))
+
+    wrong = {each["name"]: each["detail"] for each in checked["findings"] if not each["ok"]}
+    assert sorted(wrong) == ["directory", "spool"]
+    assert f"the spool {host.spool} cannot be used" in wrong["directory"]
+
+
 def test_check_of_a_server_that_is_away_is_for_later(host: Machine) -> None:
     assert host.run("check", BENCH_AGENT_URL="http://127.0.0.1:9").returncode == 1
 
@@ -168,11 +215,36 @@ def test_status_tells_what_waits_and_what_was_rejected(host: Machine, server: Ho
     assert outcome["working_process"] is None
 
 
+def test_status_of_a_spool_that_cannot_be_read_is_no_empty_one(host: Machine) -> None:
+    host.spool.mkdir()
+    (host.spool / "pending").write_text("root may read every directory, and this is none")
+
+    ended = host.run("status")
+
+    assert ended.returncode == 2
+    assert "cannot be read" in ended.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_budget_that_never_ends_is_refused(host: Machine, seconds: str) -> None:
+    with pytest.raises(SystemExit):
+        host.run("flush", "--budget", seconds)
+
+
 def test_flush_without_a_server_is_a_configuration_error(machine: Machine) -> None:
     ended = machine.run("flush")
 
     assert ended.returncode == 2
     assert "enrol this host" in ended.stderr
+
+
+def test_python_of_windows_is_refused_in_words(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+
+    ended = machine.run("status")
+
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("run it with Cygwin's\n")
 
 
 def test_output_that_nobody_reads_is_no_fault(machine: Machine) -> None:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,16 @@ def run_fake(
             stop=stop,
             **{"time_limit_s": 10.0, "tick": lambda: None, **options},  # type: ignore[arg-type]
         )
+
+
+def wait_for_traps(machine: Machine) -> Callable[[], None]:
+    """Return what holds the agent until the played fio has set its traps, however busy the machine is."""
+
+    def wait() -> None:
+        while not (machine.directory / "ready").exists():
+            time.sleep(0.005)
+
+    return wait
 
 
 def is_alive(pid: int) -> bool:
@@ -83,7 +94,7 @@ def test_no_token_reaches_fio(machine: Machine, monkeypatch: pytest.MonkeyPatch)
 def test_fio_that_hangs_is_asked_to_end_and_its_report_kept(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = run_fake(machine, monkeypatch, "hanging", time_limit_s=0.3)
+    result = run_fake(machine, monkeypatch, "hanging", time_limit_s=0.3, tick=wait_for_traps(machine))
 
     assert result.stopped_because == "stopped after the hard time limit of 0 s"
     assert (result.exit_status, result.has_report, result.is_success) == (128, True, False)
@@ -94,7 +105,7 @@ def test_fio_that_does_not_listen_is_killed(machine: Machine, monkeypatch: pytes
     steps = ((signal.SIGINT, 0.1), (signal.SIGTERM, 0.1), (signal.SIGKILL, 5.0))
     monkeypatch.setattr(module, "_STOP_STEPS", steps)
 
-    result = run_fake(machine, monkeypatch, "stubborn", time_limit_s=0.2)
+    result = run_fake(machine, monkeypatch, "stubborn", time_limit_s=0.2, tick=wait_for_traps(machine))
 
     assert (result.exit_status, result.signal) == (None, signal.SIGKILL)
 

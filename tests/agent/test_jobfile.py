@@ -1,12 +1,14 @@
 """Job files of the operator's own."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from agent.jobfile import is_outside, parse_sections, plan_jobfile, refuse_outside
+from agent.jobfile import hide_secrets, is_outside, parse_sections, plan_jobfile, refuse_outside
 from agent.outcome import ConfigurationError
 from tests.agent.conftest import Machine
+from tests.agent.server import HostileServer
 
 MINE = """\
 ; mine
@@ -136,6 +138,36 @@ def test_job_file_has_no_parameters(machine: Machine, jobfile: Path) -> None:
 
 def test_allow_outside_without_a_job_file_is_refused(machine: Machine) -> None:
     assert "goes with --jobfile" in run(machine, "--profile", "quick", "--allow-outside")
+
+
+@pytest.mark.parametrize("value", ["pa$$word", "${S3_KEY}"])
+def test_keys_of_a_job_file_are_not_told(value: str) -> None:
+    jobfile = f"[global]\nhttp_s3_key={value}\n[a]\nrw=read\n"
+    printed = '{"global options": {"http_s3_key": "pa$$word", "rw": "read"}, "x": "\\"q"}'
+
+    told = hide_secrets(jobfile + printed, jobfile, {"S3_KEY": "pa$$word"})
+
+    assert told.count("(not sent)") == 2
+    assert "pa$$word" not in told
+    assert '"rw": "read"' in told
+
+
+def test_key_is_known_as_json_writes_it() -> None:
+    assert hide_secrets('{"http_pass": "a\\"b"}', '[a]\nhttp_pass=a"b\n', {}) == '{"http_pass": "(not sent)"}'
+
+
+def test_password_in_a_job_file_reaches_no_spool(
+    host: Machine, server: HostileServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "s3.fio"
+    path.write_text("[a]\nrw=read\nruntime=1\nhttp_pass=fio-3.99\n")
+
+    ended = host.run("run", "--jobfile", str(path), "--directory", str(host.directory))
+
+    assert ended.returncode == 0, ended.stderr
+    (body,) = server.stored.values()
+    assert json.loads(body)["command"]["jobfile"].endswith("http_pass=(not sent)\n")
+    assert "fio-3.99" not in json.loads(body)["fio_output"]
 
 
 def test_name_of_a_job_that_is_a_path_is_refused() -> None:

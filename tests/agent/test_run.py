@@ -118,6 +118,24 @@ def test_missing_token_does_not_cost_the_measurement(host: Machine) -> None:
     assert len(host.pending()) == 1
 
 
+def test_ca_file_that_cannot_be_used_does_not_cost_the_measurement(host: Machine) -> None:
+    (host.home / "agent.ini").write_text(f"[server]\nca_file = no.pem\n[run]\nfio = {host.home}/fio\n")
+
+    ended = host.measure(BENCH_AGENT_URL="https://127.0.0.1:9")
+
+    assert ended.returncode == 2
+    assert "no.pem cannot be used" in ended.stderr
+    assert ended.stdout.startswith("waiting in the spool: ")
+    assert len(host.pending()) == 1
+
+
+def test_size_of_the_file_is_an_option_too(host: Machine, server: HostileServer) -> None:
+    host.measure("--file-size", "128m")
+
+    (body,) = server.stored.values()
+    assert "size=134217728\n" in json.loads(body)["command"]["jobfile"]
+
+
 def test_no_send_only_keeps(host: Machine, server: HostileServer) -> None:
     assert host.measure("--no-send").returncode == 0
     assert (len(host.pending()), server.seen) == (1, [])
@@ -239,6 +257,30 @@ def test_missing_fio_is_told(host: Machine) -> None:
     assert ended.returncode == 3
     assert json.loads(ended.stdout)["exit_code"] == 3
     assert "cannot be executed" in json.loads(ended.stdout)["error"]
+
+
+def test_host_that_was_off_for_long_brings_what_is_old_before_it_is_dropped(
+    host: Machine, server: HostileServer
+) -> None:
+    for _ in range(2):
+        host.measure("--no-send")
+    for path in host.pending():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    ended = host.measure()
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(server.stored) == 3
+
+
+def test_fault_of_its_own_is_told_as_json_too(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.run.measure", lambda request, session: 1 / 0)
+
+    ended = host.measure("--json")
+
+    assert ended.returncode == 70
+    assert json.loads(ended.stdout)["error"].startswith("this is a fault of bench-agent")
+    assert "ZeroDivisionError" in ended.stderr
 
 
 def test_dropped_results_are_told(host: Machine) -> None:

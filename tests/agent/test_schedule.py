@@ -81,10 +81,13 @@ def test_interval_that_cron_does_not_keep_is_refused_with_what_is_possible(
         (("--profile", "nope"), "no profile 'nope'"),
         (("--directory", "/nonexistent"), "/nonexistent is no directory"),
         (("--user", "no-such-user"), "there is no such user"),
+        (("--profile", "seqread-fragmentation"), "read which file? name it with --file"),
+        (("--profile", "own", "--jobfile", "/nonexistent.fio"), "--jobfile /nonexistent.fio"),
+        (("--allow-outside",), "--allow-outside goes with --jobfile"),
     ],
 )
 def test_mistake_is_told_before_anything_is_written(
-    machine: Machine, table: Path, options: tuple[str, str], complaint: str
+    machine: Machine, table: Path, options: tuple[str, ...], complaint: str
 ) -> None:
     ended = machine.install(*options)
 
@@ -224,6 +227,29 @@ def test_server_that_will_never_take_it_is_not_asked_again(
     assert ended.returncode == 0
     assert "the server does not take the schedule: status 400, it is value-invalid" in ended.stderr
     assert not (host.spool / "schedule.json").exists()
+
+
+def test_refused_report_is_no_report(host: Machine, table: Path, server: HostileServer) -> None:
+    host.install()
+    server.script.append(acts.say(400, "value-invalid"))
+
+    ended = host.run("schedule", "report", "--json")
+
+    assert (ended.returncode, json.loads(ended.stdout)["is_told"]) == (4, False)
+
+
+def test_directory_that_is_no_utf_8_is_told_without_its_odd_bytes(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    odd = os.fsdecode(os.fsencode(host.home) + b"/disk\xff")
+    Path(odd).mkdir()
+
+    assert host.run(
+        "schedule", "install", "--cron", "--every", "6h", "--profile", "quick", "--directory", odd
+    )
+    assert server.schedule is not None
+    assert server.schedule[0]["directory"] == f"{host.home}/disk?"
+    assert b"/disk\xff" in table.read_bytes()
 
 
 def test_run_is_as_quiet_as_ever_while_the_server_knows_no_schedules(

@@ -23,6 +23,7 @@ from agent.outcome import ConfigurationError
 from agent.scheduled import Machine as Schedules
 from agent.timetable import Schedule, read_clock, read_interval
 from tests.agent.conftest import ROOT, Machine
+from tests.agent.server import HostileServer
 
 USERS = Table("crontab", ("/usr/bin/crontab",), "", "")
 COMMAND = ("/usr/bin/python3", "/opt/bench-agent.pyz", "run", "--quiet")
@@ -185,11 +186,10 @@ def test_crontab_is_written_to_the_letter(machine: Machine, table: Path) -> None
     assert table.read_text() == OTHERS + f"{BEGIN}\n{mark}\n{line}\n{END}\n"
 
 
-def test_scheduled_line_measures(host: Machine, table: Path) -> None:
-    host.install()
+def run_line(host: Machine, table: Path) -> subprocess.CompletedProcess[str]:
+    """Run the line of the crontab as cron does, which stands elsewhere."""
     (line,) = [text for text in table.read_text().splitlines() if text.startswith("0 0,6")]
-
-    ended = subprocess.run(
+    return subprocess.run(
         ["/bin/sh", "-c", line.split(" ", 5)[5]],
         cwd="/",
         env={name: value for name, value in host.environ.items() if name != "PATH"}
@@ -199,7 +199,49 @@ def test_scheduled_line_measures(host: Machine, table: Path) -> None:
         check=False,
     )
 
+
+def test_scheduled_line_measures(host: Machine, table: Path) -> None:
+    host.install()
+
+    ended = run_line(host, table)
+
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_scheduled_job_file_measures(
+    host: Machine, server: HostileServer, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host.home)
+    (host.home / "every night.fio").write_text("[a]\nrw=read\nsize=1m\n")
+
+    installed = host.run(
+        *("schedule", "install", "--cron", "--every", "6h", "--directory", "disk"),
+        *("--jobfile", "every night.fio", "--time-limit", "1h"),
+    )
+
+    assert installed.stdout.startswith(f"every-night in {host.directory} every 6 h: ")
+    assert server.schedule is not None
+    assert server.schedule[0]["profile"] == "every-night"
+    ended = run_line(host, table)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert len(server.stored) == 1
+
+
+def test_scheduled_reading_of_a_file_measures(
+    host: Machine, server: HostileServer, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host.directory)
+    (host.directory / "large").write_bytes(b"x" * 2**20)
+
+    installed = host.run(
+        *("schedule", "install", "--cron", "--every", "6h"),
+        *("--profile", "seqread-fragmentation", "--set", "file=large"),
+    )
+
+    assert installed.returncode == 0, installed.stderr
+    ended = run_line(host, table)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert len(server.stored) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root schedules for others")
@@ -244,6 +286,15 @@ def test_cron_that_does_not_run_is_told_of(
     (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
 
     assert "no cron is running here" in machine.install().stderr
+
+
+def test_cron_of_a_machine_that_hides_processes_is_unknown(
+    machine: Machine, table: Path, nobodys_machine: Schedules
+) -> None:
+    (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
+    (Path(nobodys_machine.root) / "proc" / "1").rmdir()
+
+    assert "no cron is running here" not in machine.install().stderr
 
 
 def test_crontab_that_is_refused_is_an_error_in_words(machine: Machine, table: Path) -> None:

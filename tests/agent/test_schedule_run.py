@@ -49,7 +49,7 @@ def test_run_waits_for_its_splay(
     host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("agent.splay.wait_splay", waited.append)
+    monkeypatch.setattr("agent.splay.wait_splay", lambda delay_s, announce: waited.append(delay_s))
 
     assert host.measure("--splay", "10m").returncode == 0
     assert host.measure("--splay", "10m").returncode == 0

@@ -9,7 +9,16 @@ import pytest
 
 from agent.outcome import ConfigurationError
 from agent.scheduled import Machine as Schedules
-from agent.systemd import name_unit, quote, write_calendar, write_service, write_timer
+from agent.systemd import (
+    find_units,
+    install_units,
+    name_unit,
+    quote,
+    remove_units,
+    write_calendar,
+    write_service,
+    write_timer,
+)
 from agent.timetable import Schedule, read_clock, read_interval
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
@@ -225,6 +234,29 @@ def test_removed_timer_is_stopped_and_gone(host: Machine, units: Path, server: H
     assert asked(units) == ["disable --now bench-agent-quick.timer", "daemon-reload"]
     assert sorted(path.name for path in units.iterdir()) == ["bench-agent-mine.timer", "ssh.timer"]
     assert server.schedule == []
+
+
+@pytest.mark.parametrize(
+    ("is_root", "environ", "stamps"),
+    [
+        (True, {"HOME": "/root"}, "var/lib/systemd/timers"),
+        (False, {"HOME": "/home/joe"}, "home/joe/.local/share/systemd/timers"),
+        (False, {"HOME": "/home/joe", "XDG_DATA_HOME": "/data/joe"}, "data/joe/systemd/timers"),
+    ],
+)
+def test_removed_timer_has_nothing_to_make_up_for(
+    tmp_path: Path, is_root: bool, environ: dict[str, str], stamps: str
+) -> None:
+    units = find_units(is_root=is_root, environ=environ, root=str(tmp_path))
+    stamp = tmp_path / stamps / "stamp-bench-agent-quick.timer"
+    stamp.parent.mkdir(parents=True)
+    stamp.touch()
+    schedule = Schedule("quick", "/data", 3600)
+    install_units(units, schedule, service="", timer=write_timer(schedule))
+
+    remove_units(units, None)
+
+    assert not stamp.exists()
 
 
 def test_profile_moves_from_cron_to_systemd_and_back(machine: Machine, units: Path, table: Path) -> None:

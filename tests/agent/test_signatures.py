@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.signatures import Signature, find_signatures, read_signatures
+from agent.stripes import wipe_commands
 
 MIB = 2**20
 MD = 0xA92B4EFC
@@ -45,55 +46,77 @@ def lvm(sector: int, group: bytes) -> dict[str, bytes]:
     return {f"at_{sector * 512}": label + header, "at_4096": metadata, "at_4608": text if group else b""}
 
 
-@pytest.mark.parametrize(
-    ("pieces", "name", "offset", "label"),
-    [
-        ({"at_1080": b"\x53\xef", "at_1144": b"old"}, "ext2", 1080, "old"),
-        ({"at_1080": b"\x53\xef", "at_1116": b"\x04"}, "ext3", 1080, ""),
-        (
-            {"at_1080": b"\x53\xef", "at_1116": b"\x04\0\0\0\x40", "at_1144": b"backup"},
-            "ext4",
-            1080,
-            "backup",
-        ),
-        ({"at_0": b"XFSB", "at_108": b"data"}, "XFS", 0, "data"),
-        ({"at_65600": b"_BHRfS_M", "at_65835": b"pool"}, "btrfs", 65600, "pool"),
-        ({"at_67108928": b"_BHRfS_M"}, "btrfs copy", 67108928, ""),
-        ({"at_4086": b"SWAPSPACE2", "at_1052": b"swap1"}, "swap", 4086, "swap1"),
-        ({"at_65526": b"SWAPSPACE2"}, "swap", 65526, ""),
-        ({"at_4086": b"S1SUSPEND\0"}, "swap", 4086, ""),
-        (lvm(1, b"vg0"), "LVM2", 512, "vg0"),
-        (lvm(3, b""), "LVM2", 1536, ""),
-        ({"at_0": md(b"box:fast")}, "md 1.1", 0, "box:fast"),
-        ({"at_4096": md(b"fast")}, "md 1.2", 4096, "fast"),
-        # The last 8 KiB to 12 KiB, at whole 4 KiB: 128 MiB − 8 KiB.
-        ({"at_134209536": md(b"")}, "md 1.0", 134209536, ""),
-        ({"at_134152192": struct.pack("<2I", MD, 0)}, "md 0.90", 134152192, ""),
-        ({"at_134152192": struct.pack(">2I", MD, 0)}, "md 0.90", 134152192, ""),
-        ({"at_0": b"LUKS\xba\xbe\x00\x01"}, "LUKS1", 0, ""),
-        ({"at_0": b"LUKS\xba\xbe\x00\x02", "at_24": b"secret"}, "LUKS2", 0, "secret"),
-        ({"at_16384": b"SKUL\xba\xbe\x00\x02"}, "LUKS2 copy", 16384, ""),
-        ({"at_4194304": b"SKUL\xba\xbe\x00\x02"}, "LUKS2 copy", 4194304, ""),
-        ({"at_4120": BCACHE}, "bcache", 4120, ""),
-        ({"at_131072": struct.pack("<Q", ZFS)}, "ZFS", 131072, ""),
-        ({"at_397312": struct.pack(">Q", ZFS)}, "ZFS", 397312, ""),
-        # The last of four labels, at 128 MiB − 256 KiB.
-        ({"at_134086656": struct.pack("<Q", ZFS)}, "ZFS", 134086656, ""),
-        ({"at_510": b"\x55\xaa"}, "MBR partition table", 510, ""),
-        ({"at_512": b"EFI PART"}, "GPT", 512, ""),
-        ({"at_4096": b"EFI PART"}, "GPT", 4096, ""),
-        ({"at_134217216": b"EFI PART"}, "GPT backup", 134217216, ""),
-        ({"at_32769": b"CD001", "at_32808": b"DEBIAN"}, "ISO 9660", 32769, "DEBIAN"),
-        ({"at_3": b"NTFS    ", "at_510": b"\x55\xaa"}, "NTFS", 3, ""),
-        ({"at_3": b"EXFAT   ", "at_510": b"\x55\xaa"}, "exFAT", 3, ""),
-        ({"at_54": b"FAT16   ", "at_43": b"STICK", "at_510": b"\x55\xaa"}, "FAT", 54, "STICK"),
-        ({"at_82": b"FAT32   ", "at_71": b"STICK", "at_510": b"\x55\xaa"}, "FAT32", 82, "STICK"),
-        ({"at_1024": b"\x10\x20\xf5\xf2"}, "f2fs", 1024, ""),
-        ({"at_0": b"bluestore block device\n"}, "Ceph BlueStore", 0, ""),
-    ],
-)
+FORMATS: list[tuple[dict[str, bytes], str, int, str]] = [
+    ({"at_1080": b"\x53\xef", "at_1144": b"old"}, "ext2", 1080, "old"),
+    ({"at_1080": b"\x53\xef", "at_1116": b"\x04"}, "ext3", 1080, ""),
+    (
+        {"at_1080": b"\x53\xef", "at_1116": b"\x04\0\0\0\x40", "at_1144": b"backup"},
+        "ext4",
+        1080,
+        "backup",
+    ),
+    ({"at_0": b"XFSB", "at_108": b"data"}, "XFS", 0, "data"),
+    ({"at_65600": b"_BHRfS_M", "at_65835": b"pool"}, "btrfs", 65600, "pool"),
+    ({"at_67108928": b"_BHRfS_M"}, "btrfs copy", 67108928, ""),
+    ({"at_4086": b"SWAPSPACE2", "at_1052": b"swap1"}, "swap", 4086, "swap1"),
+    ({"at_65526": b"SWAPSPACE2"}, "swap", 65526, ""),
+    ({"at_4086": b"S1SUSPEND\0"}, "swap", 4086, ""),
+    (lvm(1, b"vg0"), "LVM2", 512, "vg0"),
+    (lvm(3, b""), "LVM2", 1536, ""),
+    ({"at_0": md(b"box:fast")}, "md 1.1", 0, "box:fast"),
+    ({"at_4096": md(b"fast")}, "md 1.2", 4096, "fast"),
+    # The last 8 KiB to 12 KiB, at whole 4 KiB: 128 MiB − 8 KiB.
+    ({"at_134209536": md(b"")}, "md 1.0", 134209536, ""),
+    ({"at_134152192": struct.pack("<2I", MD, 0)}, "md 0.90", 134152192, ""),
+    ({"at_134152192": struct.pack(">2I", MD, 0)}, "md 0.90", 134152192, ""),
+    ({"at_0": b"LUKS\xba\xbe\x00\x01"}, "LUKS1", 0, ""),
+    ({"at_0": b"LUKS\xba\xbe\x00\x02", "at_24": b"secret"}, "LUKS2", 0, "secret"),
+    ({"at_16384": b"SKUL\xba\xbe\x00\x02"}, "LUKS2 copy", 16384, ""),
+    ({"at_4194304": b"SKUL\xba\xbe\x00\x02"}, "LUKS2 copy", 4194304, ""),
+    ({"at_4120": BCACHE}, "bcache", 4120, ""),
+    ({"at_131072": struct.pack("<Q", ZFS)}, "ZFS", 131072, ""),
+    ({"at_397312": struct.pack(">Q", ZFS)}, "ZFS", 397312, ""),
+    # The last of four labels, at 128 MiB − 256 KiB.
+    ({"at_134086656": struct.pack("<Q", ZFS)}, "ZFS", 134086656, ""),
+    ({"at_510": b"\x55\xaa"}, "MBR partition table", 510, ""),
+    ({"at_512": b"EFI PART"}, "GPT", 512, ""),
+    ({"at_4096": b"EFI PART"}, "GPT", 4096, ""),
+    ({"at_134217216": b"EFI PART"}, "GPT backup", 134217216, ""),
+    ({"at_32769": b"CD001", "at_32808": b"DEBIAN"}, "ISO 9660", 32769, "DEBIAN"),
+    ({"at_3": b"NTFS    ", "at_510": b"\x55\xaa"}, "NTFS", 3, ""),
+    ({"at_3": b"EXFAT   ", "at_510": b"\x55\xaa"}, "exFAT", 3, ""),
+    ({"at_54": b"FAT16   ", "at_43": b"STICK", "at_510": b"\x55\xaa"}, "FAT", 54, "STICK"),
+    ({"at_82": b"FAT32   ", "at_71": b"STICK", "at_510": b"\x55\xaa"}, "FAT32", 82, "STICK"),
+    ({"at_1024": b"\x10\x20\xf5\xf2"}, "f2fs", 1024, ""),
+    ({"at_0": b"bluestore block device\n"}, "Ceph BlueStore", 0, ""),
+]
+
+
+@pytest.mark.parametrize(("pieces", "name", "offset", "label"), FORMATS)
 def test_format_is_told_by_its_magic(pieces: dict[str, bytes], name: str, offset: int, label: str) -> None:
     assert look(128 * MIB, **pieces) == [Signature(name, offset, label)]
+
+
+@pytest.mark.skipif(shutil.which("wipefs") is None, reason="wipefs is not installed: apt install util-linux")
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        *(pieces for pieces, *_ in FORMATS),
+        {f"at_{131072 + 1024 * n}": struct.pack("<Q", ZFS) for n in range(128)},
+    ],
+)
+def test_whatever_is_told_is_gone_once_it_is_wiped(tmp_path: Path, pieces: dict[str, bytes]) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(128 * MIB)
+        for name, content in pieces.items():
+            file.seek(int(name.partition("_")[2]))
+            file.write(content)
+
+    for argv in wipe_commands([(str(image), read_signatures(str(image)))]):
+        subprocess.run(argv, check=True, capture_output=True)
+
+    assert read_signatures(str(image)) == ()
 
 
 def test_btrfs_has_a_third_copy_on_a_large_device() -> None:

@@ -1,5 +1,6 @@
 """Results on disk: durable, bounded, locked."""
 
+import errno
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.outcome import ConfigurationError, TryLater
+from agent.outcome import CannotMeasure, ConfigurationError, TryLater
 from agent.spool import Spool
 
 ROOT = Path(__file__).parents[2]
@@ -156,6 +157,44 @@ def test_half_written_files_are_removed_under_the_lock(tmp_path: Path) -> None:
     assert spool.pending() == []
     with spool.lock():
         assert not torn.exists()
+
+
+def refuse(*arguments: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_full_disk_keeps_nobody_from_emptying_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make_spool(tmp_path)
+    entry = spool.add(IDS[0], b"x")
+    monkeypatch.setattr("agent.spool.os.pwrite", refuse)
+
+    with spool.lock():
+        spool.remove(entry)
+
+    assert spool.pending() == []
+
+
+def test_what_did_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = make_spool(tmp_path)
+    monkeypatch.setattr("agent.spool.os.fsync", refuse)
+
+    with pytest.raises(OSError, match="No space left"):
+        spool.add(IDS[0], b"x")
+
+    assert list((tmp_path / "spool" / "pending").iterdir()) == []
+
+
+def test_full_disk_is_told_before_a_result_is_measured_that_it_could_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make_spool(tmp_path)
+    full = os.statvfs_result((4096, 4096, 1000, 10, 3, 0, 0, 0, 0, 255))
+    monkeypatch.setattr("agent.spool.os.statvfs", lambda path: full)
+
+    with pytest.raises(CannotMeasure, match="has 12 KiB free and a result wants 4 MiB: make room there, or"):
+        spool.check_room()
 
 
 def test_spool_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.outcome import ConfigurationError
+from agent.fio import StopSignals
+from agent.outcome import CannotMeasure, ConfigurationError, Interrupted
 from agent.signatures import Signature
-from agent.stripe_work import find_arrays
+from agent.stripe_work import find_arrays, wait_until_named
 from agent.stripes import (
     Found,
     Stripe,
@@ -67,8 +68,8 @@ BTRFS_2 = [
 BTRFS_2_UNDONE = [
     "umount /mnt",
     "wipefs --all /dev/nvme1n1 /dev/nvme2n1",
-    "dd if=/dev/zero of=/dev/nvme1n1 bs=4096 seek=16384 count=1 conv=notrunc,fsync status=none",
-    "dd if=/dev/zero of=/dev/nvme2n1 bs=4096 seek=16384 count=1 conv=notrunc,fsync status=none",
+    "dd if=/dev/zero of=/dev/nvme1n1 bs=512 seek=131072 count=1 conv=notrunc,fsync status=none",
+    "dd if=/dev/zero of=/dev/nvme2n1 bs=512 seek=131072 count=1 conv=notrunc,fsync status=none",
 ]
 BTRFS_1 = [
     "mkfs.btrfs -f -q -d single -m single -L bench-agent /dev/nvme1n1",
@@ -123,7 +124,7 @@ def test_third_copy_of_btrfs_is_foreseen_on_a_large_device() -> None:
 
     commands = lines(undo_commands(stripe, foresee(stripe, size_bytes=500 * GIB)))
 
-    assert commands[-1].startswith("dd if=/dev/zero of=/dev/nvme1n1 bs=4096 seek=67108864 count=1")
+    assert commands[-1].startswith("dd if=/dev/zero of=/dev/nvme1n1 bs=512 seek=536870912 count=1")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,10 @@ def test_wipe_takes_all_kinds_off_and_leaves_other_devices_alone() -> None:
 
     assert lines(wipe_commands(signatures)) == [
         "wipefs --all /dev/a /dev/c",
-        "dd if=/dev/zero of=/dev/c bs=4096 seek=16384 count=1 conv=notrunc,fsync status=none",
+        "dd if=/dev/zero of=/dev/a bs=512 seek=128 count=1 conv=notrunc,fsync status=none",
+        "dd if=/dev/zero of=/dev/a bs=512 seek=1 count=1 conv=notrunc,fsync status=none",
+        "dd if=/dev/zero of=/dev/c bs=512 seek=128 count=1 conv=notrunc,fsync status=none",
+        "dd if=/dev/zero of=/dev/c bs=512 seek=131072 count=1 conv=notrunc,fsync status=none",
     ]
 
 
@@ -232,3 +236,36 @@ def test_array_is_found_by_its_members(tmp_path: Path) -> None:
     assert find_arrays(["/dev/nvme1n1", "/dev/nvme2n1"], root=root) == ("/dev/md127",)
     assert find_arrays(["/dev/nvme1n1"], root=root) == ()
     assert find_arrays([], root=root) == ()
+
+
+def test_array_is_found_that_udev_began_to_assemble(tmp_path: Path) -> None:
+    files, links = join(
+        disk("md127", "9:127", md__level="\n", md__array_state="inactive\n"),
+        disk("nvme1n1", "259:1", holders__md127=""),
+    )
+    root = plant(tmp_path, files, {**links, **slaves("md127", "nvme1n1")})
+
+    assert find_arrays(["/dev/nvme1n1", "/dev/nvme2n1"], root=root) == ("/dev/md127",)
+
+
+def test_filesystem_is_not_made_before_udev_has_named_the_array(tmp_path: Path) -> None:
+    node = tmp_path / "bench-agent"
+
+    wait_until_named(str(node), stop=StopSignals(), tick=node.touch)
+
+    assert node.exists()
+
+
+def test_array_that_nobody_names_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.stripe_work._NAMED_S", -1.0)
+
+    with pytest.raises(CannotMeasure, match="/dev/md/x was made and is not there"):
+        wait_until_named("/dev/md/x", stop=StopSignals(), tick=lambda: None)
+
+
+def test_signal_ends_the_wait_for_a_name() -> None:
+    stop = StopSignals()
+    stop.received = 15
+
+    with pytest.raises(Interrupted, match="stopped before there was /dev/md/x"):
+        wait_until_named("/dev/md/x", stop=stop, tick=lambda: None)

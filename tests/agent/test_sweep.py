@@ -12,6 +12,7 @@ import pytest
 from agent.measure import Request
 from agent.outcome import Interrupted
 from agent.session import Session
+from agent.signatures import Signature
 from tests.agent import server as acts
 from tests.agent.conftest import Machine
 from tests.agent.kernel import (
@@ -80,6 +81,27 @@ def make_machine(home: Path) -> Machine:
     return Machine(
         home, {"HOME": str(home), "BENCH_AGENT_CONFIG": str(config), "BENCH_AGENT_SPOOL": str(home / "spool")}
     )
+
+
+def test_volume_group_that_may_be_lost_is_gone_before_the_first_step(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held["/dev/b"] = [Signature("LVM2", 512, "data")]
+
+    ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert (ended.returncode, kernel.is_bare) == (0, True), ended.stderr
+
+
+def test_wipe_that_leaves_something_does_not_say_that_nothing_was_written(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held["/dev/b"] = [EXT4]
+
+    with mock.patch("agent.sweep_run.wipe_commands", return_value=()):
+        ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert ended.returncode == 2
+    assert "the devices were wiped, and yet:\n  /dev/b holds ext4" in ended.stderr
+    assert "nothing was written" not in ended.stderr
 
 
 def test_failed_step_is_kept_and_the_sweep_goes_on(machine: Machine) -> None:
@@ -260,7 +282,7 @@ def test_directories_are_swept_with_fio_and_delivered_between_steps(
         "size=16m, iodepth=1",
         "size=16m, iodepth=4",
     ]
-    assert all(step["url"] for step in outcome["steps"])
+    assert all(step["url"].startswith(server.url + "/api/v1/submissions/") for step in outcome["steps"])
     assert {envelope["labels"]["Ticket"] for envelope in envelopes} == {"7"}
     assert host.leftovers() == []
 

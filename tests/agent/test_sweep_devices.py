@@ -39,6 +39,12 @@ def test_mounted_disk_is_told_by_its_number(tmp_path: Path) -> None:
     assert found == ("is mounted at /data",)
 
 
+def test_mount_point_is_told_as_one_writes_it(tmp_path: Path) -> None:
+    found = uses(tmp_path, sdb(), proc__self__mountinfo=mount("8:16", "x").replace("/data", r"/my\040data"))
+
+    assert found == ("is mounted at /my data",)
+
+
 def test_mounted_partition_is_a_use_of_its_disk(tmp_path: Path) -> None:
     part = {f"{BASE}/sdb/sdb1/partition": "1\n", f"{BASE}/sdb/sdb1/dev": "8:17\n"}
 

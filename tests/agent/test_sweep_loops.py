@@ -104,6 +104,20 @@ def test_raid0_over_1_2_and_4_devices_is_measured(
     assert not os.path.ismount(host.spool / "sweeps" / "mount")
 
 
+def test_stripe_is_taken_away_where_a_link_leads_to_the_spool(
+    host: Machine, server: HostileServer, make_loops: MakeLoops
+) -> None:
+    (host.home / "large disk").mkdir()
+    host.spool.symlink_to(host.home / "large disk")
+    loops = make_loops(2)
+
+    ended = host.run(*sweep(loops, "--yes"))
+
+    assert ended.returncode == 0, ended.stderr
+    assert are_bare(loops)
+    assert not os.path.ismount(host.spool / "sweeps" / "mount")
+
+
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
 def test_raid0_over_16_devices_is_measured_with_fio(

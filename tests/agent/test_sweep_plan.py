@@ -115,6 +115,7 @@ def test_impossible_sweep_is_refused(changes: dict[str, object], complaint: str)
 RECORDED = """\
 # wipe
 wipefs --all /dev/sdb
+dd if=/dev/zero of=/dev/sdb bs=512 seek=2 count=1 conv=notrunc,fsync status=none
 # make xfs on /dev/sdb
 mkfs.xfs -f -q -L bench-agent /dev/sdb
 mount -t xfs -o noatime /dev/sdb /mnt

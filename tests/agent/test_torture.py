@@ -29,12 +29,13 @@ HOSTILITIES = (
     acts.keep,
 )
 ROUNDS = 20
+# On a machine that is busy with other tests an agent may take seconds to start: then fewer rounds, but these at least.
+ROUNDS_MINIMUM = 6
 TIME_LIMIT_S = 4.0
 
 
 def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None:
     chance = random.Random(20261121)
-    deadline = time.monotonic() + TIME_LIMIT_S
     spooled: set[str] = set()
 
     def misbehave(handler: acts.Handler, body: bytes) -> None:
@@ -46,8 +47,9 @@ def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None
     for _ in range(5):
         host.measure("--no-send")
     run_s = time_a_run(host)
+    deadline = time.monotonic() + TIME_LIMIT_S
     for number in range(ROUNDS):
-        if time.monotonic() > deadline:
+        if number >= ROUNDS_MINIMUM and time.monotonic() > deadline:
             break
         command = (
             ("flush",) if number % 2 else ("run", "--profile", "quick", "--directory", str(host.directory))
@@ -58,7 +60,7 @@ def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None
         process.communicate()
         spooled.update(path.name.partition("-")[2][:36] for path in host.pending())
     server.usual = acts.keep
-    ended = host.run("flush", "--budget", "5")
+    ended = host.run("flush", "--budget", "60")
 
     assert ended.returncode == 0, ended.stderr
     assert len(spooled) >= 6
@@ -74,4 +76,5 @@ def time_a_run(host: Machine) -> float:
     started_at = time.monotonic()
     process = host.start("run", "--profile", "quick", "--directory", str(host.directory), "--no-send")
     process.communicate()
+    assert process.returncode == 0
     return time.monotonic() - started_at
