@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
+_Ranks = NDArray[np.int64]
 RESAMPLES: Final = 4000
 _SEED: Final = 20130401
 # Of fewer values the bootstrap's interval is too narrow to be called 95 %.
@@ -92,8 +93,16 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Comparison:
 
 def summarize(values: Sequence[float] | _Floats) -> Spread:
     """Return n, median, p10 and p90 (linear between ranks) of at least one value."""
-    p10, median, p90 = np.percentile(np.asarray(values, dtype=float), (10, 50, 90))
-    return Spread(len(values), float(median), float(p10), float(p90))
+    ascending = np.sort(np.asarray(values, dtype=float))
+    p10, median, p90 = (_find_quantile(ascending, share) for share in (0.1, 0.5, 0.9))
+    return Spread(len(values), median, p10, p90)
+
+
+def _find_quantile(ascending: _Floats, share: float) -> float:
+    place = share * (len(ascending) - 1)
+    low = int(place)
+    high = min(low + 1, len(ascending) - 1)
+    return float(ascending[low] + (ascending[high] - ascending[low]) * (place - low))
 
 
 def bound_ratio(a: _Floats, b: _Floats, *, confidence: float = 0.95) -> tuple[float | None, float | None]:
@@ -103,11 +112,10 @@ def bound_ratio(a: _Floats, b: _Floats, *, confidence: float = 0.95) -> tuple[fl
     """
     if min(len(a), len(b)) < INTERVAL_FROM or a[0] <= 0 or b[0] <= 0:
         return None, None
-    generator = np.random.Generator(np.random.PCG64(_SEED))
-    logs = np.log(_resample_medians(b, generator)) - np.log(_resample_medians(a, generator))
-    tail = (1 - confidence) / 2 * 100
-    low, high = np.exp(np.percentile(logs, (tail, 100 - tail)))
-    return float(low), float(high)
+    logs = np.sort(np.log(_resample_medians(b, seed=_SEED + 1)) - np.log(_resample_medians(a, seed=_SEED)))
+    tail = (1 - confidence) / 2
+    low, high = (logs[round(share * (RESAMPLES - 1))] for share in (tail, 1 - tail))
+    return float(np.exp(low)), float(np.exp(high))
 
 
 def adjust(p_values: Sequence[float | None]) -> list[float | None]:
@@ -127,17 +135,25 @@ def name_effect(delta: float) -> Effect:
     return next(name for limit, name in _EFFECTS if abs(delta) < limit)
 
 
-def _resample_medians(values: _Floats, generator: np.random.Generator) -> _Floats:
-    n = len(values)
-    lower = (n + 1) // 2
-    at = generator.beta(lower, n - lower + 1, RESAMPLES)
-    medians: _Floats = values[np.minimum((at * n).astype(int), n - 1)]
+def _resample_medians(values: _Floats, *, seed: int) -> _Floats:
+    lower, upper = _draw_ranks(len(values), seed)
+    medians: _Floats = values[lower] if len(values) % 2 else (values[lower] + values[upper]) / 2
+    return medians
+
+
+# The ranks depend on the number of values alone: four hundred comparisons share a few dozen draws.
+@lru_cache(maxsize=512)
+def _draw_ranks(n: int, seed: int) -> tuple[_Ranks, _Ranks]:
+    """Return, for each resample, the ranks that its two middle values have in the original; the same for odd n."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    middle = (n + 1) // 2
+    at = generator.beta(middle, n - middle + 1, RESAMPLES)
+    lower = np.minimum((at * n).astype(np.int64), n - 1)
     if n % 2:
-        return medians
-    # The next order statistic, given this one: the least of the n - r uniforms above it.
-    above = at + (1 - at) * (1 - generator.random(RESAMPLES) ** (1 / (n - lower)))
-    result: _Floats = (medians + values[np.minimum((above * n).astype(int), n - 1)]) / 2
-    return result
+        return lower, lower
+    # The next order statistic, given this one: the least of the n - middle uniforms above it.
+    above = at + (1 - at) * (1 - generator.random(RESAMPLES) ** (1 / (n - middle)))
+    return lower, np.minimum((above * n).astype(np.int64), n - 1)
 
 
 def _count_wins(a: _Floats, b: _Floats) -> float:

@@ -49,7 +49,7 @@ for letter in b c d e; do
     truncate -s 400M "$work/vd$letter.img"
     set -- "$@" -drive "file=$work/vd$letter.img,if=virtio,format=raw,cache=unsafe"
 done
-timeout "${VM_TIMEOUT_S:-3600}" qemu-system-x86_64 -accel kvm -accel tcg -m 1536 -smp 1 -nodefaults -display none \
+timeout "${VM_TIMEOUT_S:-3600}" qemu-system-x86_64 -accel tcg -m 1536 -smp 1 -nodefaults -display none \
     -kernel "$work/kernel" -initrd "$work/initrd" -append 'root=/dev/vda rw console=ttyS0 quiet' \
     -drive "file=$work/root.img,if=virtio,format=raw,snapshot=on" "$@" -serial "file:$work/console" \
     -virtfs "local,path=$share,mount_tag=share,security_model=none" || true
