@@ -12,8 +12,10 @@ BENCHMARKS: Final = {
     "stack": "a fresh and a warm start, and the memory of the idle stack",
     "intake": "results accepted and stored a second",
     "pages": "a history of 1 000 points: API and page",
+    "charts": "scaling, matrix and history over 1 million measurements in 20 000 series",
     "agent": "what the agent costs the host that it measures",
     "reader": "fio's output into a Report, beside a bare parse; 100 000 damaged outputs",
+    "detection": "changes found and false alarms, on histories with known truth; the time it takes",
 }
 
 

@@ -1,0 +1,179 @@
+"""Where a level may begin: a scan over many window sizes, then the best partition among what it found.
+
+Deliberately a little too many; elimination_v1 decides. Part of method v1.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
+
+# Points. A level is at least three measurements: two may be one bad night.
+LEAST_LEVEL: Final = 3
+# Points to the left and right of a place, whose means are compared: like with like, and the long known with the new.
+WINDOWS: Final = np.array(
+    [
+        (3, 3),
+        (5, 5),
+        (8, 8),
+        (16, 16),
+        (32, 32),
+        (64, 64),
+        (64, 3),
+        (64, 6),
+        (64, 12),
+        (3, 64),
+        (6, 64),
+        (12, 64),
+    ],
+    dtype=np.intp,
+)
+# Spreads of the difference. Chance reaches it often: this is a sieve, not a judgement.
+LEAST_CONTRAST: Final = 3.0
+# Times σ²·ln n for each level more: Schwarz's criterion, which overestimates a little in correlated noise.
+LEVEL_PENALTY: Final = 2.0
+# Points to each side from which on medians tell the levels well enough to place the boundary by them.
+LEAST_REFINED: Final = 5
+# The median distance from the middle of a normal distribution, inverted; and the least scale in terms of the spread.
+DEVIATIONS_PER_MEDIAN: Final = 1.4826
+LEAST_SCALE: Final = 0.3
+# Points to either side, among which a candidate must be the largest of its window size.
+PEAK_REACH: Final = 2
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A judged stretch: its values, centred, with the running sums that make any mean or slope cost nothing."""
+
+    values: Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def sums(self) -> Array:
+        """Running sums of the values; one longer than they."""
+        return _accumulate(self.values)
+
+    @cached_property
+    def sum_list(self) -> list[float]:
+        """The same as a list: a lone element of an array costs ten times as much."""
+        return _list(self.sums)
+
+    @cached_property
+    def square_sums(self) -> list[float]:
+        """Running sums of the squares."""
+        return _list(_accumulate(self.values * self.values))
+
+    @cached_property
+    def place_sums(self) -> list[float]:
+        """Running sums of place × value."""
+        return _list(_accumulate(self.values * np.arange(len(self.values))))
+
+    @cached_property
+    def neighbour_sums(self) -> list[float]:
+        """Running sums of value × previous value; the first point has none."""
+        return _list(_accumulate(np.concatenate([[0.0], self.values[1:] * self.values[:-1]])))
+
+
+def find_boundaries(levels: Levels, spread: float) -> list[int]:
+    """Return ascending candidates for the first points of new levels; `spread` is the noise in the values' units."""
+    candidates = scan_contrasts(levels, spread)
+    return partition(levels, candidates, spread=spread) if len(candidates) else []
+
+
+def scan_contrasts(levels: Levels, spread: float) -> Places:
+    """Return the places where, for some window size, the means before and after differ most and by 2.6 spreads."""
+    count = len(levels)
+    places = np.arange(LEAST_LEVEL, count - LEAST_LEVEL + 1)
+    if not len(places):
+        return places
+    before = np.minimum(places, WINDOWS[:, :1])
+    after = np.minimum(count - places, WINDOWS[:, 1:])
+    sums = levels.sums
+    here = sums[places]
+    contrasts = np.abs((sums[places + after] - here) / after - (here - sums[places - before]) / before)
+    contrasts /= np.sqrt(1 / before + 1 / after)
+    contrasts[contrasts < LEAST_CONTRAST * spread] = 0.0
+    padded = np.zeros((len(WINDOWS), len(places) + 2 * PEAK_REACH))
+    padded[:, PEAK_REACH:-PEAK_REACH] = contrasts
+    is_peak = contrasts > 0
+    for shift in range(1, PEAK_REACH + 1):
+        is_peak &= contrasts >= padded[:, PEAK_REACH - shift : -PEAK_REACH - shift]
+        is_peak &= contrasts > padded[:, PEAK_REACH + shift : len(places) + PEAK_REACH + shift]
+    return places[is_peak.any(axis=0)]
+
+
+def partition(levels: Levels, candidates: Places, *, spread: float) -> list[int]:
+    """Return those candidates that split the values into levels of least squares plus penalty.
+
+    Exact over the candidates, by dynamic programming (Jackson et al. 2005, "optimal partitioning").
+    """
+    edges = np.concatenate([[0], candidates, [len(levels)]])
+    sums = levels.sums[edges]
+    squares = np.array(levels.square_sums)[edges]
+    penalty = LEVEL_PENALTY * spread * spread * math.log(len(levels))
+    best = np.zeros(len(edges))
+    best[0] = -penalty
+    previous = [0] * len(edges)
+    for end in range(1, len(edges)):
+        lengths = edges[end] - edges[:end]
+        costs = best[:end] + squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / lengths
+        costs[lengths < LEAST_LEVEL] = math.inf
+        previous[end] = chosen = int(costs.argmin())
+        best[end] = costs[chosen] + penalty
+    boundaries = []
+    end = previous[-1]
+    while end > 0:
+        boundaries.append(int(edges[end]))
+        end = previous[end]
+    return boundaries[::-1]
+
+
+def relocate(levels: Levels, start: int, end: int) -> int | None:
+    """Return the split of [start, end) into two levels of least squares; None if it is too short for two."""
+    count = end - start
+    left = np.arange(LEAST_LEVEL, count - LEAST_LEVEL + 1)
+    if not len(left):
+        return None
+    sums = levels.sums
+    before = sums[start + left] - sums[start]
+    total = sums[end] - sums[start]
+    gains = (before - total * left / count) ** 2 / (left * (count - left))
+    return start + int(left[gains.argmax()])
+
+
+def refine(levels: Levels, start: int, place: int, *, end: int, spread: float) -> int:
+    """Return the split of [start, end) of greatest likelihood, the levels being the medians around `place`.
+
+    Noise is taken for Student's t with 3 degrees of freedom: beside a boundary one value far out says little about the
+    side that it belongs to, and least squares would follow it. The place itself with fewer than 5 points to a side.
+    """
+    if min(place - start, end - place) < LEAST_REFINED:
+        return place
+    values = levels.values[start:end]
+    before, after = values[: place - start], values[place - start :]
+    old, new = float(np.median(before)), float(np.median(after))
+    apart = np.abs(np.concatenate([before - old, after - new]))
+    scale = max(DEVIATIONS_PER_MEDIAN * float(np.median(apart)), LEAST_SCALE * spread)
+    costs = np.log1p((values - old) ** 2 / (3 * scale * scale))
+    costs -= np.log1p((values - new) ** 2 / (3 * scale * scale))
+    left = _accumulate(costs)[LEAST_LEVEL : len(values) - LEAST_LEVEL + 1]
+    return start + LEAST_LEVEL + int(left.argmin())
+
+
+def _list(sums: Array) -> list[float]:
+    plain: list[float] = sums.tolist()
+    return plain
+
+
+def _accumulate(values: Array) -> Array:
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums

@@ -1,0 +1,250 @@
+"""How well changes are found on histories with known truth: false alarms, power, place, delay; and the time it takes.
+
+    python -m benchmarks.detection [FIRST_SEED [SEEDS]]
+
+A table a seed, then the mean; docs/detection.md shows one. Found: within five points of the truth, in short histories
+within a tenth of their length (at least two). A false alarm of a history that grows point by point is a change farther
+than five points from all that were named before.
+"""
+
+import os
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+from benchapp.analysis.changepoints_v1 import change_indices, judge_next, judge_values  # noqa: E402
+from benchapp.analysis.judging import suspect_newest  # noqa: E402
+from benchmarks.histories import KINDS, STATIONARY, make_generator, make_history  # noqa: E402
+
+SEED: Final = 7001
+SEEDS: Final = 3
+VARIATIONS: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
+STEPS_PER_SPREAD: Final = {"1–2": (1, 2), "2–4": (2, 4), "4–8": (4, 8), "≥ 8": (8, 20)}
+# Points: how many histories of each length, so that all lengths weigh about the same.
+CLEAN: Final = {20: 20, 50: 10, 100: 8, 200: 4, 500: 2, 2000: 1}
+CHANGED: Final = {20: 3, 50: 3, 100: 3, 200: 3, 500: 3, 2000: 1}
+KNOWN_POINTS: Final = 30
+GROWN_POINTS: Final = 100
+NEAR: Final = 5
+
+
+@dataclass
+class Tally:
+    """Events over chances, by name."""
+
+    events: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    chances: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def count(self, name: str, events: float, chances: float = 1) -> None:
+        self.events[name] += events
+        self.chances[name] += chances
+
+    def rate(self, name: str) -> float:
+        return self.events[name] / self.chances[name] if self.chances[name] else float("nan")
+
+
+def main() -> None:
+    """Print the tables."""
+    first = int(sys.argv[1]) if len(sys.argv) > 1 else SEED
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else SEEDS
+    seeds = range(first, first + count)
+    tallies = [_measure(seed) for seed in seeds]
+    print(f"| {'measure':58} | aim | {' | '.join(f'seed {seed}' for seed in seeds)} | mean |")
+    print(f"|---|---|{'---|' * (count + 1)}")
+    for row in _list_rows(tallies):
+        print(row, flush=True)
+    _print_kinds(tallies)
+    _print_speed()
+
+
+def _measure(seed: int) -> Tally:
+    tally = Tally()
+    _measure_clean(seed, tally)
+    _measure_changed(seed, tally)
+    _measure_grown(seed, tally)
+    _measure_delay(seed, tally)
+    return tally
+
+
+def _measure_clean(seed: int, tally: Tally) -> None:
+    """Whole histories in which nothing happens."""
+    for kind in KINDS:
+        for variation in VARIATIONS:
+            for points, histories in CLEAN.items():
+                for number in range(histories):
+                    generator = make_generator("clean", seed, kind, variation, points, number)
+                    values = make_history(kind, points, variation=variation, generator=generator)
+                    found = len(change_indices(values))
+                    tally.count(f"clean {kind}", 1000 * found, points)
+                    if kind in STATIONARY:
+                        tally.count("clean", 1000 * found, points)
+
+
+def _measure_changed(seed: int, tally: Tally) -> None:
+    """Whole histories with one step in their middle half."""
+    for kind in KINDS:
+        for size, (least, most) in STEPS_PER_SPREAD.items():
+            for points, histories in CHANGED.items():
+                for number in range(histories):
+                    generator = make_generator("changed", seed, kind, size, points, number)
+                    place = int(generator.integers(points // 4, points - points // 4))
+                    step, variation = _draw_step(generator.uniform(least, most), generator)
+                    values = make_history(
+                        kind, points, variation=variation, generator=generator, change=(place, step)
+                    )
+                    near = min(NEAR, max(2, points // 10))
+                    apart = [abs(index - place) for index in change_indices(values)]
+                    is_found = any(distance <= near for distance in apart)
+                    tally.count(f"found {size}", is_found)
+                    tally.count(f"found {kind}", is_found)
+                    if is_found:
+                        tally.count(f"exact {size}", min(apart) == 0)
+                        tally.count("exact", min(apart) == 0)
+                    if kind in STATIONARY:
+                        tally.count("besides", 1000 * (len(apart) - is_found), points)
+
+
+def _draw_step(spreads: float, generator: object) -> tuple[float, float]:
+    """Return a step of 3 to 20 %, up or down, and the variation of which it is so many spreads."""
+    step = float(generator.uniform(0.03, 0.2))  # type: ignore[attr-defined]
+    side = 1 if generator.random() < 0.5 else -1  # type: ignore[attr-defined]
+    return side * step, step / spreads
+
+
+def _measure_grown(seed: int, tally: Tally) -> None:
+    """Clean histories that grow point by point: what is ever said of them."""
+    for kind in KINDS:
+        for variation in VARIATIONS:
+            for number in range(3):
+                generator = make_generator("grown", seed, kind, variation, number)
+                values = make_history(
+                    kind, KNOWN_POINTS + GROWN_POINTS, variation=variation, generator=generator
+                )
+                named, suspected = _count_alarms(values)
+                tally.count(f"grown {kind}", 1000 * named, GROWN_POINTS)
+                if kind in STATIONARY:
+                    tally.count("grown", 1000 * named, GROWN_POINTS)
+                    tally.count("suspected", 1000 * suspected, GROWN_POINTS)
+
+
+def _count_alarms(values: list[float]) -> tuple[int, int]:
+    """Return changes named anew, and suspicions anew, while a history grows."""
+    seen = change_indices(values[:KNOWN_POINTS])
+    named, suspicions = 0, []
+    for count in range(KNOWN_POINTS + 1, len(values) + 1):
+        changes = change_indices(values[:count])
+        for index in changes:
+            if all(abs(index - other) > NEAR for other in seen):
+                seen.append(index)
+                named += 1
+        suspicion = suspect_newest(values[:count], changes)
+        if suspicion and all(abs(suspicion.index - other) > NEAR for other in suspicions):
+            suspicions.append(suspicion.index)
+    return named, len(suspicions)
+
+
+def _measure_delay(seed: int, tally: Tally) -> None:
+    """A step at the end of 20 and of 60 known points: how many new ones it takes."""
+    for kind in STATIONARY:
+        for size, (least, most) in STEPS_PER_SPREAD.items():
+            for known in (20, 60):
+                for number in range(4):
+                    generator = make_generator("delay", seed, kind, size, known, number)
+                    step, variation = _draw_step(generator.uniform(least, most), generator)
+                    values = make_history(
+                        kind, known + 10, variation=variation, generator=generator, change=(known, step)
+                    )
+                    delay = next(_find_delays(values, known), 99)
+                    tally.count(f"within 3 {size}", delay <= 3)
+                    tally.count(f"within 5 {size}", delay <= 5)
+                    tally.count(f"within 10 {size}", delay <= 10)
+                    tally.count(
+                        f"suspected within 3 {size}",
+                        any(suspect_newest(values[: known + new]) for new in (2, 3)),
+                    )
+
+
+def _find_delays(values: list[float], known: int) -> Iterator[int]:
+    for count in range(known + 1, len(values) + 1):
+        if any(abs(index - known) <= NEAR for index in change_indices(values[:count])):
+            yield count - known
+
+
+ROWS: Final = (
+    ("false alarms in 1 000 clean points, whole histories", "clean", "≤ 0.15", 2),
+    ("false alarms in 1 000 clean points, point by point", "grown", "≤ 1.0", 2),
+    ("found, step of 1–2 spreads", "found 1–2", "", 3),
+    ("found, step of 2–4 spreads", "found 2–4", "≥ 0.85", 3),
+    ("found, step of 4–8 spreads", "found 4–8", "≥ 0.97", 3),
+    ("found, step of 8–20 spreads", "found ≥ 8", "≥ 0.99", 3),
+    ("of those the exact point", "exact", "≥ 0.88", 3),
+    ("of those the exact point, 4–8 spreads", "exact 4–8", "", 3),
+    ("other changes in 1 000 points of a history with one", "besides", "", 2),
+    ("found within 10 new points, 2–4 spreads", "within 10 2–4", "", 3),
+    ("found within 5 new points, 4–8 spreads", "within 5 4–8", "≥ 0.95", 3),
+    ("found within 5 new points, 8–20 spreads", "within 5 ≥ 8", "", 3),
+    ("suspected within 3 new points, 4–8 spreads", "suspected within 3 4–8", "", 3),
+    ("suspected within 3 new points, 8–20 spreads", "suspected within 3 ≥ 8", "", 3),
+    ("false suspicions in 1 000 clean points", "suspected", "", 2),
+)
+
+
+def _list_rows(tallies: list[Tally]) -> Iterator[str]:
+    for words, name, aim, digits in ROWS:
+        rates = [tally.rate(name) for tally in tallies]
+        cells = " | ".join(f"{rate:.{digits}f}" for rate in [*rates, statistics.fmean(rates)])
+        yield f"| {words:58} | {aim} | {cells} |"
+
+
+def _print_kinds(tallies: list[Tally]) -> None:
+    print("\n| noise | false alarms in 1 000 clean points, whole | point by point | found, all steps |")
+    print("|---|---|---|---|")
+    for kind in KINDS:
+        rates = [
+            statistics.fmean(tally.rate(f"{name} {kind}") for tally in tallies)
+            for name in ("clean", "grown", "found")
+        ]
+        print(f"| {kind} | {rates[0]:.2f} | {rates[1]:.2f} | {rates[2]:.3f} |")
+
+
+def _print_speed() -> None:
+    print("\n| points | ms, all of them | aim | ms, one more point | aim |\n|---|---|---|---|---|")
+    for points, aim in ((100, 1), (1000, 8), (10_000, 80), (100_000, None)):
+        generator = make_generator("speed", points)
+        values = make_history(
+            "tails", points + 20, variation=0.02, generator=generator, change=(points // 2, -0.1)
+        )
+        change_indices(values[:points])
+        whole = [_time_whole(values[:points]) for _ in range(9 if points < 10_000 else 3)]
+        one = _time_one_more(values, points)
+        print(
+            f"| {points} | {statistics.median(whole):.2f} | {aim or ''} | {statistics.median(one):.2f} | 2 |"
+        )
+
+
+def _time_whole(values: list[float]) -> float:
+    started = time.process_time()
+    change_indices(values)
+    return 1e3 * (time.process_time() - started)
+
+
+def _time_one_more(values: list[float], points: int) -> list[float]:
+    history = judge_values(values[:points]).history
+    times_ms = []
+    for value in values[points:]:
+        started = time.process_time()
+        judgement = judge_next(history, value)
+        times_ms.append(1e3 * (time.process_time() - started))
+        history = judgement.history
+    return times_ms
+
+
+if __name__ == "__main__":
+    main()
