@@ -9,6 +9,7 @@ from agent.control_groups import describe_limits, find_container
 from agent.identity import conceal
 from agent.layout import Storage
 from agent.sysfs import list_directory, read_choice, read_line, read_text
+from agent.time_zone import find_time_zone
 
 _OS_RELEASE = ("etc/os-release", "usr/lib/os-release")
 _FACTS = {
@@ -44,10 +45,19 @@ _VENDORS = {
 
 
 def describe_environment(
-    storage: Storage, *, directory: str, root: str = "/", shows_serials: bool = False
+    storage: Storage,
+    *,
+    directory: str,
+    root: str = "/",
+    shows_serials: bool = False,
+    process_zone: str | None = None,
 ) -> dict[str, Any]:
-    """Return the environment as the envelope holds it; nothing in it changes from run to run by itself."""
+    """Return the environment as the envelope holds it; nothing in it changes from run to run by itself.
+
+    process_zone: this process's time zone, told where the machine's has no name.
+    """
     cpuinfo = read_text(root, "proc/cpuinfo")
+    time_zone = find_time_zone(root=root) or process_zone
     return {
         "kernel": read_line(root, "proc/sys/kernel/osrelease"),
         "os": _read_os(root),
@@ -59,6 +69,7 @@ def describe_environment(
         **{name: storage.environment.get(name) for name in ("scheduler", "device_model", "device_firmware")},
         "facts": {
             **_collect_facts(root, shows_serials=shows_serials),
+            **({"time_zone": time_zone} if time_zone else {}),
             "directory": directory,
             **storage.facts,
         },

@@ -26,6 +26,7 @@ from agent.resources import check_resources
 from agent.roundtrip import describe_round_trip
 from agent.session import Session
 from agent.spool import Entry, Spool
+from agent.time_zone import find_process_zone
 from agent.workspace import Workspace, clean_leftovers
 
 
@@ -150,7 +151,12 @@ def _look_around(request: Request, config: Config) -> _Setting:
     labels = check_labels({**config.labels, **request.labels})
     shows_serials = request.shows_serials or config.shows_serials
     storage = describe_storage(directory, shows_serials=shows_serials)
-    environment = describe_environment(storage, directory=directory, shows_serials=shows_serials)
+    environment = describe_environment(
+        storage,
+        directory=directory,
+        shows_serials=shows_serials,
+        process_zone=find_process_zone(os.environ, time.tzname),
+    )
     instance = find_instance() if request.asks_cloud or config.asks_cloud else None
     if instance:
         environment["facts"]["cloud"] = instance.as_facts()

@@ -48,3 +48,48 @@ def check_public_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             )
         ]
     return []
+
+
+@register(Tags.security)
+def check_email(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Warn of a mail password that crosses the network in clear, and of notices whose links lead nowhere."""
+    server = settings.EMAIL_SERVER
+    found: list[CheckMessage] = []
+    if server is not None and server.password and server.security == "none" and not _is_here(server.host):
+        found.append(
+            Error(
+                f"BENCHAPP_EMAIL_URL sends a password to {server.host} without encryption.",
+                hint="Write smtp+starttls:// or smtps:// instead of smtp://.",
+                id="benchapp.E003",
+            )
+        )
+    if server is not None and not settings.PUBLIC_URL:
+        found.append(
+            Warning(
+                "BENCHAPP_EMAIL_URL is set and BENCHAPP_PUBLIC_URL is not: notices will have no links.",
+                hint="Write the address in people's browsers into BENCHAPP_PUBLIC_URL.",
+                id="benchapp.W002",
+            )
+        )
+    return found
+
+
+@register(Tags.security)
+def check_webhooks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Warn of webhooks that may go everywhere inside: whoever signs in could ask this network's own services."""
+    wide = [str(network) for network in settings.WEBHOOK_ALLOW_PRIVATE if network.prefixlen == 0]
+    loops = [str(network) for network in settings.WEBHOOK_ALLOW_PRIVATE if network.is_loopback]
+    linked = [str(network) for network in settings.WEBHOOK_ALLOW_PRIVATE if network.is_link_local]
+    if not (wide or loops or linked):
+        return []
+    return [
+        Warning(
+            f"BENCHAPP_WEBHOOK_ALLOW_PRIVATE allows {', '.join(wide + loops + linked)}.",
+            hint="Name the receiver's own address or network only: these reach this machine or a cloud's metadata.",
+            id="benchapp.W003",
+        )
+    ]
+
+
+def _is_here(host: str) -> bool:
+    return host in ("localhost", "127.0.0.1", "::1")

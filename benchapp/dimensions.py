@@ -117,6 +117,28 @@ def find_dimension(name: str) -> Dimension | None:
     return DIMENSIONS.get(ALIASES.get(name, name))
 
 
+# The direction that an rw of one direction has by nature; the others are written with theirs.
+_NATURAL: Final = {
+    "read": "read",
+    "randread": "read",
+    "write": "write",
+    "randwrite": "write",
+    "trim": "trim",
+    "randtrim": "trim",
+}
+
+
+def name_pattern(rw: str, direction: str) -> str:
+    """Return the pattern of a series: its rw, and its direction where the rw does more: "randread", "randrw read"."""
+    return rw if _NATURAL.get(rw) == direction else f"{rw} {direction}".strip()
+
+
+def split_pattern(pattern: str) -> tuple[str, str | None]:
+    """Return rw and direction of a pattern; None where it leaves the direction open ("randrw")."""
+    rw, _, direction = pattern.partition(" ")
+    return rw, direction or _NATURAL.get(rw)
+
+
 def is_held(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
     """Say whether a picture over some dimensions holds another still: not those themselves, nor what moves with them.
 

@@ -1,13 +1,33 @@
 """Typed readers of environment variables that fail loudly."""
 
 import os
+from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+
+Security = Literal["none", "starttls", "tls"]
+_EMAIL_SCHEMES: Final[dict[str, tuple[Security, int]]] = {
+    "smtp": ("none", 25),
+    "smtp+starttls": ("starttls", 587),
+    "smtps": ("tls", 465),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EmailServer:
+    """An SMTP server; security: how the connection is encrypted."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    security: Security
 
 
 def read_text(name: str, default: str = "") -> str:
@@ -79,3 +99,40 @@ def read_database(name: str, *, default: str) -> dict[str, object]:
         "PORT": str(address.port or options.pop("port", "")),
         "OPTIONS": options,
     }
+
+
+def read_ports(name: str, *, default: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the port numbers between commas."""
+    ports = []
+    for text in read_list(name, default=tuple(str(port) for port in default)):
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+            raise ImproperlyConfigured(f"{name}: {text!r} is no port (1–65535)")
+        ports.append(int(text))
+    return tuple(ports)
+
+
+def read_email_server(name: str) -> EmailServer | None:
+    """Return the server of smtps://user:password@host:port, smtp+starttls:// or smtp://; None where none is set."""
+    text = read_text(name)
+    if not text:
+        return None
+    try:
+        address = urlsplit(text)
+        port = address.port
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is no address: {error}") from None
+    if address.scheme not in _EMAIL_SCHEMES or not address.hostname:
+        known = ", ".join(f"{scheme}://" for scheme in _EMAIL_SCHEMES)
+        raise ImproperlyConfigured(f"{name} must be {known} with a host, as smtps://user:password@host")
+    if address.path.strip("/") or address.query or address.fragment:
+        raise ImproperlyConfigured(
+            f"{name} has more than user, password, host and port; percent-encode / ? #"
+        )
+    security, usual_port = _EMAIL_SCHEMES[address.scheme]
+    return EmailServer(
+        host=address.hostname,
+        port=port or usual_port,
+        user=unquote(address.username or ""),
+        password=unquote(address.password or ""),
+        security=security,
+    )

@@ -2,30 +2,36 @@
 
 A term is NAME:VALUES. VALUES: one or several separated by commas (any of them), "*" in text for any characters,
 ">=8", "<64k", "1..16" (both included) for numbers, sizes with fio's units (4k = 4096), yes/no for flags, "unknown"
-for what is not known, quotes around what holds spaces or commas. A "-" before the name turns the term round. Words
-without a name must all occur somewhere.
+for what is not known, quotes around what holds spaces, commas or stars (a quotation mark in them is doubled). A "-"
+before the name turns the term round. Words without a name must all occur somewhere. docs/filters.md shows it all.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Literal
 
 from benchapp.dimensions import ALIASES, DIMENSIONS, Dimension, find_dimension
 
 Operator = Literal["=", "like", "<", "<=", ">", ">=", "between", "unknown"]
 TERMS_MAXIMUM: Final = 40
+WORDS_MAXIMUM: Final = 8
 VALUES_MAXIMUM: Final = 50
 LENGTH_MAXIMUM: Final = 2000
 
-_TOKEN: Final = re.compile(
-    r'(?P<sign>-?)(?P<name>[a-z_][a-z0-9_]*+):(?P<rest>(?:"[^"]*+"|[^\s"])*+)|(?P<word>"[^"]*+"|\S++)'
-)
-_VALUE: Final = re.compile(r'"(?P<quoted>[^"]*+)"|(?P<bare>[^,"]++)')
-_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
+# Possessive: whatever comes in, it is gone through once. Between quotation marks a doubled one stands for itself.
+_QUOTED: Final = r'"(?:[^"]++|"")*+"'
+_TOKEN: Final = re.compile(rf'(?:{_QUOTED}|[^\s"])++')
+_NAMED: Final = re.compile(r"(-?)([A-Za-z_][A-Za-z0-9_]*+):(.*+)", re.DOTALL)
+_VALUE: Final = re.compile(rf'(?:{_QUOTED}|[^",])++')
+_PART: Final = re.compile(rf'{_QUOTED}|[^"]++')
+_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_NUMBER: Final = re.compile(r"\d{1,15}(?:\.\d{1,6})?", re.ASCII)
+_NUMBER: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)", re.ASCII)
 _FLAGS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _NUMBER_MAXIMUM: Final = 2**62
+_STARS_MAXIMUM: Final = 8
 
 Value = str | int | float | bool
 
@@ -72,15 +78,18 @@ def parse_filter(text: str) -> Filter:
     """Read a filter. Raises BadFilter, with the part that is wrong and what there is."""
     if len(text) > LENGTH_MAXIMUM:
         raise BadFilter(f"the filter has {len(text)} characters; at most {LENGTH_MAXIMUM} are read")
+    if "\x00" in text:
+        raise BadFilter("the filter has a NUL character, which no value can have")
     terms: list[Term] = []
     words: list[str] = []
-    for token in _TOKEN.finditer(text.replace("\x00", "")):
-        if token["name"] is None:
-            words.append(token["word"].strip('"'))
+    for token in _split(text):
+        named = _NAMED.fullmatch(token)
+        if named is None:
+            words.append(_unquote(token))
         else:
-            terms.append(_read_term(token["name"], token["rest"], is_negated=bool(token["sign"])))
-    if len(terms) > TERMS_MAXIMUM or len(words) > TERMS_MAXIMUM:
-        raise BadFilter(f"a filter has at most {TERMS_MAXIMUM} terms and as many words")
+            terms.append(_read_term(named[2].lower(), named[3], is_negated=bool(named[1])))
+    if len(terms) > TERMS_MAXIMUM or len(words) > WORDS_MAXIMUM:
+        raise BadFilter(f"a filter has at most {TERMS_MAXIMUM} terms and {WORDS_MAXIMUM} words")
     return Filter(tuple(terms), tuple(word for word in words if word))
 
 
@@ -101,20 +110,28 @@ def write_value(dimension: Dimension, value: Value | None) -> str:
     return _quote(value)
 
 
+def _split(text: str) -> Iterator[str]:
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        token = _TOKEN.match(text, place)
+        if token is None or text[token.end() : token.end() + 1] == '"':
+            raise BadFilter(f"a quotation mark is not closed: {text[place : place + 40]}")
+        yield token[0]
+        place = token.end()
+
+
 def _read_term(name: str, rest: str, *, is_negated: bool) -> Term:
     dimension = find_dimension(name)
     if dimension is None:
-        short = {full: alias for alias, full in ALIASES.items()}
-        there_are = ", ".join(short.get(known, known) for known in DIMENSIONS)
-        raise BadFilter(f"{name[:40]!r} is nothing to filter by; there are: {there_are}")
-    tests = []
-    for found in _VALUE.finditer(rest):
-        quoted = found["quoted"]
-        tests.append(
-            Test("=", (quoted,))
-            if quoted is not None and dimension.kind == "text"
-            else _read_test(dimension, (quoted if quoted is not None else found["bare"]).strip())
+        there_are = ", ".join(dict.fromkeys(_SHORT.get(known, known) for known in DIMENSIONS))
+        raise BadFilter(
+            f"{name[:40]!r} is nothing to filter by; there are: {there_are};"
+            ' a word with a colon is written in quotes: "a:b"'
         )
+    tests = [_read_test(dimension, value) for value in _VALUE.findall(rest)]
     if not tests:
         raise BadFilter(f"{name}: has no value; write {name}:VALUE")
     if len(tests) > VALUES_MAXIMUM:
@@ -122,43 +139,72 @@ def _read_term(name: str, rest: str, *, is_negated: bool) -> Term:
     return Term(dimension.name, tuple(tests), is_negated)
 
 
-def _read_test(dimension: Dimension, text: str) -> Test:
-    if text == "unknown":
+def _read_test(dimension: Dimension, value: str) -> Test:
+    text = _unquote(value).strip()
+    if value == "unknown":
         return Test("unknown")
     if dimension.kind == "text":
-        return Test("like" if "*" in text else "=", (text,))
+        return _read_text(dimension, value)
     if dimension.kind == "flag":
         if text.lower() not in _FLAGS:
             raise BadFilter(f"{dimension.name}:{text[:40]} is neither yes nor no")
         return Test("=", (_FLAGS[text.lower()],))
     low, dots, high = text.partition("..")
     if dots:
-        return Test("between", (_read_number(dimension, low), _read_number(dimension, high)))
+        return _read_range(dimension, low, high)
     for operator in (">=", "<=", ">", "<"):
         if text.startswith(operator):
             return Test(operator, (_read_number(dimension, text[len(operator) :]),))
     return Test("=", (_read_number(dimension, text),))
 
 
+def _read_text(dimension: Dimension, value: str) -> Test:
+    """Read text; a "*" outside quotation marks stands for any characters."""
+    bare = "".join(part for part in _PART.findall(value) if not part.startswith('"'))
+    text = _unquote(value)
+    if "*" not in bare:
+        return Test("=", (text,))
+    if text.count("*") > bare.count("*"):
+        raise BadFilter(
+            f"{dimension.name}:{value[:40]} has a * in quotes and one outside: only one of them goes"
+        )
+    text = re.sub(r"\*+", "*", text)
+    if text.count("*") > _STARS_MAXIMUM:
+        raise BadFilter(f"{dimension.name}:{value[:40]} has more than {_STARS_MAXIMUM} *")
+    return Test("like", (text,))
+
+
+def _read_range(dimension: Dimension, low: str, high: str) -> Test:
+    lowest, highest = _read_number(dimension, low), _read_number(dimension, high)
+    if lowest > highest:
+        raise BadFilter(f"{dimension.name}:{low}..{high} ends before it begins; write {high}..{low}")
+    return Test("between", (lowest, highest))
+
+
 def _read_number(dimension: Dimension, text: str) -> int | float:
-    example = "4k, 5G, 1..16, >=8" if dimension.kind == "size" else "8, 1..16, >=8"
-    match = (_SIZE if dimension.kind == "size" else _NUMBER).fullmatch(text.strip())
+    noun, is_size = _NOUNS[dimension.kind], dimension.kind == "size"
+    match = (_SIZE if is_size else _NUMBER).fullmatch(text.strip())
     if match is None:
-        raise BadFilter(f"{dimension.name}:{text[:40]} is no {_NOUNS[dimension.kind]}; write it as {example}")
-    value = (
-        float(match[1]) * 1024 ** _POWERS[match[2].lower()] if dimension.kind == "size" else float(match[0])
-    )
+        example = "4k, 5G, 1..16, >=8" if is_size else "8, 1..16, >=8"
+        raise BadFilter(f"{dimension.name}:{text[:40]} is no {noun}; write it as {example}")
+    # Exact: a size is compared with whole bytes, of which a float keeps 15 digits.
+    value = Fraction(match[1]) * (1024 ** _POWERS[match[2].lower()] if is_size else 1)
     if value > _NUMBER_MAXIMUM:
-        raise BadFilter(f"{dimension.name}:{text[:40]} is more than any {_NOUNS[dimension.kind]}")
-    return int(value) if value.is_integer() else value
+        raise BadFilter(f"{dimension.name}:{text[:40]} is more than any {noun}")
+    if value.denominator == 1:
+        return int(value)
+    if dimension.kind != "seconds":
+        raise BadFilter(f"{dimension.name}:{text[:40]} is no whole {noun}")
+    return float(value)
 
 
 _NOUNS: Final = {
     "count": "number",
-    "size": "size",
+    "size": "size in bytes",
     "seconds": "number of seconds",
     "percent": "number of per cent",
 }
+_SHORT: Final = {full: alias for alias, full in ALIASES.items()}
 
 
 def _write_term(term: Term) -> str:
@@ -173,19 +219,30 @@ def _write_test(dimension: Dimension, test: Test) -> str:
     if test.operator == "between":
         return "..".join(write_value(dimension, value) for value in test.values)
     if test.operator == "like":
-        return str(test.values[0])
+        # The stars stay outside the quotation marks, where they stand for any characters.
+        return "*".join(part and _quote(part) for part in str(test.values[0]).split("*"))
     sign = "" if test.operator == "=" else test.operator
     return f"{sign}{write_value(dimension, test.values[0])}"
 
 
 def _write_number(dimension: Dimension, value: int | float) -> str:
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
     if dimension.kind == "size" and value:
         for power, unit in ((4, "T"), (3, "G"), (2, "M"), (1, "k")):
             if value % 1024**power == 0:
-                return f"{value // 1024**power:.0f}{unit}"
-    return f"{value:.15g}"
+                return f"{value // 1024**power}{unit}"
+    return str(value)
+
+
+def _unquote(text: str) -> str:
+    """Take the quotation marks off the quoted parts."""
+    return "".join(
+        part[1:-1].replace('""', '"') if part.startswith('"') else part for part in _PART.findall(text)
+    )
 
 
 def _quote(text: str, *, is_word: bool = False) -> str:
-    needs = not text or text == "unknown" or re.search(r"[\s,*]" if not is_word else r"[\s:]", text)
-    return f'"{text}"' if needs else text
+    needs = not text or text == "unknown" or re.search(r'[\s:"]' if is_word else r'[\s,*"]', text)
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"' if needs else text

@@ -113,6 +113,29 @@ PERCENTILES: Final[dict[str, float]] = {
     "latency_p99_9_ns": 99.9,
 }
 
+# The smallest relative change worth saying, of either direction: what people of other histories end up with, who raised
+# smaller limits by hand (docs/detection.md). Means of latencies follow the throughput; tails are rough by nature.
+SMALLEST_CHANGES: Final[dict[str, float]] = {
+    "iops": 0.05,
+    "bandwidth_bytes_per_s": 0.05,
+    "latency_mean_ns": 0.10,
+    "latency_p50_ns": 0.10,
+    "latency_p95_ns": 0.15,
+    "latency_p99_ns": 0.20,
+    "latency_p99_9_ns": 0.30,
+    "elapsed_s": 0.05,
+}
+
+
+def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
+    """Return the metrics in which changes are looked for.
+
+    With one block size IOPS and bandwidth are the same signal: IOPS stand for both, else the bandwidth does.
+    """
+    throughput = "iops" if has_one_block_size else "bandwidth_bytes_per_s"
+    return (throughput, "latency_mean_ns", "latency_p99_ns", "elapsed_s")
+
+
 _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "operations/s": ((1e6, "M"), (1e3, "k"), (1.0, "")),
     "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),

@@ -7,7 +7,16 @@ from typing import Any
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 
-from benchapp.env import read_database, read_flag, read_integer, read_list, read_networks, read_text
+from benchapp.env import (
+    read_database,
+    read_email_server,
+    read_flag,
+    read_integer,
+    read_list,
+    read_networks,
+    read_ports,
+    read_text,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(read_text("BENCHAPP_DATA_DIR") or BASE_DIR / "var")
@@ -147,6 +156,11 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "The history of storage benchmarks. Base units: ns, bytes/s, operations/s, bytes, seconds.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    # Several answers have a `kind` or a `state`, of other values: these keep the plain names.
+    "ENUM_NAME_OVERRIDES": {
+        "KindEnum": "benchapp.models.Kind.values",
+        "StateEnum": "benchapp.models.State.values",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "benchapp.api.schema.add_intake_paths",
@@ -163,6 +177,16 @@ HOST_QUOTA_PER_HOUR = read_integer(
 DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )
+
+# Notices (docs/notifications.md).
+EMAIL_SERVER = read_email_server("BENCHAPP_EMAIL_URL")
+EMAIL_FROM = read_text("BENCHAPP_EMAIL_FROM")
+if EMAIL_SERVER is not None and "@" not in EMAIL_FROM:
+    raise ImproperlyConfigured(
+        "BENCHAPP_EMAIL_FROM is no sender: write it as, benchapp <bench@example.org>"
+    )
+WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
+WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")
 
 BROKER_URL = read_text("BROKER_URL")
 CELERY_BROKER_URL = BROKER_URL or None
@@ -189,6 +213,12 @@ CELERY_BEAT_SCHEDULE = {
     "sweep": {
         "task": "benchapp.tasks.sweep",
         "schedule": float(SWEEP_INTERVAL_S),
+        "options": {"expires": 60},
+    },
+    # Silent hosts, and what waits for its time in the outbox.
+    "notify": {
+        "task": "benchapp.tasks.notify",
+        "schedule": 60.0,
         "options": {"expires": 60},
     },
     # At most a third of one worker's time: the task ends itself after 20 s.

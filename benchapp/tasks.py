@@ -1,14 +1,18 @@
 """The asynchronous flow, top to bottom. The database row is the truth; the queue carries hints.
 
 post → wake_up → normalize ─┐
-beat → sweep ───────────────┴─▶ normalize again while anything waits
-beat → renormalize what an older parser read, while nothing waits
+beat → sweep ───────────────┴─▶ normalize again while anything waits or is due
+       normalize ─▶ summarize the series that it touched: when nothing waits, and every 2 s while something does
+                 ─▶ judge them: when nothing waits, and every 5 s while something does
+       judge ─▶ changes, incidents and notices into the outbox, one transaction a batch ─▶ notify
+beat → renormalize what an older parser read, while nothing waits ─▶ summarize, judge
+beat, page → notify: look for silent hosts, send what is due of the outbox
 """
 
 import gc
 import threading
 import time
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from celery import shared_task
@@ -19,7 +23,12 @@ from kombu.exceptions import OperationalError as BrokerAway
 
 from benchapp.pipeline.accounts import forget_old_attempts
 from benchapp.pipeline.catch_up import renormalize_older
+from benchapp.pipeline.detect import has_judging_due
+from benchapp.pipeline.judge import judge_and_tell
 from benchapp.pipeline.normalize import has_waiting, normalize_batch
+from benchapp.pipeline.notify import send_due
+from benchapp.pipeline.silence_notices import watch_silence
+from benchapp.pipeline.summarize import has_due, summarize_due
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +36,12 @@ log = structlog.get_logger(__name__)
 _BROKER_PAUSE_S: Final = 10.0
 # One task settles batches for this long, then lets others have the worker.
 _TASK_BUDGET_S: Final = 20.0
+# While a long backlog is worked off, charts follow it this closely.
+_SUMMARY_INTERVAL_S: Final = 2.0
+# And what moved is found this closely behind it.
+_JUDGING_INTERVAL_S: Final = 5.0
+# Series of one transaction, which whoever stores results of one of them waits for: about half a second.
+_JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 
 _broker_lock = threading.Lock()
@@ -43,16 +58,58 @@ def tune_collector(**_: object) -> None:
 
 @shared_task(time_limit=90)
 def normalize() -> None:
-    """Settle what waits. Never retried: the rows wait still, and the sweep comes every 10 s.
+    """Settle what waits and summarise what that touched. Never retried: rows wait still, the sweep comes every 10 s.
 
     The hard limit kills the worker's child, which drops its locks; the row has counted the attempt.
     """
-    started = time.monotonic()
+    started = summarized = hinted = time.monotonic()
     while time.monotonic() - started < _TASK_BUDGET_S:
-        if normalize_batch().claimed == 0:
+        is_idle = normalize_batch().claimed == 0
+        if not is_idle and time.monotonic() - summarized < _SUMMARY_INTERVAL_S:
+            continue
+        if summarize_due() == 0 and is_idle:
+            _hint_judge()
             return
+        summarized = time.monotonic()
+        if summarized - hinted >= _JUDGING_INTERVAL_S:
+            _hint_judge()
+            hinted = summarized
     with transaction.atomic():
         normalize.delay_on_commit()
+
+
+def _hint_judge() -> None:
+    """Have judged, by whoever is free, what was stored."""
+    if has_judging_due():
+        with transaction.atomic():
+            judge.delay_on_commit()
+
+
+@shared_task(time_limit=90)
+def judge() -> None:
+    """Judge what is due, and put what it tells into the outbox. Never retried: series stay due, the sweep comes."""
+    started, is_telling = time.monotonic(), False
+    while time.monotonic() - started < _TASK_BUDGET_S:
+        judged = judge_and_tell(limit=_JUDGED_AT_ONCE)
+        is_telling |= bool(judged.event_ids)
+        if not judged.series_ids:
+            break
+    else:
+        _hint_judge()
+    if is_telling:
+        with transaction.atomic():
+            notify.delay_on_commit()
+
+
+@shared_task(time_limit=90)
+def notify() -> None:
+    """Notice who fell silent, and send what is due. Never retried: a notice keeps its own attempts.
+
+    The hard limit is shorter than a sender's lease on what it took (outbox.LEASE). No soft one: it could strike between
+    the receiver's answer and our writing it down, which would send twice.
+    """
+    watch_silence()
+    send_due(budget_s=_TASK_BUDGET_S)
 
 
 @shared_task(soft_time_limit=20, time_limit=30)
@@ -63,8 +120,10 @@ def sweep() -> None:
         if cursor.fetchone() != (True,):
             return
         forget_old_attempts()
-        if has_waiting():
+        if has_waiting() or has_due():
             normalize.delay_on_commit()
+        elif has_judging_due():
+            judge.delay_on_commit()
 
 
 @shared_task(time_limit=90)
@@ -73,16 +132,28 @@ def renormalize() -> None:
     started = time.monotonic()
     while settings.AUTO_RENORMALIZE and time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
         if renormalize_older() == 0:
-            return
+            break
+    while time.monotonic() - started < 2 * _TASK_BUDGET_S and summarize_due():
+        continue
+    _hint_judge()
 
 
 def wake_up() -> bool:
     """Hint to the workers that something waits; False when there is no broker or it is away."""
+    return _hint(normalize)
+
+
+def wake_notify() -> bool:
+    """Hint to the workers that a notice waits; False when there is no broker or it is away."""
+    return _hint(notify)
+
+
+def _hint(task: Any) -> bool:
     global _broker_away_until
     if not settings.BROKER_URL or time.monotonic() < _broker_away_until:
         return False
     try:
-        normalize.apply_async(expires=60, ignore_result=True, retry=False)
+        task.apply_async(expires=60, ignore_result=True, retry=False)
     except (BrokerAway, OSError) as error:
         with _broker_lock:
             _broker_away_until = time.monotonic() + _BROKER_PAUSE_S

@@ -3,7 +3,8 @@
     python docs/take_screenshots.py http://127.0.0.1:8000 --user ada      (asks for the password; or BENCHAPP_PASSWORD)
     python docs/take_screenshots.py http://127.0.0.1:8000                 (where BENCHAPP_PUBLIC_READ is on)
 
-Pictured are the list of runs, the newest run that has percentiles, and the longest history, the latter in both themes.
+Pictured are the scaling page as it stands without a choice, the list of runs, the newest run, and the longest history,
+the latter in both themes. A server with the sample in it has enough: `make up SAMPLE=1`.
 """
 
 import argparse
@@ -66,6 +67,7 @@ def _take_all(page: Any) -> bool:
     if not runs or not series:
         print("nothing to picture: there are no runs yet", file=sys.stderr)
         return False
+    _take(page, "/scaling/", "scaling")
     _take(page, "/runs/", "runs")
     _take(page, runs[0], "run")
     longest = max(series, key=lambda each: each["measurement_count"])
@@ -78,7 +80,7 @@ def _take(page: Any, path: str, name: str, *, theme: str = "light") -> None:
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.goto(path)
     if page.query_selector(".chart-box"):
-        page.wait_for_selector(".chart-box[data-drawn]")
+        page.wait_for_selector("[data-drawn]")
     IMAGES.mkdir(exist_ok=True)
     target = IMAGES / f"{name}.png"
     page.screenshot(path=target)

@@ -37,6 +37,7 @@ API_READERS = Row("GET", "s+++-++-", public="++++++++")
 API_READERS_AND_HOST = Row("GET", "s+++.++-", public="++++.+++")
 API_HOST = Row("GET", "s---+---")
 API_ADMINS = "s--+--+-"
+API_EDITORS = "s-++--+-"
 # Pages know people only: a token there is nobody.
 PAGE_READERS = Row("GET", "s+++ssss", public="++++++++")
 PAGE_PEOPLE = "s+++ssss"
@@ -56,33 +57,72 @@ API = {
     "api/v1/hosts/me/schedule": (Row("PUT", "s---+---"),),
     "api/v1/hosts/<str:name>": (API_READERS,),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
+    "api/v1/changes": (API_READERS,),
+    "api/v1/incidents": (API_READERS,),
+    "api/v1/incidents/<int:incident_id>": (API_READERS, Row("PATCH", API_EDITORS)),
+    "api/v1/series/<int:series_id>/explain": (API_READERS,),
+    "api/v1/comparison": (API_READERS,),
     "api/v1/tokens/<str:public_id>": (Row("DELETE", API_ADMINS),),
     "api/v1/enrollments": (Row("POST", "s-----++"),),
     "api/v1/runs": (API_READERS,),
     "api/v1/runs/<int:run_id>": (API_READERS,),
+    "api/v1/runs/<int:run_id>/exclusion": (Row("PUT", API_EDITORS), Row("DELETE", API_EDITORS)),
     "api/v1/runs/<int:run_id>/output": (API_READERS,),
     "api/v1/runs/<int:run_id>/report": (API_READERS,),
     "api/v1/runs/<int:run_id>/traces": (API_READERS,),
+    "api/v1/history": (API_READERS,),
+    "api/v1/dimensions": (API_READERS,),
+    "api/v1/dimensions/<str:dimension_name>/values": (API_READERS,),
+    "api/v1/matrix": (API_READERS,),
+    "api/v1/scaling": (API_READERS,),
     "api/v1/series": (API_READERS,),
     "api/v1/series/<int:series_id>": (API_READERS,),
     "api/v1/series/<int:series_id>/points": (API_READERS,),
+    "api/v1/series/<int:series_id>/percentiles": (API_READERS,),
+    "api/v1/series/<int:series_id>/histogram": (API_READERS,),
     "api/v1/series/<int:series_id>/summary": (API_READERS,),
+    # This study is nobody's: an editor may not change it.
+    "api/v1/studies": (API_READERS, Row("POST", "s-++--+-")),
+    "api/v1/studies/<int:study_id>": (API_READERS, Row("PATCH", API_ADMINS), Row("DELETE", API_ADMINS)),
     "api/v1/submissions": (API_READERS,),
     # The ingest token of these tests is another host's: to it the submission is not there.
     "api/v1/submissions/<uuid:submission_id>": (API_READERS_AND_HOST,),
+    # What is sent belongs to a person: this admin token was made by nobody, and the subscription is somebody else's.
+    "api/v1/subscriptions": (Row("GET", "s+++----"), Row("POST", "s+++----")),
+    "api/v1/subscriptions/<int:subscription_id>": (Row("GET", "s..+----"), Row("DELETE", "s..+----")),
+    "api/v1/subscriptions/<int:subscription_id>/test": (Row("POST", "s..+----"),),
     # POST is served before Django; what stands here answers every method with 405.
     "api/v1/fio": (),
     "api/v1/<path:path>": (Row("GET", "........"),),
 }
 WEB = {
-    "": (EVERYBODY,),
+    "": (PAGE_READERS,),
     "runs/": (PAGE_READERS,),
     "runs/<int:run_id>/": (PAGE_READERS,),
     "runs/<int:run_id>/output": (PAGE_READERS,),
     "runs/<int:run_id>/table.csv": (PAGE_READERS,),
+    "runs/<int:run_id>/exclude": (Row("POST", PAGE_EDITORS),),
+    "runs/<int:run_id>/include": (Row("POST", PAGE_EDITORS),),
     "runs/<int:run_id>/report/": (PAGE_READERS,),
+    "scaling/": (PAGE_READERS,),
     "series/": (PAGE_READERS,),
     "series/<int:series_id>/": (PAGE_READERS,),
+    "history/": (PAGE_READERS,),
+    "compare/": (PAGE_READERS,),
+    "incidents/": (PAGE_READERS,),
+    "incidents/watched/": (PAGE_READERS,),
+    "incidents/<int:incident_id>/": (PAGE_READERS,),
+    "incidents/<int:incident_id>/<slug:act>": (Row("POST", PAGE_EDITORS),),
+    "studies/": (PAGE_READERS,),
+    "studies/add": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
+    "studies/<int:study_id>/": (PAGE_READERS,),
+    # This study is nobody's: an editor may not change it.
+    "studies/<int:study_id>/edit": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
+    "studies/<int:study_id>/share": (Row("POST", PAGE_ADMINS),),
+    "studies/<int:study_id>/remove": (Row("POST", PAGE_ADMINS),),
+    # The token is the key.
+    "shared/<share_token:token>/": (EVERYBODY,),
+    "matrix/": (PAGE_READERS,),
     "hosts/": (PAGE_READERS,),
     "hosts/add": (Row("POST", PAGE_ADMINS),),
     "hosts/enrolment": (Row("POST", PAGE_ADMINS),),
@@ -99,6 +139,15 @@ WEB = {
     "uploads/<uuid:submission_id>/": (PAGE_READERS,),
     "uploads/<uuid:submission_id>/raw": (Row("GET", PAGE_EDITORS),),
     "uploads/<uuid:submission_id>/retry": (Row("POST", PAGE_EDITORS),),
+    "subscriptions/": (Row("GET", PAGE_PEOPLE),),
+    "subscriptions/add": (Row("GET", PAGE_PEOPLE), Row("POST", PAGE_PEOPLE)),
+    # This subscription is somebody else's: admins see, pause and remove it, and nobody changes it.
+    "subscriptions/<int:subscription_id>/": (Row("GET", "s..+ssss"),),
+    "subscriptions/<int:subscription_id>/edit": (Row("GET", "s...ssss"), Row("POST", "s...ssss")),
+    "subscriptions/<int:subscription_id>/active": (Row("POST", "s..+ssss"),),
+    "subscriptions/<int:subscription_id>/test": (Row("POST", "s..+ssss"),),
+    "subscriptions/<int:subscription_id>/secret": (Row("POST", "s...ssss"),),
+    "subscriptions/<int:subscription_id>/remove": (Row("POST", "s..+ssss"),),
     "people/": (Row("GET", PAGE_ADMINS),),
     "people/invite": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),

@@ -11,14 +11,22 @@ from benchapp.models import (
     TARGET_FIELDS,
     WORKLOAD_FIELDS,
     ApiToken,
+    Change,
+    ChangeState,
     Environment,
     Host,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Judgement,
     Kind,
     Measurement,
     Role,
     Run,
     Scope,
     Series,
+    Severity,
+    Standing,
     State,
     Submission,
     Target,
@@ -170,7 +178,7 @@ def make_measurement(run: Run, series: Series | None = None, **fields: Any) -> M
     measurement = Measurement.objects.create(run=run, series=line, started_at=run.started_at, **values)
     times = list(Measurement.objects.filter(series=line).values_list("started_at", flat=True))
     Series.objects.filter(pk=line.pk).update(
-        measurement_count=len(times), first_at=min(times), last_at=max(times)
+        measurement_count=len(times), first_at=min(times), last_at=max(times), summary_is_due=True
     )
     return measurement
 
@@ -194,9 +202,68 @@ def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: A
     )
     moments = list(everything)
     Series.objects.filter(pk=series.pk).update(
-        measurement_count=len(moments), first_at=moments[0], last_at=moments[-1]
+        measurement_count=len(moments), first_at=moments[0], last_at=moments[-1], summary_is_due=True
     )
     return rows
+
+
+def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
+    """Make an incident, new and of medium severity unless given otherwise, with its event "opened"."""
+    values = {
+        "scope": changes[0].series.scope if changes else "host:db-7",
+        "title": "db-7: IOPS −15 % in 1 of 4 series",
+        "state": IncidentState.NEW,
+        "severity": Severity.MEDIUM,
+        "is_regression": True,
+        "started_at": min((change.started_at for change in changes), default=NOON),
+        "relative": max((change.relative for change in changes), key=abs, default=-0.15),
+        "change_count": len(changes),
+        "opened_at": NOON,
+        "updated_at": NOON,
+        **fields,
+    }
+    incident = Incident.objects.create(**values)
+    IncidentEvent.objects.create(incident=incident, at=values["opened_at"], kind="opened")
+    Change.objects.filter(pk__in=[change.pk for change in changes]).update(incident=incident)
+    return incident
+
+
+def make_change(
+    series: Series, *, at: datetime | None = None, before: float = 1000.0, after: float = 850.0, **fields: Any
+) -> Change:
+    """Make a confirmed change of IOPS at the series' run of this moment (its last one), from 20 runs to 8."""
+    moment = at or series.last_at or NOON
+    relative = after / before - 1
+    runs = Run.objects.filter(measurements__series=series)
+    values = {
+        "metric": "iops",
+        "run": runs.filter(started_at=moment).first(),
+        "last_good_run": runs.filter(started_at__lt=moment).order_by("-started_at").first(),
+        "started_at": moment,
+        "state": ChangeState.CONFIRMED,
+        "is_regression": relative < 0,
+        "before_median": before,
+        "before_n": 20,
+        "before_spread": before / 100,
+        "after_median": after,
+        "after_n": 8,
+        "after_spread": after / 100,
+        "relative": relative,
+        "relative_low": relative - 0.02,
+        "relative_high": relative + 0.02,
+        "confidence": 0.9999,
+        "method": "changepoints-v1",
+        "found_at": moment,
+        "updated_at": moment,
+        **fields,
+    }
+    return Change.objects.create(series=series, **values)
+
+
+def make_judgement(series: Series, standing: Standing = Standing.STEADY, **fields: Any) -> Judgement:
+    """Make what stands of the judging of a series' IOPS."""
+    values = {"metric": "iops", "n": 30, "method": "changepoints-v1", "judged_at": NOON, **fields}
+    return Judgement.objects.create(series=series, standing=standing, **values)
 
 
 def make_submission_id(number: int) -> UUID:

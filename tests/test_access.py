@@ -9,9 +9,18 @@ from django.http.response import HttpResponseBase
 from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from benchapp.models import Role, Scope
+from benchapp.models import Role, Scope, Study
 from tests.access_table import ACTORS, TABLE, Row
-from tests.factories import make_host, make_measurement, make_run, make_series, make_token, make_user
+from tests.factories import (
+    make_host,
+    make_incident,
+    make_measurement,
+    make_run,
+    make_series,
+    make_token,
+    make_user,
+)
+from tests.notices import make_subscription
 
 CASES = [
     pytest.param(route, row, id=f"{row.method} /{route}") for route, rows in TABLE.items() for row in rows
@@ -36,8 +45,10 @@ def address_of(db):
     series = make_series([1.0], host=host)
     run = make_run(host)
     make_measurement(run, series, iops=1.0)
+    study = Study.objects.create(title="Disks", share_token="s" * 43)
     parts = {
         "name": host.name,
+        "dimension_name": "host",
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": run.submission_id,
@@ -45,6 +56,11 @@ def address_of(db):
         "user_id": make_user().id,
         "secret": "no-such-secret",
         "path": "no/such/path",
+        "study_id": study.pk,
+        "incident_id": make_incident().pk,
+        "act": "acknowledge",
+        "subscription_id": make_subscription().pk,
+        "token": study.share_token,
     }
     return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route)
 

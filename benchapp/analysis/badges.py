@@ -15,10 +15,11 @@ CODES: Final = (
     "cpu-bound",
     "stalls",
     "few-samples",
+    "reported",
 )
 # Said, but no reason to draw a point hollow: what few samples concern is hidden already, and a run that is short by
-# its profile is compared with its like alone.
-HARMLESS: Final = ("few-samples", "too-short")
+# its profile is compared with its like alone; what someone published is shown as they did.
+HARMLESS: Final = ("few-samples", "too-short", "reported")
 
 _THIN_SPACE: Final = "\u202f"
 _TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))

@@ -48,7 +48,7 @@ class Evidence:
     samples: behind the percentiles, or at most so many where is_sample_limit; percents: those that a metric shows.
     maximum_ns, p99_99_ns: of one distribution.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
-    raid_state: a controller's word.
+    raid_state: what btrfs, ZFS or a controller says of the array.
     """
 
     error: int | None = None

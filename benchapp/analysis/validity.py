@@ -267,7 +267,7 @@ def _judge_raid(evidence: Evidence) -> Badge | None:
     if evidence.sync_action:
         parts.append(f"{evidence.sync_action} going on")
     if evidence.raid_state:
-        parts.append(f"its controller calling it {evidence.raid_state}")
+        parts.append(f"its state “{evidence.raid_state}”")
     if not parts:
         return None
     numbers = {"members_missing": evidence.members_missing} if evidence.members_missing else {}

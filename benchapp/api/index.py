@@ -1,6 +1,7 @@
 """The entrance: what there is, and the OpenAPI document of it."""
 
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
@@ -19,7 +20,15 @@ RESOURCES = {
     "hosts": f"{PREFIX}/hosts",
     "runs": f"{PREFIX}/runs",
     "series": f"{PREFIX}/series",
+    "dimensions": f"{PREFIX}/dimensions",
+    "scaling": f"{PREFIX}/scaling",
+    "matrix": f"{PREFIX}/matrix",
+    "comparison": f"{PREFIX}/comparison",
+    "changes": f"{PREFIX}/changes",
+    "incidents": f"{PREFIX}/incidents",
+    "studies": f"{PREFIX}/studies",
     "submissions": f"{PREFIX}/submissions",
+    "subscriptions": f"{PREFIX}/subscriptions",
     "fio": f"{PREFIX}/fio",
     "enrollments": f"{PREFIX}/enrollments",
     "schema": f"{PREFIX}/schema",
@@ -56,6 +65,7 @@ class Schema(ApiView):
         return answer_json(request, document.body, headers={"ETag": document.etag})
 
 
+@csrf_exempt
 def answer_unknown_path(request: HttpRequest, path: str) -> HttpResponse:
-    """Answer any other path below /api/v1/."""
+    """Answer any other path below /api/v1/; nothing is changed here, and a program must not get the page on CSRF."""
     return answer_not_found(request)

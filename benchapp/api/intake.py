@@ -24,11 +24,12 @@ from benchapp.api.problems import DATABASE_AWAY, Problem, problem_body
 from benchapp.api.unavailable import refresh_connections
 from benchapp.models import ApiToken, Kind
 from benchapp.models import Scope as TokenScope
-from benchapp.pipeline.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.envelope import BadEnvelope, load_document, type_envelope
 from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission
 from benchapp.pipeline.layout import BadLayout
 from benchapp.pipeline.parameters import BadParameter, read_parameters
 from benchapp.pipeline.peek import find_fault_at_door
+from benchapp.pipeline.reported import is_reported, read_reported
 from benchapp.tasks import wake_up
 
 log = structlog.get_logger(__name__)
@@ -161,7 +162,8 @@ def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
     key = _read_idempotency_key(post.headers.get("idempotency-key"))
     assert token.host_id is not None
     if kind == Kind.ENVELOPE:
-        return Arrival(token.host_id, kind, body.unpacked, _check_envelope(body.unpacked, key), body.packed)
+        kind, document_id = _check_document(body.unpacked, key)
+        return Arrival(token.host_id, kind, body.unpacked, document_id, body.packed)
     try:
         parameters = read_parameters(parse_qsl(post.query, keep_blank_values=True))
     except BadParameter as error:
@@ -176,21 +178,26 @@ def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
     return Arrival(token.host_id, kind, body.unpacked, key, body.packed, parameters)
 
 
-def _check_envelope(body: bytes, key: UUID | None) -> UUID:
+def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
+    """Return what a document is and its id: an agent's envelope, or numbers that someone published."""
     try:
-        envelope = read_envelope(body)
+        document = load_document(body)
+        if is_reported(document):
+            kind, document_id = Kind.REPORTED, read_reported(document).id
+        else:
+            kind, document_id = Kind.ENVELOPE, type_envelope(document).id
     except BadEnvelope as error:
         status = 400 if error.code == "envelope-not-json" else 422
-        raise Problem(status, error.code, "Bad envelope", str(error), pointer=error.pointer) from error
-    if key is not None and key != envelope.id:
+        raise Problem(status, error.code, "Bad document", str(error), pointer=error.pointer) from error
+    if key is not None and key != document_id:
         raise Problem(
             422,
             "idempotency-key-differs",
             "Two ids",
-            f"Idempotency-Key is {key} and the envelope's id is {envelope.id}: they must be one",
+            f"Idempotency-Key is {key} and the document's id is {document_id}: they must be one",
             pointer="/id",
         )
-    return envelope.id
+    return kind, document_id
 
 
 def _read_idempotency_key(value: str | None) -> UUID | None:

@@ -27,6 +27,11 @@ def maybe_number() -> serializers.IntegerField:
     return number(allow_null=True)
 
 
+def real(**options: Any) -> serializers.FloatField:
+    """Return a field of a number."""
+    return serializers.FloatField(**options)
+
+
 def maybe_real(**options: Any) -> serializers.FloatField:
     """Return a number or null."""
     return serializers.FloatField(allow_null=True, **options)

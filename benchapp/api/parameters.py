@@ -5,16 +5,19 @@ from functools import cache
 from typing import Any, Final
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 from rest_framework.request import Request
 
 from benchapp.api.outputs import HOST_COLUMNS
 from benchapp.api.problems import Problem
 from benchapp.api.run_outputs import RUN_COLUMNS
 from benchapp.api.series_outputs import SERIES_COLUMNS
+from benchapp.grammar import BadFilter, Filter, parse_filter
 from benchapp.models import METRIC_FIELDS, DirectionName, State, TraceKind
 from benchapp.pipeline.explain import ROWS_MAXIMUM
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.points import ROLLING_WINDOW_MAXIMUM
+from benchapp.queries.thinning import BUCKETS_MAXIMUM
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000
@@ -43,10 +46,34 @@ class NamesField(serializers.CharField):
         return names
 
 
+class FilterField(serializers.CharField):
+    """A filter of the bar's language; none leaves out nothing."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, default="", allow_blank=True, **options)
+        self.help_text = "filter: host:db-* volume_type:gp3,io2 iodepth:>=8 -fs:xfs words (docs/filters.md)"
+
+    def run_validation(self, data: Any = empty) -> Filter:
+        """Return the filter, an empty one where none is given."""
+        value = super().run_validation(data)
+        return value if isinstance(value, Filter) else Filter()
+
+    def to_internal_value(self, data: Any) -> Filter:  # type: ignore[override]
+        """Return the filter of a text."""
+        try:
+            return parse_filter(super().to_internal_value(data))
+        except BadFilter as problem:
+            raise serializers.ValidationError(str(problem)) from problem
+
+
 class Parameters(serializers.Serializer[Any]):
-    """The query parameters of one view; every field is optional. columns: what `fields` may choose from."""
+    """The query parameters of one view; every field is optional. columns: what `fields` may choose from.
+
+    repeatable: names of parameters that may be given several times, as lists.
+    """
 
     columns: tuple[str, ...] = ()
+    repeatable: tuple[str, ...] = ()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Add `fields`, which cannot be declared: a serializer has an attribute of that name."""
@@ -138,6 +165,7 @@ class RunParameters(SpanParameters, PageParameters):
     """Which runs."""
 
     columns = RUN_COLUMNS
+    q = FilterField(source="match")
     host = text_parameter(253)
     pool = text_parameter(100)
     profile = text_parameter(100)
@@ -159,6 +187,7 @@ class SeriesParameters(FormatParameters, PageParameters):
     """Which series."""
 
     columns = SERIES_COLUMNS
+    q = FilterField(source="match")
     host = text_parameter(253)
     pool = text_parameter(100)
     rw = text_parameter(20)
@@ -202,6 +231,43 @@ class PointParameters(SpanParameters, FormatParameters):
         min_value=3,
         max_value=ROLLING_WINDOW_MAXIMUM,
         help_text="adds METRIC_median, METRIC_p10 and METRIC_p90 over so many points up to each",
+    )
+    thin = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=BUCKETS_MAXIMUM,
+        help_text="all points of the span as at most so many `buckets`, none of whose extremes is hidden",
+    )
+
+
+class DimensionValueParameters(Parameters):
+    """Which values of a dimension."""
+
+    q = FilterField(source="match")
+    prefix = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=500,
+        help_text="how the value begins",
+    )
+    limit = serializers.IntegerField(
+        required=False, default=20, min_value=1, max_value=200, help_text="the most frequent so many"
+    )
+
+
+class MatrixParameters(FormatParameters):
+    """Which matrix; what is left out is chosen so that it says something."""
+
+    q = FilterField(source="match")
+    metric = text_parameter(30, help_text=f"there are: {', '.join(METRIC_FIELDS)}; default: iops")
+    x = text_parameter(30, help_text="a dimension: the columns; default: volume_count if it varies")
+    rows = text_parameter(
+        100, help_text="up to two dimensions, separated by commas; default: pattern,block_size_bytes"
+    )
+    facet = text_parameter(
+        100, help_text="up to two dimensions, separated by commas, or none; default: sizes that vary"
     )
 
 
@@ -250,7 +316,7 @@ class OutputParameters(Parameters):
 
 def read_parameters(request: Request, kind: type[Parameters]) -> dict[str, Any]:
     """Return the checked parameters by their fields' sources, defaults filled in; Problem 400 for what is wrong."""
-    serializer = kind(data=_read_once(request, _list_names(kind)))
+    serializer = kind(data=_read_once(request, _list_names(kind), kind.repeatable))
     if not serializer.is_valid():
         name, errors = next(iter(serializer.errors.items()))
         first = errors[0] if isinstance(errors, list) else errors
@@ -269,8 +335,10 @@ def _list_names(kind: type[Parameters]) -> tuple[str, ...]:
     return tuple(sorted(kind().fields))
 
 
-def _read_once(request: Request, valid: Sequence[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+def _read_once(
+    request: Request, valid: Sequence[str], repeatable: Sequence[str] = ()
+) -> dict[str, str | list[str]]:
+    given: dict[str, str | list[str]] = {}
     for name, values in request.query_params.lists():
         if name not in valid:
             there_are = f"there are: {', '.join(valid)}" if valid else "there are none here"
@@ -282,6 +350,9 @@ def _read_once(request: Request, valid: Sequence[str]) -> dict[str, str]:
                 pointer=name[:80],
                 extra={"valid": list(valid)},
             )
+        if name in repeatable:
+            given[name] = values
+            continue
         if len(values) > 1:
             raise Problem(
                 400,

@@ -51,6 +51,19 @@ class MayEnroll(BasePermission):
         return token is not None and token.scope in (Scope.ENROLL, Scope.ADMIN)
 
 
+class MayEdit(BasePermission):
+    """Editors and admins, signed in, or a token of the scope admin."""
+
+    message = "this needs an editor: a person of the role editor or admin, or a token of the scope admin"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Say whether this request may judge what was measured."""
+        token = read_api_token(request)
+        if token is not None:
+            return token.scope == Scope.ADMIN
+        return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(Role.EDITOR)
+
+
 class MayAdminister(BasePermission):
     """Admins, signed in or by a token of the scope admin."""
 
@@ -67,6 +80,14 @@ class MayAdminister(BasePermission):
 def read_api_token(request: Request) -> ApiToken | None:
     """Return the token that the request came with, None for a person or a stranger."""
     return request.auth if isinstance(request.auth, ApiToken) else None
+
+
+def find_person(request: Request) -> User | None:
+    """Return who answers for a request: who asks, or who made the token; None for a token that nobody made."""
+    token = read_api_token(request)
+    if token is not None:
+        return token.created_by
+    return request.user if isinstance(request.user, User) else None
 
 
 def require_api_token(request: Request) -> ApiToken:

@@ -13,6 +13,7 @@ from benchapp.api.output_fields import (
     badge_codes,
     maybe_number,
     maybe_real,
+    maybe_text,
     maybe_time,
     number,
     text,
@@ -51,6 +52,9 @@ class _RunColumns(TargetColumns):
     has_failed = serializers.BooleanField()
     is_partial = serializers.BooleanField()
     badges = badge_codes("codes that any of its measurements bears, the gravest first")
+    excluded_at = serializers.DateTimeField(
+        allow_null=True, help_text="since when it is kept out of medians; null where it counts"
+    )
     sweep_id = serializers.UUIDField(allow_null=True)
     target_title = text()
     url = text()
@@ -131,6 +135,13 @@ class NoteOutput(Output):
     message = text()
 
 
+class ExclusionOutput(Output):
+    run_id = number()
+    excluded_at = maybe_time()
+    excluded_by = maybe_text()
+    excluded_reason = text()
+
+
 class RunDetailOutput(_RunColumns):
     document = number()
     labels = serializers.DictField(child=text())
@@ -138,6 +149,8 @@ class RunDetailOutput(_RunColumns):
     command = serializers.DictField()
     warnings = NoteOutput(many=True)
     parser_version = number()
+    excluded_by = text(allow_null=True, help_text="user name; null for a program")
+    excluded_reason = text(help_text="why; where excluded_at is null, why it once was")
     environment = Environment()
     submission = SubmissionRefOutput()
     measurements = MeasurementOutput(many=True)

@@ -46,6 +46,13 @@ class RunReport(ApiView):
             raise Problem(
                 410, "output-expired", "Output not kept", f"run {run_id}: raw output past its retention"
             )
+        if not body.has_output:
+            raise Problem(
+                409,
+                "report-unreadable",
+                "No output of fio",
+                f"run {run_id} holds numbers that someone published; they stand as they were given",
+            )
         etag = make_etag(request, _name_version(run, body))
         if is_known(request, etag):
             return answer_not_modified(etag)

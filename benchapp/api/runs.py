@@ -24,6 +24,7 @@ from benchapp.api.problems import Problem
 from benchapp.api.rows import run_detail, run_row
 from benchapp.api.run_outputs import RUN_COLUMNS, RunDetailOutput, RunPage
 from benchapp.api.view import ApiView
+from benchapp.models import Kind
 from benchapp.pipeline.intake import pack, unpack
 from benchapp.queries.runs import RunFilter, list_runs, read_run
 from benchapp.queries.uploads import RawBody, read_raw_body
@@ -70,7 +71,7 @@ class RunOutputFile(ApiView):
         parameters=[OutputParameters],
         responses={
             (200, "application/json"): OpenApiResponse(
-                OpenApiTypes.BINARY, "an agent's envelope, byte for byte"
+                OpenApiTypes.BINARY, "an agent's envelope, or a document of published numbers, byte for byte"
             ),
             (200, "text/plain"): OpenApiResponse(OpenApiTypes.BINARY, "what fio printed, byte for byte"),
         },
@@ -89,6 +90,10 @@ class RunOutputFile(ApiView):
         etag = make_etag(request, body.digest.hex())
         if is_known(request, etag):
             return answer_not_modified(etag)
+        if part == "fio" and not body.has_output:
+            raise Problem(
+                404, "not-found", "No output of fio", f"run {run_id} holds numbers that someone published"
+            )
         if part == "fio" and body.has_envelope:
             body = extract_fio_output(body)
         return answer_download(request, body, etag)
@@ -97,12 +102,12 @@ class RunOutputFile(ApiView):
 def extract_fio_output(body: RawBody) -> RawBody:
     """Return what fio printed out of an agent's envelope."""
     output: str = orjson.loads(unpack(body.packed))["fio_output"]
-    return replace(body, packed=pack(output.encode()), has_envelope=False)
+    return replace(body, packed=pack(output.encode()), kind=Kind.FIO)
 
 
 def answer_download(request: Request, body: RawBody, etag: str) -> HttpResponse:
     """Hand out foreign bytes as a file that no browser interprets; as the gzip that is kept where that is accepted."""
-    suffix, content_type = ("json", "application/json") if body.has_envelope else ("txt", "text/plain")
+    suffix, content_type = ("json", "application/json") if body.is_json else ("txt", "text/plain")
     headers: dict[str, Any] = {
         "Content-Disposition": f'attachment; filename="{body.host_name}-{body.submission_id}.{suffix}"',
         "X-Content-Type-Options": "nosniff",

@@ -37,6 +37,7 @@ from benchapp.api.series_outputs import (
 )
 from benchapp.api.view import ApiView
 from benchapp.models import METRIC_FIELDS
+from benchapp.queries.history_rows import BUCKET_COLUMNS, bucket_rows, spread_columns
 from benchapp.queries.series import (
     Point,
     SeriesFilter,
@@ -47,8 +48,9 @@ from benchapp.queries.series import (
     read_series_version,
     summarize_series,
 )
+from benchapp.queries.thinning import read_thinned
 
-_POINT_COLUMNS: Final = ("run", "started_at", "error", "badges")
+_POINT_COLUMNS: Final = ("run", "started_at", "error", "badges", "is_excluded")
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
 
 
@@ -117,6 +119,8 @@ class Points(ApiView):
         if is_known(request, etag):
             return answer_not_modified(etag)
         metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
+        if wanted.get("thin"):
+            return _answer_thinned(request, series_id, wanted, etag=etag)
         page = read_points(
             series_id,
             metrics=metrics,
@@ -151,7 +155,7 @@ class SeriesSummary(ApiView):
 
     @extend_schema(operation_id="summarize_series", parameters=[SummaryParameters], responses=SummaryOutput)
     def get(self, request: Request, series_id: int) -> HttpResponse:
-        """Summarise one metric over a span: median, 10th and 90th percentile, extremes, last; failed runs left out."""
+        """Summarise one metric over a span, without failed and excluded runs: median, p10, p90, extremes, last."""
         wanted = read_parameters(request, SummaryParameters)
         etag = make_etag(request, _read_version(series_id))
         if is_known(request, etag):
@@ -175,11 +179,33 @@ class SeriesSummary(ApiView):
         return answer_json(request, body, headers={"ETag": etag})
 
 
+def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *, etag: str) -> HttpResponse:
+    metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
+    buckets = read_thinned(
+        series_id,
+        metrics=metrics,
+        count=wanted["thin"],
+        from_at=wanted.get("from_at"),
+        to_at=wanted.get("to_at"),
+    )
+    return answer_rows(
+        request,
+        bucket_rows(buckets),
+        name="buckets",
+        columns=[*BUCKET_COLUMNS, *(name for metric in metrics for name in spread_columns(metric))],
+        next_cursor=None,
+        format=wanted["format"],
+        file_name=f"series-{series_id}-buckets",
+        about={"series": series_id, "metrics": [metric_row(metric) for metric in metrics]},
+        headers={"ETag": etag},
+    )
+
+
 def _make_rows(points: Sequence[Point], metrics: Sequence[str]) -> list[Row]:
     names = (*_POINT_COLUMNS, *metrics)
     return [
-        dict(zip(names, (run_id, started_at, error, badges, *values), strict=True))
-        for _, run_id, started_at, error, values, badges in points
+        dict(zip(names, (run_id, started_at, error, badges, is_excluded, *values), strict=True))
+        for _, run_id, started_at, error, values, badges, is_excluded in points
     ]
 
 

@@ -67,6 +67,7 @@ class PointOutput(Output):
     started_at = time()
     error = number(help_text="fio's errno; other than 0 means: do not compare")
     badges = badge_codes("codes of what speaks against it")
+    is_excluded = serializers.BooleanField(help_text="a person took its run out of medians")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Add the metrics asked for, each with its level where `rolling` is given."""

@@ -13,11 +13,11 @@ from benchapp.api.answers import answer_json
 from benchapp.api.hosts import no_host
 from benchapp.api.outputs import EnrollmentOutput, NewTokenOutput, TokenList
 from benchapp.api.parameters import refuse_parameters
-from benchapp.api.permissions import MayAdminister, MayEnroll, read_api_token, require_api_token
+from benchapp.api.permissions import MayAdminister, MayEnroll, find_person, require_api_token
 from benchapp.api.problems import Problem
 from benchapp.api.rows import PREFIX, token_row
 from benchapp.api.view import ApiView
-from benchapp.models import Host, Scope, User
+from benchapp.models import Host, Scope
 from benchapp.pipeline.enroll import EnrolmentRefused, enroll_host
 from benchapp.pipeline.tokens import issue_token, revoke_token
 from benchapp.queries.hosts import read_host
@@ -70,7 +70,7 @@ class HostTokens(ApiView):
         if host is None:
             raise no_host(name)
         token, plaintext = issue_token(
-            scope=Scope.INGEST, host=host, created_by=_find_person(request), **wanted
+            scope=Scope.INGEST, host=host, created_by=find_person(request), **wanted
         )
         body = {
             "public_id": token.public_id,
@@ -141,10 +141,3 @@ def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict
     serializer = kind(data=request.data)
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
-
-
-def _find_person(request: Request) -> User | None:
-    token = read_api_token(request)
-    if token is not None:
-        return token.created_by
-    return request.user if isinstance(request.user, User) else None

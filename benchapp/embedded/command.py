@@ -45,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
         "--set", action="append", default=[], metavar="KEY=VALUE", help="adjust the profile: runtime=1"
     )
     parser.add_argument("--no-run", action="store_true", help="start only, measure nothing")
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help="load published numbers of EBS volumes (2013) and studies of them",
+    )
     parser.add_argument("--exit-after-run", action="store_true", help="stop once the result is stored")
 
 
@@ -59,6 +64,7 @@ def run_up(arguments: argparse.Namespace) -> int:
         is_exit_wanted=arguments.exit_after_run,
         profile=arguments.profile,
         adjustments=tuple(arguments.set),
+        is_sample_wanted=arguments.sample,
     )
     up = Up(options, os.environ, Supervisor(say), Home(directory))
     try:

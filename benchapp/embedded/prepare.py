@@ -1,6 +1,7 @@
-"""The part of `up` that needs Django, in a process that ends: tables, this machine's token, the set-up link.
+"""The part of `up` that needs Django, in a process that ends: tables, token, set-up link, the sample where wanted.
 
-python -m benchapp.embedded.prepare      reads {"host": …, "token": …} on stdin, answers in JSON on stdout
+python -m benchapp.embedded.prepare
+    reads {"host": …, "token": …, "is_sample_wanted": …} on stdin, answers in JSON on stdout
 """
 
 import json
@@ -22,7 +23,21 @@ def main() -> None:
 
     from benchapp.pipeline.accounts import create_setup_link
 
-    print(json.dumps({"token": _find_token(asked["host"], asked["token"]), "setup": create_setup_link()}))
+    answer = {
+        "token": _find_token(asked["host"], asked["token"]),
+        "setup": create_setup_link(),
+        "sample": _load_sample() if asked["is_sample_wanted"] else "",
+    }
+    print(json.dumps(answer))
+
+
+def _load_sample() -> str:
+    """Load what is not there yet of the sample; say in a few words what is there now."""
+    from benchapp.pipeline.sample import load_sample
+
+    loaded = load_sample()
+    new = loaded.imported.measurements
+    return f"{len(loaded.studies)} studies; {f'{new} numbers are new' if new else 'nothing is new'}"
 
 
 def _find_token(host: str, known: str | None) -> str:

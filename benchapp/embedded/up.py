@@ -47,6 +47,7 @@ class Options:
     is_exit_wanted: bool = False
     profile: str = "quick"
     adjustments: tuple[str, ...] = ()
+    is_sample_wanted: bool = False
 
 
 @dataclass
@@ -104,7 +105,7 @@ class Up:
         self.supervisor.wait_ready("web")
         self._say(f"Ready after {time.monotonic() - self.started_at:.1f} s ({broker.words}).")
         run = self._run_agent(prepared["token"])
-        self._print_addresses(prepared["setup"], run)
+        self._print_addresses(prepared["setup"], run, sample=prepared["sample"])
         if self.options.is_exit_wanted:
             return run.status if run is not None else 0
         self.supervisor.watch()
@@ -162,7 +163,11 @@ class Up:
         return account
 
     def _prepare(self) -> dict[str, Any]:
-        asked = {"host": host_name(), "token": self.home.read_secret("host-token")}
+        asked = {
+            "host": host_name(),
+            "token": self.home.read_secret("host-token"),
+            "is_sample_wanted": self.options.is_sample_wanted,
+        }
         result = subprocess.run(
             [sys.executable, "-m", "benchapp.embedded.prepare"],
             input=json.dumps(asked),
@@ -238,7 +243,7 @@ class Up:
         self.supervisor.check_stop()
         return run
 
-    def _print_addresses(self, setup: str | None, run: AgentRun | None) -> None:
+    def _print_addresses(self, setup: str | None, run: AgentRun | None, *, sample: str) -> None:
         url = (self.environment.get("BENCHAPP_PUBLIC_URL") or self.address.url).rstrip("/")
         self._say("")
         if run is not None and run.status != 0:
@@ -248,6 +253,8 @@ class Up:
             self._say(f"  The chart        {page}")
         if not pages:
             self._say(f"  The pages        {url}/")
+        if sample:
+            self._say(f"  The sample       {url}/studies/  ({sample})")
         if setup is not None:
             self._say(f"  The first admin  {url}/setup/{setup}/  (works once, for 24 hours)")
         self._say(f"  Logs             {self.home.logs}")

@@ -18,7 +18,7 @@ from benchapp.fio.timing import read_timing
 from benchapp.fio.unreadable import UnreadableOutput
 
 # Stored with every run: a higher one makes renormalisation worth while.
-PARSER_VERSION: Final = 2
+PARSER_VERSION: Final = 3
 
 # In this order: where two formats tell of one execution, the earlier has more digits.
 _READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)

@@ -52,7 +52,7 @@ class Latency(Struct, frozen=True):
 
     count: samples behind it, None where the version does not say.
     percentiles: (per cent, ns), ascending by per cent; fio gives bucket midpoints (within 0.8 %).
-    bins: bucket value in ns → samples, from json+ only.
+    bins: bucket value in ns → samples, ascending by value, from json+ only.
     """
 
     minimum_ns: float | None

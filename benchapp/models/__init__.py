@@ -1,13 +1,17 @@
 """What is kept: a file per concept."""
 
 from benchapp.models.account import Invitation, Role, Throttle, User
+from benchapp.models.change import Change, ChangeState, Judgement, Standing
 from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
+from benchapp.models.expectation import Expectation, ExpectationKind
 from benchapp.models.host import ApiToken, Host, Scope
+from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.study import PanelKind, Study
 from benchapp.models.submission import Kind, State, Submission
+from benchapp.models.subscription import Channel, Notice, NoticeState, Subscription
 from benchapp.models.summary import SeriesSummary
 from benchapp.models.target import TARGET_FIELDS, Target
 from benchapp.models.trace import Trace, TraceKind
@@ -19,26 +23,41 @@ __all__ = [
     "TARGET_FIELDS",
     "WORKLOAD_FIELDS",
     "ApiToken",
+    "Change",
+    "ChangeState",
+    "Channel",
     "DirectionName",
     "Environment",
+    "Expectation",
+    "ExpectationKind",
     "Host",
+    "Incident",
+    "IncidentEvent",
+    "IncidentState",
     "Invitation",
+    "Judgement",
     "Kind",
     "LatencyKind",
     "Measurement",
+    "Notice",
+    "NoticeState",
     "PanelKind",
     "Role",
     "Run",
     "Scope",
     "Series",
     "SeriesSummary",
+    "Severity",
+    "Standing",
     "State",
     "Study",
     "Submission",
+    "Subscription",
     "Target",
     "Throttle",
     "Trace",
     "TraceKind",
     "User",
+    "Verdict",
     "Workload",
 ]

@@ -39,6 +39,7 @@ class Series(TargetFields, WorkloadFields):
     first_at = models.DateTimeField(null=True, blank=True)
     last_at = models.DateTimeField(null=True, blank=True)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
+    judging_is_due = models.BooleanField(default=False, help_text="measurements changed since it was judged")
     summary_is_due = models.BooleanField(
         default=False, help_text="measurements changed since it was summarised"
     )
@@ -56,6 +57,8 @@ class Series(TargetFields, WorkloadFields):
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
             # pipeline.summarize.summarize_due: small, as summarised rows leave it.
             models.Index(fields=["id"], name="series_due", condition=models.Q(summary_is_due=True)),
+            # pipeline.detect.judge_due: likewise.
+            models.Index(fields=["id"], name="series_to_judge", condition=models.Q(judging_is_due=True)),
         )
 
     def __str__(self) -> str:

@@ -61,14 +61,18 @@ class Envelope:
 
 def read_envelope(body: bytes) -> Envelope:
     """Return the typed envelope; BadEnvelope names the first thing that is wrong and where."""
-    document = _load_object(body)
+    return type_envelope(load_document(body))
+
+
+def type_envelope(document: Mapping[str, Any]) -> Envelope:
+    """Return the envelope that a document is, as `read_envelope` does."""
     if document.get("schema") != SCHEMA:
         raise BadEnvelope(
             "envelope-schema", f"schema is {excerpt(document.get('schema'))}, not {SCHEMA!r}", "/schema"
         )
     if document.get("kind") != "fio":
         raise BadEnvelope(
-            "envelope-kind", f"kind is {excerpt(document.get('kind'))}; there is: 'fio'", "/kind"
+            "envelope-kind", f"kind is {excerpt(document.get('kind'))}; there are: 'fio', 'reported'", "/kind"
         )
     output = document.get("fio_output")
     if not isinstance(output, str):
@@ -121,7 +125,8 @@ def read_time(value: Any, pointer: str) -> datetime | None:
         raise BadLayout(pointer, f"{value[:80]!r} lies outside the calendar") from None
 
 
-def _load_object(body: bytes) -> dict[str, Any]:
+def load_document(body: bytes) -> dict[str, Any]:
+    """Return the one JSON object that a body is, whatever it says. Raises BadEnvelope."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:

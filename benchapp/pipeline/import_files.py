@@ -228,10 +228,10 @@ def _take_in(
     if not batch:
         return
     with transaction.atomic():
-        receipts = [_accept(piece.arrival) for piece in batch]
+        receipts = [accept_or_retry(piece.arrival) for piece in batch]
     ids = {receipt.id for receipt in receipts}
     if not order.is_queued:
-        _settle(ids, should_stop)
+        settle(ids, should_stop)
     rows = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
     counted = Run.objects.filter(submission_id__in=ids).values("submission_id").annotate(count=Count("id"))
     runs = {row["submission_id"]: row["count"] for row in counted.order_by()}
@@ -239,15 +239,16 @@ def _take_in(
         _count(piece, receipt, rows[receipt.id], runs.get(receipt.id, 0), summary)
 
 
-def _accept(arrival: Arrival) -> Receipt:
+def accept_or_retry(arrival: Arrival) -> Receipt:
+    """Take an arrival in; one that is there and was rejected gets another try, as it is known to be readable now."""
     receipt = accept_submission(arrival)
-    # It was just found readable: another parser, or another state of the database, had rejected it.
     if receipt.state == State.REJECTED and retry_submission(receipt.id):
         return Receipt(receipt.id, Outcome.NEW, State.RECEIVED)
     return receipt
 
 
-def _settle(ids: set[UUID], should_stop: Callable[[], bool]) -> None:
+def settle(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Work these submissions in here, or wait until the workers that have them are done; or until told to stop."""
     while Submission.objects.waiting().filter(id__in=ids).exists():
         claimed = normalize_batch().claimed
         if should_stop():

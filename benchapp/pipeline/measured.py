@@ -5,6 +5,7 @@ from typing import Any
 from benchapp.analysis.badges import Badge
 from benchapp.analysis.evidence import Steadiness
 from benchapp.analysis.validity import is_too_few, judge_validity
+from benchapp.fio.histogram import coarsen_bins
 from benchapp.fio.report import Direction, Group, Latency
 from benchapp.fio.workload import WorkloadSpec
 from benchapp.metrics import PERCENTILES
@@ -46,7 +47,7 @@ def measure(
         "io_bytes": direction.io_bytes,
         "runtime_s": direction.runtime_s,
         "clones": len(group.jobs),
-        "latency_bins": None,
+        "latency_bins": coarsen_bins(latency.bins) if latency and latency.bins else None,
         "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
         "missing": missing,
         "badges": [_plain_badge(badge) for badge in judge_validity(evidence)],

@@ -13,9 +13,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
-from benchapp.models import State, Submission
+from benchapp.models import Kind, State, Submission
 from benchapp.pipeline.intake import unpack
 from benchapp.pipeline.plan import Plan, plan_submission
+from benchapp.pipeline.plan_reported import plan_reported
 from benchapp.pipeline.said import Source, Unstorable
 from benchapp.pipeline.store import Stored, store_plans
 
@@ -191,7 +192,7 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
 def plan_or_reject(source: Source) -> Plan | Rejection:
     """Return the rows of a submission, or why it has none; a fault of the reader is a reason too."""
     try:
-        return plan_submission(source)
+        return plan_reported(source) if source.kind == Kind.REPORTED else plan_submission(source)
     except Unstorable as error:
         return Rejection(source.submission_id, error.code, str(error)[:2000])
     except Exception as error:

@@ -11,7 +11,15 @@ from benchapp.models import METRIC_FIELDS, Measurement, Run, Trace
 # Values are doubles on both sides; what differs by less than this share was only summed in another order.
 _SAME_WITHIN: Final = 1e-12
 _NUMBERS: Final = (*METRIC_FIELDS, "latency_stddev_ns", "total_ios", "io_bytes", "runtime_s", "clones")
-_OF_MEASUREMENT: Final = ("error", "job_name", "latency_kind", "missing", "percentiles", "badges")
+_OF_MEASUREMENT: Final = (
+    "error",
+    "job_name",
+    "latency_kind",
+    "missing",
+    "percentiles",
+    "badges",
+    "latency_bins",
+)
 _OF_RUN: Final = (
     "started_at",
     "finished_at",
@@ -133,6 +141,8 @@ def _say(name: str, value: Any) -> str | None:
         words = ", ".join(f"{absent}: {code}" for absent, code in sorted(value.items()))
     elif name == "percentiles":
         words = "1 percentile" if len(value) == 1 else f"{len(value)} percentiles"
+    elif name == "latency_bins":
+        words = f"{sum(value[1:])} samples in {len(value) - 1} buckets"
     elif name == "traces":
         words = ", ".join(value)
     else:

@@ -23,7 +23,7 @@ MISSING: Final = {
     "not-a-number": "fio printed nan or inf, which is what it could not calculate",
     "not-in-format": "this output format has no place for it",
     "not-measured": "fio was told not to measure it",
-    "not-reported": "this version of fio, or these options, did not print it",
+    "not-reported": "it was not told: this version of fio, its options, or who published the numbers leave it out",
     "out-of-range": "fio printed a number that cannot be",
     "per-job-samples": "fio before 3.13 averages the samples of jobs that ran together instead of adding them up",
     "short-run": "the run was shorter than fio's sampling interval",

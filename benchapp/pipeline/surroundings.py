@@ -2,7 +2,7 @@
 
 Facts of the environment that are read here, as the agent or any other sender writes them:
 - `md`: {`degraded`: number of members missing, `sync_action`: "idle" or what the array is doing}, of mdadm
-- `raid_state`: what a hardware controller calls its array: "optimal", or one of RAID_TROUBLES
+- `raid_state`: what btrfs, ZFS or a hardware controller says of its array: "optimal", or one of RAID_TROUBLES
 """
 
 from collections.abc import Mapping

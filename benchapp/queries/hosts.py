@@ -104,7 +104,7 @@ def _filter_hosts(filters: HostFilter) -> QuerySet[Host]:
 def _make_rows(hosts: QuerySet[Host]) -> list[HostRow]:
     found: list[dict[str, Any]] = list(hosts.values(*_COLUMNS, *_SCHEDULE_COLUMNS))
     ids = [row["id"] for row in found]
-    schedules = read_schedules(_list_known(found))
+    schedules = read_schedules(list_known(found))
     activity = _read_activity(ids)
     tokens = _read_tokens(ids)
     return [
@@ -119,7 +119,8 @@ def _make_rows(hosts: QuerySet[Host]) -> list[HostRow]:
     ]
 
 
-def _list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
+def list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
+    """Return what is scheduled on hosts; rows: with id, retired_at and the three columns of the schedule."""
     return [
         KnownSchedule(
             host_id=row["id"],

@@ -30,7 +30,7 @@ class UnknownMetric(Exception):
 class Point(NamedTuple):
     """One measurement of a series; values in the order of the metrics asked for, None where unknown.
 
-    badges: codes of what speaks against it.
+    badges: codes of what speaks against it. is_excluded: a person took its run out of medians.
 
     A named tuple and not a dataclass: a thousand of these are made for every chart, at a quarter of the cost.
     """
@@ -41,11 +41,17 @@ class Point(NamedTuple):
     error: int
     values: tuple[float | None, ...]
     badges: tuple[str, ...] = ()
+    is_excluded: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Say whether its values enter medians."""
+        return self.error == 0 and not self.is_excluded
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One metric of a series over a span, without points whose fio failed; None where there is no value."""
+    """One metric of a series over a span, without excluded and failed points; None where there is no value."""
 
     n: int
     median: float | None
@@ -68,7 +74,7 @@ def read_points(
 ) -> Page[Point]:
     """Return the points in the order of time, behind the cursor; from_at inclusive, to_at exclusive; one query.
 
-    Points whose fio failed are among them (error ≠ 0). Raises UnknownMetric, BadCursor.
+    Points whose fio failed (error ≠ 0) and excluded ones are among them. Raises UnknownMetric, BadCursor.
     """
     beyond = sql.SQL("<") if newest_first else sql.SQL(">")
     conditions: list[sql.Composable] = [sql.SQL("series_id = %s")]
@@ -81,17 +87,17 @@ def read_points(
         conditions.append(sql.SQL("(started_at, id) {} (%s, %s)").format(beyond))
         values += [cursor.at, cursor.id]
     query = sql.SQL(
-        "SELECT id, run_id, started_at, error, {badges}, {metrics} FROM benchapp_measurement WHERE {conditions}"
-        " ORDER BY started_at {order}, id {order} LIMIT %s"
+        "SELECT id, run_id, started_at, error, {badges}, is_excluded, {metrics} FROM benchapp_measurement"
+        " WHERE {conditions} ORDER BY started_at {order}, id {order} LIMIT %s"
     ).format(
         badges=_BADGE_CODES,
-        metrics=sql.SQL(", ").join(map(sql.Identifier, _check_metrics(metrics))),
+        metrics=sql.SQL(", ").join(map(sql.Identifier, check_metrics(metrics))),
         conditions=sql.SQL(" AND ").join(conditions),
         order=sql.SQL("DESC") if newest_first else sql.SQL("ASC"),
     )
     rows = _fetch_binary(query, [*values, limit + 1])
     points = tuple(
-        Point(row[0], row[1], row[2], row[3], row[5:], tuple(row[4]) if row[4] else ())
+        Point(row[0], row[1], row[2], row[3], row[6:], tuple(row[4]) if row[4] else (), row[5])
         for row in rows[:limit]
     )
     has_more = len(rows) > limit
@@ -106,7 +112,7 @@ def read_rolling(
     """Return the level of each metric at each of these points (in either order of time); one query.
 
     The window reaches back over points before the first of these, so that a page shows what the whole would. Points
-    whose fio failed do not enter it.
+    that are excluded or whose fio failed do not enter it.
     """
     if not points:
         return []
@@ -114,16 +120,16 @@ def read_rolling(
     ascending = list(reversed(points)) if is_descending else list(points)
     first = Cursor(ascending[0].started_at, ascending[0].id)
     before = list(
-        Measurement.objects.filter(series_id=series_id, error=0)
+        Measurement.objects.filter(series_id=series_id, error=0, is_excluded=False)
         .filter(behind("started_at", first, is_descending=True))
         .order_by("-started_at", "-id")
-        .values_list(*_check_metrics(metrics))[: window - 1]
+        .values_list(*check_metrics(metrics))[: window - 1]
     )
     before.reverse()
     columns = []
     for column in range(len(metrics)):
         earlier = [row[column] for row in before]
-        values = [point.values[column] if point.error == 0 else None for point in ascending]
+        values = [point.values[column] if point.is_counted else None for point in ascending]
         columns.append(list(roll_levels([*earlier, *values], window=window))[len(earlier) :])
     levels = list(zip(*columns, strict=True))
     return levels[::-1] if is_descending else levels
@@ -133,8 +139,10 @@ def summarize_series(
     series_id: int, *, metric: str, from_at: datetime | None = None, to_at: datetime | None = None
 ) -> Summary:
     """Summarise one metric in PostgreSQL; from_at inclusive, to_at exclusive; two queries. Raises UnknownMetric."""
-    _check_metrics([metric])
-    known = _select(series_id, from_at, to_at).filter(error=0, **{f"{metric}__isnull": False})
+    check_metrics([metric])
+    known = _select(series_id, from_at, to_at).filter(
+        error=0, is_excluded=False, **{f"{metric}__isnull": False}
+    )
     values = known.aggregate(
         n=Count("id"),
         median=_Percentile(metric, share=0.5),
@@ -179,7 +187,8 @@ def _select(series_id: int, from_at: datetime | None, to_at: datetime | None) ->
     return Measurement.objects.filter(span)
 
 
-def _check_metrics(metrics: Sequence[str]) -> Sequence[str]:
+def check_metrics(metrics: Sequence[str]) -> Sequence[str]:
+    """Return the metrics, all of which are in the catalogue. Raises UnknownMetric."""
     for metric in metrics:
         if metric not in METRIC_FIELDS:
             raise UnknownMetric(f"{metric[:80]!r} is no metric; there are: {', '.join(METRIC_FIELDS)}")

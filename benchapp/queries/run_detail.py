@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
 from benchapp.analysis.validity import is_too_few
 from benchapp.metrics import PERCENTILES
@@ -29,6 +29,7 @@ class MeasurementRow:
     """
 
     id: int
+    run_id: int
     series_id: int
     ordinal: int
     position: int
@@ -90,7 +91,8 @@ class RunDetail:
     """One run.
 
     command: argv, exit status, signal, standard error, job file as the agent said; empty where it did not.
-    previous_run_id, next_run_id: of the same host and profile, by time.
+    previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
+    then; excluded_by: the user name, None for a program; excluded_reason: stays when the run is put back.
     """
 
     id: int
@@ -112,6 +114,9 @@ class RunDetail:
     warnings: tuple[Mapping[str, str], ...]
     badges: tuple[str, ...]
     parser_version: int
+    excluded_at: datetime | None
+    excluded_by: str | None
+    excluded_reason: str
     target: TargetRow
     target_title: str
     environment: EnvironmentRow
@@ -124,6 +129,11 @@ class RunDetail:
     def has_failed(self) -> bool:
         """Say whether fio reported an error, whatever numbers it printed."""
         return self.error != 0
+
+    @property
+    def is_excluded(self) -> bool:
+        """Say whether a person took it out of medians."""
+        return self.excluded_at is not None
 
     @property
     def is_judged(self) -> bool:
@@ -159,7 +169,7 @@ def read_run(run_id: int) -> RunDetail | None:
         target_title=describe_target(target),
         environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
         submission=submission,
-        measurements=_read_measurements(run_id),
+        measurements=list_measurements(Measurement.objects.filter(run_id=run_id)),
         previous_run_id=previous_id,
         next_run_id=next_id,
     )
@@ -185,10 +195,12 @@ _RUN_COLUMNS: Final = (
     "warnings",
     "badges",
     "parser_version",
+    "excluded_at",
+    "excluded_by__username",
+    "excluded_reason",
 )
-_RUN_NAMES: Final = tuple(
-    {"host__name": "host_name", "host__pool": "pool"}.get(name, name) for name in _RUN_COLUMNS
-)
+_NAMES: Final = {"host__name": "host_name", "host__pool": "pool", "excluded_by__username": "excluded_by"}
+_RUN_NAMES: Final = tuple(_NAMES.get(name, name) for name in _RUN_COLUMNS)
 _SUBMISSION_COLUMNS: Final = (
     "submission_id",
     "submission__kind",
@@ -208,11 +220,10 @@ _MEASUREMENT_PATHS: Final = tuple(
 )
 
 
-def _read_measurements(run_id: int) -> tuple[MeasurementRow, ...]:
-    rows = (
-        Measurement.objects.filter(run_id=run_id)
-        .order_by("position", "id")
-        .values_list(*_MEASUREMENT_PATHS, "percentiles", "badges", *names_of(WorkloadRow, "series__"))
+def list_measurements(measurements: QuerySet[Measurement]) -> tuple[MeasurementRow, ...]:
+    """Return measurements with everything that their table needs, in its order; one query."""
+    rows = measurements.order_by("position", "id").values_list(
+        *_MEASUREMENT_PATHS, "percentiles", "badges", *names_of(WorkloadRow, "series__")
     )
     return tuple(_make_measurement(row) for row in rows)
 

@@ -13,7 +13,9 @@ from django.db import connection
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from benchapp.models import Host, Measurement, Run, Series, Workload
+from benchapp.grammar import Filter
+from benchapp.models import Host, Measurement, Run, Series
+from benchapp.models.filtering import match_runs
 from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.rows import TargetRow, names_of
@@ -23,12 +25,11 @@ from benchapp.queries.titles import describe_target
 __all__ = [
     "MeasurementRow",
     "MeasurementSummary",
-    "RunChoices",
     "RunDetail",
     "RunFilter",
     "RunRow",
     "SubmissionRef",
-    "list_run_choices",
+    "list_profiles",
     "list_runs",
     "read_run",
 ]
@@ -55,7 +56,8 @@ class RunFilter:
     """Which runs to list; None leaves out nothing.
 
     from_at is inclusive, to_at exclusive. text: every word must occur in the host, pool, profile, fio version,
-    target or labels. badges: any of these; is_valid: none that casts doubt, and no job failed.
+    target or labels. badges: any of these; is_valid: none that casts doubt, and no job failed. match: a filter of
+    the bar's language; its words are as those of text.
     """
 
     host: str | None = None
@@ -68,6 +70,7 @@ class RunFilter:
     has_failed: bool | None = None
     badges: tuple[str, ...] | None = None
     is_valid: bool | None = None
+    match: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class MeasurementSummary:
 class RunRow:
     """A line of the list. measurements: the first 8 in order; measurement_count: all of them.
 
-    badges: codes that any measurement bears, the gravest first.
+    badges: codes that any measurement bears, the gravest first. excluded_at: it counts in no median since then.
     """
 
     id: int
@@ -110,6 +113,7 @@ class RunRow:
     is_partial: bool
     sweep_id: UUID | None
     submission_id: UUID
+    excluded_at: datetime | None
     badges: tuple[str, ...]
     target: TargetRow
     target_title: str
@@ -120,16 +124,6 @@ class RunRow:
     def has_failed(self) -> bool:
         """Say whether fio reported an error, whatever numbers it printed."""
         return self.error != 0
-
-
-@dataclass(frozen=True, slots=True)
-class RunChoices:
-    """What there is to choose from in the filters, each in alphabetical order."""
-
-    hosts: tuple[str, ...]
-    pools: tuple[str, ...]
-    profiles: tuple[str, ...]
-    rws: tuple[str, ...]
 
 
 def list_runs(
@@ -153,16 +147,19 @@ def list_runs(
     return cut_page(runs, limit, cursor_of=lambda run: Cursor(run.started_at, run.id))
 
 
-def list_run_choices() -> RunChoices:
-    """Return the hosts, pools, profiles and patterns that there are; cheap, also over millions of runs."""
-    hosts = list(Host.objects.active().order_by("name").values_list("name", "pool"))
-    rws = Workload.objects.order_by("rw").values_list("rw", flat=True).distinct()
-    return RunChoices(
-        hosts=tuple(name for name, _ in hosts),
-        pools=tuple(sorted({pool for _, pool in hosts if pool})),
-        profiles=_list_profiles(),
-        rws=tuple(rws),
-    )
+def list_profiles() -> tuple[str, ...]:
+    """Return the profiles that there are, in alphabetical order; cheap, also over millions of runs; one query."""
+    # A loose index scan, which PostgreSQL does not plan by itself: one step in run_by_profile for each profile.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE step AS ("
+            " (SELECT profile FROM benchapp_run ORDER BY profile LIMIT 1)"
+            " UNION ALL"
+            " SELECT (SELECT profile FROM benchapp_run WHERE profile > step.profile ORDER BY profile LIMIT 1)"
+            " FROM step WHERE step.profile IS NOT NULL)"
+            " SELECT profile FROM step WHERE profile > ''"
+        )
+        return tuple(row[0] for row in cursor.fetchall())
 
 
 _RUN_COLUMNS: Final = (
@@ -179,6 +176,7 @@ _RUN_COLUMNS: Final = (
     "is_partial",
     "sweep_id",
     "submission_id",
+    "excluded_at",
     "badges",
 )
 _SUMMARY_COLUMNS: Final = (
@@ -227,8 +225,10 @@ def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
     if filters.is_valid is not None:
         valid = Q(badges__contained_by=list(HARMLESS_CODES), error=0)
         runs = runs.filter(valid if filters.is_valid else ~valid)
-    if filters.text:
-        runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_text(filters.text))
+    if filters.match is not None:
+        runs = runs.filter(match_runs(filters.match))
+    if words := [*_split_words(filters.text), *(filters.match.words if filters.match else ())]:
+        runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_words(words))
     return runs
 
 
@@ -244,9 +244,12 @@ def _measurements_of(rw: str) -> QuerySet[Measurement]:
     return Measurement.objects.filter(series_id__in=series_ids)
 
 
-def _match_text(text: str) -> Q:
+def _split_words(text: str | None) -> list[str]:
+    return (text or "").replace("\x00", "").split()[:_WORDS_MAXIMUM]
+
+
+def _match_words(words: Iterable[str]) -> Q:
     columns = (*_SEARCHED, "labels_text")
-    words = text.replace("\x00", "").split()[:_WORDS_MAXIMUM]
     return reduce(
         and_,
         (reduce(or_, (Q(**{f"{column}__icontains": word}) for column in columns)) for word in words),
@@ -274,17 +277,3 @@ def _count_measurements(run_ids: Iterable[int]) -> dict[int, int]:
         .values_list("run_id", "count")
     )
     return dict(rows)
-
-
-def _list_profiles() -> tuple[str, ...]:
-    # A loose index scan, which PostgreSQL does not plan by itself: one step in run_by_profile for each profile.
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH RECURSIVE step AS ("
-            " (SELECT profile FROM benchapp_run ORDER BY profile LIMIT 1)"
-            " UNION ALL"
-            " SELECT (SELECT profile FROM benchapp_run WHERE profile > step.profile ORDER BY profile LIMIT 1)"
-            " FROM step WHERE step.profile IS NOT NULL)"
-            " SELECT profile FROM step WHERE profile > ''"
-        )
-        return tuple(row[0] for row in cursor.fetchall())

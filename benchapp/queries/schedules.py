@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
 from benchapp.analysis.silence import expect_run
+from benchapp.models.last_runs import read_last_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +100,9 @@ def _judge(
 
 
 def _read_last_runs(known: Sequence[KnownSchedule]) -> dict[tuple[int, str], datetime]:
-    """Return the newest run of each scheduled profile, by host: each from the newer end of the index run_by_host.
+    """Return the newest run of each scheduled profile, by host.
 
     What ran before the schedule was known is not looked at: it would have the same next moment.
     """
     wanted = [(each.host_id, entry["profile"], each.since_at) for each in known for entry in each.entries]
-    if not wanted:
-        return {}
-    hosts, profiles, moments = zip(*wanted, strict=True)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT wanted.host_id, wanted.profile, last.started_at"
-            " FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) AS wanted(host_id, profile, since_at)"
-            " JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = wanted.host_id"
-            " AND profile = wanted.profile AND started_at >= wanted.since_at"
-            " ORDER BY started_at DESC LIMIT 1) AS last ON true",
-            [list(hosts), list(profiles), list(moments)],
-        )
-        rows: list[tuple[int, str, datetime]] = cursor.fetchall()
-    return {(host_id, profile): started_at for host_id, profile, started_at in rows}
+    return read_last_runs(wanted)

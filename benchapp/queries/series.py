@@ -10,7 +10,9 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Q, QuerySet
 
+from benchapp.grammar import Filter
 from benchapp.models import Host, Series
+from benchapp.models.filtering import match_series
 from benchapp.queries.badges import order_codes
 from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.points import Point, Summary, read_points, read_rolling, summarize_series
@@ -25,12 +27,14 @@ __all__ = [
     "SeriesRow",
     "Sibling",
     "Summary",
+    "list_rows",
     "list_series",
     "read_points",
     "read_rolling",
     "read_series",
     "read_series_version",
     "summarize_series",
+    "with_points",
 ]
 
 _SEARCHED: Final = (
@@ -52,7 +56,7 @@ class SeriesFilter:
     """Which series to list; None leaves out nothing.
 
     host: that host's own series; with pool, the pool's. text: every word must occur in scope, workload or target.
-    badges: its newest measurement bears any of these.
+    badges: its newest measurement bears any of these. match: a filter of the bar's language, beside the rest.
     """
 
     host: str | None = None
@@ -73,6 +77,7 @@ class SeriesFilter:
     is_direct: bool | None = None
     engine: str | None = None
     badges: tuple[str, ...] | None = None
+    match: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +154,23 @@ def list_series(
     return cut_page(items, limit, cursor_of=lambda series: Cursor(series.last_at, series.id))
 
 
+def list_rows(series: QuerySet[Series], *, limit: int) -> tuple[SeriesRow, ...]:
+    """Return the freshest of some series; two queries."""
+    rows = list(series.order_by("-last_at", "-id").values_list(*_COLUMNS)[:limit])
+    latest = _read_latest(row[0] for row in rows)
+    return tuple(_make_row(row, latest.get(row[0])) for row in rows)
+
+
 def read_series(series_id: int) -> SeriesDetail | None:
     """Return one series, None where there is none or nothing was measured yet; four queries."""
-    columns = _with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
+    columns = with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
     row = columns.first()
     if row is None:
         return None
     series = _make_row(row[: len(_COLUMNS)], _read_latest([series_id]).get(series_id))
     target_id, workload_id = row[len(_COLUMNS) :]
     siblings = (
-        _with_points()
+        with_points()
         .filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
         .exclude(pk=series_id)
         .order_by("direction", "id")
@@ -210,13 +222,13 @@ def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
     )
 
 
-def _with_points() -> QuerySet[Series]:
+def with_points() -> QuerySet[Series]:
     """Leave out what was never measured, and what lost all its points when they were read anew."""
     return Series.objects.filter(last_at__isnull=False)
 
 
 def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
-    series = _with_points()
+    series = with_points()
     scopes = [f"host:{filters.host}"] if filters.host is not None else []
     scopes += [f"pool:{filters.pool}"] if filters.pool is not None else []
     if scopes:
@@ -225,12 +237,14 @@ def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
         series = series.filter(_match_text(filters.text))
     if filters.badges is not None:
         series = series.filter(badges__overlap=list(filters.badges))
+    if filters.match is not None:
+        series = series.filter(match_series(filters.match))
     equal = {name: value for name in _EQUAL if (value := getattr(filters, name)) is not None}
     return series.filter(**equal)
 
 
 _EQUAL: Final = tuple(
-    name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text", "badges")
+    name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text", "badges", "match")
 )
 
 

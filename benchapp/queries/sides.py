@@ -11,7 +11,7 @@ from psycopg import sql
 
 from benchapp.grammar import Filter
 from benchapp.models import Measurement, Run, Series
-from benchapp.queries.filtering import match_series
+from benchapp.models.filtering import match_series
 from benchapp.queries.rows import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side: the newest.

@@ -188,7 +188,8 @@ def _say_volumes(target: TargetColumns) -> str:
 def _say_striping(target: TargetColumns) -> Iterator[str]:
     if target.provisioned_iops is not None:
         yield f"{target.provisioned_iops} IOPS provisioned"
-    if target.raid_level:
+    # "none" is known, and needs no word: a single volume is not striped.
+    if target.raid_level and target.raid_level != "none":
         yield _say_raid(target.raid_level)
     if target.stripe_count is not None:
         yield f"{target.stripe_count} {'stripe' if target.stripe_count == 1 else 'stripes'}"

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, QuerySet
 from django.utils import timezone
 
-from benchapp.models import Run, State, Submission
+from benchapp.models import Kind, Run, State, Submission
 from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
 
 _HOURS: Final = 24
@@ -72,14 +72,29 @@ class UploadCounts:
 
 @dataclass(frozen=True, slots=True)
 class RawBody:
-    """The exact bytes received. packed: gzip; has_envelope: the body is an agent's document, not bare output."""
+    """The exact bytes received. packed: gzip; kind: what the body is, one of models.Kind."""
 
     submission_id: UUID
     host_id: int
     host_name: str
-    has_envelope: bool
+    kind: str
     packed: bytes
     digest: bytes
+
+    @property
+    def has_envelope(self) -> bool:
+        """Say whether the body is an agent's document around what fio printed."""
+        return self.kind == Kind.ENVELOPE
+
+    @property
+    def has_output(self) -> bool:
+        """Say whether anything in it was printed by fio: numbers that someone published were not."""
+        return self.kind != Kind.REPORTED
+
+    @property
+    def is_json(self) -> bool:
+        """Say whether the body is a document of ours, which is JSON, and not bare output."""
+        return self.kind != Kind.FIO
 
 
 def list_uploads(
@@ -148,7 +163,7 @@ def read_raw_body(*, run_id: int | None = None, submission_id: UUID | None = Non
     if row is None:
         return None
     upload_id, host_id, host_name, kind, body, digest = row
-    return RawBody(upload_id, host_id, host_name, kind == "envelope", bytes(body or b""), bytes(digest))
+    return RawBody(upload_id, host_id, host_name, kind, bytes(body or b""), bytes(digest))
 
 
 _COLUMNS: Final = (

@@ -32,7 +32,7 @@ BADGES: Final[dict[str, Rule]] = {
         "Use direct=1, or files of at least twice the memory. A cache of the host, if there is one, must be off.",
     ),
     "degraded-raid": Rule(
-        "The array had members missing, was rebuilding or checking, or its controller called it degraded.",
+        "The array had members missing, was rebuilding or checking, or its state was told to be degraded.",
         "Let it finish, replace the disk, run again.",
     ),
     "too-short": Rule(
@@ -56,6 +56,10 @@ BADGES: Final[dict[str, Rule]] = {
     "few-samples": Rule(
         "Fewer than 10 samples are expected beyond a percentile. It is hidden; all else is as good as without.",
         "Run longer: p99.9 needs 10\u202f000 I/Os. What fio printed stays in the table of percentiles.",
+    ),
+    "reported": Rule(
+        "Someone published this number, and it was typed in or imported: there is no output of fio to read again.",
+        "Take it for what its source says: the run names it. Measure the same yourself to compare.",
     ),
 }
 

@@ -28,7 +28,10 @@ def say_comparison_title(found: Compared, a: str, b: str) -> str:
     if not found.pairs:
         return f"{b} against {a}: nothing in common"
     worse, better = (sum(_is(pair, is_worse=flag) for pair in found.pairs) for flag in (True, False))
-    if not worse and not better:
+    few = _count_few(found)
+    if few == len(found.pairs):
+        answer = f"{_count(few, 'value')}, too few runs to say"
+    elif not worse and not better:
         answer = f"no clear difference in {_count(len(found.pairs), 'value')}"
     else:
         answer = f"{worse} of {len(found.pairs)} clearly worse, {better} better"
@@ -42,10 +45,10 @@ def say_comparison(found: Compared, a: str, b: str) -> list[str]:
     clear = [pair for pair in found.pairs if pair.is_clear]
     said = [_say_pair(pair) for pair in clear[:_NAMED_MAXIMUM]]
     if len(clear) > _NAMED_MAXIMUM:
-        said.append(
-            f"{_count(len(clear) - _NAMED_MAXIMUM, 'more value')} clearly differ; the table has them all."
-        )
-    few = sum(pair.comparison.low is None for pair in found.pairs)
+        more = len(clear) - _NAMED_MAXIMUM
+        differ = "1 more value clearly differs" if more == 1 else f"{more} more values clearly differ"
+        said.append(f"{differ}; the table has them all.")
+    few = _count_few(found)
     if few:
         said.append(
             f"{few} of {len(found.pairs)} have fewer than five runs on a side, too few for an interval: a difference"
@@ -96,6 +99,11 @@ def _say_pair(pair: Pair) -> str:
 def _percent(ratio: float) -> str:
     percent = (ratio - 1) * 100
     return f"{'+' if percent > 0 else '−' if percent < 0 else '±'}{abs(percent):.1f} %"
+
+
+def _count_few(found: Compared) -> int:
+    """Return how many values have too few runs for an interval."""
+    return sum(pair.comparison.low is None for pair in found.pairs)
 
 
 def _is(pair: Pair, *, is_worse: bool) -> bool:

@@ -1,20 +1,13 @@
 """What the server hands out beside its pages: the agent, and the words behind error codes."""
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
 from benchapp.web.agent_archive import read_agent_archive
 from benchapp.web.badges import BADGES
 from benchapp.web.reasons import MISSING, REJECTED
-
-
-@require_safe
-def home(request: HttpRequest) -> HttpResponse:
-    """Go to the runs."""
-    return HttpResponseRedirect(reverse("runs"))
 
 
 @require_safe

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 from django import forms
 from django.http import QueryDict
 
+from benchapp.grammar import Filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.hosts import HostFilter
 from benchapp.queries.runs import RunFilter
-from benchapp.queries.series import SeriesFilter
 
 
 class DayField(forms.DateField):
@@ -27,15 +27,11 @@ class DayField(forms.DateField):
 
 
 class RunFilterForm(forms.Form):
-    """The filter bar of the runs; days are whole days of UTC, both included."""
+    """What the runs are filtered by beside the filter's language; days are whole days of UTC, both included."""
 
-    host = forms.CharField(required=False, max_length=253)
-    pool = forms.CharField(required=False, max_length=100)
     profile = forms.CharField(required=False, max_length=100)
-    rw = forms.CharField(required=False, max_length=20)
     from_day = DayField("From")
     to_day = DayField("To")
-    text = forms.CharField(required=False, max_length=200)
     badge = forms.ChoiceField(
         required=False,
         choices=[("", "any"), *((code, code) for code in BADGE_CODES)],
@@ -47,34 +43,17 @@ class RunFilterForm(forms.Form):
         """Refuse a span that ends before it begins."""
         return _check_span(super().clean() or {})
 
-    def make_filter(self) -> RunFilter:
+    def make_filter(self, match: Filter) -> RunFilter:
         """Return what the query takes; fields with errors leave out nothing."""
         values = self.cleaned_data
         return RunFilter(
-            host=values.get("host") or None,
-            pool=values.get("pool") or None,
+            match=match,
             profile=values.get("profile") or None,
-            rw=values.get("rw") or None,
             from_at=start_of(values.get("from_day")),
             to_at=end_of(values.get("to_day")),
-            text=values.get("text") or None,
             has_failed=True if values.get("failed") else None,
             badges=(values["badge"],) if values.get("badge") else None,
         )
-
-
-class SeriesFilterForm(forms.Form):
-    """The filter bar of the series."""
-
-    host = forms.CharField(required=False, max_length=253)
-    pool = forms.CharField(required=False, max_length=100)
-    rw = forms.CharField(required=False, max_length=20)
-    direction = forms.CharField(required=False, max_length=5)
-    text = forms.CharField(required=False, max_length=200)
-
-    def make_filter(self) -> SeriesFilter:
-        """Return what the query takes; fields with errors leave out nothing."""
-        return SeriesFilter(**{name: self.cleaned_data.get(name) or None for name in self.fields})
 
 
 class HostFilterForm(forms.Form):
@@ -153,8 +132,10 @@ def start_of(day: date | None) -> datetime | None:
 
 
 def end_of(day: date | None) -> datetime | None:
-    """Return the first moment after a day."""
-    return None if day is None else datetime.combine(day, time.min, UTC) + timedelta(days=1)
+    """Return the first moment after a day; behind the calendar's last one there is none."""
+    if day is None or day == date.max:
+        return None
+    return datetime.combine(day, time.min, UTC) + timedelta(days=1)
 
 
 def keep_query(query: QueryDict, **changes: str | None) -> str:

@@ -19,6 +19,7 @@ REJECTED: Final = {
     "no-jobs": "The report has no jobs.",
     "no-report": "No report of fio is in what was printed: it may have failed before it began.",
     "reader-fault": "The reader broke on it. This is a fault of ours: please report it with the raw body.",
+    "reported-invalid": "A member of a document of published numbers is not what it must be.",
     "too-many-jobs": "The report has more jobs than the server takes.",
     "too-many-reports": "There are more reports in one body than the server takes. Send each by itself.",
     "too-many-timings": "There are more timings of a shell in it than one run makes. Send those of one by themselves.",

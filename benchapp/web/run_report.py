@@ -38,6 +38,7 @@ _JOBS_NAMED: Final = 8
 _EXPIRED: Final = (
     "What fio printed is past its time of retention and was removed; what was read from it is kept."
 )
+_PUBLISHED: Final = "These numbers were published by someone and came without any output of fio: they stand as they were given."
 _SIGN_IN: Final = (
     "What fio printed is over 8 MiB. Reading it again is work that is done for those only who are signed in."
 )
@@ -133,6 +134,8 @@ def _explain(request: HttpRequest, run: RunDetail) -> Explanation:
     body = read_raw_body(run_id=run.id)
     if body is None:
         raise _NotNow(410, _EXPIRED)
+    if not body.has_output:
+        raise _NotNow(409, _PUBLISHED)
     try:
         return explain_packed(
             body.packed,

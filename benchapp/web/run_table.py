@@ -1,15 +1,14 @@
 """The numbers of one run and of a list of runs, as rows of cells."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, format_value
 from benchapp.queries.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
 from benchapp.queries.titles import describe_block_size
-from benchapp.web.columns import Cell, Column, Scale, choose_scale, format_scaled, make_cells, make_columns
-from benchapp.web.latency_kinds import KIND_NAMES, LatencyKinds, choose_usual, find_kinds, say_unusual
-from benchapp.web.reasons import explain_missing
+from benchapp.web.columns import Cell, Column, make_cells, make_columns
+from benchapp.web.latency_kinds import LatencyKinds, choose_usual, find_kinds, say_unusual
 
 LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns", "elapsed_s")
 # A title names so many results; the table has the others.
@@ -64,53 +63,6 @@ class MeasurementLine:
     kinds: str
 
 
-@dataclass(frozen=True, slots=True)
-class PercentileCell:
-    """One percentile of one measurement; raw in ns, None where fio gave none.
-
-    reason: why it is not drawn, empty where it is.
-    """
-
-    percent: str
-    text: str
-    raw: float | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PercentileLine:
-    """All percentiles of one measurement: a line of the chart and a row of the table under it.
-
-    kind: of which latency they are, where the table has several.
-    """
-
-    name: str
-    rw: str
-    direction: str
-    kind: str
-    cells: tuple[PercentileCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PercentileTable:
-    """The percentiles of a run: one unit for all. kind: of which latency they are; "latency" where of several."""
-
-    percents: tuple[str, ...]
-    scale: Scale
-    kind: str
-    lines: tuple[PercentileLine, ...]
-
-    @property
-    def is_drawn(self) -> bool:
-        """Say whether there is anything for the chart."""
-        return any(cell.raw is not None and not cell.reason for line in self.lines for cell in line.cells)
-
-    @property
-    def reason(self) -> str:
-        """Return why some are not drawn, empty where all are."""
-        return next((cell.reason for line in self.lines for cell in line.cells if cell.reason), "")
-
-
 def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[RunLines, ...]]:
     """Return the columns of the list of runs, and its rows."""
     columns = make_columns((line for run in runs for line in run.measurements), LIST_METRICS)
@@ -150,32 +102,6 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:
     """Return of which latencies the metrics of most of a run's measurements are."""
     return choose_usual(find_kinds(one, parser_version=run.parser_version) for one in run.measurements)
-
-
-def make_percentile_table(run: RunDetail) -> PercentileTable | None:
-    """Return the percentiles of all measurements that have any; None where none has."""
-    names = name_measurements(run.measurements)
-    kept = [pair for pair in zip(run.measurements, names, strict=True) if pair[0].percentiles]
-    if not kept:
-        return None
-    percents = sorted({percent for measurement, _ in kept for percent, _ in measurement.percentiles})
-    scale = choose_scale([value for measurement, _ in kept for _, value in measurement.percentiles], "ns")
-    kinds = sorted({measurement.latency_kind for measurement, _ in kept})
-    return PercentileTable(
-        percents=tuple(f"{percent:.10g}" for percent in percents),
-        scale=scale,
-        kind="latency" if len(kinds) > 1 else KIND_NAMES.get(kinds[0], "latency"),
-        lines=tuple(
-            PercentileLine(
-                name,
-                measurement.workload.rw,
-                measurement.direction,
-                KIND_NAMES.get(measurement.latency_kind, "") if len(kinds) > 1 else "",
-                tuple(_make_percentile_cells(measurement, percents, scale=scale)),
-            )
-            for measurement, name in kept
-        ),
-    )
 
 
 def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
@@ -236,19 +162,3 @@ def _say_summary(line: MeasurementSummary) -> str:
     mixed = f" {line.direction}" if line.direction not in line.rw else ""
     depth = UNKNOWN if line.iodepth is None else line.iodepth
     return f"{size} {line.rw}{mixed} · {depth} × {line.numjobs}".strip()
-
-
-def _make_percentile_cells(
-    measurement: MeasurementRow, percents: Sequence[float], *, scale: Scale
-) -> Iterator[PercentileCell]:
-    values = dict(measurement.percentiles)
-    for percent in percents:
-        value = values.get(percent)
-        is_few = value is not None and measurement.is_left_to_chance(percent)
-        text = format_scaled(value, scale)
-        yield PercentileCell(
-            percent=f"{percent:.10g}",
-            text=f"({text})" if is_few else text,
-            raw=value,
-            reason=explain_missing("few-samples") if is_few else "",
-        )

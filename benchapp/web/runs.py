@@ -11,22 +11,24 @@ from django.views.decorators.http import require_safe
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake import unpack
 from benchapp.queries.badges import BADGE_CODES
-from benchapp.queries.runs import RunDetail, RunRow, list_run_choices, list_runs, read_run
+from benchapp.queries.run_before import read_before
+from benchapp.queries.runs import RunDetail, RunRow, list_profiles, list_runs, read_run
 from benchapp.queries.traces import read_traces
 from benchapp.queries.uploads import RawBody, read_raw_body
 from benchapp.web.access import may_read
 from benchapp.web.badges import list_doubts
 from benchapp.web.csv import answer_csv
+from benchapp.web.filter_bar import make_filter_bar
 from benchapp.web.filters import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.frame import make_base_url
 from benchapp.web.latency_kinds import say_kinds
 from benchapp.web.lines import say_first_steps, say_request
 from benchapp.web.paging import turn_page
+from benchapp.web.percentile_table import make_percentile_table
 from benchapp.web.run_table import (
     find_usual_kinds,
     list_withheld,
     make_measurement_lines,
-    make_percentile_table,
     make_run_lines,
     say_results,
 )
@@ -40,8 +42,9 @@ RUNS_ON_A_PAGE: Final = 50
 def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that the filters leave, the newest first."""
     form = read_form(RunFilterForm, request.GET)
-    errors = list_errors(form)
-    asked = form.make_filter()
+    bar = make_filter_bar(request, old=("host", "pool", "rw", "text"), form=form, fields="_runs_fields.html")
+    errors = [*bar.errors, *list_errors(form)]
+    asked = form.make_filter(bar.filter)
     page, links = turn_page(
         request, errors, read=lambda after: list_runs(asked, after=after, limit=RUNS_ON_A_PAGE)
     )
@@ -51,11 +54,11 @@ def runs(request: HttpRequest) -> HttpResponse:
         "title": _say_runs(
             page.items, has_more=page.next_cursor is not None, is_first=not links["newest_url"]
         ),
-        "form": form,
+        "bar": bar,
         "errors": errors,
-        "choices": list_run_choices(),
+        "profiles": list_profiles(),
         "badge_codes": BADGE_CODES,
-        "is_filtering": is_filtering(form),
+        "is_filtering": bool(bar.text) or is_filtering(form),
         "columns": columns,
         "runs": lines,
         "steps": None if page.items else say_first_steps(make_base_url(request)),
@@ -80,7 +83,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "limits": list(dict.fromkeys(line.verdict.limit for line in lines if line.verdict)),
         "doubts": list_doubts([(line.name, line.measurement.badges) for line in lines]),
         "withheld": list_withheld(lines),
-        "percentiles": make_percentile_table(detail),
+        "percentiles": make_percentile_table(detail, read_before(detail)),
         "traces": make_trace_panels(read_traces(run_id), detail.measurements),
         "traces_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
         "api_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
@@ -93,8 +96,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
     """Hand out what fio printed, byte for byte."""
     body = read_raw_body(run_id=run_id)
-    if body is None:
-        raise Http404("There is no such run, or its raw output is past its time of retention.")
+    if body is None or not body.has_output:
+        raise Http404("There is no such run, its output is past its time of retention, or it never had one.")
     answer = HttpResponse(read_output(body), content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = content_disposition_header(True, f"run-{run_id}-fio.txt") or ""
     return answer

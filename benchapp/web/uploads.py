@@ -78,7 +78,7 @@ def upload_raw(request: HttpRequest, submission_id: UUID) -> HttpResponse:
     if body is None:
         raise Http404("There is no such submission, or its body is past its time of retention.")
     answer = HttpResponse(unpack(body.packed), content_type="application/octet-stream")
-    ending = "json" if body.has_envelope else "txt"
+    ending = "json" if body.is_json else "txt"
     answer["Content-Disposition"] = content_disposition_header(True, f"{submission_id}.{ending}") or ""
     return answer
 

@@ -5,15 +5,27 @@ from django.urls.converters import StringConverter
 
 from benchapp.web import (
     accounts,
+    comparison,
     documents,
+    exclusions,
     hand_in,
+    history,
+    home,
     hosts,
+    incident_acts,
+    incidents,
+    matrix,
     people,
     run_report,
     runs,
+    scaling,
     series,
+    studies,
+    study_edits,
+    subscriptions,
     tokens,
     uploads,
+    watched,
 )
 
 
@@ -29,18 +41,42 @@ class TokenIdConverter(StringConverter):
     regex = "[a-z0-9]{12}"
 
 
+class ShareTokenConverter(StringConverter):
+    """What a shared link is made of: 32 random bytes."""
+
+    regex = "[A-Za-z0-9_-]{43}"
+
+
 register_converter(HostNameConverter, "host_name")
 register_converter(TokenIdConverter, "token_id")
+register_converter(ShareTokenConverter, "share_token")
 
 urlpatterns = [
-    path("", documents.home, name="home"),
+    path("", home.home, name="home"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<int:run_id>/", runs.run, name="run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),
     path("runs/<int:run_id>/table.csv", runs.run_table, name="run_table"),
+    path("runs/<int:run_id>/exclude", exclusions.exclude, name="exclude_run"),
+    path("runs/<int:run_id>/include", exclusions.include, name="include_run"),
     path("runs/<int:run_id>/report/", run_report.run_report, name="run_report"),
+    path("scaling/", scaling.scaling, name="scaling"),
     path("series/", series.series_list, name="series_list"),
-    path("series/<int:series_id>/", series.series, name="series"),
+    path("series/<int:series_id>/", history.series, name="series"),
+    path("history/", history.history, name="history"),
+    path("incidents/", incidents.incidents, name="incidents"),
+    path("incidents/watched/", watched.watched, name="watched"),
+    path("incidents/<int:incident_id>/", incidents.incident, name="incident"),
+    path("incidents/<int:incident_id>/<slug:act>", incident_acts.triage_incident, name="triage_incident"),
+    path("compare/", comparison.compare, name="compare"),
+    path("studies/", studies.studies, name="studies"),
+    path("studies/add", study_edits.add_study, name="add_study"),
+    path("studies/<int:study_id>/", studies.study, name="study"),
+    path("studies/<int:study_id>/edit", study_edits.edit_study, name="edit_study"),
+    path("studies/<int:study_id>/share", study_edits.share, name="share_study"),
+    path("studies/<int:study_id>/remove", study_edits.remove_study, name="remove_study"),
+    path("shared/<share_token:token>/", studies.shared_study, name="shared_study"),
+    path("matrix/", matrix.matrix, name="matrix"),
     path("hosts/", hosts.hosts, name="hosts"),
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrolment", hosts.make_enrolment_token, name="make_enrolment_token"),
@@ -57,6 +93,28 @@ urlpatterns = [
     path("uploads/<uuid:submission_id>/", uploads.upload, name="upload"),
     path("uploads/<uuid:submission_id>/raw", uploads.upload_raw, name="upload_raw"),
     path("uploads/<uuid:submission_id>/retry", uploads.retry_one, name="retry_upload"),
+    path("subscriptions/", subscriptions.subscriptions, name="subscriptions"),
+    path("subscriptions/add", subscriptions.add_subscription, name="add_subscription"),
+    path("subscriptions/<int:subscription_id>/", subscriptions.subscription, name="subscription"),
+    path(
+        "subscriptions/<int:subscription_id>/edit", subscriptions.edit_subscription, name="edit_subscription"
+    ),
+    path(
+        "subscriptions/<int:subscription_id>/active",
+        subscriptions.set_subscription_active,
+        name="set_subscription_active",
+    ),
+    path("subscriptions/<int:subscription_id>/test", subscriptions.send_test, name="test_subscription"),
+    path(
+        "subscriptions/<int:subscription_id>/secret",
+        subscriptions.renew_subscription_secret,
+        name="renew_subscription_secret",
+    ),
+    path(
+        "subscriptions/<int:subscription_id>/remove",
+        subscriptions.remove_subscription,
+        name="remove_subscription",
+    ),
     path("people/", people.people, name="people"),
     path("people/invite", people.invite, name="invite"),
     path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),

@@ -25,6 +25,15 @@ export async function getJson(url, { signal } = {}) {
   throw await describeRefusal(response);
 }
 
+/** Get a page of ours as a document that is not shown: its scripts do not run. */
+export async function getPage(url, { signal } = {}) {
+  const response = await request(url, signal);
+  if (!response.ok || response.redirected) {
+    throw await describeRefusal(response);
+  }
+  return new DOMParser().parseFromString(await response.text(), "text/html");
+}
+
 /**
  * Post a form to a page of ours and return its JSON. onProgress: told the share that is sent, 0 to 1.
  * signal: aborts; the promise is rejected with an AbortError then.

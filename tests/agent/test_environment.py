@@ -6,6 +6,7 @@ import pytest
 
 from agent.environment import describe_environment, find_instance_type
 from agent.layout import Storage
+from agent.time_zone import find_process_zone
 from tests.agent.layouts import container
 from tests.agent.trees import plant
 
@@ -164,3 +165,53 @@ def test_facts_of_this_machine_are_the_same_twice() -> None:
     first = describe_environment(NOTHING, directory="/")
 
     assert describe_environment(NOTHING, directory="/") == first
+
+
+@pytest.mark.parametrize(
+    ("files", "links", "zone"),
+    [
+        ({}, {"etc/localtime": "usr/share/zoneinfo/Europe/Berlin"}, "Europe/Berlin"),
+        (
+            {},
+            {"etc/localtime": "usr/share/zoneinfo/posix/America/Argentina/Ushuaia"},
+            "America/Argentina/Ushuaia",
+        ),
+        ({"etc/timezone": "Etc/UTC\n"}, {"etc/localtime": "usr/share/zoneinfo/Asia/Kolkata"}, "Asia/Kolkata"),
+        ({"etc/timezone": "Asia/Kolkata\n", "etc/localtime": "TZif2"}, {}, "Asia/Kolkata"),
+        ({"etc/timezone": "<script>\n"}, {"etc/localtime": "etc/other"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_zone_of_the_machine_is_that_of_its_zone_file(
+    tmp_path: Path, files: dict[str, str], links: dict[str, str], zone: str | None
+) -> None:
+    root = plant(tmp_path, files, links)
+
+    facts = describe_environment(NOTHING, directory="/", root=root)["facts"]
+
+    assert facts.get("time_zone") == zone
+
+
+@pytest.mark.parametrize(
+    ("told", "names", "zone"),
+    [
+        ("Europe/Berlin", ("CET", "CEST"), "Europe/Berlin"),
+        (":/usr/share/zoneinfo/Asia/Tokyo", ("JST", "JST"), "Asia/Tokyo"),
+        ("UTC", ("UTC", "UTC"), "UTC"),
+        (None, ("UTC", "UTC"), "UTC"),
+        (None, ("CST", "CDT"), None),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", ("CET", "CEST"), None),
+    ],
+)
+def test_zone_of_the_process_is_told_where_its_name_says_one(
+    told: str | None, names: tuple[str, str], zone: str | None
+) -> None:
+    assert find_process_zone({} if told is None else {"TZ": told}, names) == zone
+
+
+def test_zone_of_the_machine_comes_before_that_of_the_process(tmp_path: Path) -> None:
+    root = plant(tmp_path, {"etc/timezone": "Asia/Kolkata\n"})
+
+    facts = describe_environment(NOTHING, directory="/", root=root, process_zone="UTC")["facts"]
+
+    assert facts["time_zone"] == "Asia/Kolkata"

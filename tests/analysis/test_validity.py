@@ -135,6 +135,15 @@ def test_each_rule_has_its_edges(changes: dict, codes: list[str]) -> None:
     assert codes_of(**changes) == codes
 
 
+def test_state_of_an_array_is_told_without_a_guess_whose_it_is() -> None:
+    (badge,) = judge_validity(dataclasses.replace(GOOD, members_missing=1, raid_state="degraded"))
+
+    assert (
+        badge.sentence
+        == "The RAID array was measured with 1 of its members missing and its state “degraded”."
+    )
+
+
 def test_failed_job_is_not_judged_by_its_course() -> None:
     codes = codes_of(error=5, runtime_s=0.1, cpu_percent=100.0, samples=100, members_missing=1)
 
@@ -167,7 +176,8 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
         ),
     ]
 
-    assert {badge.code for badge in badges} == set(CODES)
+    # What is reported was not measured here, so that there is nothing to judge.
+    assert {badge.code for badge in badges} == set(CODES) - {"reported"}
     assert all(badge.sentence.endswith(".") for badge in badges)
     assert all(isinstance(number, int | float) for badge in badges for number in badge.numbers.values())
 

@@ -21,8 +21,17 @@ from schemathesis.specs.openapi.checks import (
 
 from benchapp.api import outputs, run_outputs, series_outputs
 from benchapp.api.urls import urlpatterns
-from benchapp.models import Scope
-from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_token
+from benchapp.models import Scope, Study
+from tests.factories import (
+    make_change,
+    make_host,
+    make_incident,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_token,
+)
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = int(os.environ.get("BENCHAPP_TEST_EXAMPLES", "5"))
@@ -60,12 +69,17 @@ def things(db):
     )
     make_measurement(run, series, percentiles={"99": 8.5}, missing={"latency": "not-measured"}, iops=1.5)
     token, _ = make_token(host=host)
+    panel = {"kind": "scaling", "query": "x=volume_count", "title": "", "words": ""}
+    study = Study.objects.create(title="Disks", panels=[panel])
     return {
         "name": "db-7",
+        "dimension_name": "volume_type",
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": str(run.submission_id),
         "public_id": token.public_id,
+        "incident_id": make_incident(changes=[make_change(series)]).pk,
+        "study_id": study.pk,
     }
 
 

@@ -90,6 +90,7 @@ def test_points_are_rows_in_the_order_of_time(reader):
         "started_at": "2026-11-21T12:00:00Z",
         "error": 0,
         "badges": [],
+        "is_excluded": False,
         "iops": 10.0,
         "latency_p99_ns": None,
     }

@@ -37,7 +37,7 @@ def test_readout_is_spoken_to_screen_readers(visit: Visit, world: World) -> None
 
     assert watched.page.get_attribute(".chart-readout", "aria-live") == "polite"
     assert watched.page.get_attribute(".chart-box", "aria-label") == (
-        "History of IOPS; arrow keys move along the runs, Enter opens one"
+        "History of IOPS; arrow keys move along the runs, Enter opens one, plus and minus zoom, 0 shows all"
     )
 
 
@@ -56,7 +56,7 @@ def test_failed_run_is_told_as_failed(visit: Visit, world: World) -> None:
 def test_click_on_a_mark_opens_its_run(visit: Visit, world: World) -> None:
     watched = visit(world.history)
     watched.wait_for_charts()
-    area = watched.page.locator(".chart-box canvas").bounding_box()
+    area = watched.page.locator(".chart-box canvas").first.bounding_box()
 
     watched.page.mouse.click(area["x"] + area["width"] - 72, area["y"] + area["height"] / 2)
 
@@ -106,7 +106,7 @@ def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_
 
     picture = (tmp_path / "chart.png").read_bytes()
     width, height = struct.unpack(">II", picture[16:24])
-    area = watched.page.locator(".chart-box canvas").bounding_box()
+    area = watched.page.locator(".chart-box canvas").first.bounding_box()
     assert download.value.suggested_filename.endswith("-iops.png")
     assert picture.startswith(PNG)
     assert width == (int(area["width"]) + 32) * 2
@@ -116,12 +116,12 @@ def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_
 
 def test_failure_is_said_in_words_and_can_be_tried_again(visit: Visit, world: World) -> None:
     watched = visit("/account/")
-    watched.page.route("**/api/v1/series/**", lambda route: route.abort())
+    watched.page.route("**/api/v1/history?**", lambda route: route.abort())
     watched.page.goto(world.history)
     notice = watched.page.wait_for_selector(".chart-notice")
     assert "The server cannot be reached." in notice.inner_text()
 
-    watched.page.unroute("**/api/v1/series/**")
+    watched.page.unroute("**/api/v1/history?**")
     watched.page.get_by_role("button", name="Try again").click()
 
     watched.wait_for_charts()
@@ -135,7 +135,7 @@ def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: Wor
         "content_type": "application/problem+json",
         "body": '{"detail": "from: no such day"}',
     }
-    watched.page.route("**/api/v1/series/**", lambda route: route.fulfill(**answer))
+    watched.page.route("**/api/v1/history?**", lambda route: route.fulfill(**answer))
 
     watched.page.goto(world.history)
 

@@ -8,6 +8,11 @@ from tests.browser.watch import Watched
 from tests.browser.world import World
 
 PAGES = {
+    "overview": "/",
+    "matrix": "/matrix/",
+    "matrix of latency": "/matrix/?metric=latency_p99_ns&x=host&q=host:*",
+    "matrix that nothing fits": "/matrix/?q=host:nobody",
+    "series by a filter": "/series/?q=host:db-*+-volume_type:io2+bs:4k",
     "runs": "/runs/",
     "runs that fit no filter": "/runs/?host=nobody",
     "run": "{run}",
@@ -18,6 +23,7 @@ PAGES = {
     "series": "/series/",
     "history": "{history}",
     "history on a log axis": "{history}?metric=latency_p99_ns&scale=log",
+    "several histories": "/history/",
     "hosts": "/hosts/",
     "host": "{host}",
     "uploads": "/uploads/",

@@ -79,11 +79,11 @@ def test_slash_leads_to_the_search_and_is_a_letter_in_it(visit: Visit) -> None:
 def test_filter_makes_a_short_address(visit: Visit) -> None:
     page = visit("/runs/").page
 
-    page.get_by_label("Host", exact=True).select_option("db-01")
+    page.get_by_label("Profile", exact=True).select_option("quick")
     page.get_by_role("button", name="Show").click()
 
-    page.wait_for_url("**/runs/?host=db-01")
-    assert page.get_by_label("Host", exact=True).input_value() == "db-01"
+    page.wait_for_url("**/runs/?profile=quick")
+    assert page.get_by_label("Profile", exact=True).input_value() == "quick"
 
 
 def test_rejected_upload_is_tried_again_by_its_button(visit: Visit, world: World) -> None:

@@ -7,12 +7,30 @@ from datetime import timedelta
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Host, Measurement, Role, Run, Scope, Series, State, Trace, User
+from benchapp.models import (
+    Host,
+    Incident,
+    IncidentEvent,
+    Measurement,
+    Role,
+    Run,
+    Scope,
+    Series,
+    State,
+    Study,
+    Target,
+    Trace,
+    User,
+)
 from benchapp.pipeline.accounts import create_invitation
+from benchapp.pipeline.summarize import summarize_series
 from tests.envelopes import read_fio
 from tests.factories import (
+    make_change,
     make_environment,
     make_host,
+    make_incident,
+    make_judgement,
     make_measurement,
     make_run,
     make_series,
@@ -42,6 +60,10 @@ class World:
     invitation: str
     traced_run: str
     expired_run: str
+    study: str
+    shared: str
+    incident: str
+    moved_series: str
 
 
 def make_world() -> World:
@@ -54,6 +76,9 @@ def make_world() -> World:
     runs, history = _make_history(host)
     hostile_run, hostile_series = _make_hostile()
     rejected = _make_uploads(host)
+    study = _make_study(admin)
+    incident, moved = _make_incidents(admin)
+    summarize_series(list(Series.objects.values_list("pk", flat=True)))
     return World(
         admin="ada",
         run=reverse("run", args=[runs[-1].pk]),
@@ -66,6 +91,10 @@ def make_world() -> World:
         invitation=reverse("setup", args=[create_invitation(role=Role.ADMIN, created_by=None)]),
         traced_run=reverse("run", args=[_make_traced_run().pk]),
         expired_run=reverse("run", args=[_make_expired_run().pk]),
+        study=reverse("study", args=[study.pk]),
+        shared=reverse("shared_study", args=[study.share_token]),
+        incident=reverse("incident", args=[incident.pk]),
+        moved_series=reverse("series", args=[moved.pk]),
     )
 
 
@@ -125,6 +154,68 @@ def _make_hostile() -> tuple[Run, Series]:
     make_measurement(run, series, job_name=HOSTILE, iops=1200.0, percentiles=PERCENTILES)
     Measurement.objects.filter(run=run).update(missing={"latency": HOSTILE})
     return run, series
+
+
+def _make_study(owner: User) -> Study:
+    """Make a shared study with a picture of each kind that is drawn, and hostile words."""
+    words = f"{HOSTILE}\n\n- **one**\n- [two](/runs/)\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    return Study.objects.create(
+        title="Disks of db-01",
+        words=words,
+        owner=owner,
+        share_token="s" * 43,
+        panels=[
+            {"kind": kind, "query": "q=host:db-01", "title": title, "words": HOSTILE}
+            for kind, title in (("scaling", "Scaling"), ("history", HOSTILE), ("matrix", "Matrix"))
+        ],
+    )
+
+
+def _make_incidents(owner: User) -> tuple[Incident, Series]:
+    """Make an incident of three cells with a suspect, one of hostile words, one of noise and an improvement."""
+    host = make_host("db-09")
+    target = make_target(volume_type="gp3", volume_count=16, raid_level="0", stripe_count=16)
+    moved = [_make_moved(host, target, depth) for depth in (1, 8, 32)]
+    at = moved[0].last_at - timedelta(days=8)
+    changes = [
+        make_change(series, at=at, before=10_000.0 * place, after=8_500.0 * place)
+        for place, series in enumerate(moved, 1)
+    ]
+    kernel = {"name": "kernel", "before": "5.15.0", "after": "6.1.0", "share": 1.0, "words": "the kernel"}
+    told = {
+        "title": "db-09: IOPS −15 % in 3 of 12 series, all with stripes 16",
+        "severity": "high",
+        "suspects": [kernel],
+        "explained_by": [
+            {"dimension": "stripe_count", "value": "16", "share": 1, "words": "only with 16 stripes (3 of 3)"}
+        ],
+    }
+    incident = make_incident(changes=changes, **told)
+    hostile = {"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 0.5, "words": HOSTILE}
+    make_incident(title=HOSTILE, suspects=[hostile], explained_by=[hostile], severity="low")
+    make_incident(title="db-10: p99 latency +40 % in 1 of 4 series", relative=0.4, state="acknowledged")
+    make_incident(title="db-11: IOPS +20 % in 4 of 4 series", relative=0.2, is_regression=False)
+    IncidentEvent.objects.create(
+        incident=incident,
+        at=timezone.now(),
+        by=owner,
+        kind="commented",
+        words=f"{HOSTILE} https://example.com/",
+    )
+    for standing, series in zip(("steady", "noisy", "learning"), moved, strict=True):
+        make_judgement(series, standing, level=8500.0, spread=0.02, least_change=0.08, runs_needed=12)
+    return incident, moved[0]
+
+
+def _make_moved(host: Host, target: Target, iodepth: int) -> Series:
+    chance = random.Random(iodepth)
+    scale = 1 + [1, 8, 32].index(iodepth)
+    values = [10_000 * scale * (1 if day < 31 else 0.85) * (1 + chance.gauss(0, 0.015)) for day in range(40)]
+    began = timezone.now() - timedelta(days=40)
+    workload = make_workload(iodepth=iodepth)
+    return make_series(
+        values, host=host, target=target, workload=workload, start_at=began, step=timedelta(days=1)
+    )
 
 
 def _make_uploads(host: Host):

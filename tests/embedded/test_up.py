@@ -245,9 +245,10 @@ def test_interrupt_ends_everything_and_a_second_start_keeps_the_history(up):
     wait_until_gone(pids)
     assert up.home.read_state() is None
 
-    again = start_up(up.home.path, "--no-run", "--exit-after-run")
+    again = start_up(up.home.path, "--no-run", "--exit-after-run", "--sample")
     assert again.process.wait(90) == 0, again.said
     assert "Making a PostgreSQL cluster" not in again.said
+    assert "/studies/  (8 studies; 154 numbers are new)" in again.said
     assert (up.home.path / "secret-key").read_text() == key
     assert (up.home.path / "host-token").read_text() == token
 
@@ -354,5 +355,6 @@ def test_options_of_manage_py_up_are_the_same():
     said = manage("up", "--help").stdout
 
     assert all(
-        option in said for option in ("--host", "--port", "--data-dir", "--no-run", "--exit-after-run")
+        option in said
+        for option in ("--host", "--port", "--data-dir", "--no-run", "--exit-after-run", "--sample")
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.fio.histogram import find_percentiles, merge_bins, read_bucket
+from benchapp.fio.histogram import coarsen_bins, find_percentiles, merge_bins, read_bucket
 from tests.fio.outputs import read_single
 
 
@@ -63,3 +63,33 @@ def test_merging_adds_counts_in_order_of_value() -> None:
 )
 def test_bucket_index_of_old_versions_gives_its_middle(index: int, value: int) -> None:
     assert read_bucket(index) == value
+
+
+@pytest.mark.parametrize(
+    ("bins", "coarse"),
+    [
+        ({}, None),
+        ({1000: 0}, None),
+        ({0: 3}, [0, 3]),
+        ({0: 1, 1: 2}, [0, 3]),
+        ({1024: 5}, [40, 5]),
+        ({1217: 1, 1218: 2}, [40, 1, 2]),
+        ({1023: 1, 1024: 2, 2047: 4, 2048: 8}, [39, 1, 2, 0, 0, 4, 8]),
+        ({2**63 - 1: 1}, [251, 1]),
+        ({1: 2**62, 2: 2**62}, None),
+    ],
+)
+def test_coarser_histogram_has_four_buckets_for_each_power_of_two(
+    bins: dict[int, int], coarse: list[int] | None
+) -> None:
+    assert coarsen_bins(bins) == coarse
+
+
+@pytest.mark.parametrize("name", ["generated/08_jsonplus.out", "versions/fio-2.2.12/jsonplus.json"])
+def test_coarser_histogram_keeps_every_sample_and_is_short(name: str) -> None:
+    for job in read_single(name).jobs:
+        for direction in job.directions:
+            bins = direction.completion.bins
+            coarse = coarsen_bins(bins)
+            assert sum(coarse[1:]) == sum(bins.values())
+            assert len(coarse) < 200

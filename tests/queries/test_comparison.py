@@ -120,6 +120,16 @@ def test_what_differs_in_the_environment_stands_beside() -> None:
     assert [(line.name, line.a, line.b) for line in found.environment] == [("kernel", ("5.15",), ("6.1",))]
 
 
+def test_zone_that_only_the_newer_runs_tell_is_no_difference() -> None:
+    host = make_host()
+    series = make_series([], host=host)
+    for facts, hour in (({}, 1), ({"time_zone": "Europe/Berlin"}, 13)):
+        run = make_run(host, environment=make_environment(facts=facts), started_at=NOON.replace(hour=hour))
+        make_measurement(run, series, iops=100.0)
+
+    assert compare_sides(Side(to_at=NOON), Side(from_at=NOON)).environment == ()
+
+
 def test_sides_without_anything_in_common_are_told_apart() -> None:
     make_series(_STEADY, host=make_host("one"), workload=make_workload(rw="read"))
     make_series(_STEADY, host=make_host("two"), workload=make_workload(rw="write"), direction="write")

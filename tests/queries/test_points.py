@@ -68,6 +68,25 @@ def test_failed_point_is_listed_with_its_error():
 
 
 @pytest.mark.django_db
+def test_excluded_point_is_listed_as_such_and_enters_no_level():
+    series = make_series([10.0, 20.0, 30.0])
+    make_measurement(make_run(series.host, started_at=NOON + 3 * HOUR), series, iops=9000.0, is_excluded=True)
+    make_measurement(make_run(series.host, started_at=NOON + 4 * HOUR), series, iops=40.0)
+
+    points = read_points(series.id, metrics=["iops"]).items
+    newest = read_rolling(series.id, points[-1:], metrics=["iops"])
+
+    assert [point.is_excluded for point in points] == [False, False, False, True, False]
+    assert [level[0].median for level in read_rolling(series.id, points, metrics=["iops"])][2:] == [
+        20.0,
+        20.0,
+        25.0,
+    ]
+    assert newest[0][0].median == 25.0
+    assert summarize_series(series.id, metric="iops").maximum == 40.0
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("metric", ["nonsense", "run_id", "iops; DROP TABLE x", ""])
 def test_unknown_metric_is_refused_with_the_list(metric):
     with pytest.raises(UnknownMetric, match="there are: iops"):

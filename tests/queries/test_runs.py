@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.queries.page import BadCursor
-from benchapp.queries.runs import RunFilter, list_run_choices, list_runs, read_run
+from benchapp.queries.runs import RunFilter, list_profiles, list_runs, read_run
 from benchapp.queries.uploads import read_raw_body
 from tests.factories import (
     NOON,
@@ -169,24 +169,16 @@ def test_bad_cursor_is_refused():
         list_runs(RunFilter(), after="nonsense")
 
 
-def test_choices_are_what_there_is(django_assert_num_queries):
-    make_measurement(make_run(make_host("b", pool="red"), profile="quick"))
-    make_run(make_host("a"), profile="ebs-series")
-    make_run(make_host("c"), profile="")
+def test_profiles_are_what_there_is(django_assert_num_queries):
+    for profile in ("quick", "", "ebs-series", "quick"):
+        make_run(profile=profile)
 
-    with django_assert_num_queries(3):
-        choices = list_run_choices()
-
-    assert choices.hosts == ("a", "b", "c")
-    assert choices.pools == ("red",)
-    assert choices.profiles == ("ebs-series", "quick")
-    assert choices.rws == ("randread",)
+    with django_assert_num_queries(1):
+        assert list_profiles() == ("ebs-series", "quick")
 
 
-def test_choices_of_an_empty_database_are_none():
-    choices = list_run_choices()
-
-    assert (choices.hosts, choices.pools, choices.profiles, choices.rws) == ((), (), (), ())
+def test_empty_database_has_no_profiles():
+    assert list_profiles() == ()
 
 
 def test_run_is_read_whole_with_four_queries(django_assert_num_queries):

@@ -65,6 +65,23 @@ def test_what_cannot_be_read_is_said_in_words(viewer: Client, query: dict[str, s
     assert words in Page(response).words
 
 
+def test_last_day_of_the_calendar_is_a_day_like_others(viewer: Client, two_hosts: None) -> None:
+    response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "9999-12-31", "b_from": "0001-01-01"})
+
+    assert response.status_code == 200
+    assert "1 of 2 clearly worse" in Page(response).words
+
+
+def test_too_few_runs_are_no_verdict(viewer: Client) -> None:
+    for name, value in (("fast", 100.0), ("slow", 20.0)):
+        make_series([value] * 3, host=make_host(name))
+
+    words = Page(viewer.get(reverse("compare"), HOSTS)).words
+
+    assert "host:slow against host:fast: 1 value, too few runs to say" in words
+    assert "no clear difference" not in words
+
+
 def test_nothing_in_common_lists_what_each_has(viewer: Client) -> None:
     make_series(STEADY, host=make_host("fast"), workload=make_workload(iodepth=1))
     make_series(STEADY, host=make_host("slow"), workload=make_workload(iodepth=2))
@@ -92,7 +109,7 @@ def test_curl_and_csv_ask_for_the_same(viewer: Client, two_hosts: None) -> None:
 
 def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
     # The session and its person, two sides, the values of each, the environments.
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         viewer.get(reverse("compare"), HOSTS)
 
 

@@ -65,11 +65,6 @@ def test_every_code_that_a_machine_is_told_has_its_place_in_the_docs() -> None:
     assert text.count('id="not-found"') == 1
 
 
-@pytest.mark.django_db
-def test_start_page_is_the_runs() -> None:
-    assert Client().get("/")["Location"] == "/runs/"
-
-
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.view)
 def test_bar_marks_where_one_is(place, viewer: Client) -> None:
     page = Page(viewer.get(reverse(place.view)))

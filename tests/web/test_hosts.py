@@ -128,7 +128,7 @@ def test_list_asks_as_much_for_many_hosts_as_for_one(admin: Client, django_asser
     for number in range(4):
         make_token(host=make_run(make_host(f"db-{number}")).host)
 
-    with django_assert_num_queries(5):  # session, person, hosts, activity, tokens
+    with django_assert_num_queries(6):  # session, person, hosts, activity, tokens, new incidents of the bar
         admin.get(reverse("hosts"))
 
 

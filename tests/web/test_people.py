@@ -71,5 +71,5 @@ def test_page_asks_as_much_for_many_people_as_for_one(admin: Client, django_asse
     for number in range(5):
         make_user(username=f"person {number}")
 
-    with django_assert_num_queries(3):  # session, person, people
+    with django_assert_num_queries(4):  # session, person, people, new incidents of the bar
         admin.get(reverse("people"))

@@ -166,10 +166,10 @@ def test_run_that_is_none_is_not_found_in_words(viewer: Client) -> None:
     assert "There is no run 77" in response.content.decode()
 
 
-def test_report_takes_seven_queries(viewer: Client, django_assert_num_queries) -> None:
+def test_report_takes_eight_queries(viewer: Client, django_assert_num_queries) -> None:
     run = make_read_run()
 
-    with django_assert_num_queries(7):  # session, person, run, its neighbours, measurements, body
+    with django_assert_num_queries(8):  # session, person, run, its neighbours, measurements, body
         viewer.get(reverse("run_report", args=[run.pk]))
 
 

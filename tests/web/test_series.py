@@ -57,7 +57,7 @@ def test_list_asks_as_much_for_many_series_as_for_one(viewer: Client, django_ass
     for number in range(5):
         make_series([1.0], host=make_host(f"db-{number}"))
 
-    with django_assert_num_queries(7):  # session, person, series, their last points, three lists of choices
+    with django_assert_num_queries(5):  # session, person, series, their last points, new incidents of the bar
         viewer.get(reverse("series_list"))
 
 
@@ -80,11 +80,15 @@ def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
     )
 
     (figure,) = [tag for name, tag in page.tags if name == "figure"]
-    assert figure["data-points"] == (
-        f"/api/v1/series/{series.pk}/points?metrics=latency_p99_ns&rolling=20&limit=10000"
-        "&from=2026-11-01T00:00:00Z&sort=-started_at"
+    assert figure["data-url"] == (
+        f"/api/v1/history?series={series.pk}&metrics=latency_p99_ns,iops,bandwidth_bytes_per_s"
     )
-    assert (figure["data-unit"], figure["data-label"]) == ("ns", "p99 latency")
+    assert (figure["data-from"], figure["data-to"]) == ("2026-11-01T00:00:00Z", "")
+    assert [tag["data-metric"] for name, tag in page.tags if "data-metric" in tag and name == "div"] == [
+        "latency_p99_ns",
+        "iops",
+        "bandwidth_bytes_per_s",
+    ]
 
 
 def test_address_that_the_chart_asks_has_the_numbers_of_the_table(viewer: Client) -> None:
@@ -92,14 +96,13 @@ def test_address_that_the_chart_asks_has_the_numbers_of_the_table(viewer: Client
     page = Page(viewer.get(reverse("series", args=[series.pk])))
     (figure,) = [tag for name, tag in page.tags if name == "figure"]
 
-    points = viewer.get(figure["data-points"]).json()["points"]
+    answer = viewer.get(figure["data-url"]).json()
 
     rows = [tag["data-value"] for name, tag in page.tags if name == "td" and "data-value" in tag]
-    assert [point["iops"] for point in points] == VALUES[::-1]
-    assert [float(value) for value in rows[::4] if value] == VALUES[::-1]
-    assert [float(value) if value else None for value in rows[1::4]] == [
-        point["iops_median"] for point in points
-    ]
+    (level,) = answer["lines"][0]["levels"]["iops"]
+    assert [point["iops"] for point in answer["points"]] == VALUES
+    assert [float(value) for value in rows[::4]] == VALUES[::-1]
+    assert {float(value) for value in rows[1::4]} == {level["median"]} == {1005.0}
 
 
 def test_curl_line_asks_the_same(viewer: Client) -> None:
@@ -109,7 +112,7 @@ def test_curl_line_asks_the_same(viewer: Client) -> None:
 
     assert (
         'curl -fsS -H "Authorization: Bearer $BENCHAPP_TOKEN" '
-        f"'http://testserver/api/v1/series/{series.pk}/points?metrics=iops&rolling=20&limit=10000'"
+        f"'http://testserver/api/v1/history?series={series.pk}&metrics=iops,bandwidth_bytes_per_s,latency_p99_ns'"
     ) in words
 
 
@@ -179,7 +182,7 @@ def test_failed_run_is_in_the_table_but_in_no_median(viewer: Client) -> None:
 
 
 def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.web.series.POINTS_ON_A_PAGE", 2)
+    monkeypatch.setattr("benchapp.web.history.POINTS_ON_A_PAGE", 2)
     series = make_series(VALUES)
 
     first = Page(viewer.get(reverse("series", args=[series.pk])))
@@ -196,7 +199,8 @@ def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
 def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_assert_num_queries) -> None:
     series = make_series([1000.0] * 30)
 
-    with django_assert_num_queries(8):
+    # Session, person, four of the series, two of the summary, version, zone, changes, latencies.
+    with django_assert_num_queries(14):
         viewer.get(reverse("series", args=[series.pk]))
 
 

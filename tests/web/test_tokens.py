@@ -58,5 +58,5 @@ def test_list_asks_as_much_for_many_as_for_one(admin: Client, django_assert_num_
     for number in range(4):
         make_token(Scope.READ, label=f"program {number}")
 
-    with django_assert_num_queries(3):  # session, person, tokens with their makers
+    with django_assert_num_queries(4):  # session, person, tokens with their makers, new incidents of the bar
         admin.get(reverse("tokens"))

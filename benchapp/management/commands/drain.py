@@ -1,6 +1,7 @@
 """`manage.py drain`: settle what was received without any broker."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -9,10 +10,16 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
 from benchapp.pipeline.catch_up import renormalize_older
+from benchapp.pipeline.judge import judge_and_tell
 from benchapp.pipeline.normalize import normalize_batch
+from benchapp.pipeline.notify import send_due
+from benchapp.pipeline.silence_notices import watch_silence
+from benchapp.pipeline.summarize import summarize_due
 
 log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0
+_SUMMARY_INTERVAL_S = 2.0
+_NOTIFY_INTERVAL_S = 60.0
 
 
 class Command(BaseCommand):
@@ -25,36 +32,50 @@ class Command(BaseCommand):
         parser.add_argument("--loop", action="store_true", help="go on until stopped, looking every second")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Settle batch after batch."""
-        settled = 0
+        """Settle batch after batch; summarise behind it, every few seconds of a long backlog; judge at the end."""
+        is_loop = options["loop"]
+        settled, summarized, told = 0, time.monotonic(), 0.0
         try:
             while True:
-                claimed = self._settle_one_batch(is_loop=options["loop"])
+                claimed = self._try(_settle_one_batch, is_loop=is_loop)
                 settled += claimed
-                if claimed:
+                if claimed and time.monotonic() - summarized < _SUMMARY_INTERVAL_S:
                     continue
-                if not options["loop"]:
+                is_summarizing = self._try(summarize_due, is_loop=is_loop) > 0
+                summarized = time.monotonic()
+                if claimed or is_summarizing or self._try(_judge_one_batch, is_loop=is_loop):
+                    continue
+                if not is_loop:
                     break
-                if settings.AUTO_RENORMALIZE and self._catch_up():
+                if settings.AUTO_RENORMALIZE and self._try(renormalize_older, is_loop=is_loop):
                     continue
+                if time.monotonic() - told >= _NOTIFY_INTERVAL_S:
+                    self._try(_notify, is_loop=is_loop)
+                    told = time.monotonic()
                 close_old_connections()
                 time.sleep(_PAUSE_S)
         except KeyboardInterrupt:
             pass
         self.stdout.write(f"{settled} submissions worked in")
 
-    def _settle_one_batch(self, *, is_loop: bool) -> int:
+    def _try(self, step: Callable[[], int], *, is_loop: bool) -> int:
+        """Return how much a step did; a loop goes on where the database is away."""
         try:
-            return normalize_batch().claimed
+            return step()
         except (OperationalError, InterfaceError) as error:
             if not is_loop:
                 raise
             log.warning("drain.database_away", error=str(error)[:200])
             return 0
 
-    def _catch_up(self) -> int:
-        try:
-            return renormalize_older()
-        except (OperationalError, InterfaceError) as error:
-            log.warning("drain.database_away", error=str(error)[:200])
-            return 0
+
+def _settle_one_batch() -> int:
+    return normalize_batch().claimed
+
+
+def _judge_one_batch() -> int:
+    return len(judge_and_tell().series_ids)
+
+
+def _notify() -> int:
+    return watch_silence() + send_due()

@@ -10,18 +10,19 @@ from types import FrameType
 from typing import Any, Final, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError
 
-from benchapp.embedded.backup import BackupFailed, open_embedded
+from benchapp.embedded.backup import BackupFailed
 from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.home import Home
 from benchapp.embedded.postgres import NoBinaries
+from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
 from benchapp.pipeline.enroll import EnrolmentRefused
 from benchapp.pipeline.found_files import Folder, find_folders
 from benchapp.pipeline.import_files import Order, Pile, Summary, UnknownHost, find_host, import_files
 from benchapp.pipeline.layout import BadLayout
 from benchapp.pipeline.parameters import BadParameter, read_parameters
+from benchapp.pipeline.summarize import summarize_due
 from benchapp.tasks import wake_up
 
 _BY_FILE: Final = "mtime"
@@ -64,7 +65,7 @@ class Command(BaseCommand):
         """Import; exit status 1 where anything was rejected, 130 after Ctrl-C."""
         is_quiet = options["quiet"] or options["verbosity"] == 0
         try:
-            with _use_database(options["data_dir"]):
+            with use_database(options["data_dir"]):
                 summary, is_stopped = self._import(options, is_quiet=is_quiet)
         except (OperationalError, InterfaceError) as error:
             raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
@@ -89,6 +90,8 @@ class Command(BaseCommand):
         progress.close()
         if order.is_queued:
             wake_up()
+        while not order.is_queued and summarize_due():
+            continue
         return summary, asked[0]
 
 
@@ -157,21 +160,6 @@ def _split(text: str, option: str) -> tuple[str, str]:
     if not equals or not name:
         raise CommandError(f"{option} {text!r} is no KEY=VALUE; files and folders come before the options")
     return name.strip(), value.strip()
-
-
-@contextmanager
-def _use_database(data_directory: Path) -> Iterator[None]:
-    """Work on the database of DATABASE_URL, else on the embedded one, whether its stack runs or not."""
-    if os.environ.get("DATABASE_URL", "").strip():
-        yield
-        return
-    with open_embedded(Home(data_directory.expanduser().absolute())) as embedded:
-        known = embedded.environment
-        connection.close()
-        connection.settings_dict.update(HOST=known["PGHOST"], USER=known["PGUSER"], NAME=known["PGDATABASE"])
-        connection.settings_dict["PORT"] = ""
-        yield
-        connection.close()
 
 
 @contextmanager

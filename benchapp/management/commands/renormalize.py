@@ -11,6 +11,7 @@ from benchapp.metrics import CATALOGUE, format_value
 from benchapp.pipeline.normalize import Rejection
 from benchapp.pipeline.reading_changes import Difference
 from benchapp.pipeline.renormalize import Outcome, count_emptied, renormalize, select_submissions
+from benchapp.pipeline.summarize import summarize_due
 
 _SHOWN = 50
 
@@ -44,6 +45,8 @@ class Command(BaseCommand):
             total.add(outcome)
             self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
         self.stderr.write("")
+        while not options["dry_run"] and summarize_due():
+            continue
         self._report(total, is_dry_run=options["dry_run"])
 
     def _report(self, total: "_Total", *, is_dry_run: bool) -> None:

@@ -1,198 +1,244 @@
-// The history of one metric of one series, as a configuration of Chart.js.
-import { chooseScale, formatDifference, formatMoment, formatValue, nameUnit } from "../format.js";
-import { drawActiveMark, drawEndLabels, drawHollowCrosses, drawLevels, drawLimit, drawReference } from "./marks.js";
-import { withAlpha } from "./palette.js";
-import { timeTicks } from "./time_axis.js";
-import { makeTooltipLook, makeValueScale, styleAxis } from "./looks.js";
-import { isLogWorthwhile, lineDomain, logDomain } from "./value_axis.js";
+// The history of series as the API tells it, in the shape that panels, readout and overview share.
+import { formatDifference, formatValue } from "../format.js";
+import { assignStyles } from "./palette.js";
+import { sayMoment } from "./zones.js";
 
-const HOUR_MS = 3_600_000;
-// The places of the datasets.
-const GOOD = 0;
-const DOUBTFUL = 1;
-const FAILED = 2;
+// Beyond eight lines colours come again: another shape keeps them apart.
+const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
 /**
- * Prepare what the chart, the readout and the words share.
- * points, ascending by time: [{at (ms), value (base unit or null), hasFailed, isDoubtful, badges (codes), runId,
- * level: {median, low, high}}]. limit: {value, words} between good and bad, or null. references: [{value, words}] of
- * known systems; those that are far off are left out, as they would press the points into a line.
+ * Read an answer of /api/v1/history.
+ * isDoubtful: of a list of badges. Returns {lines, marks, metrics, isThinned, leftOut, whole}: marks ascending by
+ * time, each {at, from, to, place, line, n, kind, runId, badges, failed, doubtful, excluded, values: {metric:
+ * {value, low, high, p10, p90, n, leastRun, mostRun}}}; kind: good, doubtful, excluded, failed, or bucket.
  */
-export function prepareHistory(points, { unit, isLog = false, limit = null, references = [] }) {
-  const shown = points.map((point) => point.value).filter((value) => value !== null && !(isLog && value <= 0));
-  const scale = chooseScale(shown, unit);
-  const near = references.filter(({ value }) => isNear(value, shown));
-  const within = [...shown, ...(limit === null ? [] : [limit.value]), ...near.map(({ value }) => value)];
-  const places = [0, 0, 0];
-  let before = null;
-  const entries = points.map((point) => {
-    const datasetIndex = findDataset(point);
-    const element = { datasetIndex, index: places[datasetIndex] };
-    places[datasetIndex] += 1;
-    const entry = { ...point, before, element };
-    before = point.value === null || point.hasFailed ? before : point.value;
-    return entry;
+export function readHistory(answer, { isDoubtful }) {
+  const metrics = answer.metrics;
+  const styles = assignStyles(answer.lines);
+  const lines = answer.lines.map((line, place) => ({
+    ...line,
+    style: place < 8 ? styles[place] : { ...styles[place], shape: LATE_SHAPES[place - 8] },
+    levels: Object.fromEntries(Object.entries(line.levels).map(([metric, levels]) => [metric, levels.map(readLevel)])),
+    changes: line.environment_changes.map((change) => ({ ...change, at: Date.parse(change.at) })),
+    found: (line.changes ?? []).map((change) => ({ ...change, at: Date.parse(change.at) })),
+  }));
+  const byId = new Map(lines.map((line) => [line.id, line]));
+  const rows = answer.is_thinned ? answer.buckets.map((row) => readBucket(row, metrics)) : answer.points.map((row) => readPoint(row, { metrics, isDoubtful }));
+  const marks = rows.map((mark) => ({ ...mark, line: byId.get(mark.line) })).sort((a, b) => a.at - b.at);
+  const before = new Map();
+  marks.forEach((mark, place) => {
+    mark.place = place;
+    mark.before = before.get(mark.line) ?? null;
+    if (counts(mark)) {
+      before.set(mark.line, mark);
+    }
   });
-  return {
-    entries,
-    levels: entries.filter((entry) => !entry.hasFailed && entry.level.median !== null).map(({ at, level }) => ({ at, ...level })),
-    unit,
-    scale,
-    isLog,
-    limit,
-    references: near,
-    canBeLog: isLogWorthwhile(within),
-    domain: isLog ? { ...logDomain(within), startsAtZero: false } : lineDomain(within, scale.divisor),
-  };
+  return { lines, marks, metrics, isThinned: answer.is_thinned, leftOut: answer.lines_left_out, whole: findWhole(lines) };
 }
 
-/** Within twice the highest and half the lowest of the values. */
-function isNear(value, shown) {
-  return shown.length > 0 && value <= 2 * Math.max(...shown) && value >= Math.min(...shown) / 2;
+/** Return the marks in view. */
+export function selectMarks(history, view) {
+  return history.marks.filter((mark) => mark.to >= view.from && mark.from <= view.to);
 }
 
-/** Say in one line what a point is; for the readout below the chart and for screen readers. */
-export function describePoint({ entries, unit }, index) {
-  const entry = entries[index];
-  return [`Run ${index + 1} of ${entries.length}, ${formatMoment(entry.at)}`, ...describeValue(entry, unit)].join(" · ");
+/** Say whether a mark enters medians. */
+export function counts({ kind }) {
+  return kind !== "failed" && kind !== "excluded";
 }
 
-/** Say the parts of a point's description that a tooltip lists under the date. */
-export function describeValue({ value, hasFailed, before, level, badges = [] }, unit) {
-  const reasons = badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`];
-  if (hasFailed) {
-    return [value === null ? "failed, no value" : `failed; ${withUnit(value, unit)} until then`, ...reasons];
+/** Return the level that a moment lies in, and that before it; null where there is none. */
+export function findLevels(levels, at) {
+  const index = levels.findLastIndex((level) => level.from <= at);
+  return { level: levels[index] ?? null, before: levels[index - 1] ?? null };
+}
+
+/** Return the changes around all lines, ascending, each with the names of the lines it concerns; one per run. */
+export function listChanges(lines) {
+  const byRun = new Map();
+  for (const line of lines) {
+    for (const change of line.changes) {
+      const known = byRun.get(change.run);
+      if (known === undefined) {
+        byRun.set(change.run, { ...change, names: [line.name] });
+      } else {
+        known.names.push(line.name);
+      }
+    }
   }
-  if (value === null) {
+  return [...byRun.values()].sort((a, b) => a.at - b.at);
+}
+
+/** Say what changed: "kernel 5.15 → 6.1, scheduler none → mq-deadline". */
+export function sayChange({ host, fields }) {
+  return fields
+    .map(({ name, label, before, after }) =>
+      name === "host" ? `${host} joins` : `${label} ${before ?? "unknown"} → ${after ?? "unknown"}`,
+    )
+    .join(", ");
+}
+
+/** Say the parts of a mark's description: what a tooltip lists, the first being the value. */
+export function describeValue(mark, { metric, unit }) {
+  const { kind, badges, line } = mark;
+  const own = mark.values[metric];
+  const reasons = badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`];
+  if (kind === "failed") {
+    return [own.value === null ? "failed, no value" : `failed; ${withUnit(own.value, unit)} until then`, ...reasons];
+  }
+  if (own.value === null) {
     return ["no value for this metric", ...reasons];
   }
-  const lines = [withUnit(value, unit)];
-  const toBefore = formatDifference(value, before);
-  const toMedian = formatDifference(value, level.median);
-  if (toBefore !== null) {
-    lines.push(`${toBefore} to the run before`);
+  if (kind === "excluded") {
+    return [withUnit(own.value, unit), "excluded: counts in no median", ...reasons];
   }
-  if (toMedian !== null) {
-    lines.push(`${toMedian} to the running median`);
+  return [
+    ...(kind === "bucket" ? sayBucket(mark, own, unit) : [withUnit(own.value, unit)]),
+    ...sayDifferences(mark, { metric, unit, levels: line.levels[metric] ?? [] }),
+    ...sayFound(mark, metric),
+    ...reasons,
+  ];
+}
+
+/** Say a mark in one line; for the readout and for screen readers. marks: of its line, in view. */
+export function describeMark(mark, { marks, metric, unit, zone, hasNames }) {
+  const place = marks.indexOf(mark) + 1;
+  const noun = mark.kind === "bucket" && mark.n > 1 ? "Bucket" : "Run";
+  const name = hasNames ? [mark.line.name] : [];
+  return [...name, `${noun} ${place} of ${marks.length}, ${saySpan(mark, zone)}`, ...describeValue(mark, { metric, unit })].join(" · ");
+}
+
+/** Say when a mark was: a moment, or from when to when. */
+export function saySpan({ from, to }, zone) {
+  return from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}`;
+}
+
+/** Show a value with its unit, where a bare number of IOPS needs its word. */
+export function withUnit(value, unit) {
+  return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
+}
+
+/** Say a change of the level: "▼ regression −15.2 % (−18.1 to −12.4), confirmed". */
+export function sayFoundChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state }) {
+  const word = isRegression ? "regression" : "improvement";
+  const interval = low === null || high === null ? "" : ` (${signed(low)} to ${signed(high)})`;
+  return `${signOf(relative)} ${word} ${signed(relative)} %${interval}, ${state}`;
+}
+
+/** The way that a level moved. */
+export function signOf(relative) {
+  return relative < 0 ? "▼" : "▲";
+}
+
+function signed(relative) {
+  return `${relative < 0 ? "−" : "+"}${Math.abs(relative * 100).toFixed(1)}`;
+}
+
+function sayFound({ from, to, line }, metric) {
+  return line.found
+    .filter((change) => change.metric === metric && change.at >= from && change.at <= to)
+    .map((change) => `${sayFoundChange(change)}: a new level begins here`);
+}
+
+function sayBucket({ n, failed, excluded, doubtful }, own, unit) {
+  const counted = [[failed, "failed"], [excluded, "excluded"], [doubtful, "doubtful"]].filter(([count]) => count > 0);
+  const others = counted.map(([count, word]) => `, ${count} ${word}`).join("");
+  if (n === 1) {
+    return [`${withUnit(own.value, unit)}${others}`];
+  }
+  return [
+    `${n} runs${others}: median ${withUnit(own.value, unit)}`,
+    `least ${formatValue(own.low, unit)}, most ${formatValue(own.high, unit)}`,
+  ];
+}
+
+function sayDifferences({ at, before, values }, { metric, unit, levels }) {
+  const { value } = values[metric];
+  const { level, before: baseline } = findLevels(levels, at);
+  const toBefore = formatDifference(value, before?.values[metric].value ?? null);
+  const toLevel = level === null ? null : formatDifference(value, level.median);
+  const toBaseline = baseline === null ? null : formatDifference(value, baseline.median);
+  const lines = [];
+  if (toBefore !== null) {
+    lines.push(`${toBefore} to the ${before.kind === "bucket" ? "bucket" : "run"} before`);
+  }
+  if (toLevel !== null && level.n > 1) {
+    lines.push(`${toLevel} to its level, median ${formatValue(level.median, unit)} of ${level.n} runs`);
     lines.push(`p10–p90 ${formatValue(level.low, unit)} to ${formatValue(level.high, unit)}`);
   }
-  return [...lines, ...reasons];
+  if (toBaseline !== null) {
+    lines.push(`${toBaseline} to the level before, ${formatValue(baseline.median, unit)}`);
+  }
+  return lines;
 }
 
-/** Build the configuration of Chart.js. colours: resolved CSS colours; style: an entry of the palette. */
-export function buildHistory(history, { colours, style, label, isNarrow = false }) {
-  const colour = colours.series[style.colour];
-  const findEnds = ({ scales }) => (isNarrow ? [] : listEnds(history.levels.at(-1), scales));
+function readLevel({ from_at, to_at, n, median, p10, p90 }) {
+  return { from: Date.parse(from_at), to: Date.parse(to_at), n, median, low: p10, high: p90 };
+}
+
+function readPoint(row, { metrics, isDoubtful }) {
+  const at = Date.parse(row.started_at);
   return {
-    type: "line",
-    data: { datasets: makeDatasets(history, { colour, shape: style.shape, paper: colours.paper }) },
-    options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
-      normalized: true,
-      parsing: false,
-      responsive: true,
-      layout: { padding: { top: 8, right: isNarrow ? 10 : 56 } },
-      plugins: { legend: { display: false }, tooltip: makeTooltip(history, colours) },
-      scales: {
-        x: makeTimeScale(history, colours),
-        y: makeValueScale(history, { colours, name: nameAxis(history, label) }),
-      },
-    },
-    plugins: [
-      drawLevels(history.levels, { colour, paper: colours.paper }),
-      ...(history.limit === null ? [] : [drawLimit(history.limit, colours)]),
-      ...history.references.map((reference, place) => drawReference(reference, place, colours)),
-      drawHollowCrosses(FAILED, colours),
-      drawEndLabels(findEnds, colours),
-      drawActiveMark(colours),
-    ],
+    at,
+    from: at,
+    to: at,
+    line: row.series,
+    n: 1,
+    kind: findKind(row, isDoubtful),
+    runId: row.run,
+    badges: row.badges,
+    failed: 0,
+    doubtful: 0,
+    excluded: 0,
+    values: Object.fromEntries(metrics.map(({ name }) => [name, { value: row[name], low: row[name], high: row[name] }])),
   };
 }
 
-function listEnds(last, { x, y }) {
-  if (last === undefined) {
-    return [];
+function findKind({ error, is_excluded: isExcluded, badges }, isDoubtful) {
+  if (error !== 0) {
+    return "failed";
   }
-  const end = x.getPixelForValue(last.at);
-  return [
-    { text: "p10–p90", x: end, y: y.getPixelForValue(last.high) },
-    { text: "median", x: end, y: y.getPixelForValue(last.median) },
-  ];
+  if (isExcluded) {
+    return "excluded";
+  }
+  return isDoubtful(badges) ? "doubtful" : "good";
 }
 
-function findDataset({ hasFailed, isDoubtful }) {
-  if (hasFailed) {
-    return FAILED;
-  }
-  return isDoubtful ? DOUBTFUL : GOOD;
-}
-
-function makeDatasets({ entries, domain }, { colour, shape, paper }) {
-  const [good, doubtful, failed] = [GOOD, DOUBTFUL, FAILED].map((dataset) =>
-    entries.filter(({ element }) => element.datasetIndex === dataset),
-  );
-  const looks = { showLine: false, pointStyle: shape, pointRadius: good.length + doubtful.length > 300 ? 2 : 3 };
-  const place = (entry) => ({ x: entry.at, y: entry.value ?? NaN });
-  return [
-    { ...looks, pointBorderWidth: 0, pointBackgroundColor: withAlpha(colour, 0.8), data: good.map(place) },
+function readBucket(row, metrics) {
+  const from = Date.parse(row.from_at);
+  const to = Date.parse(row.to_at);
+  const values = metrics.map(({ name }) => [
+    name,
     {
-      ...looks,
-      pointBorderWidth: 1.25,
-      pointBorderColor: colour,
-      pointBackgroundColor: paper,
-      data: doubtful.map(place),
+      value: row[`${name}_median`],
+      low: row[`${name}_minimum`],
+      high: row[`${name}_maximum`],
+      p10: row[`${name}_p10`],
+      p90: row[`${name}_p90`],
+      n: row[`${name}_n`],
+      leastRun: row[`${name}_least_run`],
+      mostRun: row[`${name}_most_run`],
     },
-    {
-      showLine: false,
-      pointRadius: 0,
-      data: failed.map((entry) => ({ x: entry.at, y: entry.value ?? domain.min })),
-    },
-  ];
-}
-
-function makeTimeScale({ entries }, colours) {
-  const first = entries[0].at;
-  const last = entries.at(-1).at;
-  const room = first === last ? HOUR_MS : (last - first) * 0.015;
-  let labels = new Map();
+  ]);
+  const { failed, doubtful, excluded } = row;
+  const single = row.n === 1 ? (values.find(([, own]) => own.leastRun !== null)?.[1].leastRun ?? null) : null;
   return {
-    ...styleAxis(colours, "time of the run, UTC"),
-    type: "linear",
-    min: first - room,
-    max: last + room,
-    ticks: { ...styleAxis(colours).ticks, callback: (value) => labels.get(value) },
-    afterBuildTicks: (axis) => {
-      const ticks = timeTicks(axis.min, axis.max, Math.max(2, Math.floor(axis.chart.width / 100)));
-      labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
-      axis.ticks = ticks.map(({ value }) => ({ value }));
-    },
+    at: (from + to) / 2,
+    from,
+    to,
+    line: row.series,
+    n: row.n,
+    kind: row.n === failed ? "failed" : row.n === excluded ? "excluded" : "bucket",
+    runId: single,
+    badges: [],
+    failed,
+    doubtful,
+    excluded,
+    values: Object.fromEntries(values),
   };
 }
 
-function nameAxis({ scale, unit, isLog, domain }, label) {
-  const unitName = nameUnit(scale, unit);
-  const name = label === unitName ? label : `${label}, ${unitName}`;
-  if (isLog) {
-    return `${name} (log axis)`;
-  }
-  return domain.startsAtZero ? name : `${name} (axis does not start at 0)`;
-}
-
-function makeTooltip(history, colours) {
-  const find = ({ datasetIndex, dataIndex }) =>
-    history.entries.find(({ element }) => element.datasetIndex === datasetIndex && element.index === dataIndex);
-  return {
-    ...makeTooltipLook(colours),
-    callbacks: {
-      title: ([item]) => formatMoment(item.parsed.x),
-      label: (item) => describeValue(find(item), history.unit),
-      footer: () => "click or Enter opens the run",
-    },
-  };
-}
-
-function withUnit(value, unit) {
-  return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
+function findWhole(lines) {
+  const from = Math.min(...lines.map((line) => Date.parse(line.first_at)));
+  const to = Math.max(...lines.map((line) => Date.parse(line.last_at)));
+  return lines.length === 0 ? { from: 0, to: 0 } : { from, to };
 }

@@ -15,8 +15,9 @@ export function styleAxis(colours, name = "") {
 }
 
 /** A value axis: no line, faint horizontal grid, round ticks in the unit shown. */
-export function makeValueScale({ domain, scale, isLog }, { colours, name }) {
-  const ticks = isLog ? logTicks(domain.min, domain.max, scale) : linearTicks(domain.min, domain.max, scale);
+export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colours, name }) {
+  const options = { ...scale, count: tickCount };
+  const ticks = isLog ? logTicks(domain.min, domain.max, scale) : linearTicks(domain.min, domain.max, options);
   return {
     type: isLog ? "logarithmic" : "linear",
     min: domain.min,

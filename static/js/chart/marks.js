@@ -1,5 +1,4 @@
 // Marks: plugins of Chart.js for what it cannot draw by itself, or not fast; and which mark a pointer means.
-import { withAlpha } from "./palette.js";
 
 const LABEL_HEIGHT = 13;
 
@@ -15,42 +14,6 @@ export function drawEndLabels(findEnds, colours) {
       ctx.fillStyle = colours.ink;
       for (const { text, x, y } of spreadApart(findEnds(chart), chartArea)) {
         ctx.fillText(shorten(ctx, text, chart.width - x - 8), x + 8, y);
-      }
-      ctx.restore();
-    },
-  };
-}
-
-/**
- * A line through the medians, over the points, and a band from low to high under them.
- * levels: [{at, median, low, high}]. As datasets these would be four thousand elements for a thousand points.
- */
-export function drawLevels(levels, { colour, paper }) {
-  const place = ({ scales }, name) =>
-    levels.map((level) => ({ x: scales.x.getPixelForValue(level.at), y: scales.y.getPixelForValue(level[name]) }));
-  return {
-    id: "levels",
-    beforeDatasetsDraw(chart) {
-      const { ctx, chartArea } = chart;
-      clipTo(ctx, chartArea);
-      trace(ctx, [...place(chart, "high"), ...place(chart, "low").reverse()]);
-      ctx.fillStyle = withAlpha(colour, 0.16);
-      ctx.fill();
-      ctx.restore();
-    },
-    afterDatasetsDraw(chart) {
-      const { ctx, chartArea } = chart;
-      clipTo(ctx, chartArea);
-      trace(ctx, place(chart, "median"));
-      ctx.lineJoin = "round";
-      // The halo keeps the line apart from points of the same colour.
-      for (const [width, style] of [
-        [5, withAlpha(paper, 0.8)],
-        [2, colour],
-      ]) {
-        ctx.lineWidth = width;
-        ctx.strokeStyle = style;
-        ctx.stroke();
       }
       ctx.restore();
     },
@@ -88,34 +51,6 @@ function drawWordedLine({ value, words }, { id, dash, colour }) {
       const isAbove = y - chartArea.top >= LABEL_HEIGHT;
       ctx.textBaseline = isAbove ? "bottom" : "top";
       ctx.fillText(shorten(ctx, words, chartArea.width - 8), chartArea.left + 4, y + (isAbove ? -3 : 3));
-      ctx.restore();
-    },
-  };
-}
-
-/** A failed run: an outlined cross, filled with the paper. dataset: the index of theirs. */
-export function drawHollowCrosses(dataset, colours) {
-  return {
-    id: "hollowCrosses",
-    afterDatasetsDraw(chart) {
-      const { ctx } = chart;
-      ctx.save();
-      ctx.lineCap = "square";
-      for (const { x, y } of chart.getDatasetMeta(dataset).data) {
-        ctx.beginPath();
-        ctx.moveTo(x - 4, y - 4);
-        ctx.lineTo(x + 4, y + 4);
-        ctx.moveTo(x + 4, y - 4);
-        ctx.lineTo(x - 4, y + 4);
-        for (const [width, style] of [
-          [4.5, colours.ink],
-          [2, colours.paper],
-        ]) {
-          ctx.lineWidth = width;
-          ctx.strokeStyle = style;
-          ctx.stroke();
-        }
-      }
       ctx.restore();
     },
   };
@@ -201,11 +136,4 @@ function trace(ctx, places) {
   for (const { x, y } of places) {
     ctx.lineTo(x, y);
   }
-}
-
-function clipTo(ctx, { left, top, width, height }) {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(left, top, width, height);
-  ctx.clip();
 }

@@ -3,34 +3,40 @@ import { chooseScale, formatValue } from "../format.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "./looks.js";
 import { drawActiveMark, drawEndLabels } from "./marks.js";
 import { ninesOf, ninesTicks } from "./nines_axis.js";
-import { assignStyles } from "./palette.js";
+import { assignStyles, styleOf, withAlpha } from "./palette.js";
 import { logDomain } from "./value_axis.js";
 
 /** Up to so many lines are labelled at their ends; more would cover each other and get a legend. */
 export const MOST_END_LABELS = 6;
+const BEFORE_DASH = [4, 4];
 
 /**
- * Prepare lines [{name, rw, direction, points: [{percent, value (ns)}]}], ascending by percent.
+ * Prepare lines [{name, rw, direction, before, points: [{percent, value (ns)}]}], ascending by percent.
+ * before: the number of an earlier run, whose line looks like the one of its name, but faint; none of this run's own.
  * A value of 0 ns has no place on a log axis and 100 % none on the other: both are left out, the table has them.
  */
 export function preparePercentiles(lines) {
-  const styles = assignStyles(lines);
-  const drawn = lines.map((line, place) => ({
+  const own = lines.filter(({ before }) => before === undefined);
+  const styles = new Map(assignStyles(own).map((style, place) => [own[place].name, style]));
+  const sayBefore = ({ name, before }) => (own.length === 1 ? `run ${before} before` : `${name}, run ${before} before`);
+  const drawn = [...own, ...lines.filter(({ before }) => before !== undefined)].map((line) => ({
     ...line,
-    style: styles[place],
+    name: line.before === undefined ? line.name : sayBefore(line),
+    style: styles.get(line.name) ?? styleOf(line),
     points: line.points.filter(({ percent, value }) => value > 0 && percent < 100),
   }));
-  const marks = drawn.flatMap((line, datasetIndex) =>
-    line.points.map((point, index) => ({ ...point, name: line.name, element: { datasetIndex, index } })),
-  );
-  const values = marks.map((mark) => mark.value);
+  const listMarks = ({ name, points }, datasetIndex) => points.map((point, index) => ({ ...point, name, element: { datasetIndex, index } }));
+  const marks = drawn.map(listMarks);
+  // The cursor begins at the last of them: one of this run's own.
+  const ordered = [...marks.slice(own.length), ...marks.slice(0, own.length)].flat();
+  const values = ordered.map((mark) => mark.value);
   return {
     lines: drawn,
-    marks,
+    marks: ordered,
     scale: chooseScale(values, "ns"),
     isLog: true,
     domain: logDomain(values),
-    highest: marks.reduce((highest, mark) => Math.max(highest, mark.percent), 99),
+    highest: ordered.reduce((highest, mark) => Math.max(highest, mark.percent), 99),
   };
 }
 
@@ -72,17 +78,20 @@ function listEnds(chart, lines) {
   });
 }
 
-function makeDataset({ name, style, points }, colours) {
+// A run before: thin, dashed, its marks hollow and small.
+function makeDataset({ name, before, style, points }, colours) {
   const colour = colours.series[style.colour];
+  const isBefore = before !== undefined;
   return {
     label: name,
     data: points.map(({ percent, value }) => ({ x: ninesOf(percent), y: value })),
-    borderColor: colour,
-    borderDash: style.dash,
-    borderWidth: 1.75,
-    pointBackgroundColor: colour,
-    pointBorderWidth: 0,
-    pointRadius: 3,
+    borderColor: isBefore ? withAlpha(colour, 0.75) : colour,
+    borderDash: isBefore ? BEFORE_DASH : style.dash,
+    borderWidth: isBefore ? 1 : 1.75,
+    pointBackgroundColor: isBefore ? colours.paper : colour,
+    pointBorderColor: colour,
+    pointBorderWidth: isBefore ? 1 : 0,
+    pointRadius: isBefore ? 2.5 : 3,
     pointStyle: style.shape,
   };
 }

@@ -29,7 +29,7 @@ export function showProblem(box, message, retry) {
 
 /**
  * Draw a chart and draw it anew when the theme changes. makeConfig: ({colours, isNarrow}) → configuration.
- * Returns {getChart, placeOf, drawCopy}.
+ * Returns {getChart, redraw, placeOf, drawCopy}.
  */
 export function startChart(box, makeConfig) {
   const canvas = box.querySelector("canvas");
@@ -51,6 +51,7 @@ export function startChart(box, makeConfig) {
   onThemeChange(draw);
   return {
     getChart: () => chart,
+    redraw: draw,
     placeOf: ({ datasetIndex, index }) => chart.getDatasetMeta(datasetIndex).data[index],
     drawCopy: (ratio) => drawCopy(canvas, build(), ratio),
   };
@@ -62,11 +63,14 @@ export function startImageButton(figure, { drawCopy: drawAt, describe }) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     // Fetched when it is wanted: few readers save a picture.
-    const { saveImage } = await import("./image.js");
+    const [{ saveImage }, { readLegend }] = await Promise.all([import("./image.js"), import("./image_legend.js")]);
+    // The link that goes on showing the same, where the page chose something by itself.
+    const address = document.querySelector('link[rel="canonical"]')?.href ?? location.href;
     const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
     saveImage(drawAt(IMAGE_RATIO), {
       ratio: IMAGE_RATIO,
-      words: { ...describe(), date, address: location.href },
+      words: { ...describe(), date, address },
+      legend: readLegend(figure),
       colours: readColours(),
       family: readFontFamily(),
       fileName: button.dataset.saveImage,

@@ -17,6 +17,8 @@ export function readColours() {
     fieldLine: resolve("--field-line"),
     paper: resolve("--paper"),
     accent: resolve("--accent"),
+    regression: resolve("--regression-text"),
+    improvement: resolve("--improvement-text"),
     series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, resolve(`--series-${name}`)])),
   };
   probe.remove();

@@ -73,7 +73,8 @@ function startCopyButtons() {
 
 function readCopyText(button) {
   if (button.dataset.copy === "link") {
-    return location.href;
+    // A page that chose something by itself says so in its canonical link, so that a copy goes on showing the same.
+    return document.querySelector('link[rel="canonical"]')?.href ?? location.href;
   }
   return document.getElementById(button.dataset.copy).textContent;
 }

@@ -1,11 +1,13 @@
-// A chart as a PNG file, with what a reader elsewhere needs: title, filter, date, address.
+// A chart as a PNG file, with what a reader elsewhere needs: title, legend, filter, date, address.
+import { drawEntry, layLegend } from "./image_legend.js";
 
 const MARGIN = 16;
 const LINE = 16;
+const KEY_LINE = 18;
 
-/** Save a chart's canvas, drawn at `ratio` pixels for one. words: {title, filter, date, address}. */
-export async function saveImage(canvas, { ratio, words, colours, family, fileName }) {
-  const picture = composeImage(canvas, { ratio, words, colours, family });
+/** Save a chart's canvas, drawn at `ratio` pixels for one. words: {title, filter, date, address}; legend: of readLegend. */
+export async function saveImage(canvas, { ratio, words, legend, colours, family, fileName }) {
+  const picture = composeImage(canvas, { ratio, words, legend, colours, family });
   const blob = await new Promise((resolve) => {
     picture.toBlob(resolve, "image/png");
   });
@@ -16,7 +18,7 @@ export async function saveImage(canvas, { ratio, words, colours, family, fileNam
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-function composeImage(canvas, { ratio, words, colours, family }) {
+function composeImage(canvas, { ratio, words, legend, colours, family }) {
   const picture = document.createElement("canvas");
   const context = picture.getContext("2d");
   const chart = { width: canvas.width / ratio, height: canvas.height / ratio };
@@ -28,8 +30,11 @@ function composeImage(canvas, { ratio, words, colours, family }) {
   const foot = [words.filter, `${words.date} · ${words.address}`]
     .filter(Boolean)
     .flatMap((line) => breakLines(context, line, width - 2 * MARGIN));
+  const keys = layLegend(context, legend, width - 2 * MARGIN);
   const top = MARGIN + title.length * 20 + 4;
-  const height = top + chart.height + 8 + foot.length * LINE + MARGIN;
+  const below = top + chart.height + 8;
+  const footTop = below + (keys.length > 0 ? keys.length * KEY_LINE + 4 : 0);
+  const height = footTop + foot.length * LINE + MARGIN;
   picture.width = width * ratio;
   picture.height = height * ratio;
   context.scale(ratio, ratio);
@@ -40,9 +45,14 @@ function composeImage(canvas, { ratio, words, colours, family }) {
   context.font = font(15, 600);
   title.forEach((line, place) => context.fillText(line, MARGIN, MARGIN + place * 20));
   context.drawImage(canvas, MARGIN, top, chart.width, chart.height);
-  context.fillStyle = colours.muted;
   context.font = font(11);
-  foot.forEach((line, place) => context.fillText(line, MARGIN, top + chart.height + 8 + place * LINE));
+  keys.forEach((row, place) =>
+    row.forEach(({ item, left }) =>
+      drawEntry(context, { item, left: MARGIN + left, middle: below + place * KEY_LINE + 6, colours }),
+    ),
+  );
+  context.fillStyle = colours.muted;
+  foot.forEach((line, place) => context.fillText(line, MARGIN, footTop + place * LINE));
   return picture;
 }
 

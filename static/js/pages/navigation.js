@@ -5,7 +5,7 @@ const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageUp:
 /**
  * Make the points of a chart walkable.
  * points: {count, elementAt(index) → {datasetIndex, index}, describe(index) → words, findNearest(pixel) → index,
- * open(index), where a point leads somewhere}.
+ * open(index), where a point leads somewhere; move(key, index) → index, where keys go otherwise than along the row}.
  * getChart: returns the chart of the moment (a change of theme makes a new one).
  */
 export function startNavigation(box, readout, { getChart, points }) {
@@ -51,7 +51,7 @@ export function startNavigation(box, readout, { getChart, points }) {
   box.addEventListener("focus", () => select(current ?? points.count - 1));
   box.addEventListener("blur", () => select(null));
   box.addEventListener("keydown", (event) => {
-    const index = moveBy(event.key, current ?? points.count, points.count);
+    const index = points.move?.(event.key, current) ?? moveBy(event.key, current ?? points.count, points.count);
     if (index !== null) {
       event.preventDefault();
       select(index);

@@ -12,6 +12,7 @@ function readLines() {
     name: row.dataset.name,
     rw: row.dataset.rw,
     direction: row.dataset.direction,
+    before: row.dataset.before,
     points: [...row.querySelectorAll("[data-percent]:not([data-few])")]
       .filter((cell) => cell.dataset.value !== "")
       .map((cell) => ({ percent: Number(cell.dataset.percent), value: Number(cell.dataset.value) })),
@@ -21,11 +22,12 @@ function readLines() {
 
 function showLegend(figure, lines) {
   const legend = figure.querySelector("[data-legend]");
-  legend.hidden = lines.length <= MOST_END_LABELS && figure.querySelector(".chart-box").clientWidth >= 560;
-  for (const { name, style } of lines) {
+  const hasBefore = lines.some(({ before }) => before !== undefined);
+  legend.hidden = !hasBefore && lines.length <= MOST_END_LABELS && figure.querySelector(".chart-box").clientWidth >= 560;
+  for (const { name, before, style } of lines) {
     const item = document.createElement("li");
     const key = document.createElement("span");
-    key.className = `key ${style.shape} ${style.colour}`;
+    key.className = `key ${before === undefined ? style.shape : "before"} ${style.colour}`;
     item.append(key, name);
     legend.append(item);
   }

@@ -1,0 +1,145 @@
+"""Many points as few buckets, so that a chart of a hundred thousand is drawn at once and hides no extreme."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.int64]
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# More than any screen has columns of pixels.
+BUCKETS_MAXIMUM: Final = 10_000
+_SHARES: Final = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points in the order of time, as columns of one length.
+
+    at_us: microseconds since 1970, UTC. counts: the point enters medians (it neither failed nor is excluded).
+    values: by metric, in its base unit; nan is unknown. run_id: where each comes from.
+    """
+
+    at_us: Times
+    run_id: Numbers
+    has_failed: Flags
+    is_excluded: Flags
+    is_doubtful: Flags
+    values: Mapping[str, Floats]
+
+    @property
+    def counts(self) -> Flags:
+        """Say of each point whether it enters medians and extremes."""
+        return ~(self.has_failed | self.is_excluded)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One metric by bucket; nan where none of the bucket's points that count has a value.
+
+    least_run, most_run: whose extremes these are; 0 where there is none.
+    """
+
+    n: Numbers
+    minimum: Floats
+    p10: Floats
+    median: Floats
+    p90: Floats
+    maximum: Floats
+    least_run: Numbers
+    most_run: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Buckets of equal width in time, without those that hold nothing; columns of one length.
+
+    first_us, last_us: of the points in each. n: all its points; failed, excluded, doubtful: how many of them are.
+    """
+
+    first_us: Times
+    last_us: Times
+    n: Numbers
+    failed: Numbers
+    excluded: Numbers
+    doubtful: Numbers
+    spreads: Mapping[str, Spread]
+
+
+def thin_points(points: Points, count: int) -> Buckets:
+    """Put points into at most `count` (1 to 10 000) buckets of equal width between the first and the last of them.
+
+    What failed or is excluded is counted but enters no number. Percentiles interpolate between ranks as PostgreSQL's
+    percentile_cont does. 100 000 points of three metrics: about 30 ms.
+    """
+    if not 1 <= count <= BUCKETS_MAXIMUM:
+        raise ValueError(f"{count} buckets: there must be 1 to {BUCKETS_MAXIMUM}")
+    starts, ends, place = _cut(points.at_us, count)
+    return Buckets(
+        first_us=points.at_us[starts],
+        last_us=points.at_us[ends - 1],
+        n=ends - starts,
+        failed=_count(points.has_failed, starts),
+        excluded=_count(points.is_excluded, starts),
+        doubtful=_count(points.is_doubtful & points.counts, starts),
+        spreads={
+            name: _spread(np.where(points.counts, values, np.nan), points.run_id, place=place, starts=starts)
+            for name, values in points.values.items()
+        },
+    )
+
+
+def _cut(at_us: Times, count: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return where the buckets begin and end, and for each point in which it lies, without gaps between numbers."""
+    if not at_us.size:
+        none = np.zeros(0, dtype=np.int64)
+        return none, none, none
+    width_us = max(1, -((at_us[0] - at_us[-1] - 1) // count))
+    slot = (at_us - at_us[0]) // width_us
+    starts = np.flatnonzero(np.diff(slot, prepend=-1))
+    ends = np.append(starts[1:], at_us.size)
+    return starts, ends, np.repeat(np.arange(starts.size), ends - starts)
+
+
+def _count(flags: Flags, starts: Numbers) -> Numbers:
+    if not starts.size:
+        return starts
+    return np.add.reduceat(flags.astype(np.int64), starts)
+
+
+def _spread(values: Floats, runs: Numbers, *, place: Numbers, starts: Numbers) -> Spread:
+    # By bucket, then by value: nan comes last, so that the known of a bucket stand at its beginning.
+    # Two sorts, the second a radix sort of small numbers, take a third of what lexsort takes.
+    order = np.argsort(values)
+    order = order[np.argsort(place[order].astype(np.uint16), kind="stable")]
+    ordered = values[order]
+    known = _count(~np.isnan(values), starts)
+    has_any = known > 0
+    last = np.maximum(known - 1, 0)
+    p10, median, p90 = (
+        np.where(has_any, _interpolate(ordered, starts, share * last), np.nan) for share in _SHARES
+    )
+    least, most = starts, starts + last
+    return Spread(
+        n=known,
+        minimum=np.where(has_any, ordered[least], np.nan),
+        p10=p10,
+        median=median,
+        p90=p90,
+        maximum=np.where(has_any, ordered[most], np.nan),
+        least_run=np.where(has_any, runs[order[least]], 0),
+        most_run=np.where(has_any, runs[order[most]], 0),
+    )
+
+
+def _interpolate(ordered: Floats, starts: Numbers, rank: Floats) -> Floats:
+    below = np.floor(rank).astype(np.int64)
+    low = ordered[starts + below]
+    part = rank - below
+    high = ordered[starts + np.ceil(rank).astype(np.int64)]
+    return np.asarray(low + np.where(part > 0, part * (high - low), 0.0))

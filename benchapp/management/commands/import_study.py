@@ -1,0 +1,137 @@
+"""`manage.py import_study`: take in the numbers of a published study from a CSV."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError
+
+from benchapp.embedded.backup import BackupFailed
+from benchapp.embedded.command import default_data_directory
+from benchapp.embedded.postgres import NoBinaries
+from benchapp.management.database import use_database
+from benchapp.pipeline.enroll import EnrolmentRefused
+from benchapp.pipeline.envelope import BadEnvelope
+from benchapp.pipeline.import_files import UnknownHost, find_host
+from benchapp.pipeline.import_published import Imported, import_published
+from benchapp.pipeline.layout import BadLayout
+from benchapp.pipeline.published_columns import list_columns
+from benchapp.pipeline.published_table import FAULTS_MAXIMUM, BadTable, read_table
+from benchapp.pipeline.reported import Publication, read_source_url
+
+_BYTES_MAXIMUM: Final = 32 * 2**20
+_NAME_LENGTH: Final = 200
+
+
+class Command(BaseCommand):
+    """Read the whole file first; store all of it, or nothing."""
+
+    help = "Import published numbers, without any output of fio, from a CSV; what is there already stays as it is."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Say which file, where it was published, and what holds for all of it."""
+        add = parser.add_argument
+        add(
+            "file", metavar="FILE.csv", type=Path, help="UTF-8, commas; columns: " + ", ".join(list_columns())
+        )
+        add(
+            "--host",
+            metavar="NAME",
+            help="whose history it is; made where it is not there (default: the file's name)",
+        )
+        add("--title", metavar="TEXT", help="where it was published (default: the file's name)")
+        add("--url", metavar="ADDRESS", default="", help="where it can be read: https://…")
+        add("--author", metavar="NAME", default="", help="who published it")
+        add("--note", metavar="TEXT", default="", help="what to know of the source")
+        add("--date", metavar="DAY", help="when it was measured: 2013-04-01, or RFC 3339")
+        add(
+            "--set",
+            metavar="COLUMN=VALUE",
+            nargs="+",
+            action="extend",
+            default=[],
+            help="what holds where no cell says it: filesystem=xfs mount_options=noatime fio_version=fio-2.0.9",
+        )
+        add(
+            "--data-dir",
+            type=Path,
+            default=default_data_directory(os.environ),
+            help="as given to `up`, where DATABASE_URL names no database (default: var)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import; exit status 1 where anything was refused, and nothing is stored then."""
+        file: Path = options["file"]
+        runs = _read_runs(file, options)
+        source = _read_source(options, name=file.stem)
+        try:
+            with use_database(options["data_dir"]):
+                host = find_host(options["host"] or file.stem, may_create=True)
+                imported = import_published(runs, source, host_id=host.pk)
+        except (UnknownHost, EnrolmentRefused, BackupFailed, NoBinaries, BadEnvelope) as error:
+            raise CommandError(str(error)) from error
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
+        self.stdout.write("\n".join(describe_import(imported, host=host.name, title=source.title)))
+        if imported.rejected:
+            sys.exit(1)
+
+
+def describe_import(imported: Imported, *, host: str, title: str) -> list[str]:
+    """Return the lines that say what became of the runs."""
+    measured = f"{_say(imported.measurements, 'measurement')} of {imported.series} series"
+    lines = [
+        f"“{title}”, host {host}:",
+        f"stored: {_say(imported.new, 'run')} ({measured})",
+        f"already there: {_say(imported.already_there, 'run')}",
+    ]
+    if imported.reworded:
+        lines.append(f"already there under another source, which stays: {_say(imported.reworded, 'run')}")
+    lines += [f"rejected: {submission}: {reason}" for submission, reason in imported.rejected]
+    return lines
+
+
+def _say(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _read_runs(file: Path, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    try:
+        if file.stat().st_size > _BYTES_MAXIMUM:
+            raise CommandError(f"{file} has more than {_BYTES_MAXIMUM // 2**20} MiB")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{file} is no UTF-8 at byte {error.start}: save it as UTF-8") from error
+    defaults = dict(_split(part) for part in options["set"])
+    if options["date"]:
+        defaults["started_at"] = options["date"]
+    try:
+        return read_table(text, defaults)
+    except BadTable as error:
+        count = len(error.faults)
+        head = f"{file}: {'more than ' if count >= FAULTS_MAXIMUM else ''}{_say(count, 'fault')}; nothing was stored"
+        raise CommandError("\n  ".join([head, *map(str, error.faults)])) from error
+
+
+def _read_source(options: Mapping[str, Any], *, name: str) -> Publication:
+    try:
+        return Publication(
+            title=(options["title"] or name)[:_NAME_LENGTH],
+            url=read_source_url(options["url"], "url"),
+            author=options["author"][:_NAME_LENGTH],
+            note=options["note"][:2000],
+        )
+    except BadLayout as error:
+        raise CommandError(f"--{error.pointer}: {error}") from error
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise CommandError(f"--set {text!r} is no COLUMN=VALUE; the file comes before the options")
+    return name.strip(), value.strip()

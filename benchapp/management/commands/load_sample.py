@@ -1,0 +1,54 @@
+"""`manage.py load_sample`: the published EBS series, and a study for each of its parts."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError
+from django.urls import reverse
+
+from benchapp.embedded.backup import BackupFailed
+from benchapp.embedded.command import default_data_directory
+from benchapp.embedded.postgres import NoBinaries
+from benchapp.management.commands.import_study import describe_import
+from benchapp.management.database import use_database
+from benchapp.pipeline.import_files import UnknownHost
+from benchapp.pipeline.sample import HOST, SOURCE, Loaded, load_sample
+
+
+class Command(BaseCommand):
+    """Load what is not there yet."""
+
+    help = "Load the sample: 154 published numbers of EBS volumes (2013) and eight studies of them."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Say which database."""
+        parser.add_argument(
+            "--data-dir",
+            type=Path,
+            default=default_data_directory(os.environ),
+            help="as given to `up`, where DATABASE_URL names no database (default: var)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Load, and say what became of it."""
+        try:
+            with use_database(options["data_dir"]):
+                loaded = load_sample()
+        except (UnknownHost, BackupFailed, NoBinaries) as error:
+            raise CommandError(str(error)) from error
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
+        self.stdout.write("\n".join(describe_sample(loaded)))
+        if loaded.imported.rejected:
+            sys.exit(1)
+
+
+def describe_sample(loaded: Loaded) -> list[str]:
+    """Return the lines that say what became of the sample."""
+    return [
+        *describe_import(loaded.imported, host=HOST, title=SOURCE.title),
+        f"studies: {len(loaded.studies)}, of which {loaded.new_studies} are new; they are on {reverse('studies')}",
+    ]

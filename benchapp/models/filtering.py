@@ -1,0 +1,171 @@
+"""Series and runs by a filter of the bar's language.
+
+A term that is turned round also leaves what is not known: `-fs:xfs` is everything that is not known to be xfs.
+`host` and `pool` in one filter mean either, as a series is of the one or of the other.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
+
+from django.db.models import CharField, Exists, Lookup, OuterRef, Q
+from django.db.models.sql.compiler import SQLCompiler
+
+from benchapp.dimensions import DIMENSIONS, split_pattern
+from benchapp.grammar import Filter, Term, Test
+from benchapp.models.host import Host
+from benchapp.models.measurement import Measurement
+from benchapp.models.series import Series
+
+_SEARCHED: Final = (
+    "scope",
+    "rw",
+    "direction",
+    "engine",
+    "block_size_text",
+    "target_name",
+    "volume_type",
+    "filesystem",
+    "raid_level",
+    "instance_type",
+)
+_SCOPES: Final = ("host", "pool")
+_COMPARISONS: Final = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+# Of a rare workload the series are named, so that PostgreSQL begins with them and not with every run.
+_RARE_SERIES: Final = 200
+
+
+@CharField.register_lookup
+class Resembles(Lookup):
+    """Text with "*" for any characters, whatever the case; all else stands for itself.
+
+    LIKE and not a regular expression: its cost has a bound that no pattern breaks.
+    """
+
+    lookup_name = "resembles"
+
+    def get_prep_lookup(self) -> str:
+        """Return the pattern as LIKE writes it."""
+        escaped = str(self.rhs).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return escaped.replace("*", "%").upper()
+
+    def as_sql(self, compiler: SQLCompiler, connection: Any) -> tuple[str, tuple[Any, ...]]:
+        """Return the condition."""
+        column, column_values = self.process_lhs(compiler, connection)
+        pattern, pattern_values = self.process_rhs(compiler, connection)
+        return f"UPPER({column}::text) LIKE {pattern}", (*column_values, *pattern_values)
+
+
+def match_series(filter: Filter, prefix: str = "") -> Q:
+    """Return the condition on Series; prefix: the way to it from another model ("series__")."""
+    scopes = [term for term in filter.terms if term.dimension in _SCOPES]
+    terms = [_match_term(term, prefix) for term in filter.terms if term.dimension not in _SCOPES]
+    return _all((*terms, _match_scopes(scopes, prefix), *_match_words(filter.words, prefix)))
+
+
+def match_runs(filter: Filter) -> Q:
+    """Return the condition on Run: host, pool and layout are the run's own; words are left to the caller.
+
+    What is said of the workload must hold of one of its measurements, all of it of the same. One more query where
+    something is said of it.
+    """
+    own = [_match_run_term(term) for term in filter.terms if DIMENSIONS[term.dimension].group != "workload"]
+    workload = tuple(term for term in filter.terms if DIMENSIONS[term.dimension].group == "workload")
+    return _all((*own, _has_measurement(Filter(workload)) if workload else Q()))
+
+
+def _match_run_term(term: Term) -> Q:
+    if term.dimension == "host":
+        return _match_any(term, _match_host)
+    if term.dimension == "pool":
+        return _match_any(term, lambda test: _match_column("host__pool", test, is_text=True))
+    return _match_term(term, "target__")
+
+
+def _match_host(test: Test) -> Q:
+    if test.operator != "=":
+        return _match_column("host__name", test, is_text=True)
+    # A scalar subquery, not a join: PostgreSQL then walks the index (host, time) of that one host.
+    return Q(host_id=Host.objects.filter(name=test.values[0]).values("id")[:1])
+
+
+def _has_measurement(filter: Filter) -> Q:
+    measurements = Measurement.objects.filter(run=OuterRef("pk"))
+    ids = list(Series.objects.filter(match_series(filter)).values_list("id", flat=True)[: _RARE_SERIES + 1])
+    if len(ids) > _RARE_SERIES:
+        return Q(Exists(measurements.filter(match_series(filter, "series__"))))
+    return Q(Exists(measurements.filter(series_id__in=ids)))
+
+
+def _all(conditions: Iterable[Q]) -> Q:
+    return reduce(and_, conditions, Q())
+
+
+def _match_term(term: Term, prefix: str) -> Q:
+    if term.dimension == "pattern":
+        return _match_any(term, lambda test: _match_pattern(test, prefix))
+    is_text = DIMENSIONS[term.dimension].kind == "text"
+    return _match_any(term, lambda test: _match_column(f"{prefix}{term.dimension}", test, is_text=is_text))
+
+
+def _match_any(term: Term, match: Callable[[Test], Q]) -> Q:
+    matched = reduce(or_, map(match, term.tests))
+    return ~matched if term.is_negated else matched
+
+
+def _match_words(words: Iterable[str], prefix: str) -> Iterable[Q]:
+    for word in words:
+        yield reduce(or_, (Q(**{f"{prefix}{column}__icontains": word}) for column in _SEARCHED))
+
+
+def _match_column(column: str, test: Test, *, is_text: bool) -> Q:
+    if test.operator == "unknown":
+        return Q(**{f"{column}__isnull": True}) | (Q(**{column: ""}) if is_text else Q())
+    if test.operator == "like":
+        return Q(**{f"{column}__resembles": test.values[0]})
+    if test.operator == "between":
+        low, high = test.values
+        return _match_column(column, Test(">=", (low,)), is_text=is_text) & _match_column(
+            column, Test("<=", (high,)), is_text=is_text
+        )
+    if test.operator == "=":
+        return Q(**{column: test.values[0]})
+    # Said beside: less than more than the column can hold is true of every row to Django, also where it is null.
+    known = Q(**{f"{column}__isnull": False})
+    return known & Q(**{f"{column}__{_COMPARISONS[test.operator]}": test.values[0]})
+
+
+def _match_scopes(terms: Sequence[Term], prefix: str) -> Q:
+    """Return either kind of scope that is asked for, and nothing of what is turned round."""
+    unwanted = [_match_scope_term(term, prefix) for term in terms if term.is_negated]
+    either = [
+        _all(
+            _match_scope_term(term, prefix)
+            for term in terms
+            if term.dimension == name and not term.is_negated
+        )
+        for name in _SCOPES
+    ]
+    return _all((reduce(or_, either), *unwanted))
+
+
+def _match_scope_term(term: Term, prefix: str) -> Q:
+    return _match_any(term, lambda test: _match_scope(term.dimension, test, prefix))
+
+
+def _match_scope(name: str, test: Test, prefix: str) -> Q:
+    if test.operator == "unknown":
+        return ~Q(**{f"{prefix}scope__startswith": f"{name}:"})
+    wanted = f"{name}:{test.values[0]}"
+    return Q(**{f"{prefix}scope__resembles" if test.operator == "like" else f"{prefix}scope": wanted})
+
+
+def _match_pattern(test: Test, prefix: str) -> Q:
+    """Match what `name_pattern` writes: "randread", "randrw read"; "randrw" is any of its directions."""
+    if test.operator == "unknown":
+        return Q(**{f"{prefix}rw": ""})
+    text = str(test.values[0])
+    rw, direction = (text, None) if test.operator == "like" and " " not in text else split_pattern(text)
+    matched = _match_column(f"{prefix}rw", Test(test.operator, (rw,)), is_text=True)
+    return matched & Q(**{f"{prefix}direction": direction}) if direction else matched

@@ -1,0 +1,113 @@
+"""Changes that belong together, what people said of them, and everything that happened to them."""
+
+from django.db import models
+
+from benchapp.models.account import User
+
+
+class IncidentState(models.TextChoices):
+    """Where an incident is in its life."""
+
+    NEW = "new", "New"
+    ACKNOWLEDGED = "acknowledged", "Acknowledged"
+    RESOLVED = "resolved", "Resolved"
+
+
+class Verdict(models.TextChoices):
+    """What a person said of an incident."""
+
+    NONE = "", "None yet"
+    REAL = "real", "Real"
+    FIXED = "fixed", "Fixed"
+    EXPECTED = "expected", "Expected"
+    ENVIRONMENT = "environment", "Environment"
+    NOISE = "noise", "Noise"
+
+
+class Severity(models.TextChoices):
+    """How much it matters, from size, breadth and confidence."""
+
+    HIGH = "high", "High"
+    MEDIUM = "medium", "Medium"
+    LOW = "low", "Low"
+
+
+class Incident(models.Model):
+    """What people triage: same host or pool, target and time.
+
+    scope: pool:NAME or host:NAME of its changes; "" where they are of several. started_at: of its first change.
+    is_regression: false for one of improvements, which is recorded apart and tells nobody.
+    relative: of its worst change. explained_by: [{dimension, value, share, words}], what explains most first.
+    suspects: [{name, before, after, share, words}], what else changed at that time, likeliest first.
+    recovered_at: the level is back where it was; noticed by itself. snoozed_until: tells nobody until then.
+    merged_into: where a person put its changes; such an incident is in no list.
+    """
+
+    scope = models.CharField(max_length=260, blank=True, default="")
+    title = models.CharField(max_length=300)
+    state = models.CharField(max_length=12, choices=IncidentState, default=IncidentState.NEW)
+    verdict = models.CharField(max_length=11, choices=Verdict, blank=True, default=Verdict.NONE)
+    severity = models.CharField(max_length=6, choices=Severity)
+    is_regression = models.BooleanField(default=True)
+    started_at = models.DateTimeField()
+    relative = models.FloatField()
+    change_count = models.PositiveIntegerField(default=0)
+    explained_by = models.JSONField(default=list)
+    suspects = models.JSONField(default=list)
+    assignee = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    link = models.URLField(max_length=500, blank=True, default="")
+    snoozed_until = models.DateTimeField(null=True, blank=True)
+    recovered_at = models.DateTimeField(null=True, blank=True)
+    merged_into = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    opened_at = models.DateTimeField(help_text="server's clock")
+    updated_at = models.DateTimeField(help_text="server's clock")
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(state__in=IncidentState.values), name="incident_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(severity__in=Severity.values), name="incident_severity_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(verdict__in=Verdict.values), name="incident_verdict_is_known"
+            ),
+        )
+        indexes = (
+            # queries.incidents.list_incidents: the newest first, by state.
+            models.Index(fields=["state", "-started_at", "-id"], name="incident_by_state"),
+            # pipeline.group: open ones of a scope.
+            models.Index(fields=["scope", "-started_at"], name="incident_by_scope"),
+        )
+
+    def __str__(self) -> str:
+        return f"incident {self.pk} ({self.state}): {self.title}"
+
+
+class IncidentEvent(models.Model):
+    """One thing that happened to an incident: the timeline, the audit trail, and what undo goes back to.
+
+    kind: opened, grew, confirmed, withdrawn, recovered, reopened, acknowledged, resolved, assigned, commented, linked,
+    snoozed, merged, split, accepted, undone. by: null for the judge. before: the fields that it changed, as they were.
+    """
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="events", db_index=False)
+    at = models.DateTimeField(help_text="server's clock")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    kind = models.CharField(max_length=20)
+    words = models.TextField(blank=True, default="", max_length=5000)
+    before = models.JSONField(default=dict)
+    undone_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = (
+            # queries.incidents.read_incident: its timeline.
+            models.Index(fields=["incident", "at", "id"], name="incident_event_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} of incident {self.incident_id}"

@@ -1,0 +1,98 @@
+"""Who wants to hear of what, and the outbox: each incident and transition to each of them exactly once."""
+
+from django.db import models
+
+from benchapp.models.account import User
+from benchapp.models.incident import Incident
+
+
+class Channel(models.TextChoices):
+    """How a notice goes out."""
+
+    EMAIL = "email", "E-mail"
+    SLACK = "slack", "Slack-compatible webhook"
+    WEBHOOK = "webhook", "Webhook (Standard Webhooks)"
+
+
+class Subscription(models.Model):
+    """One address and what goes to it.
+
+    address: an e-mail address or a URL. secret: signs webhooks; shown once. filter: in the filter bar's language.
+    is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: nothing is sent between
+    them, but later; hours of UTC. failures: in a row; at FAILURES_MAXIMUM it pauses and says why.
+    """
+
+    FAILURES_MAXIMUM = 20
+
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="subscriptions")
+    channel = models.CharField(max_length=7, choices=Channel)
+    address = models.CharField(max_length=500)
+    secret = models.CharField(max_length=100, blank=True, default="")
+    filter = models.CharField(max_length=2000, blank=True, default="")
+    least_severity = models.CharField(max_length=6, default="low")
+    wants_silence = models.BooleanField(default=True, help_text="also of hosts that fall silent")
+    is_digest = models.BooleanField(default=False)
+    digest_hour = models.PositiveSmallIntegerField(default=7)
+    quiet_from_hour = models.PositiveSmallIntegerField(null=True, blank=True)
+    quiet_to_hour = models.PositiveSmallIntegerField(null=True, blank=True)
+    is_active = models.BooleanField(default=True)
+    failures = models.PositiveSmallIntegerField(default=0)
+    paused_reason = models.CharField(max_length=500, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(channel__in=Channel.values), name="subscription_channel_is_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.channel} to {self.address}"
+
+
+class NoticeState(models.TextChoices):
+    """Where a notice is on its way."""
+
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    FAILED = "failed", "Given up"
+    DROPPED = "dropped", "Not sent: taken back before its time"
+
+
+class Notice(models.Model):
+    """One message to one subscription. key: what it tells ("incident 12 opened"): never told twice.
+
+    body: what it says, as rendered when it was put here. not_before_at: quiet hours, digest, or the next attempt.
+    log: [{at, outcome}], the last ten attempts.
+    """
+
+    subscription = models.ForeignKey(
+        Subscription, on_delete=models.CASCADE, related_name="notices", db_index=False
+    )
+    incident = models.ForeignKey(Incident, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    body = models.JSONField(default=dict)
+    state = models.CharField(max_length=7, choices=NoticeState, default=NoticeState.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    not_before_at = models.DateTimeField()
+    created_at = models.DateTimeField(help_text="server's clock")
+    settled_at = models.DateTimeField(null=True, blank=True)
+    log = models.JSONField(default=list)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["subscription", "key"], name="notice_is_told_once"),
+            models.CheckConstraint(
+                condition=models.Q(state__in=NoticeState.values), name="notice_state_is_known"
+            ),
+        )
+        indexes = (
+            # pipeline.notify.send_due: small, as settled rows leave it.
+            models.Index(
+                fields=["not_before_at"], name="notice_waiting", condition=models.Q(state=NoticeState.WAITING)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"notice {self.pk} ({self.state}): {self.key}"

@@ -1,0 +1,87 @@
+"""Take a run out of medians, with who said so and why, and put it back; its numbers stay where they are."""
+
+from typing import Final
+
+import structlog
+from django.db import connection, transaction
+from django.utils import timezone
+
+from benchapp.models import Run, Series, User
+
+log = structlog.get_logger(__name__)
+
+REASON_MAXIMUM: Final = 500
+
+
+class UnknownRun(Exception):
+    """A run that there is not."""
+
+
+class BadReason(Exception):
+    """A reason that is missing, too long, or holds what PostgreSQL does not take."""
+
+
+def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> Run:
+    """Take a run out of all medians and summaries, and return it; the same again changes nothing.
+
+    by: who answers for it, None for a program that nobody made; via: the program's token, for the log. With another
+    reason it is excluded anew. Raises UnknownRun, BadReason.
+    """
+    said = read_reason(reason)
+    with transaction.atomic():
+        run = _lock(run_id)
+        if run.excluded_at is not None and run.excluded_reason == said:
+            return run
+        run.excluded_at, run.excluded_by, run.excluded_reason = timezone.now(), by, said
+        run.save(update_fields=["excluded_at", "excluded_by", "excluded_reason"])
+        _mark_measurements(run_id, is_excluded=True)
+    log.info("run.excluded", run=run_id, by=by.username if by else "", via=via, reason=said)
+    return run
+
+
+def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
+    """Put a run back into medians and summaries, and return it; one that is not excluded stays as it is.
+
+    The reason stays in the row, so that the page can offer it again to who put the run back by mistake.
+    Raises UnknownRun.
+    """
+    with transaction.atomic():
+        run = _lock(run_id)
+        if run.excluded_at is None:
+            return run
+        run.excluded_at = run.excluded_by = None
+        run.save(update_fields=["excluded_at", "excluded_by"])
+        _mark_measurements(run_id, is_excluded=False)
+    log.info("run.included", run=run_id, by=by.username if by else "", via=via, reason=run.excluded_reason)
+    return run
+
+
+def read_reason(text: str) -> str:
+    """Return a reason in one line. Raises BadReason where it says nothing or too much."""
+    words = " ".join(text.replace("\x00", "\ufffd").split())
+    if not words:
+        raise BadReason("say why: whoever meets this run later has nothing else to go by")
+    if len(words) > REASON_MAXIMUM:
+        raise BadReason(f"the reason has {len(words)} characters; at most {REASON_MAXIMUM} are kept")
+    return words
+
+
+def _lock(run_id: int) -> Run:
+    """Return the run, locked: who reads it anew takes over what is said here, or waits for it."""
+    rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("excluded_by")
+    run = rows.filter(pk=run_id).first()
+    if run is None:
+        raise UnknownRun(f"there is no run {run_id}")
+    return run
+
+
+def _mark_measurements(run_id: int, *, is_excluded: bool) -> None:
+    """Mark the run's measurements, and their series as due; rows are locked in the order of `store_plans`."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE benchapp_measurement SET is_excluded = %s WHERE run_id = %s RETURNING series_id",
+            [is_excluded, run_id],
+        )
+        touched = sorted({series_id for (series_id,) in cursor.fetchall()})
+    list(Series.objects.select_for_update().filter(pk__in=touched).order_by("pk").values_list("pk"))
+    Series.objects.filter(pk__in=touched).update(summary_is_due=True, judging_is_due=True)

@@ -1,0 +1,101 @@
+"""What is watched: where the judging of the metrics of series stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection
+
+from benchapp.grammar import Filter
+from benchapp.models import Judgement
+from benchapp.models.filtering import match_series
+from benchapp.queries.changes import SeriesName, name_series
+from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
+
+# Counted for the words of an empty inbox: a million series have three million.
+_COUNTED_MAXIMUM: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementRow:
+    """Where the judging of one metric of a series stands, as Judgement has it."""
+
+    metric: str
+    standing: str
+    n: int
+    level: float | None
+    spread: float | None
+    least_change: float | None
+    runs_needed: int | None
+    baseline_from_at: datetime | None
+    method: str
+    judged_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRow:
+    """One metric of one series that is watched."""
+
+    series: SeriesName
+    judgement: JudgementRow
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCounts:
+    """Metrics of series by standing; has_more: there are more than were counted."""
+
+    by_standing: Mapping[str, int]
+    has_more: bool
+
+
+def list_judgements(series_id: int) -> tuple[JudgementRow, ...]:
+    """Return where the judging of each metric of a series stands; one query."""
+    rows = Judgement.objects.filter(series_id=series_id).order_by("id").values_list(*_COLUMNS)
+    return tuple(JudgementRow(*row) for row in rows)
+
+
+def list_watched(
+    standing: str | None, match: Filter, *, after: str | None = None, limit: int = 100
+) -> Page[WatchedRow]:
+    """Return what is watched, of one standing or of all, the series judged last first; one query. Raises BadCursor."""
+    cursor = read_cursor(after)
+    found = Judgement.objects.filter(
+        match_series(match, "series__"), behind("judged_at", cursor, is_descending=True)
+    )
+    if standing is not None:
+        found = found.filter(standing=standing)
+    rows: list[Any] = list(found.select_related("series").order_by("-judged_at", "-id")[: limit + 1])
+    page = cut_page(rows, limit, cursor_of=lambda judgement: Cursor(judgement.judged_at, judgement.pk))
+    return Page(tuple(_make_row(judgement) for judgement in page.items), page.next_cursor)
+
+
+def count_judged() -> JudgedCounts:
+    """Return how many metrics of series there are of each standing, counted up to 100 000; one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT standing, count(*) FROM"
+            " (SELECT standing FROM benchapp_judgement LIMIT %s) AS counted GROUP BY standing",
+            [_COUNTED_MAXIMUM + 1],
+        )
+        counts = dict(cursor.fetchall())
+    return JudgedCounts(counts, has_more=sum(counts.values()) > _COUNTED_MAXIMUM)
+
+
+def _make_row(judgement: Judgement) -> WatchedRow:
+    row = JudgementRow(*(getattr(judgement, name) for name in _COLUMNS))
+    return WatchedRow(name_series(judgement.series), row)
+
+
+_COLUMNS: Final = (
+    "metric",
+    "standing",
+    "n",
+    "level",
+    "spread",
+    "least_change",
+    "runs_needed",
+    "baseline_from_at",
+    "method",
+    "judged_at",
+)

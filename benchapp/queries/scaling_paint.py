@@ -1,0 +1,203 @@
+"""The picture of what was chosen: places, cells, counts of what is left out, and the filter that says it all."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.utils import timezone
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Filter, Term, Test, Value
+from benchapp.queries.dimension_words import describe_value, order_value
+from benchapp.queries.scaling_ceilings import Limit
+from benchapp.queries.scaling_cells import FAILED, Grid, Standings, fill_facets
+from benchapp.queries.scaling_choice import Axes, Chosen, keep_values, list_mixed
+from benchapp.queries.scaling_metrics import ScalingMetric
+from benchapp.queries.scaling_past import SERIES_MAXIMUM as PAST_SERIES_MAXIMUM
+from benchapp.queries.scaling_past import read_past
+from benchapp.queries.scaling_picture import Axis, Counts, Picture, Spread
+from benchapp.queries.scaling_rows import SeriesTable
+
+COLOURS_MAXIMUM: Final = 12
+FACETS_MAXIMUM: Final = 12
+XS_MAXIMUM: Final = 60
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a picture is painted from, checked. as_of: the moment (exclusive) that it shows, None for now."""
+
+    filter: Filter
+    metric: ScalingMetric
+    over: ScalingMetric | None
+    limits: tuple[Limit, ...]
+    free: tuple[str, ...]
+    as_of: datetime | None
+    ghost: timedelta | None
+    is_cut: bool
+
+    @property
+    def ghost_at(self) -> datetime | None:
+        """Return the moment that the ghost shows, not before the calendar begins; None without a ghost."""
+        if self.ghost is None:
+            return None
+        shown_at = self.as_of or timezone.now()
+        return max(shown_at - _FIRST_MOMENT, self.ghost) - self.ghost + _FIRST_MOMENT
+
+
+def paint_picture(
+    request: Request, everything: SeriesTable, valued: SeriesTable, *, chosen: Chosen
+) -> Picture:
+    """Return the picture. everything: all series of the filter; valued: those that have a value; chosen: of those."""
+    axes = chosen.axes
+    still = everything
+    for held in chosen.held:
+        still = keep_values(still, held.dimension, held.values)
+    shown = set(chosen.table.column("id"))
+    grid, beyond = _make_grid(_select_drawn(still, shown), axes)
+    drawn = _select_within(still, grid)
+    standings = _read_standings(request, drawn, shown)
+    facets = fill_facets(drawn, standings, grid, metric=request.metric, limits=request.limits)
+    cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
+    badges = still.column("badges")
+    has_value = [series_id in shown for series_id in still.column("id")]
+    counts = Counts(
+        shown=sum(len(cell.series_ids) for cell in cells if cell.spread),
+        failed=sum(not has and FAILED in codes for has, codes in zip(has_value, badges, strict=True)),
+        unvalued=sum(not has and FAILED not in codes for has, codes in zip(has_value, badges, strict=True)),
+        unknown_x=_count_unknown(valued, chosen),
+        beside=valued.length - len(shown) - _count_unknown(valued, chosen),
+        beyond=beyond,
+        cells=len(cells),
+        filled=sum(cell.spread is not None for cell in cells),
+    )
+    return Picture(
+        filter=request.filter,
+        shown_filter=hold_filter(request.filter, chosen),
+        metric=request.metric,
+        over=request.over,
+        x=_make_axis(axes.x, grid.xs),
+        colour=_make_axis(axes.colour, grid.colours) if axes.colour else None,
+        facet=_make_axis(axes.facet, grid.facets) if axes.facet else None,
+        facets=facets,
+        held=chosen.held,
+        fixed=_list_fixed(chosen),
+        mixed=list_mixed(chosen.table, axes),
+        free=request.free,
+        limits=request.limits,
+        counts=counts,
+        as_of=request.as_of,
+        ghost_at=request.ghost_at,
+        is_cut=request.is_cut,
+        is_thinned=(request.as_of or request.ghost) is not None and len(shown) > PAST_SERIES_MAXIMUM,
+    )
+
+
+def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> Standings:
+    ids = [series_id for series_id in table.column("id") if series_id in shown]
+    divisors = _list_divisors(table, request.metric)
+
+    def read(metric: ScalingMetric, before_at: datetime | None) -> Mapping[int, Spread]:
+        found = (
+            _take_now(table, metric)
+            if before_at is None
+            else read_past(ids, metric.base, before_at=before_at)
+        )
+        return {
+            series_id: _divide(spread, divisors[series_id]) if metric.is_per_volume else spread
+            for series_id, spread in found.items()
+            if series_id in shown
+        }
+
+    ghosts = {} if request.ghost_at is None else read(request.metric, request.ghost_at)
+    overs = {} if request.over is None else read(request.over, request.as_of)
+    return Standings(read(request.metric, request.as_of), ghosts, overs)
+
+
+def _take_now(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, Spread]:
+    names = [f"{metric.base}.{part}" for part in ("median", "p10", "p90", "n", "last_at")]
+    rows = zip(table.column("id"), *(table.column(name) for name in names), strict=True)
+    return {series_id: Spread(*parts) for series_id, *parts in rows if parts[0] is not None}
+
+
+def _list_divisors(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, int]:
+    if not metric.is_per_volume:
+        return {}
+    return {
+        series_id: count
+        for series_id, count in zip(table.column("id"), table.column("volume_count"), strict=True)
+        if count
+    }
+
+
+def _divide(spread: Spread, count: int) -> Spread:
+    level = None if spread.median is None else spread.median / count
+    return Spread(level, spread.p10 / count, spread.p90 / count, spread.n, spread.last_at)
+
+
+def _select_drawn(table: SeriesTable, shown: set[int]) -> SeriesTable:
+    """Return what has a place of its own: what has a value, and what failed."""
+    ids, badges = table.column("id"), table.column("badges")
+    return table.select(place for place in table.places if ids[place] in shown or FAILED in badges[place])
+
+
+def _make_grid(table: SeriesTable, axes: Axes) -> tuple[Grid, int]:
+    """Return the places of the picture, and how many series are of colours, panels or places past the most."""
+    xs = _order(table, axes.x, XS_MAXIMUM)
+    if len(xs) > 1:
+        xs = tuple(x for x in xs if x is not None)
+    colours = _order(table, axes.colour, COLOURS_MAXIMUM)
+    facets = _order(table, axes.facet, FACETS_MAXIMUM)
+    grid = Grid(axes, xs, colours, facets)
+    known = table if xs == (None,) else keep_values(table, axes.x, table.distinct(axes.x) - {None})
+    return grid, known.length - _select_within(known, grid).length
+
+
+def _order(table: SeriesTable, name: str | None, maximum: int) -> tuple[Value | None, ...]:
+    """Return the values of an axis in order; of too many those that most series have."""
+    if name is None:
+        return (None,)
+    counts = Counter(table.column(name))
+    kept = [value for value, _ in counts.most_common(maximum)]
+    return tuple(sorted(kept, key=lambda value: order_value(name, value))) or (None,)
+
+
+def _select_within(table: SeriesTable, grid: Grid) -> SeriesTable:
+    axes = grid.axes
+    table = keep_values(table, axes.x, set(grid.xs))
+    for name, values in ((axes.colour, grid.colours), (axes.facet, grid.facets)):
+        if name is not None:
+            table = keep_values(table, name, set(values))
+    return table
+
+
+def _make_axis(name: str, values: Sequence[Value | None]) -> Axis:
+    return Axis(DIMENSIONS[name], tuple(values), tuple(describe_value(name, value) for value in values))
+
+
+def hold_filter(filter: Filter, chosen: Chosen) -> Filter:
+    """Return the filter that shows the same, whatever is chosen by itself another day."""
+    for held in chosen.held:
+        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in held.values)
+        still = filter.without(held.dimension)
+        filter = Filter((*still.terms, Term(held.dimension, tests)), still.words)
+    return filter
+
+
+def _list_fixed(chosen: Chosen) -> tuple[tuple[str, Value], ...]:
+    """Return what all that is shown has in common and is known, but for the axes."""
+    found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in chosen.axes.names)
+    return tuple(
+        (name, value)
+        for name, values in found
+        if len(values) == 1 and (value := next(iter(values))) is not None
+    )
+
+
+def _count_unknown(valued: SeriesTable, chosen: Chosen) -> int:
+    column = valued.column(chosen.axes.x)
+    unknown = sum(value is None for value in column)
+    return 0 if unknown == valued.length else unknown

@@ -1,0 +1,106 @@
+"""Studies: the list of all, one by its id, and one by the token of its shared link."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Func, IntegerField
+
+from benchapp.models import Study, User
+from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRow:
+    """One picture of a study. query: its page's address behind "?"; title: "" for the picture's own."""
+
+    kind: str
+    query: str
+    title: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRow:
+    """One study in the list; owner_name: "" for what came with benchapp."""
+
+    id: int
+    title: str
+    owner_name: str
+    panel_count: int
+    is_shared: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDetail:
+    """One study. words: Markdown as it was written. version: names this state of it."""
+
+    id: int
+    title: str
+    words: str
+    owner_id: int | None
+    owner_name: str
+    panels: tuple[PanelRow, ...]
+    share_token: str | None
+    created_at: datetime
+    updated_at: datetime
+    version: str
+
+
+def list_studies(*, after: str | None = None, limit: int = 100) -> Page[StudyRow]:
+    """Return studies, those changed last first, behind the cursor; one query. Raises BadCursor."""
+    cursor = read_cursor(after)
+    rows = (
+        Study.objects.filter(behind("updated_at", cursor, is_descending=True))
+        .annotate(panel_count=Func(F("panels"), function="jsonb_array_length", output_field=IntegerField()))
+        .order_by("-updated_at", "-id")
+        .values_list(
+            "id", "title", "owner__username", "panel_count", "share_token", "created_at", "updated_at"
+        )[: limit + 1]
+    )
+    return cut_page(
+        [_make_row(row) for row in rows], limit, cursor_of=lambda study: Cursor(study.updated_at, study.id)
+    )
+
+
+def list_own_studies(person: User, *, may_edit_all: bool = False, limit: int = 100) -> list[tuple[int, str]]:
+    """Return (id, title) of the studies that a person may put a picture into, those changed last first."""
+    studies = Study.objects.all() if may_edit_all else Study.objects.filter(owner=person)
+    return list(studies.order_by("-updated_at", "-id").values_list("id", "title")[:limit])
+
+
+def read_study(study_id: int) -> StudyDetail | None:
+    """Return one study, None where there is none; one query."""
+    return _make_detail(Study.objects.filter(pk=study_id).select_related("owner").first())
+
+
+def read_shared_study(token: str) -> StudyDetail | None:
+    """Return the study that a shared link names, None where there is none or it is shared no longer; one query."""
+    return _make_detail(Study.objects.filter(share_token=token).select_related("owner").first())
+
+
+def _make_row(row: Sequence[Any]) -> StudyRow:
+    study_id, title, owner_name, panel_count, share_token, created_at, updated_at = row
+    return StudyRow(
+        study_id, title, owner_name or "", panel_count, share_token is not None, created_at, updated_at
+    )
+
+
+def _make_detail(study: Study | None) -> StudyDetail | None:
+    if study is None:
+        return None
+    return StudyDetail(
+        id=study.pk,
+        title=study.title,
+        words=study.words,
+        owner_id=study.owner_id,
+        owner_name=study.owner.username if study.owner else "",
+        panels=tuple(PanelRow(**panel) for panel in study.panels),
+        share_token=study.share_token,
+        created_at=study.created_at,
+        updated_at=study.updated_at,
+        version=study.updated_at.isoformat(),
+    )

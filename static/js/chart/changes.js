@@ -1,0 +1,33 @@
+// Ticks under a chart that say what changed: those that would cover each other are one.
+
+/** Short names of what changed, for a tick: "kernel", "kernel +2". */
+export function nameTick(changes) {
+  const labels = [...new Set(changes.flatMap(({ fields }) => fields.map(({ label }) => label)))];
+  return labels.length === 1 ? labels[0] : `${labels[0]} +${labels.length - 1}`;
+}
+
+/**
+ * Group changes [{at}] (ascending) whose ticks lie within `apart` pixels: [{x, at, changes}].
+ * placeOf: moment → pixel; those outside [left, right] are left out.
+ */
+export function groupChanges(changes, { placeOf, left, right, apart = 14 }) {
+  const groups = [];
+  for (const change of changes) {
+    const x = placeOf(change.at);
+    const last = groups.at(-1);
+    if (x < left || x > right) {
+      continue;
+    }
+    if (last !== undefined && x - last.x < apart) {
+      last.changes.push(change);
+    } else {
+      groups.push({ x, at: change.at, changes: [change] });
+    }
+  }
+  return groups;
+}
+
+/** Give each group the room for its words: to the next tick, or to the end. */
+export function measureRoom(groups, end) {
+  return groups.map((group, place) => ({ ...group, room: (groups[place + 1]?.x ?? end) - group.x }));
+}

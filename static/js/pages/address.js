@@ -1,0 +1,14 @@
+// The page's address follows what the reader changes on the page, so that a copied link shows the same.
+
+/** Put parameters into the address; null takes one out. */
+export function keepInAddress(changes) {
+  const address = new URL(location.href);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) {
+      address.searchParams.delete(name);
+    } else {
+      address.searchParams.set(name, value);
+    }
+  }
+  history.replaceState(null, "", address.href.replaceAll("%3A", ":").replaceAll("%2C", ","));
+}

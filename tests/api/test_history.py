@@ -1,0 +1,149 @@
+"""Histories, buckets, percentiles and histograms as the API answers them."""
+
+import csv
+import io
+from datetime import timedelta
+
+import pytest
+
+from tests.factories import NOON, make_measurement, make_points, make_run, make_series
+
+pytestmark = pytest.mark.django_db
+
+
+def read_csv(response):
+    return list(csv.DictReader(io.StringIO(response.content.decode(), newline="")))
+
+
+def test_points_are_thinned_on_request_without_hiding_an_extreme(reader):
+    series = make_series()
+    times = [NOON + timedelta(minutes=place) for place in range(100)]
+    make_points(series, make_run(), times, iops=lambda index: {40: 1.0, 60: 999.0}.get(index, 100.0))
+
+    answer = reader.get(f"/api/v1/series/{series.id}/points?thin=7&metrics=iops").json()
+
+    buckets = answer["buckets"]
+    assert (len(buckets), sum(bucket["n"] for bucket in buckets)) == (7, 100)
+    assert min(bucket["iops_minimum"] for bucket in buckets) == 1.0
+    assert max(bucket["iops_maximum"] for bucket in buckets) == 999.0
+    assert {bucket["iops_median"] for bucket in buckets} == {100.0}
+    assert (buckets[0]["from_at"], buckets[-1]["to_at"]) == ("2026-11-21T12:00:00Z", "2026-11-21T13:39:00Z")
+
+
+def test_buckets_as_csv_have_the_same_columns(reader):
+    series = make_series([1.0, 2.0, 3.0])
+
+    (row,) = read_csv(reader.get(f"/api/v1/series/{series.id}/points?thin=1&metrics=iops&format=csv"))
+
+    assert (row["n"], row["iops_minimum"], row["iops_median"], row["iops_maximum"]) == (
+        "3",
+        "1.0",
+        "2.0",
+        "3.0",
+    )
+
+
+def test_history_of_several_series_in_one_answer(reader):
+    first, second = make_series([10.0, 20.0]), make_series([5.0])
+
+    answer = reader.get(f"/api/v1/history?series={second.id},{first.id}&metrics=iops").json()
+
+    assert [line["id"] for line in answer["lines"]] == [second.id, first.id]
+    assert [(point["series"], point["iops"]) for point in answer["points"]] == [
+        (second.id, 5.0),
+        (first.id, 10.0),
+        (first.id, 20.0),
+    ]
+    assert (answer["is_thinned"], answer["buckets"], answer["lines_left_out"]) == (False, [], 0)
+    assert answer["lines"][1]["levels"]["iops"][0]["median"] == 15.0
+
+
+def test_history_chosen_by_a_filter_as_csv(reader):
+    series = make_series([10.0])
+    make_series([11.0], direction="write")
+
+    (row,) = read_csv(reader.get("/api/v1/history?q=direction:read&format=csv"))
+
+    assert (row["series"], row["iops"], row["is_excluded"]) == (str(series.id), "10.0", "false")
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [("q=colour:red", "q"), ("series=1,x", "series"), ("thin=0", "thin"), ("metrics=speed", "metrics")],
+)
+def test_history_that_makes_no_sense_is_refused(reader, query, pointer):
+    response = reader.get(f"/api/v1/history?{query}")
+
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+
+
+def test_history_that_is_known_is_not_sent_again(reader):
+    series = make_series([10.0])
+    address = f"/api/v1/history?series={series.id}"
+    etag = reader.get(address)["ETag"]
+
+    assert reader.get(address, headers={"If-None-Match": etag}).status_code == 304
+    make_measurement(make_run(started_at=NOON + timedelta(days=1)), series, iops=1.0)
+    assert reader.get(address, headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_percentiles_over_time_without_what_too_few_samples_say(reader):
+    series = make_series()
+    percentiles = {"50": 200_000, "90": 300_000, "99.99": 727_000}
+    fields = {"latency_p50_ns": 200_000.0, "latency_p99_ns": None, "percentiles": percentiles}
+    make_measurement(make_run(), series, total_ios=50_000, **fields)
+    later = make_run(started_at=NOON + timedelta(hours=1))
+    make_measurement(later, series, total_ios=2_000_000, **fields)
+
+    few, many = reader.get(f"/api/v1/series/{series.id}/percentiles").json()["columns"]
+
+    assert (few["p50"], few["p90"], few["p99"], few["p99_99"]) == (200_000.0, 300_000.0, None, None)
+    assert many["p99_99"] == 727_000.0
+    assert (many["last_run"], many["runs"]) == (later.id, 1)
+
+
+def test_percentiles_of_many_runs_are_medians_of_runs(reader):
+    series = make_series()
+    times = [NOON + timedelta(minutes=place) for place in range(9)]
+    make_points(series, make_run(), times, latency_p50_ns=lambda index: index + 1.0, percentiles={"50": 1})
+
+    (column,) = reader.get(f"/api/v1/series/{series.id}/percentiles?thin=1").json()["columns"]
+
+    assert (column["runs"], column["p50"]) == (9, 5.0)
+
+
+def test_histograms_over_time_leave_out_what_failed_or_is_excluded(reader):
+    series = make_series()
+    for hour, fields in enumerate(({}, {"error": 5}, {"is_excluded": True})):
+        run = make_run(started_at=NOON + timedelta(hours=hour))
+        make_measurement(run, series, latency_bins=[68, 5, 0, 7], **fields)
+
+    answer = reader.get(f"/api/v1/series/{series.id}/histogram").json()
+    cells = read_csv(reader.get(f"/api/v1/series/{series.id}/histogram?format=csv"))
+
+    assert answer["first_bucket"] == 68
+    assert [column["counts"] for column in answer["columns"]] == [[5, 0, 7]]
+    assert [(cell["bucket"], cell["operations"]) for cell in cells] == [("68", "5"), ("70", "7")]
+    assert (cells[0]["from_ns"], cells[0]["runs"]) == ("131072.0", "1")
+
+
+def test_series_without_bins_has_an_empty_histogram(reader):
+    series = make_series([1.0])
+
+    answer = reader.get(f"/api/v1/series/{series.id}/histogram").json()
+
+    assert (answer["first_bucket"], answer["columns"]) == (None, [])
+
+
+@pytest.mark.parametrize("name", ["percentiles", "histogram"])
+def test_latencies_of_no_series_are_not_found(reader, name):
+    assert reader.get(f"/api/v1/series/77/{name}").status_code == 404
+
+
+def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_num_queries):
+    for _ in range(5):
+        make_series([1.0, 2.0])
+
+    # The token and its last use; count, series, last points, versions; changes around them.
+    with django_assert_num_queries(7):
+        reader.get("/api/v1/history")

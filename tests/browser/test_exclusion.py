@@ -1,0 +1,31 @@
+"""Taking a run out of medians and back, with the keyboard."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.browser.watch import Watched
+from tests.browser.world import World
+
+Visit = Callable[..., Watched]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_editor_excludes_a_run_and_puts_it_back_by_keyboard(
+    visit: Visit, world: World, theme: str, width: int
+) -> None:
+    watched = visit(world.failed_run, color_scheme=theme, width=width)
+    page = watched.page
+    page.locator("details.exclusion > summary").press("Enter")
+    page.get_by_label("Why it must not count").fill("a backup ran")
+    assert (watched.barriers(), watched.overhang_px()) == ([], 0)
+    page.get_by_label("Why it must not count").press("Enter")
+
+    page.wait_for_selector(".banner:has-text('because: a backup ran')")
+    assert "by ada on" in page.inner_text(".banner:has-text('because')")
+    assert (watched.barriers(), watched.overhang_px(), watched.violations()) == ([], 0, [])
+    page.get_by_role("button", name="Put back").press("Enter")
+
+    page.wait_for_selector(".banner:has-text('counts in medians again')")
+    assert page.locator("#exclusion-reason").input_value() == "a backup ran"

@@ -1,0 +1,215 @@
+"""Histories: zoomed by dragging, by keys and on the strip; linked, told, and the same again from their address."""
+
+import gzip
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.watch import Watched
+from tests.browser.world import World
+
+Visit = Callable[..., Watched]
+
+
+def open_history(visit: Visit, path: str, **options: object) -> Watched:
+    watched = visit(path, **options)
+    watched.page.wait_for_selector("[data-history][data-ready]")
+    return watched
+
+
+def readout(watched: Watched) -> str:
+    return (
+        str(watched.page.inner_text(".chart-readout >> nth=0")).replace("\u202f", " ").replace("\u00a0", " ")
+    )
+
+
+def span_of(watched: Watched) -> tuple[datetime, datetime]:
+    query = parse_qs(urlsplit(watched.page.url).query)
+    first, last = (datetime.fromisoformat(query[name][0]) for name in ("from", "to"))
+    return first.astimezone(UTC), last.astimezone(UTC)
+
+
+def drag(watched: Watched, selector: str, start: float, end: float) -> None:
+    watched.page.locator(selector).first.scroll_into_view_if_needed()
+    area = watched.page.locator(selector).first.bounding_box()
+    y = area["y"] + area["height"] / 2
+    watched.page.mouse.move(area["x"] + area["width"] * start, y)
+    watched.page.mouse.down()
+    watched.page.mouse.move(area["x"] + area["width"] * end, y, steps=5)
+    watched.page.mouse.up()
+
+
+def test_drag_zooms_and_the_address_shows_the_same(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+
+    drag(watched, ".chart-box canvas", 0.4, 0.6)
+    watched.page.wait_for_url("**from=**to=**")
+    first, last = span_of(watched)
+    watched.page.focus(".chart-box")
+    watched.page.keyboard.press("End")
+    told = readout(watched)
+    again = open_history(visit, watched.page.url)
+    again.page.focus(".chart-box")
+
+    assert 3 <= (last - first).days <= 12
+    assert re.match(r"Run \d+ of [3-9], ", told)
+    assert readout(again) == told
+    assert watched.complaints == []
+
+
+def test_words_and_table_follow_the_zoom(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    whole = watched.page.locator("[data-follows=numbers] tbody tr").count()
+
+    drag(watched, ".chart-box canvas", 0.4, 0.6)
+
+    expect(watched.page.locator("[data-follows=numbers] tbody tr")).not_to_have_count(whole)
+    assert "runs with a value" in watched.page.inner_text("[data-follows=words]")
+
+
+def test_whole_history_comes_back(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    drag(watched, ".chart-box canvas", 0.4, 0.6)
+    watched.page.wait_for_url("**from=**")
+
+    watched.page.get_by_role("button", name="Whole history").click()
+
+    watched.page.wait_for_url(lambda url: "from=" not in url)
+    watched.page.focus(".chart-box")
+    assert readout(watched).startswith("Run 30 of 30, ")
+    assert not watched.page.is_visible("[data-zoom=reset]")
+
+
+def test_whole_history_comes_back_of_a_page_that_was_opened_zoomed(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    drag(watched, ".chart-box canvas", 0.4, 0.6)
+    watched.page.wait_for_url("**from=**")
+    again = open_history(visit, watched.page.url)
+
+    again.page.get_by_role("button", name="Whole history").click()
+
+    again.page.focus(".chart-box")
+    assert readout(again).startswith("Run 30 of 30, ")
+
+
+def test_keys_zoom_around_the_run_and_show_all_again(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    watched.page.focus(".chart-box")
+
+    watched.page.keyboard.press("+")
+    watched.page.keyboard.press("+")
+    watched.page.keyboard.press("ArrowLeft")
+    zoomed = readout(watched)
+    watched.page.keyboard.press("0")
+    watched.page.keyboard.press("End")
+
+    assert int(re.match(r"Run \d+ of (\d+)", zoomed)[1]) < 12
+    assert readout(watched).startswith("Run 30 of 30, ")
+
+
+def test_handles_of_the_strip_are_moved_by_keys(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    handle = watched.page.get_by_role("slider", name="Beginning of the part in view")
+
+    handle.focus()
+    for _ in range(3):
+        watched.page.keyboard.press("Shift+ArrowRight")
+    watched.page.wait_for_url("**from=**")
+
+    assert handle.get_attribute("aria-valuenow") == "30"
+    assert re.fullmatch(r"\d+ \w+ \d{4} \d\d:\d\d UTC", handle.get_attribute("aria-valuetext"))
+
+
+def test_window_of_the_strip_is_dragged(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    window = watched.page.locator("[data-window]")
+
+    drag(watched, "[data-overview]", 0.3, 0.5)
+    before = window.bounding_box()
+    drag(watched, "[data-overview]", 0.4, 0.6)
+    after = window.bounding_box()
+
+    assert after["x"] - before["x"] > 100
+    assert abs(after["width"] - before["width"]) < 2
+    watched.page.wait_for_url("**from=**to=**")
+
+
+def test_cursor_is_on_all_panels_and_told_with_their_values(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+
+    watched.page.focus(".chart-box")
+
+    tip = watched.page.inner_text("[data-tip]")
+    assert "Bandwidth: " in tip
+    assert "p99 latency: " in tip
+
+
+def test_time_is_told_in_the_reader_s_own_zone(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history, timezone_id="Asia/Kolkata")
+
+    watched.page.select_option("[data-zone-choice]", "own")
+    watched.page.focus(".chart-box")
+
+    assert "UTC+5:30" in readout(watched)
+    assert "tz=own" in watched.page.url
+
+
+def test_several_series_are_walked_line_by_line(visit: Visit, world: World) -> None:
+    watched = open_history(visit, "/history/?q=host:db-01 bs:4k")
+    watched.page.focus(".chart-box")
+    first = readout(watched).split(" · ")[0]
+
+    watched.page.keyboard.press("ArrowDown")
+
+    assert {first, readout(watched).split(" · ")[0]} == {"randread", "randwrite"}
+    assert watched.complaints == []
+
+
+def test_fan_is_drawn_and_walked_by_keys(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+
+    watched.page.locator("[data-latency=fan] .chart-box").scroll_into_view_if_needed()
+    watched.page.wait_for_selector("[data-latency=fan] .chart-box[data-drawn]")
+    watched.page.focus("[data-latency=fan] .chart-box")
+
+    words = watched.page.inner_text("[data-latency=fan] .chart-readout")
+    assert "p50 198 µs" in words
+    assert watched.complaints == []
+
+
+def test_fan_s_table_follows_the_zoom(visit: Visit, world: World) -> None:
+    watched = open_history(visit, world.history)
+    rows = watched.page.locator("[data-follows=fan-table] tbody tr")
+
+    assert rows.count() == 29
+    drag(watched, ".chart-box canvas", 0.4, 0.6)
+
+    expect(rows).not_to_have_count(29)
+    assert watched.barriers() == []
+
+
+def test_run_before_is_in_the_legend_and_told_with_its_points(visit: Visit, world: World) -> None:
+    watched = visit(world.run)
+    watched.wait_for_charts()
+    watched.page.focus(".chart-box")
+
+    watched.page.keyboard.press("Home")
+
+    told = watched.page.inner_text(".chart-readout >> nth=0")
+    assert re.match(r"randread, run \d+ before · 1 % of the I/Os within 87.6\sµs", told)
+    assert re.search(r"randread, run \d+ before", watched.page.inner_text("[data-legend]"))
+    assert watched.complaints == []
+
+
+@pytest.mark.parametrize("path", ["{history}", "/history/"])
+def test_no_page_brings_more_than_150_kb_of_script(path: str, visit: Visit, world: World) -> None:
+    watched = open_history(visit, path.format_map(vars(world)))
+
+    addresses = watched.page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    scripts = [watched.page.request.get(each).body() for each in set(addresses) if each.endswith(".js")]
+    assert 15 < len(scripts) < 40
+    assert sum(len(gzip.compress(script)) for script in scripts) < 150_000

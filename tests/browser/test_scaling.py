@@ -1,0 +1,156 @@
+"""The scaling page in a browser: drawn from what it carries, walked by keys, held elsewhere, sorted, saved."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchapp.models import Host, Series, SeriesSummary
+from tests.browser.test_every_page import check_everywhere
+from tests.browser.watch import Watched
+from tests.browser.world import World
+from tests.ebs import make_ebs_series, make_summary
+from tests.factories import NOON, make_host, make_series, make_target, make_workload
+
+Visit = Callable[..., Watched]
+EBS = "/scaling/?q=host:ebs-2013+volume_size:20G+bs:4k"
+DEPTH = "/scaling/?q=host:depth-01"
+PAGES = {
+    "first picture": "/scaling/",
+    "bars with all lines": f"{EBS}&ideal=1&ceiling=instance:25000&scale=log",
+    "panels": f"{EBS}&facet=file_size",
+    "lines": DEPTH,
+    "latency over throughput": f"{DEPTH}&over=iops",
+    "nothing": "/scaling/?q=host:nobody",
+}
+
+
+@pytest.fixture(scope="module")
+def sweep(world: World, django_db_blocker: Any) -> Iterator[None]:
+    """Give a published series and a sweep over depths, committed; take them away afterwards."""
+    with django_db_blocker.unblock():
+        hosts = [make_ebs_series(2, 3), _make_depths()]
+    yield
+    with django_db_blocker.unblock():
+        SeriesSummary.objects.filter(series__host__in=hosts).delete()
+        Series.objects.filter(host__in=hosts).delete()
+        Host.objects.filter(pk__in=[host.pk for host in hosts]).delete()
+
+
+def _make_depths() -> Host:
+    host = make_host("depth-01")
+    for depth in (1, 2, 4, 8, 16, 32, 64, 128):
+        for rw, most in (("randread", 90_000), ("randwrite", 40_000)):
+            workload, target = make_workload(rw=rw, iodepth=depth), make_target(volume_count=4)
+            series = make_series(
+                host=host, target=target, workload=workload, direction=rw.removeprefix("rand")
+            )
+            Series.objects.filter(pk=series.pk).update(measurement_count=20, first_at=NOON, last_at=NOON)
+            iops = most * depth / (depth + 8)
+            for metric, value in (("iops", iops), ("latency_mean_ns", depth / iops * 1e9)):
+                make_summary(series, metric, value, n=20, p10=value * 0.93, p90=value * 1.05)
+    return host
+
+
+def readout(watched: Watched) -> str:
+    return str(watched.page.inner_text(".chart-readout")).replace("\u202f", " ").replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+def test_page_is_sound(path: str, visit: Visit, sweep: None) -> None:
+    watched = visit(path)
+
+    check_everywhere(watched)
+
+
+def test_picture_is_drawn_without_a_second_request_for_numbers(visit: Visit, sweep: None) -> None:
+    watched = visit("/account/")
+    asked: list[str] = []
+    watched.page.on("request", lambda request: asked.append(request.url))
+
+    watched.page.goto(EBS)
+    watched.wait_for_charts()
+
+    assert not [url for url in asked if "/api/" in url]
+
+
+def test_keys_walk_the_lines_and_enter_opens_the_series(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}+file_size:5G")
+    watched.wait_for_charts()
+
+    watched.page.focus(".chart-box")
+    watched.page.keyboard.press("Home")
+    assert readout(watched).startswith("sequential read · 1 volume · 16 730 IOPS · one run, no spread")
+    watched.page.keyboard.press("ArrowUp")
+    watched.page.keyboard.press("ArrowUp")
+    watched.page.keyboard.press("ArrowRight")
+    watched.page.keyboard.press("ArrowRight")
+    assert readout(watched).startswith("random read · 4 volumes · 30 613 IOPS")
+    watched.page.keyboard.press("Enter")
+
+    watched.page.wait_for_url("**/series/*/")
+
+
+def test_sentence_leads_to_its_cells(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}&facet=file_size")
+
+    watched.page.click("[data-cells] >> nth=0")
+
+    meant = [cell.inner_text().split("\n")[0] for cell in watched.page.query_selector_all("td.is-meant")]
+    assert meant == ["5\u202f956", "119"]
+
+
+def test_held_dimension_is_changed_by_its_field(visit: Visit, sweep: None) -> None:
+    watched = visit("/scaling/?q=host:ebs-2013")
+
+    watched.page.get_by_label("File size").select_option("file_size_bytes:15G")
+    watched.page.get_by_role("button", name="Hold").click()
+    watched.page.wait_for_url("**file_size_bytes:15G**")
+
+    assert "20\u202f942" in watched.page.inner_text(".scaling-table")
+
+
+def test_table_is_sorted_by_a_column(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}+file_size:5G")
+    watched.wait_for_charts()
+
+    button = watched.page.get_by_role("button", name="16", exact=True)
+    button.click()
+    button.click()
+
+    rows = [row.inner_text() for row in watched.page.query_selector_all(".scaling-table tbody th")]
+    assert rows == ["random read", "sequential read", "random write", "sequential write"]
+
+
+def test_picture_of_panels_is_saved_as_one(visit: Visit, sweep: None, tmp_path: Path) -> None:
+    watched = visit(f"{EBS}&facet=file_size")
+    watched.wait_for_charts()
+
+    with watched.page.expect_download() as download:
+        watched.page.click("[data-save-image]")
+    download.value.save_as(tmp_path / "scaling.png")
+
+    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    assert download.value.suggested_filename == "scaling-iops-over-volume_count.png"
+
+
+def test_nothing_moves_while_the_picture_is_drawn(visit: Visit, sweep: None) -> None:
+    watched = visit("/account/")
+    watched.page.add_init_script(
+        "window.__shift = 0; new PerformanceObserver((list) => list.getEntries().forEach((entry) => {"
+        " window.__shift += entry.value; })).observe({ type: 'layout-shift', buffered: true });"
+    )
+
+    watched.page.goto(EBS)
+    watched.wait_for_charts()
+    watched.page.focus(".chart-box")
+
+    assert watched.page.evaluate("window.__shift") < 0.02
+
+
+def test_numbers_and_words_are_there_without_javascript(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}+file_size:5G", java_script_enabled=False)
+
+    assert "stops gaining after 4 volumes" in watched.page.inner_text("h1")
+    assert "30\u202f613" in watched.page.inner_text(".scaling-table")

@@ -1,0 +1,65 @@
+"""The published EBS series as rows: series with the summary of their one measurement, for tests of pictures."""
+
+import csv
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchapp.models import Host, Series, SeriesSummary
+from tests.factories import NOON, make_host, make_series, make_target, make_workload
+
+CSV = Path(__file__).parents[1] / "benchapp" / "samples" / "ebs-2013.csv"
+_SIZES = {"4k": 4096, "32m": 32 * 2**20}
+
+
+@cache
+def read_numbers() -> tuple[dict[str, str], ...]:
+    """Return the lines of the series."""
+    lines = [line for line in CSV.read_text().splitlines() if not line.startswith("#")]
+    return tuple(csv.DictReader(lines))
+
+
+def make_ebs_series(*studies: int) -> Host:
+    """Make the series of these studies (of all eight where none is named) on one host; return it."""
+    host = make_host("ebs-2013")
+    for line in read_numbers():
+        if not studies or int(line["study"]) in studies:
+            _make_line(host, line)
+    return host
+
+
+def make_summary(series: Series, metric: str, median: float, **values: Any) -> SeriesSummary:
+    """Make what one metric of a series stands at: one measurement, unless told otherwise."""
+    levels = {"n": 1, "p10": median, "p90": median, "minimum": median, "maximum": median, "last": median}
+    times = {"first_at": NOON, "last_at": NOON}
+    return SeriesSummary.objects.create(
+        series=series, metric=metric, median=median, **{**levels, **times, **values}
+    )
+
+
+def _make_line(host: Host, line: dict[str, str]) -> None:
+    target = make_target(
+        volume_type=line["volume_type"],
+        volume_count=int(line["volume_count"]),
+        volume_size_bytes=int(line["volume_size_gb"]) * 2**30,
+        provisioned_iops=int(line["provisioned_iops"]) if line["provisioned_iops"] else None,
+        raid_level=line["raid_level"],
+        stripe_count=int(line["stripe_count"]) if line["stripe_count"] else None,
+        instance_type=line["instance_type"],
+        filesystem="xfs",
+    )
+    workload = make_workload(
+        rw=line["rw"],
+        block_size_bytes=_SIZES[line["block_size"]],
+        iodepth=1,
+        numjobs=int(line["numjobs"]),
+        file_size_bytes=int(line["file_size_gb"]) * 2**30,
+        runtime_s=float(line["runtime_s"]),
+    )
+    direction = "write" if line["rw"].endswith("write") else "read"
+    series = make_series(host=host, target=target, workload=workload, direction=direction)
+    Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
+    if line["iops"]:
+        make_summary(series, "iops", float(line["iops"]))
+    else:
+        make_summary(series, "bandwidth_bytes_per_s", float(line["bandwidth_mb_s"]) * 1e6)

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { COLOUR_NAMES } from "../../static/js/chart/palette.js";
+import { buildScaling, describeCell, moveWithin, prepareScaling, sayCell } from "../../static/js/chart/scaling.js";
+import { HATCHES } from "../../static/js/chart/scaling_marks.js";
+import { compareCells } from "../../static/js/pages/sortable.js";
+
+const colours = {
+  ink: "rgb(0, 0, 0)",
+  muted: "rgb(1, 1, 1)",
+  line: "rgb(2, 2, 2)",
+  fieldLine: "rgb(3, 3, 3)",
+  paper: "rgb(255, 255, 255)",
+  series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
+};
+
+function makeCell(value, more = {}) {
+  const spread = { low: value, high: value, n: 1, lastAt: Date.UTC(2026, 10, 21, 12) };
+  const rest = { over: null, ideal: null, efficiency: null, ghost: null, series: 1, badges: [], url: "/series/1/" };
+  return { state: "measured", value, ...spread, ...rest, ...more };
+}
+
+function makePicture(lines, more = {}) {
+  return {
+    metric: { label: "IOPS", unit: "operations/s", better: "higher" },
+    over: null,
+    x: { label: "Volumes", labels: ["1", "2", "4"], settings: ["1 volume", "2 volumes", "4 volumes"], positions: [0, 1, 2] },
+    draw: "bars",
+    scale: "linear",
+    ideal: false,
+    colours: [
+      { label: "random read", rw: "randread", direction: "read" },
+      { label: "random write", rw: "randwrite", direction: "write" },
+    ].slice(0, lines.length),
+    facets: [{ label: "", lines, ceilings: [], knees: [] }],
+    ...more,
+  };
+}
+
+const build = (picture, look = { colours }) => buildScaling(prepareScaling(picture), 0, look);
+
+test("each pattern has its fixed colour and a hatch of its own", () => {
+  const { styles } = prepareScaling(makePicture([[makeCell(1)], [makeCell(2)]]));
+
+  assert.deepEqual(styles.map(({ colour }) => colour), ["green", "purple"]);
+  assert.equal(new Set(Object.values(HATCHES).map(String)).size, COLOUR_NAMES.length);
+});
+
+test("bars begin at zero, however near each other they are", () => {
+  const config = build(makePicture([[makeCell(1000), makeCell(1010)]]));
+
+  assert.equal(config.type, "bar");
+  assert.equal(config.options.scales.y.min, 0);
+  assert.deepEqual(config.data.datasets[0].data, [1000, 1010]);
+});
+
+test("lines may begin above zero, and then the axis says so", () => {
+  const config = build(makePicture([[makeCell(1000), makeCell(1010)]], { draw: "lines" }));
+
+  assert.equal(config.type, "line");
+  assert.equal(config.options.scales.y.title.text, "IOPS (axis does not start at 0)");
+  assert.deepEqual(config.data.datasets[0].data[1], { x: 1, y: 1010 });
+});
+
+test("a missing cell is a gap and no mark", () => {
+  const prepared = prepareScaling(makePicture([[makeCell(1000), null, makeCell(900)]]));
+
+  assert.deepEqual(buildScaling(prepared, 0, { colours }).data.datasets[0].data, [1000, null, 900]);
+  assert.equal(prepared.panels[0].marks.length, 2);
+});
+
+test("all panels share one axis", () => {
+  const facets = [10, 400].map((value) => ({ label: `${value}`, lines: [[makeCell(value)]], ceilings: [], knees: [] }));
+  const prepared = prepareScaling(makePicture([[]], { facets, colours: [{ label: "IOPS", rw: "", direction: "" }] }));
+
+  assert.equal(buildScaling(prepared, 0, { colours }).options.scales.y.max, buildScaling(prepared, 1, { colours }).options.scales.y.max);
+});
+
+test("a ceiling that is near widens the axis, one that is far does not press the bars flat", () => {
+  const withCeiling = (value) => {
+    const facets = [{ label: "", lines: [[makeCell(1000)]], ceilings: [{ name: "limit", values: [value], isGiven: true }], knees: [] }];
+    return prepareScaling(makePicture([[]], { facets })).domain.max;
+  };
+
+  assert.ok(withCeiling(2000) >= 2000);
+  assert.ok(withCeiling(50000) < 3000);
+});
+
+test("the ideal line does not press the values flat", () => {
+  const { domain } = prepareScaling(makePicture([[makeCell(1000, { ideal: 1000 }), makeCell(1100, { ideal: 16000 })]], { ideal: true }));
+
+  assert.ok(domain.max < 2000);
+});
+
+test("a log axis is offered where the values spread far, and keeps zero out", () => {
+  const prepared = prepareScaling(makePicture([[makeCell(100), makeCell(9000), makeCell(0)]], { scale: "log" }));
+
+  assert.ok(prepared.canBeLog);
+  assert.deepEqual(buildScaling(prepared, 0, { colours }).data.datasets[0].data, [100, 9000, null]);
+  assert.match(buildScaling(prepared, 0, { colours }).options.scales.y.title.text, /log axis/);
+});
+
+test("latency over throughput stands at its throughput", () => {
+  const picture = makePicture([[makeCell(2e5, { over: 10000 }), makeCell(9e5, { over: 40000 })]], {
+    metric: { label: "Mean latency", unit: "ns", better: "lower" },
+    over: { label: "IOPS", unit: "operations/s" },
+  });
+  const config = build(picture);
+
+  assert.deepEqual(config.data.datasets[0].data.map(({ x }) => x), [10000, 40000]);
+  assert.equal(config.options.scales.x.title.text, "IOPS");
+  assert.equal(config.options.scales.y.title.text, "Mean latency, µs");
+});
+
+test("a mark is told with its line, its place, its spread and its share of ideal", () => {
+  const cell = makeCell(30180, { low: 29900, high: 31000, n: 12, efficiency: 0.26 });
+  const prepared = prepareScaling(makePicture([[null, null, cell], [makeCell(1)]]));
+
+  assert.equal(
+    describeCell(prepared, prepared.panels[0], prepared.panels[0].marks[0]),
+    "random read · 4 volumes · 30\u202f180 IOPS · p10–p90 29\u202f900 to 31\u202f000, n 12 · 26 % of ideal · last 21 Nov 2026 12:00 UTC",
+  );
+});
+
+test("one run says that it has no spread, a failed one that it failed, several percentiles that they are not mixed", () => {
+  const prepared = prepareScaling(makePicture([[makeCell(10)]]));
+
+  assert.ok(sayCell(prepared, { cell: makeCell(10) }).includes("one run, no spread"));
+  assert.deepEqual(sayCell(prepared, { cell: makeCell(null, { state: "failed" }) }), ["failed, no IOPS"]);
+  assert.match(sayCell(prepared, { cell: makeCell(null, { state: "apart", low: 1, high: 9, series: 3 }) })[0], /^3 series, percentiles are not mixed/);
+});
+
+test("arrows up and down go to another line at the same place, over gaps", () => {
+  const panel = prepareScaling(makePicture([[makeCell(1), makeCell(2)], [makeCell(3), null]])).panels[0];
+
+  assert.equal(moveWithin(panel, 0, "ArrowUp"), 2);
+  assert.equal(moveWithin(panel, 2, "ArrowDown"), 0);
+  assert.equal(moveWithin(panel, 1, "ArrowUp"), 1);
+  assert.equal(moveWithin(panel, 1, "ArrowLeft"), null);
+  assert.equal(moveWithin(panel, null, "ArrowUp"), null);
+});
+
+test("up to six lines are labelled at their ends, bars and narrow screens have the legend", () => {
+  const picture = makePicture([[makeCell(1)], [makeCell(2)]], { draw: "lines" });
+
+  assert.ok(build(picture).options.layout.padding.right > 100);
+  assert.ok(build(picture, { colours, isNarrow: true }).options.layout.padding.right < 20);
+  assert.ok(build({ ...picture, draw: "bars" }).options.layout.padding.right < 20);
+});
+
+test("rows are sorted by value, by words where there is none, the unknown last", () => {
+  const cell = (value, words = "") => ({ value, words });
+
+  assert.ok(compareCells(cell(2), cell(10), false) < 0);
+  assert.ok(compareCells(cell(2), cell(10), true) > 0);
+  assert.ok(compareCells(cell(null), cell(10), true) > 0);
+  assert.ok(compareCells(cell(null, "5 GiB"), cell(null, "15 GiB"), false) < 0);
+});

@@ -1,0 +1,107 @@
+"""Runs are taken out of medians by a person, with a reason, and put back."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from structlog.testing import capture_logs
+
+from benchapp.models import Measurement, Role, Run, Series, SeriesSummary
+from benchapp.pipeline.exclusions import BadReason, UnknownRun, exclude_run, include_run
+from benchapp.pipeline.normalize import normalize_batch
+from benchapp.pipeline.renormalize import renormalize
+from benchapp.pipeline.summarize import summarize_due
+from tests.factories import make_series, make_user
+from tests.pipeline.test_normalize import submit
+
+pytestmark = pytest.mark.django_db
+
+
+def test_excluded_run_counts_in_no_summary_and_counts_again_once_it_is_put_back() -> None:
+    series, anna = make_series([100.0, 200.0, 900.0]), make_user(Role.EDITOR, username="anna")
+    run = Run.objects.get(measurements__iops=900.0)
+
+    excluded = exclude_run(run.pk, anna, reason="a backup  ran\n")
+    summarize_due()
+
+    assert (excluded.excluded_by, excluded.excluded_reason) == (anna, "a backup ran")
+    assert SeriesSummary.objects.get(series=series).maximum == 200.0
+    include_run(run.pk, anna)
+    summarize_due()
+    assert SeriesSummary.objects.get(series=series).maximum == 900.0
+    run.refresh_from_db()
+    assert (run.excluded_at, run.excluded_by) == (None, None)
+
+
+def test_same_again_changes_nothing_and_another_reason_is_another_word() -> None:
+    make_series([100.0])
+    run, anna, ben = Run.objects.get(), make_user(Role.EDITOR), make_user(Role.EDITOR)
+    first = exclude_run(run.pk, anna, reason="loose cable")
+
+    again = exclude_run(run.pk, ben, reason="loose cable")
+    other = exclude_run(run.pk, ben, reason="wrong disk")
+
+    assert (again.excluded_by, again.excluded_at) == (anna, first.excluded_at)
+    assert (other.excluded_by, other.excluded_reason) == (ben, "wrong disk")
+
+
+def test_putting_back_what_counts_marks_nothing() -> None:
+    make_series([100.0])
+    summarize_due()
+
+    include_run(Run.objects.get().pk, None)
+
+    assert not Series.objects.get().summary_is_due
+
+
+def test_log_says_who_and_why() -> None:
+    make_series([100.0])
+    run, anna = Run.objects.get(), make_user(Role.EDITOR, username="anna")
+
+    with capture_logs() as lines:
+        exclude_run(run.pk, anna, reason="loose cable")
+        exclude_run(run.pk, anna, reason="loose cable")
+        include_run(run.pk, None, via="bench_abc")
+
+    assert [(line["event"], line["by"], line["via"], line["reason"]) for line in lines] == [
+        ("run.excluded", "anna", "", "loose cable"),
+        ("run.included", "", "bench_abc", "loose cable"),
+    ]
+
+
+@pytest.mark.parametrize("reason", ["", "  \n ", "x" * 501])
+def test_reason_must_say_something_that_can_be_kept(reason: str) -> None:
+    make_series([100.0])
+
+    with pytest.raises(BadReason):
+        exclude_run(Run.objects.get().pk, None, reason=reason)
+
+    assert Run.objects.get().excluded_at is None
+
+
+def test_unknown_run_is_refused() -> None:
+    with pytest.raises(UnknownRun):
+        exclude_run(1, None, reason="gone")
+    with pytest.raises(UnknownRun):
+        include_run(1, None)
+
+
+def test_reading_anew_keeps_the_exclusion_with_its_measurements() -> None:
+    submission_id = submit()
+    normalize_batch()
+    exclude_run(Run.objects.get().pk, None, reason="loose cable")
+
+    list(renormalize([submission_id], is_dry_run=False))
+
+    assert Run.objects.get().excluded_reason == "loose cable"
+    assert set(Measurement.objects.values_list("is_excluded", flat=True)) == {True}
+
+
+def test_seven_queries_exclude_a_run() -> None:
+    make_series([100.0])
+    run_id = Run.objects.get().pk
+
+    with CaptureQueriesContext(connection) as queries:
+        exclude_run(run_id, None, reason="loose cable")
+
+    # Savepoint, lock and save of the run, mark, lock and mark of the series, release.
+    assert len(queries) == 7

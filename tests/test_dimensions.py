@@ -1,0 +1,67 @@
+"""The registry of what series differ in."""
+
+import pytest
+
+from benchapp.dimensions import ALIASES, DIMENSIONS, find_dimension, is_held, name_pattern, split_pattern
+from benchapp.models import Series
+
+VIRTUAL = {"host", "pool", "pattern"}
+
+
+def test_every_dimension_but_three_is_a_column_of_series() -> None:
+    columns = {field.name for field in Series._meta.get_fields()}
+
+    assert set(DIMENSIONS) - VIRTUAL <= columns
+
+
+def test_short_names_lead_to_dimensions_and_hide_none() -> None:
+    assert set(ALIASES.values()) <= set(DIMENSIONS)
+    assert set(ALIASES) & set(DIMENSIONS) == set()
+
+
+def test_companions_are_dimensions_themselves() -> None:
+    named = {companion for dimension in DIMENSIONS.values() for companion in dimension.companions}
+
+    assert named <= set(DIMENSIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("bs", "block_size_bytes"), ("host", "host"), ("speed", None), ("", None)]
+)
+def test_dimension_is_found_by_either_name(name: str, found: str | None) -> None:
+    dimension = find_dimension(name)
+
+    assert (dimension and dimension.name) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "over", "held"),
+    [
+        ("iodepth", ("volume_count",), True),
+        ("iodepth", ("iodepth",), False),
+        ("stripe_count", ("volume_count",), False),
+        ("rw", ("pattern",), False),
+        ("mount_options", ("volume_count",), False),
+    ],
+)
+def test_what_moves_with_an_axis_is_not_held(name: str, over: tuple[str, ...], held: bool) -> None:
+    assert is_held(DIMENSIONS[name], over=over) is held
+
+
+@pytest.mark.parametrize(
+    ("rw", "direction", "pattern"),
+    [
+        ("randread", "read", "randread"),
+        ("write", "write", "write"),
+        ("randrw", "read", "randrw read"),
+        ("rw", "mixed", "rw mixed"),
+        ("randwrite", "sync", "randwrite sync"),
+    ],
+)
+def test_pattern_is_written_and_read(rw: str, direction: str, pattern: str) -> None:
+    assert name_pattern(rw, direction) == pattern
+    assert split_pattern(pattern) == (rw, direction)
+
+
+def test_pattern_of_two_directions_leaves_them_open() -> None:
+    assert split_pattern("randrw") == ("randrw", None)

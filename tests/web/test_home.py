@@ -1,0 +1,93 @@
+"""The start page."""
+
+from datetime import timedelta
+
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.models import Host, State
+from benchapp.pipeline.summarize import summarize_series
+from tests.factories import make_host, make_series, make_submission, make_target
+from tests.web.pages import Page
+
+
+def add(values, *, host: str, metric: str = "iops"):
+    series = make_series(
+        values,
+        host=make_host(host),
+        target=make_target(volume_type="gp3"),
+        metric=metric,
+        start_at=timezone.now() - timedelta(days=len(values)),
+        step=timedelta(days=1),
+    )
+    summarize_series([series.pk])
+    return series
+
+
+def test_empty_server_says_the_first_steps(viewer: Client) -> None:
+    page = Page(viewer.get(reverse("home")))
+
+    assert "Welcome to benchapp" in page.words
+    assert "three ways to get the first one" in page.words
+
+
+def test_what_moved_stands_first_and_in_the_title(viewer: Client) -> None:
+    add([100.0] * 12, host="db-still")
+    add([100.0] * 7 + [80.0] * 5, host="db-worse")
+    add([100.0] * 7 + [130.0] * 5, host="db-better")
+    add([9.0], host="db-timed", metric="elapsed_s")
+
+    words = Page(viewer.get(reverse("home"))).words
+
+    assert "Of the freshest series 1 got worse, 1 got better" in words
+    assert "▼ −20.0 % worse" in words
+    assert words.index("db-worse") < words.index("db-better") < words.index("db-still")
+    assert "9.00 s" in words
+
+
+def test_calm_is_said_too(viewer: Client) -> None:
+    add([100.0] * 12, host="db-01")
+
+    words = Page(viewer.get(reverse("home"))).words
+
+    assert "No fresh series moved" in words
+    assert "Nothing: no host is silent, no upload of the last seven days was rejected." in words
+
+
+def test_silent_hosts_and_rejected_uploads_are_to_be_looked_at(viewer: Client) -> None:
+    series = add([1.0], host="db-01")
+    entry = {"profile": "quick", "every_s": 3600, "splay_s": 0, "directory": "/srv"}
+    Host.objects.filter(pk=series.host_id).update(
+        schedule=[entry], schedule_since_at=timezone.now() - timedelta(days=3), schedule_told_by="agent"
+    )
+    now = timezone.now()
+    make_submission(state=State.REJECTED, received_at=now, settled_at=now)
+    make_submission(state=State.REJECTED, received_at=now - timedelta(days=8), settled_at=now)
+    make_submission(state=State.RECEIVED, received_at=now)
+
+    page = Page(viewer.get(reverse("home")))
+
+    assert "1 host silent; 1 upload rejected" in page.words
+    assert "1 upload waiting for a worker" in page.words
+    assert reverse("host", args=["db-01"]) in page.links
+
+
+def test_pictures_are_a_click_away(viewer: Client) -> None:
+    add([1.0], host="db-01")
+
+    page = Page(viewer.get(reverse("home")))
+
+    assert {reverse(name) for name in ("scaling", "matrix", "history", "compare")} <= set(page.links)
+
+
+def test_start_page_asks_as_much_for_many_series_as_for_one(
+    viewer: Client, django_assert_num_queries
+) -> None:
+    for number in range(4):
+        add([1.0], host=f"db-{number}")
+
+    # Session, person; runs, measurements, counts; series, their last points, standings; uploads rejected and waiting;
+    # scheduled hosts; studies.
+    with django_assert_num_queries(15):
+        viewer.get(reverse("home"))
