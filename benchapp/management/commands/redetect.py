@@ -1,0 +1,86 @@
+"""`manage.py redetect`: judge history again with the method of today."""
+
+from collections import Counter
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from benchapp.analysis.detectors import CURRENT
+from benchapp.grammar import BadFilter
+from benchapp.metrics import CATALOGUE
+from benchapp.models import Change, ChangeState
+from benchapp.pipeline.detect import Transition
+from benchapp.pipeline.redetect import redetect, select_series
+
+_SHOWN: Final = 50
+
+
+class Command(BaseCommand):
+    """Report what is found, moved and withdrawn, and store it unless --dry-run."""
+
+    help = "Judge all series anew and report every change that is found, confirmed or withdrawn by it. Tells nobody."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Say which series, and whether to store."""
+        parser.add_argument("q", nargs="?", default="", help="a filter as in the filter bar: host:db-* bs:4k")
+        parser.add_argument("--dry-run", action="store_true", help="report and change nothing")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Judge, compare, report."""
+        try:
+            ids = select_series(options["q"])
+        except BadFilter as error:
+            raise CommandError(str(error)) from error
+        before = _count_changes(ids)
+        transitions: list[Transition] = []
+        outcomes: Counter[str] = Counter()
+        judged_count = incident_count = 0
+        for judged in redetect(ids, is_dry_run=options["dry_run"]):
+            judged_count += len(judged.series_ids)
+            incident_count += len(judged.incident_ids)
+            outcomes.update(_name(each) for each in judged.transitions)
+            transitions += judged.transitions[: _SHOWN - len(transitions)]
+            self.stderr.write(f"\r{judged_count}/{len(ids)} series judged", ending="")
+        self.stderr.write("")
+        for transition in transitions:
+            self.stdout.write(_describe(transition))
+        if (total := sum(outcomes.values())) > len(transitions):
+            self.stdout.write(f"… and {total - len(transitions)} more")
+        self._sum_up(
+            before, outcomes, incident_count, judged_count=judged_count, is_dry_run=options["dry_run"]
+        )
+
+    def _sum_up(
+        self, before: int, outcomes: Counter[str], incident_count: int, *, judged_count: int, is_dry_run: bool
+    ) -> None:
+        changed = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())) or "nothing"
+        after = before + sum(count * _EFFECT.get(name, 0) for name, count in outcomes.items())
+        self.stdout.write(
+            f"{'would change' if is_dry_run else 'changed'}: {changed}; {before} changes before, {after} after,"
+            f" {incident_count} incidents touched; {judged_count} series judged by {CURRENT.version}"
+        )
+
+
+# What an outcome does to the number of changes that are not withdrawn.
+_EFFECT: Final = {"new": 1, "withdrawn": -1, "back": 1}
+
+
+def _name(transition: Transition) -> str:
+    if transition.before is None:
+        return "new"
+    if transition.before == ChangeState.WITHDRAWN:
+        return "back"
+    return transition.after.value
+
+
+def _count_changes(ids: list[int]) -> int:
+    return Change.objects.filter(series_id__in=ids).exclude(state=ChangeState.WITHDRAWN).count()
+
+
+def _describe(transition: Transition) -> str:
+    label = CATALOGUE[transition.metric].label
+    before = transition.before.value if transition.before else "new"
+    return (
+        f"series {transition.series_id}: {label} {transition.relative:+.1%} from"
+        f" {transition.started_at:%Y-%m-%d %H:%M} UTC: {before} → {transition.after.value}"
+    )

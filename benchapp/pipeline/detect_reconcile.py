@@ -1,0 +1,113 @@
+"""Bring what is found now together with what was found before: the same change is one row, whatever moved it. Plain."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.analysis.judging import CONFIRMED_AFTER_RUNS, FAR_RUNS, SAME_CHANGE_RUNS
+from benchapp.models import ChangeState
+from benchapp.pipeline.detect_metric import Found
+
+# Runs that a suspicion waits for its change before it is withdrawn.
+_PATIENCE_RUNS: Final = FAR_RUNS + CONFIRMED_AFTER_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A change that has a row. index: where its first run is now among those judged; at: the row's, in µs."""
+
+    change_id: int
+    state: ChangeState
+    index: int
+    at: int
+    is_rise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One row to be: change_id None is a new one; found None leaves the figures as they are."""
+
+    change_id: int | None
+    state: ChangeState
+    found: Found | None
+
+
+def reconcile(
+    known: Sequence[Known], changes: Sequence[Found], suspicion: Found | None, *, runs: int
+) -> list[Decision]:
+    """Return what becomes of the rows of one metric, and which are new; withdrawn ones first, then moved, then new.
+
+    A change of the same direction within 5 runs is the same change; one that was withdrawn comes back as itself.
+    Nothing depends on how often it is asked.
+    """
+    pairs = dict(_match(known, changes))
+    matched = {id(found) for found in pairs.values()}
+    decisions = []
+    for row in known:
+        if row.change_id in pairs:
+            found = pairs[row.change_id]
+            decisions.append(Decision(row.change_id, _advance(row.state, found), found))
+        elif row.state != ChangeState.WITHDRAWN:
+            decisions.append(_doubt(row, suspicion, runs))
+    decisions.extend(
+        Decision(None, _advance(ChangeState.PROVISIONAL, found), found)
+        for found in changes
+        if id(found) not in matched
+    )
+    if suspicion and not _is_told(suspicion, known, decisions):
+        decisions.append(_suspect(suspicion, known))
+    return sorted(
+        decisions, key=lambda decision: (decision.state != ChangeState.WITHDRAWN, decision.change_id is None)
+    )
+
+
+def _match(known: Sequence[Known], changes: Sequence[Found]) -> Iterator[tuple[int, Found]]:
+    """Pair rows and findings, the nearest first; rows that live before those that were withdrawn."""
+    candidates = sorted(
+        (row.state == ChangeState.WITHDRAWN, abs(row.index - found.index), -row.change_id, place)
+        for row in known
+        for place, found in enumerate(changes)
+        if row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
+    )
+    rows, places = set(), set()
+    for _, _, negative_id, place in candidates:
+        if -negative_id not in rows and place not in places:
+            rows.add(-negative_id)
+            places.add(place)
+            yield -negative_id, changes[place]
+
+
+def _advance(state: ChangeState, found: Found) -> ChangeState:
+    is_confirmed = state == ChangeState.CONFIRMED or found.is_lasting
+    return ChangeState.CONFIRMED if is_confirmed else ChangeState.PROVISIONAL
+
+
+def _doubt(row: Known, suspicion: Found | None, runs: int) -> Decision:
+    """Withdraw what is found no more; a suspicion may wait for its change, and upholds what is near to it."""
+    if suspicion and _is_same(row, suspicion):
+        found = suspicion if row.state == ChangeState.SUSPECTED else None
+        return Decision(row.change_id, row.state, found)
+    if row.state == ChangeState.SUSPECTED and runs - row.index < _PATIENCE_RUNS:
+        return Decision(row.change_id, row.state, None)
+    return Decision(row.change_id, ChangeState.WITHDRAWN, None)
+
+
+def _is_told(suspicion: Found, known: Sequence[Known], decisions: Sequence[Decision]) -> bool:
+    places = {row.change_id: row.index for row in known}
+    for decision in decisions:
+        if decision.state == ChangeState.WITHDRAWN:
+            continue
+        index = decision.found.index if decision.found else places.get(decision.change_id or 0)
+        if index is not None and abs(index - suspicion.index) <= SAME_CHANGE_RUNS:
+            return True
+    return False
+
+
+def _suspect(suspicion: Found, known: Sequence[Known]) -> Decision:
+    before = [row for row in known if row.state == ChangeState.WITHDRAWN and _is_same(row, suspicion)]
+    newest = max(before, key=lambda row: row.change_id, default=None)
+    return Decision(newest.change_id if newest else None, ChangeState.SUSPECTED, suspicion)
+
+
+def _is_same(row: Known, found: Found) -> bool:
+    return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS

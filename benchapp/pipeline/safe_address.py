@@ -1,0 +1,139 @@
+"""Where a webhook may go: addresses of the public internet, and networks that the operator named.
+
+Whoever may subscribe tells this server where to connect, from inside of its network. So a name is resolved once, each
+address that it has is judged, and the connection goes to that very address: a name that changes its mind in between
+(DNS rebinding) changes nothing. docs/notifications.md lists what is refused.
+"""
+
+import queue
+import re
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+URL_MAXIMUM: Final = 500
+_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
+_STANDARD_PORTS: Final = {"http": 80, "https": 443}
+# Addresses of IPv6 that stand for one of IPv4, which is what would be reached.
+_CARRIERS: Final = tuple(
+    ip_network(text) for text in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+)
+# IETF assignments and relays of 6to4: Python's versions differ in which of them are global.
+_SPECIAL: Final = (ip_network("192.0.0.0/24"), ip_network("192.88.99.0/24"))
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+class AddressRefused(Exception):
+    """A URL that no webhook goes to; the message is for whoever gave it, and tells nothing of the network inside."""
+
+
+class NameUnknown(Exception):
+    """A name that could not be resolved now; it may be later."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookUrl:
+    """A URL that was read. host: as typed, for TLS and the header; path: with its query."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def host_header(self) -> str:
+        """Return what the header Host says."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == _STANDARD_PORTS[self.scheme] else f"{name}:{self.port}"
+
+
+def read_url(text: str, *, ports: Sequence[int]) -> WebhookUrl:
+    """Return a URL of http or https without user and fragment, on one of the ports. Raises AddressRefused."""
+    if len(text) > URL_MAXIMUM:
+        raise AddressRefused(f"the URL has {len(text)} characters; at most {URL_MAXIMUM} are taken")
+    if not _PRINTABLE.fullmatch(text):
+        raise AddressRefused("a URL has no spaces, control or non-ASCII characters; percent-encode them")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise AddressRefused(f"this is no URL: {error}") from error
+    if parts.scheme not in _STANDARD_PORTS:
+        raise AddressRefused("the URL must begin with https:// or http://")
+    if parts.username is not None or parts.password is not None:
+        raise AddressRefused("a URL with user and password is not taken: put the secret into its path")
+    host = (parts.hostname or "").rstrip(".")
+    if not host or "%" in host or "\\" in text:
+        raise AddressRefused("the URL names no host")
+    port = _STANDARD_PORTS[parts.scheme] if port is None else port
+    if port not in ports:
+        known = ", ".join(str(each) for each in ports)
+        raise AddressRefused(f"port {port} is not allowed (BENCHAPP_WEBHOOK_PORTS: {known})")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return WebhookUrl(parts.scheme, host, port, path)
+
+
+def resolve(url: WebhookUrl, *, allowed: Sequence[Network], timeout_s: float) -> tuple[str, ...]:
+    """Return the addresses to connect to, in the resolver's order. Raises AddressRefused, NameUnknown.
+
+    One address that is not allowed refuses all: which of them would be taken is not left to who answers for the name.
+    """
+    found = tuple(dict.fromkeys(_look_up(url.host, url.port, timeout_s=timeout_s)))
+    if not all(is_allowed(ip_address(address), allowed=allowed) for address in found):
+        raise AddressRefused(
+            "this name leads to an address that is not public; an operator may allow its network "
+            "(BENCHAPP_WEBHOOK_ALLOW_PRIVATE)"
+        )
+    return found
+
+
+def is_allowed(address: Address, *, allowed: Sequence[Network]) -> bool:
+    """Say whether a webhook may go to an address: it is public, or within a network that was named.
+
+    An IPv6 address that carries one of IPv4 (mapped, NAT64, 6to4, Teredo, compatible) is judged by what it carries
+    where it is mapped, and refused otherwise.
+    """
+    plain = _unwrap(address)
+    if any(plain.version == network.version and plain in network for network in allowed):
+        return True
+    if any(plain.version == network.version and plain in network for network in (*_CARRIERS, *_SPECIAL)):
+        return False
+    if isinstance(plain, IPv6Address) and plain.is_site_local:
+        return False
+    return plain.is_global and not (
+        plain.is_multicast or plain.is_reserved or plain.is_loopback or plain.is_link_local
+    )
+
+
+def _unwrap(address: Address) -> Address:
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _look_up(host: str, port: int, *, timeout_s: float) -> list[str]:
+    """Resolve in a thread of its own: the resolver's patience has no limit that we set."""
+    answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+        else:
+            # A zone ("fe80::1%eth0") names an interface of ours: it never makes an address public.
+            answers.put([str(row[4][0]).partition("%")[0] for row in rows])
+
+    threading.Thread(target=ask, daemon=True, name="webhook-resolver").start()
+    try:
+        answer = answers.get(timeout=timeout_s)
+    except queue.Empty:
+        raise NameUnknown(f"{host[:80]} was not resolved within {timeout_s:.0f} s") from None
+    if isinstance(answer, Exception) or not answer:
+        raise NameUnknown(f"{host[:80]} cannot be resolved")
+    return answer

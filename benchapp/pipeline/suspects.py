@@ -1,0 +1,115 @@
+"""What else changed when a level changed: kernel, firmware, mount, array, labels, conditions of the run.
+
+Compared are the last good and the first bad run of each change, of the same host; how often the same thing changes
+anyway is counted over the runs of these hosts before. What a run says of itself alone (free memory, load, fill of the
+filesystem, extents of the file) counts where it moved by a fifth.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from benchapp.analysis.suspicion import Difference, Suspect, rank_suspects
+from benchapp.models import Change, Run
+from benchapp.pipeline.suspect_facts import Facts, compare_facts, read_facts_of, with_facts
+
+# Changes of an incident that are looked into, and runs of its hosts before them.
+_CHANGES_MAXIMUM: Final = 300
+_HOSTS_MAXIMUM: Final = 10
+_RUNS_MAXIMUM: Final = 600
+_SAID: Final = {
+    "kernel": "the kernel",
+    "os": "the operating system",
+    "fio_version": "fio",
+    "cpu_model": "the CPU",
+    "cpu_count": "the number of CPUs",
+    "memory_bytes": "the memory",
+    "scheduler": "the I/O scheduler",
+    "device_model": "the device",
+    "device_firmware": "the firmware",
+    "governor": "the CPU governor",
+    "virtualization": "the virtualisation",
+    "md.degraded": "the array's missing members",
+    "md.sync_action": "what the array is doing",
+    "raid_state": "the array's state",
+    "host": "the host",
+}
+
+
+def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Return what else changed, as Incident.suspects has it; [] where nothing that is recorded did. Five queries."""
+    pairs = _pair_runs(sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM])
+    if not pairs:
+        return []
+    runs = _read_runs({run_id for pair in pairs for run_id in pair if run_id is not None})
+    differences = [_compare_pair(runs, good, bad) for bad, good in pairs if bad in runs]
+    if not any(differences):
+        return []
+    steps, moved = _count_steps(list(runs.values()))
+    return [_describe(suspect) for suspect in rank_suspects(differences, steps=steps, moved=moved)]
+
+
+def _pair_runs(changes: Iterable[Change]) -> list[tuple[int, int | None]]:
+    """Return the first bad and the last good run of each change whose runs are there."""
+    return [(change.run_id, change.last_good_run_id) for change in changes if change.run_id is not None]
+
+
+def _read_runs(ids: Iterable[int]) -> dict[int, Run]:
+    return {run.pk: run for run in with_facts(Run.objects.filter(pk__in=list(ids)))}
+
+
+def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> tuple[Difference, ...]:
+    bad = runs[bad_id]
+    good = runs.get(good_id) if good_id is not None else None
+    if good is not None and good.host_id == bad.host_id:
+        return compare_facts(read_facts_of(good), read_facts_of(bad))
+    # Of a pool's series the run before is another host's: then what changed on this host, or that it is new here.
+    earlier = Run.objects.filter(
+        host_id=bad.host_id, target_id=bad.target_id, started_at__lt=bad.started_at, error=0
+    )
+    before = with_facts(earlier).order_by("-started_at", "-id").first()
+    if before is None:
+        return (Difference("host", good.host.name if good else None, bad.host.name),)
+    return compare_facts(read_facts_of(before), read_facts_of(bad))
+
+
+def _count_steps(around: Sequence[Run]) -> tuple[int, dict[str, int]]:
+    """Return how many steps from run to run there were up to then, and at how many of them each thing changed."""
+    hosts = sorted({run.host_id for run in around})[:_HOSTS_MAXIMUM]
+    newest = max(run.started_at for run in around)
+    runs = with_facts(Run.objects.filter(host_id__in=hosts, started_at__lte=newest))
+    rows = runs.order_by("-started_at", "-id")[:_RUNS_MAXIMUM]
+    steps, moved = 0, dict[str, int]()
+    for before, after in _list_steps(rows):
+        steps += 1
+        for difference in compare_facts(before, after):
+            moved[difference.name] = moved.get(difference.name, 0) + 1
+    return steps, moved
+
+
+def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[Facts, Facts]]:
+    """Yield each run of a host on a target with the one after it."""
+    after: dict[tuple[int, int], Facts] = {}
+    for run in newest_first:
+        line, facts = (run.host_id, run.target_id), read_facts_of(run)
+        if line in after:
+            yield facts, after[line]
+        after[line] = facts
+
+
+def _describe(suspect: Suspect) -> dict[str, Any]:
+    difference = suspect.difference
+    return {
+        "name": difference.name,
+        "before": difference.before,
+        "after": difference.after,
+        "share": round(suspect.share, 4),
+        "words": _say(suspect),
+    }
+
+
+def _say(suspect: Suspect) -> str:
+    difference = suspect.difference
+    name = _SAID.get(difference.name) or difference.name.replace("_", " ").replace(".", ": ")
+    came = "all changes" if suspect.share == 1 else f"{suspect.share:.0%} of the changes".replace("%", " %")
+    before, after = (value or "unknown" for value in (difference.before, difference.after))
+    return f"{name}: {before} → {after}, with {came}"

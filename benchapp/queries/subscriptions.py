@@ -1,0 +1,144 @@
+"""Subscriptions with what last became of them, and the delivery log of one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+
+from benchapp.models import Channel, Notice, NoticeState, Subscription, User
+
+NOTICES_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRow:
+    """One subscription. address: whole for its owner; for others a webhook's host alone, as its path is a secret.
+
+    waiting: notices that wait; last_at: when the last one was sent, None where none was.
+    """
+
+    id: int
+    owner_id: int
+    owner_name: str
+    channel: str
+    address: str
+    filter: str
+    least_severity: str
+    wants_silence: bool
+    is_digest: bool
+    digest_hour: int
+    quiet_from_hour: int | None
+    quiet_to_hour: int | None
+    is_active: bool
+    failures: int
+    paused_reason: str
+    created_at: datetime
+    waiting: int
+    last_at: datetime | None
+
+    @property
+    def shown_address(self) -> str:
+        """Return the address as pages show it: on a screen that others see, too."""
+        return hide_secret(self.channel, self.address)
+
+    @property
+    def channel_words(self) -> str:
+        """Say the channel."""
+        return str(Channel(self.channel).label)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to send. outcome: "" while it is under way, or where its sender was killed."""
+
+    at: datetime
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRow:
+    """One notice. not_before_at: of the next attempt, where it waits; log: the last ten attempts, oldest first."""
+
+    id: int
+    key: str
+    subject: str
+    state: str
+    state_words: str
+    attempts: int
+    not_before_at: datetime
+    created_at: datetime
+    settled_at: datetime | None
+    incident_id: int | None
+    log: tuple[Attempt, ...]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Say whether it is still to go out."""
+        return self.state == NoticeState.WAITING
+
+
+def list_subscriptions(visitor: User, *, owner: User | None) -> list[SubscriptionRow]:
+    """Return the subscriptions of a person, or with None all of them, by owner; one query."""
+    rows = _annotate(
+        Subscription.objects.all() if owner is None else Subscription.objects.filter(owner=owner)
+    )
+    return [_make_row(row, visitor) for row in rows.order_by("owner__username", "id")]
+
+
+def read_subscription(subscription_id: int, visitor: User) -> SubscriptionRow | None:
+    """Return one subscription, None where there is none; one query."""
+    row = _annotate(Subscription.objects.filter(pk=subscription_id)).first()
+    return _make_row(row, visitor) if row else None
+
+
+def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[NoticeRow]:
+    """Return the newest notices of a subscription; what only marks that a host is told elsewhere is left out."""
+    rows = Notice.objects.filter(subscription_id=subscription_id).exclude(body__has_key="told_in")
+    return [
+        NoticeRow(
+            id=row.pk,
+            key=row.key,
+            subject=str(row.body.get("subject", row.key)),
+            state=row.state,
+            state_words=str(NoticeState(row.state).label),
+            attempts=row.attempts,
+            not_before_at=row.not_before_at,
+            created_at=row.created_at,
+            settled_at=row.settled_at,
+            incident_id=row.incident_id,
+            log=_read_log(row.log),
+        )
+        for row in rows.order_by("-id")[:limit]
+    ]
+
+
+def hide_secret(channel: str, address: str) -> str:
+    """Return what others may see of an address: of a webhook its host, as whoever knows the path may post there."""
+    if channel == Channel.EMAIL:
+        return address
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}/…"
+
+
+def _annotate(rows: QuerySet[Subscription]) -> QuerySet[Any]:
+    sent = Notice.objects.filter(subscription=OuterRef("pk"), state=NoticeState.SENT, attempts__gt=0)
+    return rows.select_related("owner").annotate(
+        waiting=Count("notices", filter=Q(notices__state=NoticeState.WAITING)),
+        last_at=Subquery(sent.order_by("-settled_at").values("settled_at")[:1]),
+    )
+
+
+def _make_row(row: Any, visitor: User) -> SubscriptionRow:
+    is_own = row.owner_id == visitor.pk
+    own = {name: getattr(row, name) for name in SubscriptionRow.__dataclass_fields__ if hasattr(row, name)}
+    address = row.address if is_own else hide_secret(row.channel, row.address)
+    return SubscriptionRow(**{**own, "address": address, "owner_name": row.owner.username})
+
+
+def _read_log(log: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    return tuple(
+        Attempt(datetime.fromisoformat(attempt["at"]), str(attempt.get("outcome", ""))) for attempt in log
+    )

@@ -1,0 +1,286 @@
+"""Incidents, changes and explanations over the API."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from benchapp.models import IncidentEvent, IncidentState, Role, Run, Scope, Standing
+from benchapp.pipeline.exclusions import exclude_run
+from tests.factories import (
+    NOON,
+    make_change,
+    make_host,
+    make_incident,
+    make_judgement,
+    make_series,
+    make_user,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def make_values(*, levels, n=30, spread=0.01, seed=1):
+    """Return n values around each level, always the same."""
+    chance = np.random.default_rng(seed)
+    return [float(level * (1 + chance.normal(0, spread))) for level in levels for _ in range(n)]
+
+
+def patch(client: Client, incident_id: int, **body):
+    return client.patch(f"/api/v1/incidents/{incident_id}", body, content_type="application/json")
+
+
+def test_changes_are_listed_newest_first_without_those_withdrawn(reader: Client) -> None:
+    series = make_series([1000.0] * 3, host=make_host("db-7"))
+    old, new = (make_change(series, at=NOON + timedelta(hours=hour)) for hour in (1, 2))
+    make_change(series, at=NOON, state="withdrawn")
+
+    answer = reader.get("/api/v1/changes").json()
+
+    assert [row["id"] for row in answer["changes"]] == [new.pk, old.pk]
+    assert answer["changes"][0]["relative"] == pytest.approx(-0.15)
+    assert answer["changes"][0]["scope"] == "host:db-7"
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("q=host:db-7", 1),
+        ("q=host:nobody", 0),
+        ("metric=iops", 1),
+        ("metric=latency_p99_ns", 0),
+        ("state=confirmed", 1),
+        ("state=withdrawn", 0),
+        ("since=2026-11-21T12:00:00Z", 1),
+        ("since=2026-11-22", 0),
+    ],
+)
+def test_changes_are_filtered(query: str, count: int, reader: Client) -> None:
+    make_change(make_series([1000.0], host=make_host("db-7")))
+
+    assert len(reader.get(f"/api/v1/changes?{query}").json()["changes"]) == count
+
+
+def test_changes_come_as_csv(reader: Client) -> None:
+    make_change(make_series([1000.0], host=make_host("db-7")))
+
+    lines = reader.get("/api/v1/changes?format=csv").content.decode().splitlines()
+
+    assert lines[0].startswith("id,series,scope,workload,target,metric,unit,run")
+    assert len(lines) == 2
+
+
+def test_pages_of_changes_follow_each_other(reader: Client) -> None:
+    series = make_series([1000.0] * 3)
+    for hour in range(3):
+        make_change(series, at=NOON + timedelta(hours=hour))
+
+    first = reader.get("/api/v1/changes?limit=2").json()
+    second = reader.get(first["next"]).json()
+
+    assert [len(first["changes"]), len(second["changes"])] == [2, 1]
+    assert second["next"] is None
+
+
+def test_incident_is_told_with_changes_and_timeline(reader: Client) -> None:
+    change = make_change(make_series([1000.0, 850.0]))
+    incident = make_incident(changes=[change])
+
+    body = reader.get(f"/api/v1/incidents/{incident.pk}").json()
+
+    assert (body["state"], body["verdict"], body["series_count"]) == ("new", None, 1)
+    assert [row["id"] for row in body["changes"]] == [change.pk]
+    assert [event["kind"] for event in body["events"]] == ["opened"]
+    assert body["page"] == f"/incidents/{incident.pk}/"
+
+
+def test_incidents_are_listed_by_part(reader: Client) -> None:
+    make_incident(title="a")
+    make_incident(title="b", state=IncidentState.RESOLVED)
+
+    open_ones = reader.get("/api/v1/incidents?tab=open").json()["incidents"]
+    all_of_them = reader.get("/api/v1/incidents").json()["incidents"]
+
+    assert [row["title"] for row in open_ones] == ["a"]
+    assert len(all_of_them) == 2
+
+
+def test_unknown_incident_is_a_problem(reader: Client, admin: Client) -> None:
+    assert reader.get("/api/v1/incidents/999").json()["code"] == "not-found"
+    assert patch(admin, 999, comment="a").status_code == 404
+
+
+def test_patch_does_all_that_is_asked(admin: Client) -> None:
+    incident = make_incident()
+    make_user(Role.EDITOR, username="grace")
+
+    body = patch(
+        admin,
+        incident.pk,
+        state="resolved",
+        verdict="fixed",
+        assignee="grace",
+        link="https://tickets.example/7",
+        comment="a new cable",
+    ).json()
+
+    assert (body["state"], body["verdict"], body["assignee"]) == ("resolved", "fixed", "grace")
+    assert [event["kind"] for event in body["events"]] == [
+        "opened",
+        "assigned",
+        "linked",
+        "commented",
+        "resolved",
+    ]
+
+
+def test_patch_says_who_did_it(person) -> None:
+    incident = make_incident()
+
+    body = patch(person(Role.EDITOR), incident.pk, state="acknowledged").json()
+
+    assert body["state"] == "acknowledged"
+    assert body["events"][-1]["by"].startswith("person-")
+
+
+def test_state_that_it_has_already_changes_nothing(admin: Client) -> None:
+    incident = make_incident()
+
+    assert patch(admin, incident.pk, state="new").status_code == 200
+    assert IncidentEvent.objects.count() == 1
+
+
+def test_resolved_one_becomes_acknowledged_by_being_reopened(admin: Client) -> None:
+    incident = make_incident(state=IncidentState.RESOLVED, verdict="noise")
+
+    body = patch(admin, incident.pk, state="acknowledged").json()
+
+    assert (body["state"], body["verdict"]) == ("acknowledged", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"state": "resolved"}, 400, "value-invalid"),
+        ({"verdict": "fixed"}, 400, "value-invalid"),
+        ({"state": "gone"}, 400, "value-invalid"),
+        ({"assignee": "nobody-known"}, 400, "value-invalid"),
+        ({"link": "javascript:alert(1)"}, 400, "value-invalid"),
+        ({"snoozed_until": "2020-01-01T00:00:00Z"}, 400, "value-invalid"),
+        ({"severity": "low"}, 400, "member-unknown"),
+    ],
+)
+def test_patch_with_a_fault_changes_nothing(body, status, code, admin: Client) -> None:
+    incident = make_incident()
+
+    response = patch(admin, incident.pk, comment="before it", **body)
+
+    assert (response.status_code, response.json()["code"]) == (status, code)
+    assert IncidentEvent.objects.count() == 1
+
+
+def test_step_that_the_state_does_not_take_is_a_conflict(admin: Client) -> None:
+    incident = make_incident(state=IncidentState.RESOLVED)
+
+    response = patch(admin, incident.pk, snoozed_until="2999-01-01T00:00:00Z")
+
+    assert (response.status_code, response.json()["code"]) == (409, "state-differs")
+
+
+@pytest.mark.parametrize("scope", [Scope.READ, Scope.INGEST])
+def test_token_that_does_not_edit_is_refused(scope: Scope, client_of) -> None:
+    assert patch(client_of(scope), make_incident().pk, state="acknowledged").status_code == 403
+
+
+def test_explanation_names_inputs_policy_band_and_change(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
+    run = Run.objects.order_by("started_at")[30]
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+
+    assert (body["metric"], body["method"], body["is_dry_run"]) == ("iops", "changepoints-v1", False)
+    assert body["policy"]["smallest_change"] == 0.05
+    assert len(body["inputs"]) == 60
+    assert [change["run"] for change in body["changes"]] == [run.pk]
+    assert body["changes"][0]["relative"] == pytest.approx(-0.15, abs=0.02)
+    assert body["band"]["low"] < body["level"] < body["band"]["high"]
+    assert body["standing"] == "steady"
+
+
+def test_explanation_says_why_not(reader: Client) -> None:
+    series = make_series([1000.0] * 4)
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+
+    assert body["why_not"] == ["4 runs count; a series is judged from 6 on."]
+    assert (body["changes"], body["band"], body["standing"]) == ([], None, "learning")
+
+
+def test_change_that_is_too_small_is_told_as_such(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000, 970), spread=0.002), step=timedelta(days=1))
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+
+    assert body["changes"] == []
+    assert [round(change["relative"], 2) for change in body["too_small"]] == [-0.03]
+
+
+def test_dry_run_judges_by_another_policy_and_writes_nothing(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000, 970), spread=0.002), step=timedelta(days=1))
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain?dry_run=true&smallest_change=0.02").json()
+
+    assert (body["is_dry_run"], len(body["changes"]), body["stored"]) == (True, 1, [])
+    assert series.changes.count() == 0
+
+
+def test_dry_run_as_of_an_earlier_day_has_not_seen_it_yet(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain?dry_run=true&until=2026-12-21T00:00:00Z").json()
+
+    assert (len(body["inputs"]), body["changes"]) == (30, [])
+
+
+def test_accepted_level_is_judged_from_there(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
+    make_judgement(series, Standing.STEADY, baseline_from_at=NOON + timedelta(days=30))
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+
+    assert (len(body["inputs"]), body["changes"]) == (30, [])
+    assert "A level was accepted: nothing before 2026-12-21 12:00 UTC is compared." in body["why_not"]
+
+
+def test_policy_without_a_dry_run_is_refused(reader: Client) -> None:
+    series = make_series([1.0])
+
+    response = reader.get(f"/api/v1/series/{series.pk}/explain?smallest_change=0.02")
+
+    assert (response.status_code, response.json()["pointer"]) == (400, "smallest_change")
+
+
+def test_excluded_runs_are_counted_and_left_out(reader: Client) -> None:
+    series = make_series([1000.0] * 8)
+    exclude_run(Run.objects.order_by("started_at")[0].pk, None, reason="a backup ran")
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+
+    assert (len(body["inputs"]), body["excluded"], body["failed"]) == (7, 1, 0)
+
+
+def test_series_that_is_none_is_not_found(reader: Client) -> None:
+    assert reader.get("/api/v1/series/999/explain").json()["code"] == "not-found"
+
+
+def test_history_marks_the_changes_of_its_series(reader: Client) -> None:
+    series = make_series([1000.0, 850.0])
+    change = make_change(series)
+    incident = make_incident(changes=[change])
+
+    (line,) = reader.get(f"/api/v1/history?series={series.pk}").json()["lines"]
+
+    (mark,) = line["changes"]
+    assert (mark["id"], mark["metric"], mark["state"]) == (change.pk, "iops", "confirmed")
+    assert mark["page"] == f"/incidents/{incident.pk}/"
