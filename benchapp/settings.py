@@ -182,9 +182,7 @@ DISK_RESERVE_BYTES = (
 EMAIL_SERVER = read_email_server("BENCHAPP_EMAIL_URL")
 EMAIL_FROM = read_text("BENCHAPP_EMAIL_FROM")
 if EMAIL_SERVER is not None and "@" not in EMAIL_FROM:
-    raise ImproperlyConfigured(
-        "BENCHAPP_EMAIL_FROM is no sender: write it as, benchapp <bench@example.org>"
-    )
+    raise ImproperlyConfigured("BENCHAPP_EMAIL_FROM is no sender: write benchapp <bench@example.org>")
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
 WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")
 

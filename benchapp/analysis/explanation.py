@@ -35,11 +35,11 @@ class Explanation:
 def explain_cells(
     changed: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], dimensions: Iterable[str]
 ) -> tuple[Explanation, ...]:
-    """Return what explains most first; () where nothing does, or where all cells changed.
+    """Return what explains most first; () where nothing does, where all cells changed, or only one did.
 
     changed, others: the values of each cell by dimension; what is unknown (None or "") explains nothing.
     """
-    if not changed or not others:
+    if len(changed) < 2 or not others:
         return ()
     found = []
     for dimension in dimensions:

@@ -21,8 +21,8 @@ class Knee:
 def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> Knee | None:
     """Return the point farthest below the chord from first to last, both axes scaled to 0..1.
 
-    Points in the order of growing load. None for fewer than four points, where either does not grow, or where no point lies
-    0.15 below the chord: then there is no knee to speak of. The idea of Satopaa et al., "Finding a 'Kneedle' in a
+    Points in the order of growing load. None for fewer than four points, where either does not grow, or where no point
+    lies 0.15 below the chord: then there is no knee to speak of. The idea of Satopaa et al., "Finding a 'Kneedle' in a
     Haystack" (2011), without its smoothing: a depth sweep has a handful of points.
     """
     if len(throughputs) < POINTS_MINIMUM or len(throughputs) != len(latencies):

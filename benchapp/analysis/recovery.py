@@ -27,3 +27,27 @@ def has_returned(after: Sequence[float], *, before_median: float, after_median: 
     # Of the way from the old level to the new one.
     shares = [(value - before_median) / shift for value in after[-runs:]]
     return max(shares[-LEAST_RUNS:]) < 1 / 2 and median(shares) < 1 / 4
+
+
+def has_relapsed(after: Sequence[float], *, before_median: float, after_median: float) -> bool:
+    """Say whether the newest three values are all nearer to the level after a change than to the one before it.
+
+    Asked of what had returned: a single bad run between good ones takes no recovery back.
+    """
+    middle = (before_median + after_median) / 2
+    side = after_median > before_median
+    return len(after) >= LEAST_RUNS and all((value > middle) == side for value in after[-LEAST_RUNS:])
+
+
+def find_end(after: Sequence[float], *, before_median: float, after_median: float) -> int:
+    """Return how many of the values since a change its level lasts: up to where three in a row are nearer to the old.
+
+    The newest one or two count as such a row. len(after) where it lasts still.
+    """
+    middle = (before_median + after_median) / 2
+    side = after_median > before_median
+    is_old = [(value > middle) != side for value in after]
+    for place in range(1, len(is_old)):
+        if all(is_old[place : place + LEAST_RUNS]):
+            return place
+    return len(after)

@@ -11,9 +11,9 @@ _RECENT_COUNT: Final = 5
 # Two weeks: a sweep that runs once a week may fail once before anybody is told.
 STALE_AFTER: Final = timedelta(days=14)
 # Of the usual interval: one run may be missed.
-_INTERVALS: Final = 2
+INTERVALS: Final = 2
 # An interval is known from so many measurements on.
-_INTERVAL_FROM: Final = 3
+INTERVAL_FROM: Final = 3
 
 Meaning = Literal["better", "worse", "within"]
 
@@ -63,5 +63,5 @@ def is_stale(first_at: datetime, last_at: datetime, *, n: int, now: datetime) ->
 
     n: measurements from first_at to last_at.
     """
-    usual = (last_at - first_at) / (n - 1) if n >= _INTERVAL_FROM else timedelta(0)
-    return now - last_at > max(STALE_AFTER, _INTERVALS * usual)
+    usual = (last_at - first_at) / (n - 1) if n >= INTERVAL_FROM else timedelta(0)
+    return now - last_at > max(STALE_AFTER, INTERVALS * usual)

@@ -130,6 +130,10 @@ class HistoryOutput(Output):
     lines = HistoryLineOutput(many=True)
     lines_left_out = number(help_text="of the series asked for; counted up to 1 000")
     is_thinned = serializers.BooleanField(help_text="then `buckets` hold what `points` would")
+    newest_of_each = serializers.IntegerField(
+        allow_null=True,
+        help_text="the span has more than 240 000 runs: no more than so many of each line, the newest, are in it",
+    )
     points = HistoryPointOutput(many=True)
     buckets = HistoryBucketOutput(many=True)
 

@@ -19,7 +19,7 @@ from benchapp.api.problems import Problem
 from benchapp.api.rows import PREFIX, Row
 from benchapp.api.tokens import read_body
 from benchapp.api.view import ApiView
-from benchapp.models import Channel, Role, Scope, Severity, Subscription, User
+from benchapp.models import Channel, Role, Scope, Subscription, User
 from benchapp.pipeline.notify import put_test
 from benchapp.pipeline.subscriptions import BadSubscription, create_subscription
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
@@ -34,7 +34,7 @@ class SubscriptionOutput(Output):
     channel = serializers.ChoiceField(choices=Channel.values)
     address = text(help_text="of somebody else's webhook the host alone")
     filter = text(help_text="as in the filter bar; empty: everything")
-    least_severity = serializers.ChoiceField(choices=Severity.values)
+    least_severity = text(help_text="low, medium or high")
     wants_silence = serializers.BooleanField()
     is_digest = serializers.BooleanField()
     digest_hour = number(help_text="UTC")
@@ -64,7 +64,7 @@ class SubscriptionInput(serializers.Serializer[Any]):
     channel = serializers.ChoiceField(choices=Channel.values)
     address = serializers.CharField(max_length=500)
     filter = serializers.CharField(required=False, allow_blank=True, max_length=2000)
-    least_severity = serializers.ChoiceField(required=False, choices=Severity.values)
+    least_severity = serializers.CharField(required=False, help_text="low, medium or high")
     wants_silence = serializers.BooleanField(required=False)
     is_digest = serializers.BooleanField(required=False)
     digest_hour = serializers.IntegerField(required=False, min_value=0, max_value=23)

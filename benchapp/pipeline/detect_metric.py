@@ -27,7 +27,7 @@ from benchapp.analysis.noise_profile import (
     judge_state,
     profile_noise,
 )
-from benchapp.analysis.recovery import has_returned
+from benchapp.analysis.recovery import find_end, has_relapsed, has_returned
 
 Floats = NDArray[np.float64]
 
@@ -101,14 +101,34 @@ def judge_metric(
     )
 
 
-def is_back(values: Floats, index: int, *, before: Level, after: Level) -> bool:
-    """Say whether the values since a change at `index` are back at the level before it."""
+def is_back(values: Floats, index: int, *, before: Level, after: Level, was_back: bool) -> bool:
+    """Say whether the values since a change at `index` are back at the level before it, or were and still are."""
+    since = values[index:].tolist()
+    if was_back:
+        return not has_relapsed(since, before_median=before.median, after_median=after.median)
     return has_returned(
-        values[index:].tolist(),
+        since,
         before_median=before.median,
         after_median=after.median,
         spread=max(before.spread, after.spread),
     )
+
+
+def find_ended(
+    values: Floats, index: int, *, before: Level, after: Level, smallest_change: float
+) -> Found | None:
+    """Return a change at `index` as it was found before its level ended; None where it lasts or never was.
+
+    The detector takes a short level between two that are the same for chance, unless it is plain; what was confirmed
+    while it lasted, and is over, happened all the same.
+    """
+    lasted = find_end(values[index:].tolist(), before_median=before.median, after_median=after.median)
+    if index + lasted == len(values) or lasted < NEWEST_RUNS:
+        return None
+    points = _find_points(values[: index + lasted], smallest_change)
+    near = [point for point in points if _is_near(point, [(index, after.median > before.median)])]
+    found = [_describe_point(point, set()) for point in near if point.shift.relative]
+    return min(found, key=lambda each: abs(each.index - index), default=None)
 
 
 def _find_points(values: Floats, smallest_change: float) -> Sequence[ChangePoint]:

@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchapp.analysis.judging import SAME_CHANGE_RUNS
 from benchapp.analysis.level_shift_v1 import Level
 from benchapp.analysis.noise_profile import SeriesState
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, Standing
-from benchapp.pipeline.detect_metric import METHOD, Found, MetricJudgement, is_back, judge_metric
+from benchapp.pipeline.detect_metric import METHOD, Found, MetricJudgement, find_ended, is_back, judge_metric
 from benchapp.pipeline.detect_reconcile import Decision, Known, reconcile
 from benchapp.pipeline.detect_rows import Row
 from benchapp.pipeline.judged_values import History, to_microseconds, to_time
@@ -80,6 +81,9 @@ def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime
     confirmed = [(row.index, row.is_rise) for row in known if row.state == ChangeState.CONFIRMED]
     judged = judge_metric(cut.values, smallest_change=smallest, confirmed=confirmed)
     changes = _list_worth_saying(cut, judged, known, smallest)
+    changes += _list_ended(
+        cut, changes, [row for row in known if row.state == ChangeState.CONFIRMED], reached
+    )
     decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values))
     updates, inserts = [], []
     for decision in decisions:
@@ -96,7 +100,8 @@ def _place(cut: SeriesMetric, row: Row) -> Known:
     at = to_microseconds(row["started_at"])
     # Its run may be gone (null equals none) or excluded: then where it would be.
     places = np.flatnonzero(cut.run_ids == (row["run_id"] or 0))
-    index = int(places[0]) if places.size else int(np.searchsorted(cut.times, at))
+    nearest = int(np.argmin(np.abs(cut.times[places] - at))) if places.size else 0
+    index = int(places[nearest]) if places.size else int(np.searchsorted(cut.times, at))
     return Known(row["id"], ChangeState(row["state"]), index, at, row["relative"] > 0)
 
 
@@ -118,6 +123,33 @@ def _list_worth_saying(
     return kept
 
 
+def _list_ended(
+    cut: SeriesMetric, changes: Sequence[Found], confirmed: Sequence[Known], rows: Mapping[int, Row]
+) -> list[Found]:
+    """Return the confirmed changes that are not found any more because they are over: they are kept as they were."""
+    ended: list[Found] = []
+    for row in confirmed:
+        if any(_is_same(row, found) for found in [*changes, *ended]):
+            continue
+        before, after = _read_levels(rows[row.change_id])
+        smallest = SMALLEST_CHANGES[cut.metric]
+        found = find_ended(cut.values, row.index, before=before, after=after, smallest_change=smallest)
+        if found is not None and not any(found.index == other.index for other in [*changes, *ended]):
+            ended.append(found)
+    return ended
+
+
+def _is_same(row: Known, found: Found) -> bool:
+    return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
+
+
+def _read_levels(row: Row) -> tuple[Level, Level]:
+    before, after = (
+        Level(row[f"{side}_median"], row[f"{side}_spread"], row[f"{side}_n"]) for side in ("before", "after")
+    )
+    return before, after
+
+
 def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now: datetime) -> Row:
     row: Row = dict(before) if before else {"series_id": cut.series_id, "metric": cut.metric, "found_at": now}
     row |= {"state": decision.state.value, "updated_at": now}
@@ -132,7 +164,7 @@ def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now:
             *evidence.get("history", []),
             {"state": decision.state.value, "at": now.isoformat()},
         ][-20:]
-    evidence["is_back"] = _is_back(cut, row)
+    evidence["is_back"] = _is_back(cut, row, was_back=bool(evidence.get("is_back")))
     return row | {"evidence": evidence}
 
 
@@ -173,14 +205,10 @@ def _measure_interval(cut: SeriesMetric, index: int) -> float:
     return round(float(np.median(np.diff(around))) / 1e6, 3) if len(around) > 1 else 0.0
 
 
-def _is_back(cut: SeriesMetric, row: Row) -> bool:
+def _is_back(cut: SeriesMetric, row: Row, *, was_back: bool) -> bool:
     index = int(np.searchsorted(cut.times, to_microseconds(row["started_at"])))
-    return is_back(
-        cut.values,
-        index,
-        before=Level(row["before_median"], row["before_spread"], row["before_n"]),
-        after=Level(row["after_median"], row["after_spread"], row["after_n"]),
-    )
+    before, after = _read_levels(row)
+    return is_back(cut.values, index, before=before, after=after, was_back=was_back)
 
 
 def _differs(row: Row, before: Row) -> bool:

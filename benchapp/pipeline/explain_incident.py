@@ -70,7 +70,7 @@ def _say(one: Explanation, changed: int) -> dict[str, Any]:
 
 def _name_value(name: str, value: Any) -> str:
     dimension = DIMENSIONS[name]
-    written = write_value(dimension, value)
+    written = str(value) if dimension.kind == "text" else write_value(dimension, value)
     label = (
         dimension.label if dimension.label[1].isupper() else dimension.label[0].lower() + dimension.label[1:]
     )

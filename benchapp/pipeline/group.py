@@ -51,16 +51,15 @@ def lock_incidents() -> None:
 @transaction.atomic
 def group_changes(change_ids: Iterable[int]) -> Grouped:
     """Group what moved together with these changes, and bring their incidents up to date; safe to run again."""
-    touched = list(
-        Change.objects.filter(pk__in=list(change_ids)).values_list("series__scope", "incident_id").distinct()
-    )
+    rows = Change.objects.filter(pk__in=list(change_ids))
+    touched = list(rows.values_list("series__scope", "incident_id", "started_at"))
     if not touched:
         return Grouped()
     lock_incidents()
     events = Events(timezone.now())
-    scopes = sorted({scope for scope, _ in touched})
-    known = {incident_id for _, incident_id in touched if incident_id is not None}
-    candidates = read_candidates(scopes)
+    scopes = sorted({scope for scope, _, _ in touched})
+    known = {incident_id for _, incident_id, _ in touched if incident_id is not None}
+    candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
     joined = _place_all(candidates, read_families(scopes), events)
     refresh_incidents(known | joined, events)
     wide = join_wide(joined, events)

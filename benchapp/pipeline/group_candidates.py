@@ -13,7 +13,7 @@ from benchapp.analysis.grouping import Moment
 from benchapp.analysis.noise_profile import BASELINE_RUNS
 from benchapp.models import Change, ChangeState, Host, IncidentState, Judgement, Standing
 
-# What began longer before the newest change of its scope waits for no incident any more.
+# What began longer before what was just judged waits for no incident any more.
 _REACH: Final = timedelta(days=60)
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 # Of the way from the old level to the bad one: an improvement that ends nearer to the old one is a recovery.
@@ -73,18 +73,17 @@ class Family:
     scopes: int
 
 
-def read_candidates(scopes: Sequence[str]) -> list[Candidate]:
-    """Return the live changes of these scopes that have an incident or may get one, by time; three queries at most."""
+def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
+    """Return the live changes of these scopes that have an incident or may get one, by time; two queries.
+
+    around: what began 60 days before it is left out.
+    """
     rows = list(
-        Change.objects.filter(series__scope__in=scopes, state__in=_LIVE)
+        Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
         .filter(Q(incident=None) | Q(incident__merged_into=None))
         .order_by("started_at", "id")
         .values(*_FIELDS)
     )
-    newest: dict[str, datetime] = {}
-    for row in rows:
-        newest[row["series__scope"]] = row["started_at"]
-    rows = [row for row in rows if newest[row["series__scope"]] - row["started_at"] <= _REACH]
     recoveries = _find_recoveries(rows)
     judged = _read_judgements(row for row in rows if row["incident_id"] is None)
     return [

@@ -25,7 +25,7 @@ def join_wide(ids: Iterable[int], events: Events) -> set[int]:
     joined = set()
     for incident in Incident.objects.filter(pk__in=list(ids), is_regression=True).order_by("pk"):
         sign = _read_sign(incident)
-        if sign is None or incident.state != IncidentState.NEW or incident.scope == "":
+        if sign is None or not _is_untouched(incident):
             continue
         alike = _find_alike(incident, sign)
         wide = next((other for other in alike if other.scope == ""), None)
@@ -33,6 +33,11 @@ def join_wide(ids: Iterable[int], events: Events) -> set[int]:
             continue
         joined.add(_join(wide, alike, events))
     return joined
+
+
+def _is_untouched(incident: Incident) -> bool:
+    is_open = incident.state == IncidentState.NEW and incident.recovered_at is None
+    return is_open and incident.scope != "" and incident.assignee_id is None
 
 
 def _read_sign(incident: Incident) -> Sign | None:
@@ -53,6 +58,7 @@ def _find_alike(incident: Incident, sign: Sign) -> list[Incident]:
         is_regression=True,
         merged_into=None,
         assignee=None,
+        recovered_at=None,
         started_at__range=(incident.started_at - _TOGETHER, incident.started_at + _TOGETHER),
     ).order_by("pk")
     return [other for other in near if _read_sign(other) == sign]

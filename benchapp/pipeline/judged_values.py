@@ -81,8 +81,8 @@ class History:
     values: Mapping[str, Floats]
     is_cut: bool = False
 
-    def keep(self, kept: NDArray[np.bool_]) -> "History":
-        """Return the history of these runs alone."""
+    def keep(self, kept: NDArray[np.bool_ | np.int64]) -> "History":
+        """Return the history of these runs alone: a flag for each, or their places."""
         return replace(
             self,
             times=self.times[kept],
@@ -162,14 +162,14 @@ def _unpack(packed: Sequence[Any]) -> History:
 
 def _join_repetitions(history: History) -> History:
     """Make one value of a run that did the same work several times: a run is what a level consists of."""
-    runs, first, place = np.unique(history.run_ids, return_index=True, return_inverse=True)
-    if len(runs) == len(history.run_ids):
+    if len(np.unique(history.run_ids)) == len(history.run_ids):
         return history
-    kept = np.zeros(len(history.run_ids), dtype=bool)
-    kept[first] = True
+    both = np.stack([history.times, history.run_ids])
+    runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)
+    kept = np.sort(first)
     joined = history.keep(kept)
     for name, values in history.values.items():
-        medians = np.array([_take_median(values[place == number]) for number in range(len(runs))])
+        medians = np.array([_take_median(values[place == number]) for number in range(runs.shape[1])])
         # Back from the order of ids to that of time.
         joined.values[name][:] = medians[place[kept]]
     return joined

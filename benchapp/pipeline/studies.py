@@ -13,6 +13,8 @@ TITLE_LENGTH: Final = 200
 WORDS_LENGTH: Final = 20_000
 PANEL_WORDS_LENGTH: Final = 5_000
 QUERY_LENGTH: Final = 4_000
+# Far more than any picture has; of a thousand Django would refuse the whole study each time it is read.
+PARAMETERS_MAXIMUM: Final = 100
 PANELS_MAXIMUM: Final = 40
 _MEMBERS: Final = ("kind", "query", "title", "words")
 
@@ -50,6 +52,8 @@ def read_panel(given: Mapping[str, Any], pointer: str = "") -> Panel:
     if kind not in PanelKind.values:
         raise BadStudy(f"{pointer}/kind", f"a panel is one of: {', '.join(PanelKind.values)}")
     query = _read_text(given.get("query"), f"{pointer}/query", maximum=QUERY_LENGTH).lstrip("?")
+    if query.count("&") >= PARAMETERS_MAXIMUM:
+        raise BadStudy(f"{pointer}/query", f"the address has more than {PARAMETERS_MAXIMUM} parameters")
     if any(not letter.isprintable() for letter in query):
         raise BadStudy(f"{pointer}/query", "the address holds characters that no address has")
     return Panel(

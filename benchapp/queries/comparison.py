@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from benchapp.analysis.comparison import INTERVAL_FROM, Comparison, adjust, compare
@@ -25,6 +26,8 @@ from benchapp.queries.titles import describe_target, describe_workload, name_sco
 
 __all__ = ["DEFAULT_METRICS", "Compared", "Lone", "Pair", "Side", "compare_sides"]
 
+# Half a second's work; of so many verdicts nobody reads the last.
+COMPARED_MAXIMUM: Final = 3000
 DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 
 # What stands in a title for a workload's column that is not the same on both sides; None for the others.
@@ -61,6 +64,11 @@ class Pair:
         return None if self.usual is None or ratio is None else self.usual[0] <= ratio <= self.usual[1]
 
     @property
+    def has_few_runs(self) -> bool:
+        """Say whether a side has too few runs for an interval."""
+        return min(self.comparison.a.n, self.comparison.b.n) < INTERVAL_FROM
+
+    @property
     def is_clear(self) -> bool:
         """Say whether the difference is more than chance: the interval leaves out 1, and so does the rank test."""
         return self.comparison.is_clear and self.adjusted_p is not None and self.adjusted_p < 0.05
@@ -78,7 +86,8 @@ class Lone:
 class Compared:
     """Both sides. pairs: what matters first. free: names of the columns that were not matched on, and differ.
 
-    counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, whose rest is left out.
+    counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
+    values, whose rest is left out.
     """
 
     pairs: tuple[Pair, ...]
@@ -103,6 +112,9 @@ def compare_sides(
     free = _find_free(a, b)
     groups = _match(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
     both = {key: sides for key, sides in groups.items() if sides[0] and sides[1]}
+    most = COMPARED_MAXIMUM // max(1, len(metrics))
+    is_cut = max(len(first), len(second)) > SERIES_MAXIMUM or len(both) > most
+    both = dict(islice(both.items(), most))
     wanted = [
         read_values(side, [row["id"] for sides in both.values() for row in sides[place]], metrics)
         for place, side in enumerate((a, b))
@@ -114,7 +126,7 @@ def compare_sides(
         free=_list_differing(both.values(), free),
         environment=compare_environments(*(values.environments for values in wanted)),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
-        is_cut=max(len(first), len(second)) > SERIES_MAXIMUM,
+        is_cut=is_cut,
     )
 
 

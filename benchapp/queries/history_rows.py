@@ -31,6 +31,7 @@ def make_document(history: History, chosen: Chosen) -> Row:
         "lines": [line_row(line) for line in history.lines],
         "lines_left_out": chosen.left_out,
         "is_thinned": history.is_thinned,
+        "newest_of_each": history.newest,
         "points": [] if history.is_thinned else rows,
         "buckets": rows if history.is_thinned else [],
     }

@@ -166,7 +166,7 @@ def _match_tab(tab: Tab) -> Q:
 
 def _read_rows(incidents: QuerySet[Incident]) -> list[IncidentRow]:
     found = list(incidents.select_related("assignee"))
-    worst = _read_worst([incident.pk for incident in found])
+    worst = _read_worst([incident.pk for incident in found]) if found else {}
     return [_make_row(incident, worst.get(incident.pk)) for incident in found]
 
 

@@ -5,10 +5,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import connection
+from django.db.models import (
+    Case,
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Q,
+    Value,
+    When,
+)
+from django.db.models.functions import Greatest
+from django.db.models.lookups import GreaterThan
+from django.utils import timezone
 
+from benchapp.analysis.shift import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
-from benchapp.models import Judgement
+from benchapp.models import Judgement, Standing
 from benchapp.models.filtering import match_series
 from benchapp.queries.changes import SeriesName, name_series
 from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
@@ -51,8 +64,8 @@ class JudgedCounts:
 
 def list_judgements(series_id: int) -> tuple[JudgementRow, ...]:
     """Return where the judging of each metric of a series stands; one query."""
-    rows = Judgement.objects.filter(series_id=series_id).order_by("id").values_list(*_COLUMNS)
-    return tuple(JudgementRow(*row) for row in rows)
+    rows = Judgement.objects.annotate(seen=_find_seen(timezone.now())).filter(series_id=series_id)
+    return tuple(map(_make_judgement, rows.order_by("id")))
 
 
 def list_watched(
@@ -60,11 +73,11 @@ def list_watched(
 ) -> Page[WatchedRow]:
     """Return what is watched, of one standing or of all, the series judged last first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
-    found = Judgement.objects.filter(
+    found = Judgement.objects.annotate(seen=_find_seen(timezone.now())).filter(
         match_series(match, "series__"), behind("judged_at", cursor, is_descending=True)
     )
     if standing is not None:
-        found = found.filter(standing=standing)
+        found = found.filter(seen=standing)
     rows: list[Any] = list(found.select_related("series").order_by("-judged_at", "-id")[: limit + 1])
     page = cut_page(rows, limit, cursor_of=lambda judgement: Cursor(judgement.judged_at, judgement.pk))
     return Page(tuple(_make_row(judgement) for judgement in page.items), page.next_cursor)
@@ -72,24 +85,35 @@ def list_watched(
 
 def count_judged() -> JudgedCounts:
     """Return how many metrics of series there are of each standing, counted up to 100 000; one query."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT standing, count(*) FROM"
-            " (SELECT standing FROM benchapp_judgement LIMIT %s) AS counted GROUP BY standing",
-            [_COUNTED_MAXIMUM + 1],
-        )
-        counts = dict(cursor.fetchall())
+    counted = Judgement.objects.order_by("pk").values("pk")[: _COUNTED_MAXIMUM + 1]
+    found = Judgement.objects.annotate(seen=_find_seen(timezone.now())).filter(pk__in=counted)
+    counts = dict(found.values_list("seen").annotate(count=Count("pk")).order_by())
     return JudgedCounts(counts, has_more=sum(counts.values()) > _COUNTED_MAXIMUM)
 
 
+def _find_seen(now: datetime) -> Case:
+    """Return what stands, seen now: that a series is stale is a matter of the clock, as `is_stale` has it."""
+    life = ExpressionWrapper(F("series__last_at") - F("series__first_at"), output_field=DurationField())
+    intervals = Greatest(F("series__measurement_count") - 1, 1)
+    usual = ExpressionWrapper(INTERVALS * life / intervals, output_field=DurationField())
+    silent = ExpressionWrapper(Value(now) - F("series__last_at"), output_field=DurationField())
+    is_stale = Q(series__last_at__lt=now - STALE_AFTER) & (
+        Q(series__measurement_count__lt=INTERVAL_FROM) | GreaterThan(silent, usual)
+    )
+    return Case(When(is_stale, then=Value(Standing.STALE.value)), default=F("standing"))
+
+
 def _make_row(judgement: Judgement) -> WatchedRow:
-    row = JudgementRow(*(getattr(judgement, name) for name in _COLUMNS))
-    return WatchedRow(name_series(judgement.series), row)
+    return WatchedRow(name_series(judgement.series), _make_judgement(judgement))
+
+
+def _make_judgement(judgement: Any) -> JudgementRow:
+    values = {name: getattr(judgement, name) for name in _COLUMNS}
+    return JudgementRow(standing=judgement.seen, **values)
 
 
 _COLUMNS: Final = (
     "metric",
-    "standing",
     "n",
     "level",
     "spread",

@@ -49,7 +49,7 @@ def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
 def _read_levels(
     series_ids: Sequence[int], metrics: Sequence[str]
 ) -> dict[int, Mapping[str, tuple[LevelRow, ...]]]:
-    columns = read_columns(series_ids, metrics=metrics)
+    columns = read_columns(series_ids, metrics=metrics, newest=POINTS_MAXIMUM)
     return {
         series_id: {metric: _find_levels(found.points, metric) for metric in metrics}
         for series_id, found in columns.items()

@@ -23,6 +23,12 @@ _BADGE_BITS: Final = sql.SQL(
     "coalesce(1::bigint << (array_position(%s::text[], badge->>'code') - 1), 0)), 0)"
     " FROM jsonb_array_elements(badges) AS badge) END AS badge_bits"
 )
+_ALL: Final = sql.SQL("benchapp_measurement WHERE series_id = ANY(%s){span}")
+_NEWEST: Final = sql.SQL(
+    "unnest(%s::bigint[]) AS wanted (wanted_id) CROSS JOIN LATERAL ("
+    "SELECT * FROM benchapp_measurement WHERE series_id = wanted_id{span}"
+    " ORDER BY started_at DESC, id DESC LIMIT {newest}) AS newest"
+)
 _DOUBTFUL_BITS: Final = sum(1 << place for place, code in enumerate(CODES) if code not in HARMLESS)
 
 
@@ -46,27 +52,31 @@ def read_columns(
     metrics: Sequence[str],
     from_at: datetime | None = None,
     to_at: datetime | None = None,
+    newest: int | None = None,
 ) -> dict[int, SeriesPoints]:
     """Return the points of each series in the order of time; from_at inclusive, to_at exclusive; one query.
 
-    A series without points in the span is there with none. Raises UnknownMetric.
+    A series without points in the span is there with none. newest: so many of each series in the span, None for all.
+    Raises UnknownMetric.
     """
     metrics = tuple(check_metrics(metrics))
-    conditions: list[sql.Composable] = [sql.SQL("series_id = ANY(%s)")]
+    conditions: list[sql.Composable] = []
     values: list[object] = [list(CODES), list(series_ids)]
     for condition, moment in (("started_at >= %s", from_at), ("started_at < %s", to_at)):
         if moment is not None:
-            conditions.append(sql.SQL(condition))
+            conditions.append(sql.SQL(" AND ") + sql.SQL(condition))
             values.append(moment)
     rows = sql.SQL(
         "SELECT series_id, run_id, started_at, error, is_excluded::int AS excluded, {badges}, {metrics}"
-        " FROM benchapp_measurement WHERE {conditions} ORDER BY series_id, started_at, id"
+        " FROM {points} ORDER BY series_id, started_at, id"
     ).format(
+        points=(_ALL if newest is None else _NEWEST).format(
+            span=sql.Composed(conditions), newest=sql.Literal(newest)
+        ),
         badges=_BADGE_BITS,
         metrics=sql.SQL(", ").join(
             sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(metric)) for metric in metrics
         ),
-        conditions=sql.SQL(" AND ").join(conditions),
     )
     columns = fetch_arrays(rows, values, columns=_COLUMNS | dict.fromkeys(metrics, "double precision"))
     return _split(columns, series_ids, metrics)

@@ -91,7 +91,7 @@ def say_verdict(pair: Pair) -> tuple[str, str]:
     if found.low is None:
         if pair.is_usual is not None:
             return ("within what is usual" if pair.is_usual else "beyond p10–p90 of its runs", "none")
-        return "too few runs to say", "none"
+        return "too few runs to say" if pair.has_few_runs else "no interval: some runs reached 0", "none"
     return "no clear difference", "none"
 
 

@@ -103,7 +103,7 @@ def _percent(ratio: float) -> str:
 
 def _count_few(found: Compared) -> int:
     """Return how many values have too few runs for an interval."""
-    return sum(pair.comparison.low is None for pair in found.pairs)
+    return sum(pair.has_few_runs for pair in found.pairs)
 
 
 def _is(pair: Pair, *, is_worse: bool) -> bool:

@@ -32,7 +32,7 @@ from benchapp.web.history_figure import (
 )
 from benchapp.web.history_request import HistoryRequest, read_history_request, write_query
 from benchapp.web.history_table import make_change_lines, make_history_table
-from benchapp.web.history_words import say_histories, say_levels
+from benchapp.web.history_words import find_step, say_changed_title, say_histories, say_levels, say_step
 from benchapp.web.incident_table import make_change_lines as make_level_changes
 from benchapp.web.latency_figures import make_latency_figures
 from benchapp.web.lines import say_first_steps
@@ -142,7 +142,8 @@ def _read_history(
     references = find_references(profile, metric.name, row.direction)
     versions = read_series_versions([row.id])
     levels = read_levels(versions, metrics=[metric.name for metric in asked.metrics])[row.id][metric.name]
-    title = say_series_title(row, metric, summary)
+    step = find_step(levels, **asked.span)
+    title = say_series_title(row, metric, summary) if step is None else say_changed_title(row, step, metric)
     figure = make_history_figure(
         asked,
         choice=write_query(series=row.id),
@@ -159,6 +160,7 @@ def _read_history(
         **links,
         "title": title,
         "words": [
+            *([] if step is None else [say_step(step, metric)]),
             *say_history(row, metric, summary),
             *say_latency_kind(metric),
             *say_limit(limit, metric, summary),

@@ -105,9 +105,7 @@ def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
         return ()
     first_at, last_at = from_us(known[0]), from_us(known[-1])
     return tuple(
-        level
-        for level in line.levels.get(metric, ())
-        if level.from_at <= last_at and level.to_at >= first_at
+        level for level in line.levels.get(metric, ()) if level.from_at <= last_at and level.to_at >= first_at
     )
 
 

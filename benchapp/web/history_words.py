@@ -1,12 +1,15 @@
 """The reading of several histories, in words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
-from benchapp.metrics import Metric
-from benchapp.queries.history import History, HistoryLine
+from benchapp.metrics import Metric, format_value
+from benchapp.queries.history import History
 from benchapp.queries.levels import LevelRow
+from benchapp.queries.series import SeriesRow
 from benchapp.web.history_table import find_valid, list_levels
 from benchapp.web.words import with_unit
 
@@ -34,7 +37,7 @@ def say_histories(history: History, metric: Metric) -> str:
     if not medians:
         return f"{metric.label} over time: {'no run that counts' if history.run_count else 'nothing to show'}"
     if len(history.lines) == 1:
-        step = find_step(history.lines[0], metric)
+        step = find_step(list_levels(history.lines[0], metric.name))
         said = f"median {with_unit(medians[0], metric)}" if step is None else _say_step(step, metric)
         return f"{metric.label} over time: {said}"
     count = f"{len(history.lines)} series"
@@ -49,26 +52,51 @@ def say_levels(history: History, metric: Metric) -> list[str]:
     changed: list[tuple[float, str]] = []
     steady = 0
     for line in history.lines:
-        step = find_step(line, metric)
+        levels = list_levels(line, metric.name)
+        step = find_step(levels)
         if step is None:
-            steady += bool(list_levels(line, metric.name))
+            steady += bool(levels)
             continue
-        judged = "better" if (step.percent > 0) == (metric.better == "higher") else "worse"
-        before = with_unit(step.before.median, metric)
-        sentence = f"{line.name}: {_say_step(step, metric, has_time=True)} from {before} ({judged})."
-        changed.append((abs(step.percent), sentence))
+        changed.append((abs(step.percent), f"{line.name}: {say_step(step, metric)}"))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SAID_MAXIMUM]]
     if steady:
         sentences.append(f"{steady} of {len(history.lines)} series stayed at one level.")
+    if history.newest is not None:
+        sentences.append(
+            f"Of a line with more runs in this span the newest {format_value(history.newest, 'operations/s')} are read"
+            " and drawn; choose From and To for older ones."
+        )
     if not sentences and history.run_count:
-        sentences.append("No run of this span counts: all of them failed, are excluded, or have no such value.")
+        sentences.append(
+            "No run of this span counts: all of them failed, are excluded, or have no such value."
+        )
     return sentences
 
 
-def find_step(line: HistoryLine, metric: Metric) -> Step | None:
-    """Return the last change of level within the span; None where the runs stayed at one."""
-    levels = list_levels(line, metric.name)
+def find_step(
+    levels: Sequence[LevelRow], *, from_at: datetime | None = None, to_at: datetime | None = None
+) -> Step | None:
+    """Return the last change of level within a span; None where the runs stayed at one."""
+    levels = [
+        level
+        for level in levels
+        if (to_at is None or level.from_at < to_at) and (from_at is None or level.to_at >= from_at)
+    ]
     return Step(levels[-2], levels[-1]) if len(levels) > 1 and levels[-2].median else None
+
+
+def say_step(step: Step, metric: Metric) -> str:
+    """Return a sentence: the new level, since when, and what it was before."""
+    judged = "better" if (step.percent > 0) == (metric.better == "higher") else "worse"
+    before = with_unit(step.before.median, metric)
+    return f"{_say_step(step, metric, has_time=True)} from {before} ({judged})."
+
+
+def say_changed_title(series: SeriesRow, step: Step, metric: Metric) -> str:
+    """Say what is shown of one series and the answer: the level it is at, where it was at another before."""
+    workload = series.workload_title.split(" · ")[0]
+    label = f"{metric.label} " if metric.unit == "ns" else ""
+    return f"{workload} on {series.scope_name}: {label}{_say_step(step, metric)}"
 
 
 def _say_step(step: Step, metric: Metric, *, has_time: bool = False) -> str:

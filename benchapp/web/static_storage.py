@@ -10,6 +10,8 @@ class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     """
 
     support_js_module_import_aggregation = True
+    # A pass for each module of the longest chain of imports, ten of them today; Django's five are for style sheets.
+    max_post_process_passes = 30
     patterns = tuple(
         (extension, patterns)
         for extension, patterns in CompressedManifestStaticFilesStorage.patterns

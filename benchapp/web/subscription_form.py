@@ -36,9 +36,7 @@ class SubscriptionForm(forms.Form):
     least_severity = forms.ChoiceField(label="Severity", choices=_ANY_SEVERITY, initial=Severity.LOW)
     wants_silence = forms.BooleanField(label="Also of hosts that fall silent", required=False, initial=True)
     is_digest = forms.BooleanField(label="Once a day instead of at once", required=False)
-    digest_hour = forms.TypedChoiceField(
-        label="Once a day at (UTC)", choices=_HOURS, coerce=int, initial="7"
-    )
+    digest_hour = forms.TypedChoiceField(label="Once a day at (UTC)", choices=_HOURS, coerce=int, initial="7")
     quiet_from_hour = forms.TypedChoiceField(
         label="Quiet from (UTC)",
         choices=[("", "never"), *_HOURS],

@@ -42,3 +42,7 @@ def test_what_is_unknown_or_common_explains_nothing() -> None:
 def test_where_all_changed_nothing_tells_them_apart() -> None:
     assert explain(cells(("standard", 1)), []) == []
     assert explain([], cells(("standard", 1))) == []
+
+
+def test_one_cell_is_itself_and_has_nothing_in_common() -> None:
+    assert explain(cells(("standard", 1)), cells(("io1", 1))) == []

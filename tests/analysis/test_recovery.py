@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.analysis.recovery import has_returned
+from benchapp.analysis.recovery import find_end, has_relapsed, has_returned
 
 BAD = [800.0, 801.0, 799.0]
 
@@ -38,3 +38,26 @@ def test_latency_comes_down_again() -> None:
 
 def test_no_shift_has_nothing_to_return_from() -> None:
     assert not has_returned([1.0] * 9, before_median=1.0, after_median=1.0, spread=0.0)
+
+
+@pytest.mark.parametrize(
+    ("after", "lasted"),
+    [
+        (BAD, 3),
+        ([*BAD, 1000.0], 3),  # the newest may be the first good one
+        ([*BAD, 1000.0, 1001.0, 999.0, 800.0], 3),
+        ([*BAD, 1000.0, 801.0, 802.0], 6),  # one good run is a spike
+        ([1000.0, 800.0, 800.0], 3),
+        ([], 0),
+    ],
+)
+def test_level_lasts_until_three_in_a_row_are_nearer_to_the_old(after: list[float], lasted: int) -> None:
+    assert find_end(after, before_median=1000.0, after_median=800.0) == lasted
+
+
+def test_one_bad_run_takes_no_recovery_back_and_three_do() -> None:
+    levels = {"before_median": 1000.0, "after_median": 800.0}
+
+    assert not has_relapsed([*BAD, 1000.0, 1001.0, 800.0], **levels)
+    assert not has_relapsed([*BAD, 1000.0, 801.0, 800.0], **levels)
+    assert has_relapsed([*BAD, 1000.0, 801.0, 800.0, 799.0], **levels)

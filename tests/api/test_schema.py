@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 
 from benchapp.api import outputs, run_outputs, series_outputs
 from benchapp.api.urls import urlpatterns
-from benchapp.models import Scope, Study
+from benchapp.models import Role, Scope, Study
 from tests.factories import (
     make_change,
     make_host,
@@ -31,7 +31,9 @@ from tests.factories import (
     make_series,
     make_target,
     make_token,
+    make_user,
 )
+from tests.notices import make_subscription
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = int(os.environ.get("BENCHAPP_TEST_EXAMPLES", "5"))
@@ -80,13 +82,15 @@ def things(db):
         "public_id": token.public_id,
         "incident_id": make_incident(changes=[make_change(series)]).pk,
         "study_id": study.pk,
+        "subscription_id": make_subscription().pk,
     }
 
 
 @pytest.fixture
 def bearer(db):
     """Give the header of a token that may do everything but post results."""
-    return {"Authorization": f"Bearer {make_token(Scope.ADMIN)[1]}", "Accept-Encoding": "identity"}
+    token = make_token(Scope.ADMIN, created_by=make_user(Role.ADMIN))[1]
+    return {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
 
 
 @behind_django.parametrize()

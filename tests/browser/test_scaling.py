@@ -135,6 +135,24 @@ def test_picture_of_panels_is_saved_as_one(visit: Visit, sweep: None, tmp_path: 
     assert download.value.suggested_filename == "scaling-iops-over-volume_count.png"
 
 
+def test_saved_picture_brings_the_legend_of_its_bars(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}&draw=bars")
+    watched.wait_for_charts()
+
+    legend = watched.page.evaluate(
+        """async () => {
+          const { readLegend } = await import("/static/js/pages/image_legend.js");
+          return readLegend(document.querySelector("[data-scaling]"));
+        }"""
+    )
+
+    assert [(entry["label"], entry["shape"], entry["name"]) for entry in legend][:2] == [
+        ("sequential read", "bar", "blue"),
+        ("sequential write", "bar", "orange"),
+    ]
+    assert all(entry["colour"].startswith("rgb(") for entry in legend)
+
+
 def test_nothing_moves_while_the_picture_is_drawn(visit: Visit, sweep: None) -> None:
     watched = visit("/account/")
     watched.page.add_init_script(

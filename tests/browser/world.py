@@ -8,16 +8,19 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import (
+    Channel,
     Host,
     Incident,
     IncidentEvent,
     Measurement,
+    Notice,
     Role,
     Run,
     Scope,
     Series,
     State,
     Study,
+    Subscription,
     Target,
     Trace,
     User,
@@ -39,6 +42,7 @@ from tests.factories import (
     make_token,
     make_workload,
 )
+from tests.notices import make_subscription
 
 PASSWORD = "correct horse battery"
 HOSTILE = "<img src=x onerror=document.title='owned'>"
@@ -64,6 +68,7 @@ class World:
     shared: str
     incident: str
     moved_series: str
+    subscription: str
 
 
 def make_world() -> World:
@@ -95,7 +100,22 @@ def make_world() -> World:
         shared=reverse("shared_study", args=[study.share_token]),
         incident=reverse("incident", args=[incident.pk]),
         moved_series=reverse("series", args=[moved.pk]),
+        subscription=reverse("subscription", args=[_make_subscription(admin).pk]),
     )
+
+
+def _make_subscription(owner: User) -> Subscription:
+    """Make a webhook that failed twice, with one notice that waits and one that arrived."""
+    webhook = make_subscription(owner, channel=Channel.WEBHOOK, filter="host:db-*", failures=2)
+    now = timezone.now()
+    attempts = [{"at": now.isoformat(), "outcome": "answered 503"}, {"at": now.isoformat(), "outcome": ""}]
+    for key, state in (("incident 1: opened", "waiting"), ("incident 2: opened", "sent")):
+        body = {"subject": f"Regression, high: {key}"}
+        times = {"created_at": now, "not_before_at": now}
+        Notice.objects.create(
+            subscription=webhook, key=key, state=state, body=body, log=attempts, attempts=2, **times
+        )
+    return webhook
 
 
 def _make_history(host: Host) -> tuple[list[Run], Series]:

@@ -18,8 +18,9 @@ from benchapp.models import (
 from benchapp.pipeline.detect import has_judging_due, judge_due, judge_series
 from benchapp.pipeline.exclusions import exclude_run, include_run
 from benchapp.pipeline.expectations import end_expectation, expect
-from tests.factories import NOON, make_host, make_series
-from tests.pipeline.judging import add_runs, judge_all, list_changes, make_level, note_measurements
+from benchapp.pipeline.judged_values import WINDOW
+from tests.factories import NOON, make_host, make_points, make_run, make_series
+from tests.pipeline.judging import WOBBLE, add_runs, judge_all, list_changes, make_level, note_measurements
 
 pytestmark = pytest.mark.django_db
 
@@ -200,3 +201,74 @@ def test_few_series_are_taken_at_a_time() -> None:
         note_measurements(make_series([1.0]))
 
     assert [len(judge_due(limit=2).series_ids) for _ in range(3)] == [2, 1, 0]
+
+
+def test_confirmed_change_that_is_over_is_not_withdrawn() -> None:
+    """Twelve bad runs between good ones are no plain level to the detector; they happened all the same."""
+    before = [1030.0, 970.0, 1010.0, 985.0, 1045.0, 960.0, 1020.0, 990.0, 1005.0, 975.0] * 2
+    bad = [value * 0.85 for value in before[:12]]
+    series = make_judged(before + bad)
+    assert list_changes(series) == [(20, "confirmed")]
+    level = Change.objects.get().after_median
+
+    for value in before:
+        add_runs(series, [value])
+        judge_all()
+
+    assert (20, "confirmed") in list_changes(series)
+    change = Change.objects.get(started_at=NOON + timedelta(hours=20))
+    assert change.evidence["is_back"] is True
+    assert change.after_median == pytest.approx(level)
+
+
+def test_repetitions_within_a_run_are_one_value() -> None:
+    series = make_series(make_level(1000.0, 30))
+    run = Run.objects.order_by("-started_at").first()
+    assert run
+    for ordinal in (1, 2, 3):
+        Measurement.objects.create(
+            run=run, series=series, started_at=run.started_at, ordinal=ordinal, position=ordinal, iops=500.0
+        )
+    note_measurements(series)
+
+    judge_all()
+
+    assert Judgement.objects.get().n == 30
+    assert not Change.objects.exists()
+
+
+def test_what_lies_before_the_window_stays_as_it_was_found() -> None:
+    series, run = make_series(), make_run()
+    times = [NOON + timedelta(hours=hour) for hour in range(WINDOW + 300)]
+    make_points(
+        series,
+        run,
+        times,
+        iops=lambda index: (500.0 if index < 200 else 1000.0) * (1 + WOBBLE[index % 10] / 100),
+    )
+    note_measurements(series)
+    judge_all()
+    assert (Judgement.objects.get().n, Change.objects.count()) == (WINDOW, 0)
+    old = Change.objects.create(
+        series=series,
+        metric="iops",
+        started_at=times[200],
+        state=ChangeState.CONFIRMED,
+        is_regression=False,
+        before_median=500.0,
+        before_n=60,
+        before_spread=5.0,
+        after_median=1000.0,
+        after_n=60,
+        after_spread=10.0,
+        relative=1.0,
+        confidence=1.0,
+        method="changepoints-v1",
+        found_at=NOON,
+        updated_at=NOON,
+    )
+
+    judge_series([series.pk])
+
+    old.refresh_from_db()
+    assert (old.state, Change.objects.count()) == (ChangeState.CONFIRMED, 1)

@@ -4,7 +4,9 @@ import pytest
 
 from benchapp.grammar import parse_filter
 from benchapp.models import SeriesSummary
+from benchapp.queries import comparison as module
 from benchapp.queries.comparison import Side, compare_sides
+from benchapp.web.comparison_table import say_verdict
 from tests.factories import (
     NOON,
     make_environment,
@@ -137,3 +139,26 @@ def test_sides_without_anything_in_common_are_told_apart() -> None:
     found = compare_sides(side("host:one"), side("host:two"))
 
     assert (found.pairs, len(found.only_a), len(found.only_b)) == ((), 1, 1)
+
+
+def test_no_more_values_are_compared_than_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMPARED_MAXIMUM", 5)
+    for name in ("fast", "slow"):
+        host = make_host(name)
+        for depth in (1, 2, 4):
+            make_series(_STEADY, host=host, workload=make_workload(iodepth=depth))
+
+    found = compare_sides(side("host:fast"), side("host:slow"), metrics=["iops", "latency_p99_ns"])
+
+    assert (len(found.pairs), found.is_cut) == (2, True)
+    assert not compare_sides(side("host:fast"), side("host:slow"), metrics=["iops"]).is_cut
+
+
+def test_runs_that_reached_nothing_are_not_few() -> None:
+    for name, values in (("fast", _STEADY), ("slow", [0.0] * 6)):
+        make_series(values, host=make_host(name))
+
+    (pair,) = compare_sides(side("host:fast"), side("host:slow")).pairs
+
+    assert (pair.comparison.low, pair.has_few_runs) == (None, False)
+    assert say_verdict(pair) == ("no interval: some runs reached 0", "none")

@@ -129,6 +129,17 @@ def test_more_than_two_thousand_points_come_as_buckets(monkeypatch):
     assert buckets.spreads["iops"].maximum.max() == 9999.0
 
 
+def test_of_very_many_runs_the_newest_of_each_line_are_read(monkeypatch):
+    monkeypatch.setattr("benchapp.queries.history.RUNS_MAXIMUM", 6)
+    long, short = make_series([1.0, 2.0, 3.0, 4.0, 5.0]), make_series([1.0, 2.0])
+
+    history = read_history(choose(ids=[long.id, short.id]), metrics=["iops"])
+    part = read_history(choose(ids=[long.id, short.id]), metrics=["iops"], to_at=NOON + HOUR)
+
+    assert [line.points.points.values["iops"].tolist() for line in history.lines] == [[3.0, 4.0, 5.0], [1.0, 2.0]]
+    assert (history.newest, part.newest) == (3, None)
+
+
 def test_second_look_asks_for_the_points_alone(django_assert_num_queries):
     series = [make_series([1.0, 2.0]) for _ in range(4)]
     ids = [each.id for each in series]

@@ -165,8 +165,25 @@ def test_change_of_level_is_said_with_what_changed_around_it(viewer: Client) -> 
     assert "IOPS over time: 802 IOPS since 22 Nov 2026, down 20.0 %" in words
 
 
+def test_page_of_one_series_says_its_change_of_level_first(viewer: Client) -> None:
+    series = make_series(
+        [1000.0 + place % 5 for place in range(12)] + [800.0 + place % 5 for place in range(12)],
+        host=make_host("db-01"),
+    )
+    address = reverse("series", args=[series.pk])
+
+    words = Page(viewer.get(address)).words
+    before = Page(viewer.get(address, {"to": "2026-11-21T20:00:00Z"})).words
+
+    assert "4k random read on db-01: 802 IOPS since 22 Nov 2026, down 20" in words
+    assert "from 1\u202f002 IOPS (worse)." in words
+    assert "4k random read on db-01: median 1\u202f00" in before
+
+
 def test_change_outside_of_the_part_in_view_is_not_said_of_it(viewer: Client) -> None:
-    series = make_series([1000.0 + place % 5 for place in range(12)] + [800.0 + place % 5 for place in range(12)])
+    series = make_series(
+        [1000.0 + place % 5 for place in range(12)] + [800.0 + place % 5 for place in range(12)]
+    )
     part = {"series": str(series.pk), "to": "2026-11-21T20:00:00Z"}
 
     words = Page(viewer.get(reverse("history"), part)).words

@@ -89,5 +89,5 @@ def test_start_page_asks_as_much_for_many_series_as_for_one(
 
     # Session, person; runs, measurements, counts; series, their last points, standings; uploads rejected and waiting;
     # scheduled hosts; studies.
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(14):
         viewer.get(reverse("home"))

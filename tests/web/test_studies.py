@@ -197,6 +197,7 @@ def test_picture_is_put_into_no_foreign_study(editor: Client) -> None:
         ({"words": "x" * 20_001}, "20001 characters are more than 20000"),
         ({"kind": "song"}, "a panel is one of: scaling, matrix, history, compare"),
         ({"query": "x" * 4001}, "4001 characters are more than 4000"),
+        ({"query": "&".join(["a=1"] * 101)}, "the address has more than 100 parameters"),
         ({"query": "q=\x07"}, "characters that no address has"),
     ],
 )

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.metrics import CATALOGUE, format_value
+from benchapp.pipeline.judge import judge_and_tell
 from benchapp.pipeline.normalize import Rejection
 from benchapp.pipeline.reading_changes import Difference
 from benchapp.pipeline.renormalize import Outcome, count_emptied, renormalize, select_submissions
@@ -45,7 +46,7 @@ class Command(BaseCommand):
             total.add(outcome)
             self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
         self.stderr.write("")
-        while not options["dry_run"] and summarize_due():
+        while not options["dry_run"] and (summarize_due() or judge_and_tell().series_ids):
             continue
         self._report(total, is_dry_run=options["dry_run"])
 

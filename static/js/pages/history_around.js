@@ -43,7 +43,7 @@ export function drawStrip({ strip, whole, metrics, area, figure }) {
 /** Put all panels below each other, as one picture, each with the name that the page writes over it. */
 export function stackPanels(history, ratio) {
   const canvases = history.charts.map(({ drawCopy }) => drawCopy(ratio));
-  const names = history.boxes.map((box) => box.parentElement.querySelector(".companion-name")?.textContent ?? "");
+  const names = history.boxes.map((box) => box.closest(".companion")?.querySelector(".companion-name")?.textContent ?? "");
   const room = names.map((name) => (name ? NAME_PX * ratio : 0));
   const whole = document.createElement("canvas");
   whole.width = Math.max(...canvases.map(({ width }) => width));
@@ -64,8 +64,17 @@ export function stackPanels(history, ratio) {
 /** Say what changed around the runs in view, for a picture that leaves this page: dotted lines say nothing by themselves. */
 export function sayChangesInView(history) {
   const inView = history.changes.filter(({ at }) => at >= history.view.from && at <= history.view.to);
-  const said = inView.slice(0, CHANGES_SAID).map((change) => `${history.say(change.at)} ${change.host}: ${sayChange(change)}`);
-  const more = inView.length - said.length;
+  // One deployment on many hosts is said once, with its first moment.
+  const byWords = new Map();
+  for (const change of inView) {
+    const words = sayChange(change);
+    byWords.set(words, [...(byWords.get(words) ?? []), change]);
+  }
+  const said = [...byWords].slice(0, CHANGES_SAID).map(([words, changes]) => {
+    const hosts = new Set(changes.map(({ host }) => host));
+    return `${history.say(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${words}`;
+  });
+  const more = byWords.size - said.length;
   return said.length > 0 ? `Dotted lines: ${said.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
 }
 

@@ -1,4 +1,5 @@
 // The legend of a figure in its picture: what the page tells beside the drawing, the file tells below it.
+import { tracePoint } from "../chart/history_marks.js";
 import { fillHatched, HATCHES } from "../chart/scaling_marks.js";
 
 const GAP = 16;
@@ -54,7 +55,9 @@ export function drawEntry(context, { item, left, middle, colours }) {
     context.lineTo(left + 14, middle);
     context.stroke();
   } else if (item.shape) {
-    globalThis.Chart.helpers.drawPoint(context, { pointStyle: item.shape, radius: 4.5, borderWidth: 1.5 }, left + 7, middle);
+    tracePoint(context, { shape: item.shape, x: left + 7, y: middle, radius: 4.5 });
+    context.fill();
+    context.stroke();
   }
   context.restore();
   context.fillText(item.label, left + KEY, middle - 6);

@@ -2,15 +2,9 @@
 
 const rows = [...document.querySelectorAll("[data-incident]")];
 const links = rows.map((row) => row.querySelector("[data-open]")).filter(Boolean);
+// No element has such an id: going to one of its own would take the focus away again.
+const HERE = "#at-";
 const help = document.querySelector("[data-keys]");
-
-/** Return the place that a key leads to among so many, from one (−1: none yet). */
-export function step(key, from, count) {
-  if (from === -1) {
-    return count > 0 ? 0 : -1;
-  }
-  return Math.min(count - 1, Math.max(0, from + (key === "j" ? 1 : -1)));
-}
 
 // The row that the keyboard is in; the only one of a page that shows one.
 function findRow() {
@@ -20,11 +14,10 @@ function findRow() {
 
 function move(key) {
   const from = links.indexOf(findRow()?.querySelector("[data-open]"));
-  const place = step(key, from, links.length);
-  if (place !== -1) {
-    links[place].focus();
-    rows[place].scrollIntoView({ block: "nearest" });
-  }
+  const wanted = from === -1 ? 0 : from + (key === "j" ? 1 : -1);
+  const link = links[Math.min(links.length - 1, Math.max(0, wanted))];
+  link.focus();
+  link.closest("tr").scrollIntoView({ block: "nearest" });
 }
 
 function press(key) {
@@ -78,7 +71,7 @@ function goOn(event) {
   }
   const place = rows.indexOf(row);
   const following = rows[place + 1] ?? rows[place - 1] ?? row;
-  field.value = `${field.value.split("#")[0]}#${following.id}`;
+  field.value = `${field.value.split("#")[0]}${HERE}${following.id}`;
 }
 
 function start() {
@@ -101,7 +94,11 @@ function start() {
     button.hidden = false;
     button.addEventListener("click", () => help.showModal());
   }
-  document.getElementById(location.hash.slice(1))?.querySelector?.("[data-open]")?.focus();
+  if (location.hash.startsWith(HERE)) {
+    const link = document.getElementById(location.hash.slice(HERE.length))?.querySelector("[data-open]");
+    link?.focus();
+    link?.closest("tr").scrollIntoView({ block: "nearest" });
+  }
 }
 
 start();

@@ -1,0 +1,140 @@
+"""Incidents by keyboard and without script; changes marked on histories."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_every_page import check_everywhere
+from tests.browser.watch import Watched
+from tests.browser.world import World
+
+Visit = Callable[..., Watched]
+PAGES = [
+    "/incidents/",
+    "/incidents/?tab=all",
+    "/incidents/?tab=resolved",
+    "/incidents/watched/",
+    "{incident}",
+    "{moved_series}",
+]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_is_sound(path: str, visit: Visit, world: World) -> None:
+    check_everywhere(visit(path.format_map(vars(world))))
+
+
+def focused(watched: Watched) -> str:
+    return str(watched.page.evaluate("document.activeElement.closest('tr')?.innerText ?? ''"))
+
+
+def test_j_and_k_walk_the_rows_and_o_opens_one(visit: Visit, world: World) -> None:
+    watched = visit("/incidents/?q=host:db-09")
+    page = watched.page
+
+    page.keyboard.press("j")
+    assert "db-09" in focused(watched)
+    page.keyboard.press("k")
+    page.keyboard.press("o")
+
+    page.wait_for_url(f"**{world.incident}")
+    assert page.inner_text("h1").startswith("4k random read IOPS of db-09 down 15 %")
+
+
+def test_incident_is_triaged_and_taken_back_by_keys_alone(visit: Visit, world: World) -> None:
+    watched = visit("/incidents/?q=host:db-09")
+    page = watched.page
+    state = page.locator("tbody .state").first
+
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    expect(state).to_have_text("acknowledged")
+    assert "#at-incident-" in page.url
+    expect(page.locator("tbody [data-open]")).to_be_focused()
+    page.keyboard.press("e")
+    expect(page.locator("details.verdicts button").first).to_be_focused()
+    assert (watched.barriers(), watched.overhang_px()) == ([], 0)
+    page.keyboard.press("2")
+    expect(page.get_by_text("is resolved.")).to_be_visible()
+    expect(page.locator("tbody .state")).to_have_count(0)
+    for _ in range(2):
+        page.keyboard.press("u")
+        expect(page.get_by_text("is as it was before.")).to_be_visible()
+        page.wait_for_load_state()
+
+    expect(state).to_have_text("new")
+    assert (watched.complaints, watched.violations()) == ([], [])
+
+
+def test_snoozed_one_leaves_the_inbox_until_it_is_undone(visit: Visit, world: World) -> None:
+    page = visit("/incidents/?q=host:db-09").page
+
+    page.keyboard.press("j")
+    page.keyboard.press("n")
+    expect(page.get_by_role("link", name="Snoozed 1")).to_be_visible()
+    expect(page.locator("tbody tr")).to_have_count(0)
+    page.keyboard.press("u")
+
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/incidents/", "{incident}"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_question_mark_tells_the_keys(path: str, theme: str, visit: Visit, world: World) -> None:
+    watched = visit(path.format_map(vars(world)), color_scheme=theme, width=390)
+    page = watched.page
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    assert (watched.barriers(), watched.overhang_px()) == ([], 0)
+    page.keyboard.press("Escape")
+
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_keys_leave_those_alone_who_type(visit: Visit, world: World) -> None:
+    page = visit(world.incident).page
+
+    page.get_by_label("Comment").fill("")
+    page.get_by_label("Comment").press_sequentially("an ?")
+
+    assert page.get_by_label("Comment").input_value() == "an ?"
+    expect(page.locator("h1 ~ .standing-line .state").first).to_have_text("new")
+
+
+def test_everything_works_without_script(visit: Visit, world: World) -> None:
+    page = visit("/incidents/?q=host:db-09", java_script_enabled=False).page
+
+    page.get_by_role("button", name="Acknowledge").click()
+    assert page.locator("tbody .state").first.inner_text() == "acknowledged"
+    page.get_by_role("button", name="Undo").click()
+
+    assert page.locator("tbody .state").first.inner_text() == "new"
+
+
+def test_change_is_told_where_the_history_is_walked(visit: Visit, world: World) -> None:
+    watched = visit(world.moved_series)
+    page = watched.page
+    page.wait_for_selector("[data-history][data-ready]")
+
+    page.focus(".chart-box.main")
+    page.keyboard.press("End")
+    for _ in range(8):
+        page.keyboard.press("ArrowLeft")
+
+    said = page.inner_text(".chart-readout >> nth=0")
+    assert re.search(r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: a new level begins here", said)
+
+
+def test_runs_on_both_sides_are_walked_and_told(visit: Visit, world: World) -> None:
+    watched = visit(world.incident)
+    watched.wait_for_charts()
+    page = watched.page
+
+    page.focus("[data-evidence] .chart-box")
+    page.keyboard.press("End")
+
+    said = page.inner_text("[data-evidence] .chart-readout")
+    assert re.match(r"After, .* IOPS · −1\d\.\d % to the median before", said)
