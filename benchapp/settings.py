@@ -160,6 +160,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "KindEnum": "benchapp.models.Kind.values",
         "StateEnum": "benchapp.models.State.values",
+        "ChangeStateEnum": "benchapp.models.ChangeState.values",
+        "IncidentStateEnum": "benchapp.models.IncidentState.values",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -62,7 +62,7 @@ class ChangePage(PageOutput):
     changes = ChangeOutput(many=True)
 
 
-class ReasonOutput(Output):
+class ExplainedByOutput(Output):
     dimension = text()
     value = text()
     share = real(help_text="of the series that moved")
@@ -100,7 +100,7 @@ class IncidentRowOutput(Output):
     relative_high = maybe_real()
     change_count = number()
     series_count = number()
-    explained_by = ReasonOutput(many=True, help_text="what explains most of it, first")
+    explained_by = ExplainedByOutput(many=True, help_text="what explains most of it, first")
     suspects = SuspectOutput(many=True, help_text="what else changed at that time, the likeliest first")
     assignee = maybe_text()
     link = maybe_text()

@@ -107,8 +107,11 @@ def run_detail(run: RunDetail) -> Row:
 
 def measurement_row(measurement: MeasurementRow) -> Row:
     """Return one measurement with its workload in one line: runtime_s was asked for, measured_s is what it took."""
+    own = _plain(measurement)
+    # The run's own page says which run it is.
+    del own["run_id"]
     return {
-        **_plain(measurement),
+        **own,
         "measured_s": measurement.runtime_s,
         **workload_columns(measurement.workload),
         "percentiles": [{"percent": percent, "ns": value} for percent, value in measurement.percentiles],

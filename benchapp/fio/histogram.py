@@ -54,8 +54,8 @@ def find_percentiles(bins: Mapping[int, int], percents: Iterable[float]) -> tupl
 def coarsen_bins(bins: Mapping[int, int]) -> list[int] | None:
     """Return a coarser histogram: the number of its first bucket, then the samples of that and each one behind it.
 
-    bins: value in ns → samples, ascending. Bucket k holds 2^(k/4) to 2^((k+1)/4) ns, left inclusive, and the first one 0 ns too.
-    The samples add up to those of bins; None where there are none, or more than can be stored.
+    bins: value in ns → samples, ascending. Bucket k holds 2^(k/4) to 2^((k+1)/4) ns, left inclusive, and the first one
+    0 ns too. The samples add up to those of bins; None where there are none, or more than can be stored.
     """
     values = list(bins)
     reached = list(accumulate(bins.values(), initial=0))

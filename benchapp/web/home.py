@@ -46,11 +46,12 @@ def home(request: HttpRequest) -> HttpResponse:
         steps = say_first_steps(make_base_url(request))
         return render(request, "home.html", {"title": "Welcome to benchapp", "steps": steps})
     overview = read_overview()
+    incidents = list_gravest(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
     columns, lines = make_run_lines(page.items)
     context = {
-        "title": _say_title(overview),
+        "title": _say_title(overview, open_count=len(incidents.items)),
         "overview": overview,
-        "lines": make_incident_lines(list_gravest(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS).items),
+        "lines": make_incident_lines(incidents.items),
         "silent": overview.silent[:_SILENT],
         "more_silent": max(0, len(overview.silent) - _SILENT),
         "series": [_make_line(one) for one in overview.series],
@@ -72,7 +73,7 @@ def _make_line(one: SeriesStanding) -> SeriesLine:
     )
 
 
-def _say_title(overview: Overview) -> str:
+def _say_title(overview: Overview, *, open_count: int) -> str:
     """Say the answer first: "3 series got worse, 1 better; 2 hosts silent; 4 uploads rejected"."""
     moved = [
         f"{count} {word}"
@@ -80,6 +81,11 @@ def _say_title(overview: Overview) -> str:
         if count
     ]
     parts = [f"Of the freshest series {', '.join(moved)}" if moved else "No fresh series moved"]
+    if open_count:
+        # As many as are listed; the inbox has them all.
+        more = " or more" if open_count == _INCIDENTS else ""
+        parts.insert(0, f"{open_count}{more} open {'regression' if open_count == 1 else 'regressions'}")
+        parts[1] = parts[1][0].lower() + parts[1][1:]
     if overview.silent:
         count = len(overview.silent)
         parts.append(f"{count} {'host' if count == 1 else 'hosts'} silent")

@@ -66,9 +66,10 @@ def say_scopes(changes: Sequence[ChangeRow]) -> str:
 
 
 def say_percent(relative: float) -> str:
-    """Say a size without its sign: "15 %", "3.2 %"."""
+    """Say a size without its sign: "15 %", "3.2 %", "5 %"."""
     percent = abs(relative) * 100
-    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %"
+    text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
+    return f"{text} %"
 
 
 def say_signed(relative: float) -> str:

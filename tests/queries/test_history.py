@@ -136,7 +136,10 @@ def test_of_very_many_runs_the_newest_of_each_line_are_read(monkeypatch):
     history = read_history(choose(ids=[long.id, short.id]), metrics=["iops"])
     part = read_history(choose(ids=[long.id, short.id]), metrics=["iops"], to_at=NOON + HOUR)
 
-    assert [line.points.points.values["iops"].tolist() for line in history.lines] == [[3.0, 4.0, 5.0], [1.0, 2.0]]
+    assert [line.points.points.values["iops"].tolist() for line in history.lines] == [
+        [3.0, 4.0, 5.0],
+        [1.0, 2.0],
+    ]
     assert (history.newest, part.newest) == (3, None)
 
 

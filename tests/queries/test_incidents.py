@@ -213,7 +213,7 @@ def test_sides_are_the_valid_runs_that_the_change_was_judged_by(django_assert_nu
 
 
 def test_what_is_watched_is_counted_and_listed_by_standing(django_assert_num_queries) -> None:
-    series = make_series([1.0], host=make_host("db-7"))
+    series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
     make_judgement(series)
     make_judgement(series, Standing.NOISY, metric="latency_p99_ns", judged_at=NOON + HOUR)
 
@@ -227,3 +227,17 @@ def test_what_is_watched_is_counted_and_listed_by_standing(django_assert_num_que
     assert [row.judgement.metric for row in list_watched(None, Filter()).items] == ["latency_p99_ns", "iops"]
     assert list_watched(None, parse_filter("host:nobody")).items == ()
     assert [row.metric for row in list_judgements(series.pk)] == ["iops", "latency_p99_ns"]
+
+
+def test_series_that_is_measured_no_longer_is_stale_by_the_clock_alone() -> None:
+    now = timezone.now()
+    fresh, gone = (make_series([1.0] * 4, start_at=now - timedelta(days=days)) for days in (3, 40))
+    monthly = make_series([1.0] * 4, start_at=now - timedelta(days=130), step=timedelta(days=30))
+    for series in (fresh, gone, monthly):
+        make_judgement(series)
+
+    standings = [list_judgements(series.pk)[0].standing for series in (fresh, gone, monthly)]
+
+    assert standings == ["steady", "stale", "steady"]
+    assert count_judged().by_standing == {"steady": 2, "stale": 1}
+    assert [row.series.id for row in list_watched("stale", Filter()).items] == [gone.pk]
