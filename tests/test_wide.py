@@ -231,7 +231,7 @@ def sweep(stack: Servers, loops: list[str], home: Path) -> None:
 def read_printed(stack: Servers) -> dict[int, dict[str, float]]:
     """Return the IOPS that fio printed: stripes → job name → value, in the plainest way."""
     printed = {}
-    for run in stack.get("/api/v1/runs?limit=100")[1]["runs"]:
+    for run in stack.get("/api/v1/runs?host=sweeper&limit=100")[1]["runs"]:
         envelope = stack.get(f"/api/v1/runs/{run['id']}/output")[1]
         report = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
         printed[envelope["target"]["stripe_count"]] = {

@@ -38,7 +38,10 @@ _JOBS_NAMED: Final = 8
 _EXPIRED: Final = (
     "What fio printed is past its time of retention and was removed; what was read from it is kept."
 )
-_PUBLISHED: Final = "These numbers were published by someone and came without any output of fio: they stand as they were given."
+_PUBLISHED: Final = (
+    "These numbers were published by someone and came without any output of fio:"
+    " they stand as they were given."
+)
 _SIGN_IN: Final = (
     "What fio printed is over 8 MiB. Reading it again is work that is done for those only who are signed in."
 )

@@ -144,6 +144,6 @@ def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_n
     for _ in range(5):
         make_series([1.0, 2.0])
 
-    # The token and its last use; count, series, last points, versions; changes around them.
-    with django_assert_num_queries(7):
+    # The token and its last use; count, series, last points, versions; changes around them, and of their levels.
+    with django_assert_num_queries(8):
         reader.get("/api/v1/history")
