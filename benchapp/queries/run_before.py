@@ -33,7 +33,8 @@ def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
     own = {(row.series_id, row.ordinal): row for row in run.measurements if row.percentiles}
     if not own:
         return {}
-    found = list_measurements(Measurement.objects.filter(pk__in=RawSQL(_BEFORE, [LOOKED_AT, run.id])))
+    before = RawSQL(_BEFORE, [LOOKED_AT, run.id])  # nosec B611 (a constant of this file; the values are parameters)
+    found = list_measurements(Measurement.objects.filter(pk__in=before))
     pairs = [(own[row.series_id, row.ordinal], row) for row in found]
     return {
         after.id: before
