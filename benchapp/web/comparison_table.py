@@ -42,7 +42,7 @@ def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
     return tuple(part for part in pairs[0].title.split(_SEPARATOR) if all(part in other for other in others))
 
 
-def make_chart(lines: Sequence[Line]) -> list[dict[str, Any]]:
+def make_chart(lines: Sequence[Line], key: str) -> list[dict[str, Any]]:
     """Return what the chart draws: ratio with interval by line, where there is a ratio; the first forty."""
     return [
         {
@@ -56,7 +56,7 @@ def make_chart(lines: Sequence[Line]) -> list[dict[str, Any]]:
             "kind": line.verdict_class,
             "a": line.a,
             "b": line.b,
-            "url": f"#line-{line.number}",
+            "url": f"#{key}-line-{line.number}",
         }
         for line in lines[:CHART_MAXIMUM]
         if line.pair.comparison.ratio is not None and line.pair.comparison.ratio > 0

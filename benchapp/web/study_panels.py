@@ -13,6 +13,7 @@ from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import PanelKind
 from benchapp.queries.scaling_picture import BadPicture
 from benchapp.queries.studies import PanelRow
+from benchapp.web.comparison_figure import BadComparison, ComparisonFigure, show_comparison
 from benchapp.web.frame import make_base_url
 from benchapp.web.history_figure import HistoryFigure, show_history
 from benchapp.web.markdown import render_markdown
@@ -116,6 +117,16 @@ def _show_matrix(
     return "_study_matrix.html", figure.title, figure, ""
 
 
+def _show_comparison(
+    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+) -> tuple[str, str, ComparisonFigure | None, str]:
+    try:
+        figure = show_comparison(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
+    except BadComparison as error:
+        return "", _name(panel), None, str(error)
+    return "_study_comparison.html", figure.title, figure, ""
+
+
 def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
     """Return the figure without a way to any other page: whoever has a shared link may see this and no more."""
     facets = [
@@ -143,4 +154,5 @@ _MAKERS: Final[Mapping[str, _Maker]] = {
     PanelKind.SCALING: _show_scaling,
     PanelKind.MATRIX: _show_matrix,
     PanelKind.HISTORY: _show_history,
+    PanelKind.COMPARE: _show_comparison,
 }

@@ -22,7 +22,7 @@ def test_keys_walk_the_lines_and_enter_goes_to_the_table(visit: Callable[..., Wa
     assert page.inner_text(".chart-readout").startswith("Line 1: ")
     page.keyboard.press("Enter")
 
-    assert page.evaluate("document.activeElement.id") == "line-1"
+    assert page.evaluate("document.activeElement.id") == "compare-line-1"
 
 
 def test_page_without_a_choice_is_sound(visit: Callable[..., Watched]) -> None:

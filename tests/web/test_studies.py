@@ -432,3 +432,28 @@ def test_chart_pages_offer_editors_to_keep_the_picture(
     assert offers(viewer) == []
     assert fields["kind"] == name
     assert "host:db-1" in (fields["query"] or "").replace("%3A", ":")
+
+
+def make_comparison(query: str = "a=volume_count:1&b=volume_count:4&metric=iops") -> Study:
+    return make_study(panels=[{"kind": "compare", "query": query, "title": "", "words": ""}])
+
+
+def test_comparison_is_drawn_with_its_table(measured: None, viewer: Client) -> None:
+    page = Page(viewer.get(address("study", make_comparison())))
+
+    assert "volume_count:4 against volume_count:1: 1 value, too few runs to say" in page.words
+    assert "3.123" in page.words
+    assert any("data-comparison" in tag for _, tag in page.tags)
+
+
+def test_shared_comparison_leads_nowhere(measured: None) -> None:
+    page = Page(Client().get(f"/shared/{share_study(make_comparison().pk)}/"))
+
+    assert "3.123" in page.words
+    assert {link for link in page.links if not link.startswith("#")} <= {""}
+
+
+def test_comparison_that_makes_no_sense_says_why(viewer: Client) -> None:
+    page = Page(viewer.get(address("study", make_comparison("a=depth:lots&b=host:x"))))
+
+    assert "A: iodepth:lots is no number" in page.words

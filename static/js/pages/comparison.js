@@ -5,7 +5,7 @@ import { startNavigation } from "./navigation.js";
 
 function start(figure) {
   const box = figure.querySelector(".chart-box");
-  const comparison = prepareComparison(JSON.parse(document.getElementById("comparison-points").textContent));
+  const comparison = prepareComparison(JSON.parse(figure.querySelector("script").textContent));
   const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildComparison(comparison, look));
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
@@ -32,4 +32,4 @@ function goTo(url) {
   line.focus();
 }
 
-start(document.querySelector("[data-comparison]"));
+document.querySelectorAll("[data-comparison]").forEach(start);
