@@ -33,7 +33,7 @@ up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, pr
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(UP_ARGS)
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
-	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs
+	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs mkfs.xfs:xfsprogs
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 vm-test: $(BASE) ## try the agent on md, LVM, cron and systemd of a virtual machine; see tests/vm/README.md

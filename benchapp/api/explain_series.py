@@ -16,6 +16,7 @@ from benchapp.api.problems import Problem
 from benchapp.api.rows import Row
 from benchapp.api.view import ApiView
 from benchapp.models import Standing
+from benchapp.pipeline.detect_series import describe_levels
 from benchapp.pipeline.explain_series import (
     FoundChange,
     SeriesExplanation,
@@ -174,16 +175,7 @@ def _found_row(change: FoundChange) -> Row:
         "run": change.run_id,
         "last_good_run": change.last_good_run_id,
         "started_at": change.at,
-        "before_median": found.before.median,
-        "before_n": found.before.points,
-        "before_spread": found.before.spread,
-        "after_median": found.after.median,
-        "after_n": found.after.points,
-        "after_spread": found.after.spread,
-        "relative": found.relative,
-        "relative_low": found.low,
-        "relative_high": found.high,
-        "confidence": 1 - found.chance,
+        **describe_levels(found),
         "t_score": found.t_score,
         "rank_score": found.rank_score,
         "correlation": found.correlation,

@@ -168,14 +168,9 @@ def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now:
     return row | {"evidence": evidence}
 
 
-def _describe_found(cut: SeriesMetric, found: Found) -> Row:
-    first, end = found.index - found.before.points, found.index + found.after.points
-    is_rise_better = CATALOGUE[cut.metric].better == "higher"
+def describe_levels(found: Found) -> Row:
+    """Return both levels of a change, its size with interval, and how sure it is, by the names of Change's columns."""
     return {
-        "run_id": int(cut.run_ids[found.index]),
-        "started_at": to_time(cut.times[found.index]),
-        "last_good_run_id": int(cut.run_ids[found.index - 1]),
-        "is_regression": found.is_rise != is_rise_better,
         "before_median": found.before.median,
         "before_n": found.before.points,
         "before_spread": found.before.spread,
@@ -186,6 +181,18 @@ def _describe_found(cut: SeriesMetric, found: Found) -> Row:
         "relative_low": found.low,
         "relative_high": found.high,
         "confidence": 1 - found.chance,
+    }
+
+
+def _describe_found(cut: SeriesMetric, found: Found) -> Row:
+    first, end = found.index - found.before.points, found.index + found.after.points
+    is_rise_better = CATALOGUE[cut.metric].better == "higher"
+    return {
+        "run_id": int(cut.run_ids[found.index]),
+        "started_at": to_time(cut.times[found.index]),
+        "last_good_run_id": int(cut.run_ids[found.index - 1]),
+        "is_regression": found.is_rise != is_rise_better,
+        **describe_levels(found),
         "method": METHOD,
         "evidence": {
             "chance": found.chance,

@@ -4,21 +4,9 @@ from typing import Any, Final
 
 from benchapp.dimensions import DIMENSIONS, split_pattern
 from benchapp.grammar import Value
+from benchapp.queries.titles import name_rw, say_short_size, say_size
 
 UNKNOWN: Final = "unknown"
-_BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
-_SHORT: Final = ((2**40, "T"), (2**30, "G"), (2**20, "M"), (2**10, "k"))
-_PATTERNS: Final = {
-    "read": "sequential read",
-    "write": "sequential write",
-    "trim": "sequential trim",
-    "rw": "sequential read/write",
-    "readwrite": "sequential read/write",
-    "randread": "random read",
-    "randwrite": "random write",
-    "randtrim": "random trim",
-    "randrw": "random read/write",
-}
 # As people list them: sequential before random, reads before writes.
 _ORDER: Final = ("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")
 _FLAGS: Final = {"is_direct": ("buffered", "direct")}
@@ -47,9 +35,9 @@ def describe_value(name: str, value: Value | None) -> str:
     if kind == "flag":
         return _FLAGS.get(name, ("no", "yes"))[bool(value)]
     if name == "block_size_bytes":
-        return _say_size(value, _SHORT, separator="")
+        return say_short_size(int(value))
     if kind == "size":
-        return _say_size(value, _BINARY, separator=" ")
+        return say_size(int(value))
     if kind == "seconds":
         return f"{value:g} s"
     if kind == "percent":
@@ -85,17 +73,7 @@ def order_value(name: str, value: Value | None) -> tuple[Any, ...]:
 
 def _describe_pattern(pattern: str) -> str:
     rw, _, direction = pattern.partition(" ")
-    said = _PATTERNS.get(rw, rw)
+    said = name_rw(rw)
     return (
         f"{said}, {direction}s" if direction in ("read", "write", "trim") else f"{said} {direction}".strip()
     )
-
-
-def _say_size(value: Any, units: tuple[tuple[int, str], ...], *, separator: str) -> str:
-    for factor, unit in units:
-        if value % factor == 0 and 0 < value // factor < 10_000:
-            return f"{value // factor}{separator}{unit}"
-    for factor, unit in units:
-        if value >= max(factor, 10_000):
-            return f"{value / factor:.1f}{separator}{unit}"
-    return f"{value} B" if separator else str(value)

@@ -115,7 +115,7 @@ def describe_block_size(workload: WorkloadColumns) -> str:
     """Say a block size as fio writes it (4k, 1M), or the text where it is not one number; "" where unknown."""
     if workload.block_size_bytes is None:
         return workload.block_size_text
-    return _say_size(workload.block_size_bytes, _SHORT, separator="")
+    return say_short_size(workload.block_size_bytes)
 
 
 def name_scope(scope: str) -> str:
@@ -141,7 +141,7 @@ def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
     if depth or jobs:
         yield " × ".join([*depth, *jobs])
     if workload.file_size_bytes is not None:
-        yield f"{_say_size(workload.file_size_bytes, _BINARY, separator=' ')} file"
+        yield f"{say_size(workload.file_size_bytes)} file"
     elif workload.file_size_text:
         yield f"{workload.file_size_text} file"
     if workload.is_direct is not None:
@@ -168,15 +168,11 @@ def _say_pattern(workload: WorkloadColumns) -> str:
     """Say what was done; where fio printed no options, whether it was at random is not known."""
     if dict([_OPTIONS_UNKNOWN]).items() <= workload.options.items() and not workload.engine:
         return f"{workload.rw}, sequential or random" if workload.rw else "unknown pattern"
-    return _PATTERNS.get(workload.rw, workload.rw)
+    return name_rw(workload.rw)
 
 
 def _say_volumes(target: TargetColumns) -> str:
-    size = (
-        ""
-        if target.volume_size_bytes is None
-        else _say_size(target.volume_size_bytes, _BINARY, separator=" ")
-    )
+    size = "" if target.volume_size_bytes is None else say_size(target.volume_size_bytes)
     kind = target.volume_type or ""
     if target.volume_count is None:
         return " ".join(part for part in (kind, size) if part)
@@ -194,13 +190,28 @@ def _say_striping(target: TargetColumns) -> Iterator[str]:
     if target.stripe_count is not None:
         yield f"{target.stripe_count} {'stripe' if target.stripe_count == 1 else 'stripes'}"
     if target.chunk_size_bytes is not None:
-        yield f"chunk {_say_size(target.chunk_size_bytes, _BINARY, separator=' ')}"
+        yield f"chunk {say_size(target.chunk_size_bytes)}"
 
 
 def _say_raid(level: str) -> str:
     if level.isdigit():
         return f"RAID{level}"
     return level.upper() if level.lower().startswith("raid") else level
+
+
+def name_rw(rw: str) -> str:
+    """Say fio's rw in words: "random read"; as it is where it is none of fio's."""
+    return _PATTERNS.get(rw, rw)
+
+
+def say_size(size_bytes: int) -> str:
+    """Say a size as people do: "64 MiB"."""
+    return _say_size(size_bytes, _BINARY, separator=" ")
+
+
+def say_short_size(size_bytes: int) -> str:
+    """Say a size as fio writes it: "4k"."""
+    return _say_size(size_bytes, _SHORT, separator="")
 
 
 def _say_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separator: str) -> str:

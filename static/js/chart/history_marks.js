@@ -1,5 +1,6 @@
 // What a panel of a history draws: bands and steps of levels, points, bars from least to most, the cursor.
 import { signOf } from "./history.js";
+import { drawHollowCross } from "./marks.js";
 import { withAlpha } from "./palette.js";
 
 /** A plugin of Chart.js that draws all marks of a panel; see buildPanel for getState. */
@@ -247,24 +248,6 @@ function drawDrag(ctx, drag, { chartArea, colours }) {
     ctx.stroke();
   }
   ctx.restore();
-}
-
-function drawHollowCross(ctx, { x, y, colours }) {
-  ctx.lineCap = "square";
-  ctx.beginPath();
-  ctx.moveTo(x - 4, y - 4);
-  ctx.lineTo(x + 4, y + 4);
-  ctx.moveTo(x + 4, y - 4);
-  ctx.lineTo(x - 4, y + 4);
-  for (const [width, style] of [
-    [4.5, colours.ink],
-    [2, colours.paper],
-  ]) {
-    ctx.lineWidth = width;
-    ctx.strokeStyle = style;
-    ctx.stroke();
-  }
-  ctx.lineCap = "butt";
 }
 
 // Excluded: struck through.

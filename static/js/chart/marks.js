@@ -85,6 +85,25 @@ export function drawActiveMark(colours) {
   };
 }
 
+/** A failed run: an outlined cross, filled with the paper, its middle at {x, y}. */
+export function drawHollowCross(ctx, { x, y, colours }) {
+  ctx.lineCap = "square";
+  ctx.beginPath();
+  ctx.moveTo(x - 4, y - 4);
+  ctx.lineTo(x + 4, y + 4);
+  ctx.moveTo(x + 4, y - 4);
+  ctx.lineTo(x - 4, y + 4);
+  for (const [width, style] of [
+    [4.5, colours.ink],
+    [2, colours.paper],
+  ]) {
+    ctx.lineWidth = width;
+    ctx.strokeStyle = style;
+    ctx.stroke();
+  }
+  ctx.lineCap = "butt";
+}
+
 /** Move labels [{y}] apart so that none covers another, and keep them within the area. */
 export function spreadApart(labels, { top, bottom }, height = LABEL_HEIGHT) {
   const ordered = [...labels].sort((a, b) => a.y - b.y).map((label) => ({ ...label }));

@@ -1,5 +1,5 @@
 // Marks of the scaling pictures: plugins of Chart.js for what it cannot draw by itself.
-import { shorten } from "./marks.js";
+import { drawHollowCross, shorten } from "./marks.js";
 import { withAlpha } from "./palette.js";
 
 // The second cue of a bar, beside its colour: which lines run through it, in degrees.
@@ -246,26 +246,13 @@ export function drawCrosses(marks, colours) {
     afterDatasetsDraw(chart) {
       const { ctx, scales } = chart;
       ctx.save();
-      ctx.lineCap = "square";
       for (const { cell, element } of marks) {
         if (cell.state !== "failed") {
           continue;
         }
         const { x } = placeOf(chart, element);
         const y = scales.y.bottom - 8;
-        ctx.beginPath();
-        ctx.moveTo(x - 4, y - 4);
-        ctx.lineTo(x + 4, y + 4);
-        ctx.moveTo(x + 4, y - 4);
-        ctx.lineTo(x - 4, y + 4);
-        for (const [width, style] of [
-          [4.5, colours.ink],
-          [2, colours.paper],
-        ]) {
-          ctx.lineWidth = width;
-          ctx.strokeStyle = style;
-          ctx.stroke();
-        }
+        drawHollowCross(ctx, { x, y, colours });
       }
       ctx.restore();
     },
