@@ -18,6 +18,8 @@ from tests.agent.loops import SBIN, run_tool
 from tests.agent.server import HostileServer
 
 MIB = 2**20
+# Sparse; the least that mkfs.xfs takes is 300 MiB.
+IMAGE_BYTES = 320 * MIB
 MakeLoops = Callable[..., list[str]]
 
 
@@ -53,7 +55,7 @@ def make_loops(tmp_path: Path) -> Iterator[MakeLoops]:
         for _ in range(count):
             image = tmp_path / f"image{len(loops)}"
             with image.open("wb") as file:
-                file.truncate(128 * MIB)
+                file.truncate(IMAGE_BYTES)
             made.append(run_tool("losetup", "--find", "--show", *options, str(image)))
             loops.append(made[-1])
         return made
@@ -140,7 +142,20 @@ def test_raid0_over_16_devices_is_measured_with_fio(
     assert are_bare(loops)
 
 
-@pytest.mark.parametrize("filesystem", ["btrfs", "ext4"])
+@pytest.mark.parametrize(
+    "filesystem",
+    [
+        "btrfs",
+        "ext4",
+        pytest.param(
+            "xfs",
+            marks=pytest.mark.skipif(
+                shutil.which("mkfs.xfs", path=SBIN) is None,
+                reason="mkfs.xfs is not installed: apt install xfsprogs",
+            ),
+        ),
+    ],
+)
 def test_killed_sweep_is_put_right_and_goes_on(
     host: Machine, server: HostileServer, make_loops: MakeLoops, filesystem: str
 ) -> None:
