@@ -185,8 +185,13 @@ def _make_study(owner: User) -> Study:
         owner=owner,
         share_token="s" * 43,
         panels=[
-            {"kind": kind, "query": "q=host:db-01", "title": title, "words": HOSTILE}
-            for kind, title in (("scaling", "Scaling"), ("history", HOSTILE), ("matrix", "Matrix"))
+            {"kind": kind, "query": query, "title": title, "words": HOSTILE}
+            for kind, query, title in (
+                ("scaling", "q=host:db-01", "Scaling"),
+                ("history", "q=host:db-01", HOSTILE),
+                ("matrix", "q=host:db-01", "Matrix"),
+                ("compare", "q=host:db-01&a=rw:randread&b=rw:randwrite", ""),
+            )
         ],
     )
 
