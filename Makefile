@@ -13,7 +13,7 @@ DEV := .venv/.dev
 VENDOR := static/vendor/.fetched
 TEST_VENDOR := tests/vendor/.fetched
 PYTEST_ARGS ?=
-PYTEST_WORKERS ?= 2
+PYTEST_WORKERS ?= 3
 UP_ARGS ?=
 
 # The machine's own certificates, which a company's proxy is part of, instead of those that uv and pip bring along.

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from benchapp.embedded.account import choose_account, make_private_directory
 from benchapp.embedded.child import spawn, stop, wait_until
 from benchapp.embedded.postgres import Postgres
 from benchapp.embedded.valkey import Valkey, find_bundled
+from tests.ports import find_free_port
 
 ROOT = Path(__file__).parent.parent
 
@@ -107,15 +107,13 @@ class Servers:
     def start_web(self) -> None:
         """Start the web process as compose does and wait until it answers."""
         if not self.port:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.port = probe.getsockname()[1]
+            self.port = find_free_port()
         argv = [sys.executable, "-m", "granian", "--interface", "asginl", "--host", "127.0.0.1"]
         argv += ["--port", str(self.port), "--workers", "1", "--no-ws", "benchapp.asgi:application"]
         log = self.directory / "web.log"
         process = spawn(argv, log=log, account=None, env=self.env("web"), cwd=ROOT)
         self.processes["web"] = process
-        wait_until(lambda: self.get("/healthz")[0] == 200, process, name="web", log=log, timeout_s=60)
+        wait_until(lambda: self.get("/healthz")[0] == 200, process, name="web", log=log, timeout_s=180)
 
     def start_worker(self, *options: str, app: str = "benchapp", concurrency: int = 1) -> None:
         """Start a worker with beat inside."""
@@ -143,7 +141,7 @@ class Servers:
         self, method: str, path: str, *, body: bytes | None = None, token: str | None = None
     ) -> tuple[int, Any]:
         """Return status and JSON of a request; status 0 where nobody answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             connection.request(method, path, body=body, headers=headers)

@@ -6,6 +6,9 @@ the environment, without starting anything; a run of pure tests starts nothing a
 - `postgres_server` (session): the embedded PostgreSQL; every test that uses the database starts it by itself.
 - `valkey_server` (session): the embedded Valkey; ask for it by name.
 
+In a run with several processes (pytest-xdist) the first process starts one PostgreSQL for all of them and migrates
+its database, while the others collect; each of these has a copy of that database, and a Valkey of its own.
+
 BENCHAPP_TEST_DATABASE_URL and BENCHAPP_TEST_BROKER_URL name servers to use instead. DATABASE_URL and BROKER_URL are
 not read: a shell that points at a real database must not have tests run against it.
 """
@@ -13,6 +16,8 @@ not read: a shell that points at a real database must not have tests run against
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,26 +27,38 @@ import pytest
 
 from benchapp.embedded.account import choose_account, make_private_directory
 from benchapp.embedded.child import stop
-from benchapp.embedded.postgres import Postgres
+from benchapp.embedded.postgres import DATABASE, Postgres
 from benchapp.embedded.valkey import Valkey, find_bundled
+
+ROOT = Path(__file__).parent.parent
+# Names the directory of the shared PostgreSQL to the processes that the first one starts.
+SHARED = "TESTS_SHARED_POSTGRES"
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+
+# A shell's `&` starts what it starts with SIGINT ignored, which every process that a test starts would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RUNTIME = Path(tempfile.mkdtemp(prefix="ba-", dir="/tmp" if Path("/tmp").is_dir() else None))
 ACCOUNT = choose_account()
 make_private_directory(RUNTIME, ACCOUNT)
+SHARED_DIRECTORY = Path(os.environ[SHARED]) if IS_WORKER and os.environ.get(SHARED) else None
 
 POSTGRES = Postgres(
-    directory=RUNTIME / "pg" / "18",
-    socket_directory=RUNTIME / "s",
-    log=RUNTIME / "postgresql.log",
+    directory=(SHARED_DIRECTORY or RUNTIME) / "pg" / "18",
+    socket_directory=(SHARED_DIRECTORY or RUNTIME) / "s",
+    log=(SHARED_DIRECTORY or RUNTIME) / "postgresql.log",
     account=ACCOUNT,
     # These databases live for one run: what a crash of the machine would lose is not missed.
     settings={
         "fsync": "off",
         "synchronous_commit": "off",
         "full_page_writes": "off",
-        "max_connections": "100",
+        "max_connections": "200",
     },
 )
+
+_shared: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass
@@ -57,6 +74,8 @@ class Server:
 def _announce() -> None:
     external_database = os.environ.get("BENCHAPP_TEST_DATABASE_URL")
     external_broker = os.environ.get("BENCHAPP_TEST_BROKER_URL")
+    if not IS_WORKER:
+        os.environ[SHARED] = "" if external_database else str(RUNTIME)
     os.environ.update(
         DATABASE_URL=external_database or POSTGRES.url,
         BROKER_URL=external_broker or _valkey_url(),
@@ -82,8 +101,8 @@ _announce()
 def postgres_server() -> Iterator[Server]:
     """Start PostgreSQL once for the session."""
     external = os.environ.get("BENCHAPP_TEST_DATABASE_URL")
-    if external:
-        yield Server(url=external, pid=None, socket_directory=None, log=None)
+    if external or SHARED_DIRECTORY:
+        yield Server(url=external or POSTGRES.url, pid=None, socket_directory=None, log=None)
         return
     POSTGRES.initialize()
     process = POSTGRES.start()
@@ -116,8 +135,14 @@ class LateFixtures:
 
     @pytest.fixture(scope="session")
     @classmethod
-    def django_db_modify_db_settings(cls, postgres_server: Server) -> None:
-        """Start PostgreSQL before pytest-django makes its test database."""
+    def django_db_modify_db_settings(
+        cls, postgres_server: Server, django_db_modify_db_settings_parallel_suffix: None
+    ) -> None:
+        """Have PostgreSQL before pytest-django makes its test database, of the shared one by a copy."""
+        from django.conf import settings
+
+        if SHARED_DIRECTORY:
+            settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = DATABASE
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
@@ -131,6 +156,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(LateFixtures(), "benchapp-late-fixtures")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Start the PostgreSQL that the processes of this run share, while they collect."""
+    if session.config.getoption("dist", "no") == "no" or "BENCHAPP_TEST_DATABASE_URL" in os.environ:
+        return
+    POSTGRES.initialize()
+    _shared.append(POSTGRES.start())
+    migrated = subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, env=os.environ, check=False
+    )
+    if migrated.returncode != 0:
+        raise pytest.UsageError("the tests' database cannot be migrated: see above")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the runtime directory; the servers were stopped with their fixtures."""
+    """Stop what is shared and remove the runtime directory; other servers were stopped with their fixtures."""
+    for process in _shared:
+        stop(process, ask=signal.SIGQUIT)
     shutil.rmtree(RUNTIME, ignore_errors=True)

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-STRIPES = [1, 2, 4, 8, 16]
+STRIPES = [1, 4, 16]
 IMAGE_BYTES = 128 * 2**20
 PATTERNS_OF_4K = {"read", "write", "randread", "randwrite"}
 
@@ -90,7 +90,7 @@ def wait_for_run(stack: Servers, submission_id: str, token: str) -> dict[str, An
     def read() -> Any:
         return stack.get(f"/api/v1/submissions/{submission_id}", token)[1]
 
-    wait_for(lambda: read()["state"] != "received", within_s=20, what="the submission settled")
+    wait_for(lambda: read()["state"] != "received", within_s=120, what="the submission settled")
     answer = read()
     assert answer["state"] == "stored", answer
     (run,) = answer["runs"]
@@ -124,7 +124,7 @@ def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
         "--directory",
         str(directory),
         "--wait",
-        "30",
+        "120",
         "--json",
     ]
     done = subprocess.run(
@@ -133,7 +133,7 @@ def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -253,7 +253,7 @@ def test_sweep_becomes_the_scaling_chart_that_fio_printed(
     sweep(stack, loops, tmp_path)
     wait_for(
         lambda: len(read_chart(stack)["cells"]) == len(STRIPES) * len(PATTERNS_OF_4K),
-        within_s=30,
+        within_s=120,
         what="all runs stored and summarised",
     )
 

@@ -36,7 +36,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def make_client(url: str, *, timeout_s: float = 2.0, ca_file: str | None = None) -> Client:
+def make_client(url: str, *, timeout_s: float = 20.0, ca_file: str | None = None) -> Client:
     return Client(url, TOKEN, timeout_s=timeout_s, ca_file=ca_file)
 
 
@@ -165,13 +165,13 @@ def test_wrong_reply_is_no_acknowledgement(server: HostileServer, act: acts.Act)
 
 
 def test_server_that_says_nothing_is_given_up(server: HostileServer) -> None:
-    server.usual = acts.dawdle(1.0)
+    server.usual = acts.dawdle(20.0)
     started_at = time.monotonic()
 
     answer = make_client(server.url, timeout_s=0.2).post_submission(ID, PACKED)
 
     assert judge_answer(answer, submission_id=ID) == Fate.LATER
-    assert time.monotonic() - started_at < 0.9
+    assert time.monotonic() - started_at < 10.0
 
 
 def test_server_that_trickles_is_given_up(server: HostileServer) -> None:
@@ -182,7 +182,7 @@ def test_server_that_trickles_is_given_up(server: HostileServer) -> None:
     answer = make_client(server.url).post_submission(ID, PACKED, limit_s=0.4)
 
     assert judge_answer(answer, submission_id=ID) == Fate.LATER
-    assert time.monotonic() - started_at < 1.5
+    assert time.monotonic() - started_at < 8.0
 
 
 def test_nobody_at_the_address_is_for_later() -> None:
@@ -255,4 +255,4 @@ def test_trickle_over_tls_is_given_up(tls_server: HostileServer, certificate: Pa
     answer = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED, limit_s=0.4)
 
     assert judge_answer(answer, submission_id=ID) == Fate.LATER
-    assert time.monotonic() - started_at < 1.5
+    assert time.monotonic() - started_at < 8.0

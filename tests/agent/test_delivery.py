@@ -35,11 +35,11 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_client(server: HostileServer, token: str = TOKEN) -> Client:
-    return Client(server.url, token, timeout_s=2.0, ca_file=None)
+    return Client(server.url, token, timeout_s=20.0, ca_file=None)
 
 
 def send(
-    spool: Spool, server: HostileServer, *, budget_s: float = 5.0, first_id: str | None = None
+    spool: Spool, server: HostileServer, *, budget_s: float = 60.0, first_id: str | None = None
 ) -> Delivery:
     return deliver(
         spool, make_client(server), console=Console(is_quiet=True), budget_s=budget_s, first_id=first_id
@@ -93,7 +93,7 @@ def test_result_on_which_the_server_stumbles_holds_up_no_other(spool: Spool, ser
 
     server.usual = stumble
 
-    delivery = send(spool, server, budget_s=0.3)
+    delivery = send(spool, server, budget_s=1.0)
 
     assert set(delivery.urls) == set(IDS[1:])
     assert (delivery.remaining, delivery.exit_code) == (1, ExitCode.TRY_LATER)
@@ -145,9 +145,9 @@ def test_wait_beyond_the_budget_is_not_begun(spool: Spool, server: HostileServer
     server.usual = acts.say(429, Retry_After="3600")
     started_at = time.monotonic()
 
-    delivery = send(spool, server, budget_s=2.0)
+    delivery = send(spool, server, budget_s=60.0)
 
-    assert time.monotonic() - started_at < 1.0
+    assert time.monotonic() - started_at < 30.0
     assert (len(server.posts()), delivery.exit_code) == (1, ExitCode.TRY_LATER)
 
 
@@ -160,13 +160,13 @@ def test_file_that_cannot_be_read_holds_up_no_other(spool: Spool, server: Hostil
     first.unlink()
     first.mkdir()
 
-    delivery = send(spool, server, budget_s=0.2)
+    delivery = send(spool, server, budget_s=1.0)
 
     assert (set(delivery.urls), delivery.remaining) == (set(IDS[1:]), 1)
 
 
 def test_stored_submission_names_its_pages(server: HostileServer) -> None:
-    settlement = wait_until_settled(make_client(server), IDS[0], timeout_s=5)
+    settlement = wait_until_settled(make_client(server), IDS[0], timeout_s=60)
 
     assert (settlement.state, settlement.pages, settlement.reason) == ("stored", ("/runs/5/",), None)
 
@@ -174,7 +174,7 @@ def test_stored_submission_names_its_pages(server: HostileServer) -> None:
 def test_rejected_submission_tells_why(server: HostileServer) -> None:
     server.settled_state = "rejected"
 
-    settlement = wait_until_settled(make_client(server), IDS[0], timeout_s=5)
+    settlement = wait_until_settled(make_client(server), IDS[0], timeout_s=60)
 
     assert (settlement.state, settlement.reason) == ("rejected", "no fio report found")
 

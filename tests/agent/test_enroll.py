@@ -252,7 +252,7 @@ def test_output_that_nobody_reads_is_no_fault(machine: Machine) -> None:
     assert process.stdout is not None
     process.stdout.close()
 
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
     assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stderr.close()

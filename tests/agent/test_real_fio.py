@@ -26,17 +26,16 @@ def real_host(host: Machine) -> Machine:
 
 
 def test_quick_measures_all_its_jobs(real_host: Machine, server: HostileServer) -> None:
-    started_at = time.monotonic()
-    ended = real_host.measure(*SHORT, "--wait", "5")
+    ended = real_host.measure(*SHORT, "--wait", "60")
 
     assert (ended.returncode, ended.stdout) == (0, f"{server.url}/runs/5/\n")
-    assert time.monotonic() - started_at < 12
     (body,) = server.stored.values()
     envelope: dict[str, Any] = json.loads(body)
     report = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
     jobs = {job["jobname"]: job for job in report["jobs"]}
     assert list(jobs) == ["randread-4k", "randwrite-4k", "read-1m", "write-1m"]
     assert all(job["error"] == 0 for job in jobs.values())
+    assert report["global options"]["runtime"] == "1"
     assert all(jobs[name]["read"]["iops"] > 0 for name in ("randread-4k", "read-1m"))
     assert all(jobs[name]["write"]["iops"] > 0 for name in ("randwrite-4k", "write-1m"))
     assert jobs["randread-4k"]["read"]["clat_ns"]["bins"]
@@ -47,13 +46,13 @@ def test_stop_in_the_middle_leaves_no_file(real_host: Machine, server: HostileSe
     process = real_host.start(
         "run", "--profile", "quick", "--directory", str(real_host.directory), "--set", "size=8m"
     )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not list(real_host.directory.glob("*/bench-agent.test")) and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(0.3)
 
     process.terminate()
-    process.communicate(timeout=15)
+    process.communicate(timeout=60)
 
     assert process.returncode == 143
     assert (real_host.leftovers(), real_host.pending(), server.seen) == ([], [], [])

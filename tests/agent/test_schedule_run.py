@@ -80,7 +80,7 @@ def test_signal_ends_the_splay_at_once(
     process = start_with_splay(host)
 
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=10)
+    _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == status
     assert "stopped before the run began: nothing was measured" in stderr
@@ -92,7 +92,7 @@ def test_others_may_work_during_the_splay(host: Machine) -> None:
 
     assert host.measure().returncode == 0
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
 
 
 def test_run_with_patience_takes_its_turn(host: Machine, server: HostileServer) -> None:
@@ -104,8 +104,8 @@ def test_run_with_patience_takes_its_turn(host: Machine, server: HostileServer) 
     wait_for(lambda: log.exists() and "waits" in log.read_text())
 
     first.terminate()
-    first.communicate(timeout=10)
-    _, stderr = second.communicate(timeout=20)
+    first.communicate(timeout=60)
+    _, stderr = second.communicate(timeout=60)
 
     assert (second.returncode, stderr) == (0, "")
     assert len(server.stored) == 1
@@ -188,7 +188,7 @@ def test_killed_run_is_cleaned_up_by_the_next(host: Machine, server: HostileServ
     process = host.start(*options, FAKE_FIO="hanging")
     wait_for(lambda: list(host.directory.glob("*/bench-agent.test")))
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert host.leftovers() != []
 
     ended = host.measure("--json")

@@ -84,7 +84,7 @@ def targets(server: HostileServer) -> list[tuple[Any, ...]]:
 
 
 def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -200,7 +200,7 @@ def test_signal_unmounts_and_wipes(host: Machine, server: HostileServer, make_lo
     wait_for(lambda: list(mount.glob(".bench-agent-*/bench-agent.test")))
 
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 143
     assert "everything was put back; go on with: bench-agent sweep --resume " in stderr

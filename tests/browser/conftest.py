@@ -18,8 +18,10 @@ from django.core.management import call_command
 from django.db import connections
 
 from benchapp.embedded.child import spawn, stop, wait_until
+from tests.browser.tabs import PATIENCE_MS, Tabs
 from tests.browser.watch import Watched, watch
 from tests.browser.world import PASSWORD, World, make_world
+from tests.ports import find_free_port
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -64,9 +66,7 @@ def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
 def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the web process as compose does; return its address."""
     log = tmp_path_factory.mktemp("web") / "web.log"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_free_port()
     argv = [
         sys.executable,
         "-m",
@@ -86,7 +86,7 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     )
     env = os.environ | {"DATABASE_URL": database, "BENCHAPP_ROLE": "web", "PYTHONPATH": str(ROOT)}
     process = spawn(argv, log=log, account=None, env=env, cwd=ROOT)
-    wait_until(lambda: _listens(port), process, name="web", log=log, timeout_s=60)
+    wait_until(lambda: _listens(port), process, name="web", log=log, timeout_s=180)
     yield f"http://127.0.0.1:{port}"
     stop(process)
 
@@ -94,8 +94,9 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 @pytest.fixture(scope="package")
 def browser(server: str) -> Iterator[Any]:
     """Start Chromium."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
@@ -108,38 +109,43 @@ def browser(server: str) -> Iterator[Any]:
 def signed_in(browser: Any, server: str, world: World) -> Any:
     """Return the cookies of the admin, got by the sign-in page."""
     context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(f"{server}/sign-in/")
     page.get_by_label("User name").fill(world.admin)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/runs/")
+    page.wait_for_url(f"{server}/")
     state = context.storage_state()
     context.close()
     return state
 
 
-@pytest.fixture
-def visit(browser: Any, server: str, signed_in: Any) -> Iterator[Callable[..., Watched]]:
-    """Open pages, as the admin unless told otherwise, and watch what goes wrong on them."""
-    contexts = []
+@pytest.fixture(scope="package")
+def tabs(browser: Any, server: str) -> Tabs:
+    """Give the tabs of the browser."""
+    return Tabs(browser, server)
 
-    def open_page(path: str, *, is_stranger: bool = False, width: int = 1440, **options: Any) -> Watched:
-        options = {"viewport": {"width": width, "height": 900}, "reduced_motion": "reduce", **options}
-        context = browser.new_context(
-            base_url=server,
-            storage_state=None if is_stranger else signed_in,
-            accept_downloads=True,
-            **options,
-        )
-        contexts.append(context)
-        watched = watch(context.new_page())
+
+@pytest.fixture
+def visit(tabs: Tabs, signed_in: Any) -> Iterator[Callable[..., Watched]]:
+    """Open pages, as the admin unless told otherwise, and watch what goes wrong on them."""
+
+    def open_page(
+        path: str,
+        *,
+        is_stranger: bool = False,
+        width: int = 1440,
+        color_scheme: str = "light",
+        **options: Any,
+    ) -> Watched:
+        cookies = [] if is_stranger else signed_in["cookies"]
+        watched = watch(tabs.open(cookies, width=width, color_scheme=color_scheme, **options))
         watched.page.goto(path)
         return watched
 
     yield open_page
-    for context in contexts:
-        context.close()
+    tabs.close()
 
 
 def _listens(port: int) -> bool:

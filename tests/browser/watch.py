@@ -50,7 +50,8 @@ def watch(page: Any) -> Watched:
 
     def hear(message: Any) -> None:
         if message.type in ("error", "warning"):
-            watched.complaints.append(f"{message.type}: {message.text}")
+            # What was not found is in the place alone, not in the text.
+            watched.complaints.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
     page.on("console", hear)
     page.on("pageerror", lambda error: watched.complaints.append(f"exception: {error}"))

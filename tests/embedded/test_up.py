@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from benchapp.embedded.account import PROJECT
 from benchapp.embedded.agent_run import read_pages
 from benchapp.embedded.home import Home
 from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
+from tests.ports import find_free_port
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Up:
     def said(self) -> str:
         return self.output.read_text()
 
-    def wait_for(self, words: str, timeout_s: float = 90) -> None:
+    def wait_for(self, words: str, timeout_s: float = 240) -> None:
         deadline = time.monotonic() + timeout_s
         while words not in self.said:
             assert self.process.poll() is None, self.said
@@ -48,7 +48,7 @@ class Up:
 
     def interrupt(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(240)
 
     def children(self) -> dict[str, int]:
         return {name: pid for name, (pid, _) in self.home.read_state().children.items()}
@@ -57,12 +57,6 @@ class Up:
         sockets = self.home.read_state().socket_directory
         with psycopg.connect(host=sockets, user="benchapp", dbname="benchapp", autocommit=True) as connection:
             return connection.execute(sql).fetchall()
-
-
-def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def clean_environment() -> dict[str, str]:
@@ -100,7 +94,7 @@ def start_up(directory: Path, *options: str, port: int | None = None, **environ:
     return Up(process, Home(directory), port, output)
 
 
-def wait_until_gone(pids, timeout_s: float = 30) -> None:
+def wait_until_gone(pids, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while alive := [pid for pid in pids if read_start_time(pid) is not None]:
         assert time.monotonic() < deadline, f"still running: {alive}"
@@ -177,7 +171,7 @@ def test_nothing_but_the_web_listens_on_the_network(up):
 def test_second_up_in_the_same_directory_is_told_of_the_first(up):
     second = start_up(up.home.path, "--no-run")
 
-    assert second.process.wait(30) == 1
+    assert second.process.wait(240) == 1
     assert f"benchapp runs already in {up.home.path}: open http://127.0.0.1:{up.port}" in second.said
     assert read_instance(up.address) is not None
 
@@ -185,7 +179,7 @@ def test_second_up_in_the_same_directory_is_told_of_the_first(up):
 def test_port_of_the_first_is_refused_to_another_directory(up, open_place):
     second = start_up(open_place / "other", "--no-run", port=up.port)
 
-    assert second.process.wait(30) == 1
+    assert second.process.wait(240) == 1
     instance = up.home.read_state().instance
     assert f"port {up.port} on 127.0.0.1 is taken by another benchapp (instance {instance})" in second.said
 
@@ -195,7 +189,7 @@ def test_web_that_was_killed_comes_back(up):
     os.kill(killed, signal.SIGKILL)
 
     up.wait_for("web was killed by SIGKILL; it starts again in 1 s")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while read_instance(up.address) is None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -246,7 +240,7 @@ def test_interrupt_ends_everything_and_a_second_start_keeps_the_history(up):
     assert up.home.read_state() is None
 
     again = start_up(up.home.path, "--no-run", "--exit-after-run", "--sample")
-    assert again.process.wait(90) == 0, again.said
+    assert again.process.wait(240) == 0, again.said
     assert "Making a PostgreSQL cluster" not in again.said
     assert "/studies/  (8 studies; 154 numbers are new)" in again.said
     assert (up.home.path / "secret-key").read_text() == key
@@ -278,7 +272,7 @@ def test_first_run_is_measured_stored_and_its_page_printed(open_place):
     options = ("--exit-after-run", "--set", "runtime=1", "--set", "size=8m")
     up = start_up(open_place / "measured", *options)
 
-    assert up.process.wait(120) == 0, up.said
+    assert up.process.wait(240) == 0, up.said
 
     assert re.search(rf"The chart +http://127\.0\.0\.1:{up.port}/runs/1/", up.said)
     assert not (up.home.path / "bench").exists()
@@ -290,7 +284,7 @@ def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_pl
     directory.mkdir()
     up = start_up(open_place / "without-fio", "--exit-after-run", PATH=str(directory))
 
-    assert up.process.wait(90) == 0, up.said
+    assert up.process.wait(240) == 0, up.said
     assert "sudo apt-get install --yes fio" in up.said
     assert f"http://127.0.0.1:{up.port}/" in up.said
 
@@ -319,7 +313,7 @@ def test_end_of_postgresql_ends_the_stack_in_words(open_place):
 
     os.kill(up.children()["PostgreSQL"], signal.SIGKILL)
 
-    assert up.process.wait(60) == 1
+    assert up.process.wait(240) == 1
     assert "PostgreSQL ended with status -9" in up.said
     wait_until_gone(pids)
 

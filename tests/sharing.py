@@ -1,0 +1,80 @@
+"""Pytest plugin: how a run with several processes shares the tests among them: the slowest units first.
+
+A unit is what one process runs in one go: a file, a test of a file whose tests need nothing of each other, or a folder
+whose tests share servers. Seconds are of a machine of two cores; only the order depends on them.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+# Units that take more than five seconds; every other is thought to take one.
+SECONDS = {
+    "tests/browser": 150,
+    "tests/embedded/test_up.py": 70,
+    "tests/chaos/test_chaos.py": 50,
+    "tests/test_wide.py": 45,
+    "tests/agent/test_real_profiles.py": 20,
+    "tests/agent/test_torture.py": 20,
+    "tests/test_access.py": 16,
+    "tests/api/test_wire.py": 11,
+    "tests/agent/test_sweep_loops.py": 9,
+    "tests/pipeline/test_summarize_always.py": 9,
+    "tests/pipeline/test_detect_together.py": 8,
+    "tests/embedded/test_postgres.py": 7,
+    "tests/pipeline/test_detect.py": 7,
+    "tests/pipeline/test_group.py": 7,
+    "tests/test_packaging.py": 7,
+    "tests/test_run_tests.py": 7,
+    "tests/web/test_accounts.py": 7,
+    "tests/web/test_sample.py": 7,
+    "tests/agent/test_run.py": 6,
+}
+# One unit for the folder: a Chromium and a web process serve all of it.
+FOLDERS = ("tests/browser",)
+# A unit for each test.
+DIVIDED = ("tests/agent/test_sweep_loops.py",)
+
+
+def find_unit(nodeid: str) -> str:
+    """Return the unit that a test belongs to."""
+    file = nodeid.split("::", 1)[0]
+    for folder in FOLDERS:
+        if file.startswith(f"{folder}/"):
+            return folder
+    return nodeid if file in DIVIDED else file
+
+
+def order_units(units: Iterable[str]) -> list[str]:
+    """Return the units, slowest first; those that take as long keep their order."""
+    return sorted(
+        dict.fromkeys(units), key=lambda unit: -SECONDS.get(unit, SECONDS.get(unit.split("::")[0], 1))
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Put the slowest units first in every process of a shared run; one process alone keeps the order of the files."""
+    if not hasattr(config, "workerinput"):
+        return
+    units = order_units(find_unit(item.nodeid) for item in items)
+    places = {unit: place for place, unit in enumerate(units)}
+    items.sort(key=lambda item: places[find_unit(item.nodeid)])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out units in the order of the collection; `--dist` of another kind than loadfile is left alone."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class UnitScheduling(LoadFileScheduling):
+        """Hands a process the next unit when it is about to finish its own."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return find_unit(nodeid)
+
+    config.option.loadscopereorder = False
+    return UnitScheduling(config, log)
