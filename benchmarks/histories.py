@@ -36,6 +36,15 @@ def make_history(
     return (_round_to_buckets(values) if kind == "buckets" else values).tolist()
 
 
+def make_troubled(runs: int, *, generator: Generator, change: tuple[int, float]) -> list[float]:
+    """Return a young history in which 10 to 25 % of the runs are low by 8 to 30 %, and its relative change."""
+    noise = generator.uniform(0.01, 0.04) * generator.standard_normal(runs)
+    is_low = generator.random(runs) < generator.uniform(0.1, 0.25)
+    lost = is_low * generator.uniform(0.08, 0.3, runs)
+    level = np.where(np.arange(runs) < change[0], 1.0, 1 + change[1])
+    return (LEVEL * level * (1 + noise) * (1 - lost)).tolist()
+
+
 def _make_even(points: int, generator: Generator) -> Array:
     return generator.standard_normal(points)
 

@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.elimination_v1 import SIDE_POINTS, compare_sides, eliminate
-from benchapp.analysis.level_shift_v1 import Level, Shift, describe_level, measure_shift
+from benchapp.analysis.contrast_v1 import compare_sides
+from benchapp.analysis.elimination_v1 import SIDE_POINTS, eliminate
+from benchapp.analysis.level_shift_v1 import Level, Shift, recall_level, recall_shift
 from benchapp.analysis.noise_v1 import clip_spikes, measure_spread
 from benchapp.analysis.rank_test_v1 import score_ranks
 from benchapp.analysis.segmentation_v1 import Levels, find_boundaries
@@ -237,9 +238,10 @@ def _level_out(values: Array) -> tuple[Levels, float]:
     if not len(ratios):
         return Levels(ratios), LEAST_SPREAD
     spread = measure_spread(ratios, least=LEAST_SPREAD)
-    # Around 0, or the running sums of squares would lose the digits that matter.
     clipped = clip_spikes(ratios, spread)
-    return Levels(clipped - clipped.mean()), spread
+    # Around 0, or the running sums of squares would lose the digits that matter; by the first value and not the mean,
+    # so that a value is the same with each point that follows.
+    return Levels(clipped - clipped[0]), spread
 
 
 def _take_ratios(values: Array) -> Array:
@@ -263,12 +265,12 @@ def _describe_change(stretch: _Stretch, place: int) -> ChangePoint:
     contrast = compare_sides(stretch.levels, start, place, end=end, spread=stretch.spread)
     judged = stretch.levels.values
     rank_score = score_ranks(judged[start:place], judged[place:end])
-    before, after = stretch.values[start:place], stretch.values[place:end]
+    before, after = stretch.values[start:place].tobytes(), stretch.values[place:end].tobytes()
     return ChangePoint(
         index=int(stretch.indices[place]),
-        before=describe_level(before),
-        after=describe_level(after),
-        shift=measure_shift(before, after, correlation=contrast.correlation),
+        before=recall_level(before),
+        after=recall_level(after),
+        shift=recall_shift(before, after, contrast.correlation),
         t_score=contrast.t_score,
         rank_score=rank_score,
         correlation=contrast.correlation,

@@ -5,6 +5,7 @@ Part of method v1.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
@@ -48,6 +49,12 @@ def describe_level(values: Array) -> Level:
     return Level(_read_quantile(ordered, 0.5), apart / _QUARTILES_APART, len(ordered))
 
 
+@lru_cache(maxsize=2048)  # the sides of a few histories; at most half a kilobyte each
+def recall_level(values: bytes) -> Level:
+    """Return the level of these doubles, known from before where a history that grew asks again for the same side."""
+    return describe_level(np.frombuffer(values))
+
+
 def measure_shift(before: Array, after: Array, *, correlation: float = 0.0) -> Shift:
     """Return how far the median moved, relative to the size of the old one, with the interval of all pairs' ratios.
 
@@ -57,7 +64,7 @@ def measure_shift(before: Array, after: Array, *, correlation: float = 0.0) -> S
     """
     # In shares of the largest value, or differences of huge ones would overflow.
     largest = max(float(np.abs(before).max()), float(np.abs(after).max())) or 1.0
-    old, new = (describe_level(side).median / largest for side in (before, after))
+    old, new = (_read_quantile(np.sort(side), 0.5) / largest for side in (before, after))
     if abs(old) < LEAST_SHARE:
         return Shift(None, None, None)
     relative = (new - old) / abs(old)
@@ -69,6 +76,12 @@ def measure_shift(before: Array, after: Array, *, correlation: float = 0.0) -> S
         pairs = np.subtract.outer(after / largest, before / largest).ravel()
         low, high = (end / abs(old) for end in _cut_ends(pairs, before, after, correlation))
     return Shift(relative, min(low, relative), max(high, relative))
+
+
+@lru_cache(maxsize=1024)
+def recall_shift(before: bytes, after: bytes, correlation: float) -> Shift:
+    """Return the shift between these doubles, known from before like their levels."""
+    return measure_shift(np.frombuffer(before), np.frombuffer(after), correlation=correlation)
 
 
 def _cut_ends(pairs: Array, before: Array, after: Array, correlation: float) -> tuple[float, float]:

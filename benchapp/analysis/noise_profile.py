@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# Standard errors: the 3.7 that the t test asks for, and two for the scatter of what is measured. After 60 old runs 88
-# of 100 such changes are found in 5 new ones, 92 in 8 (counted on made-up histories that set no limit).
+# Standard errors: what 5 new runs need to be taken for a change, and two for the scatter of what is measured. After 60
+# old runs 87 of 100 such changes are found in 5 new ones, 99 in 8 (counted on made-up histories that set no limit).
 DETECTABLE_SCORES: Final = 5.8
 # New runs within which a change should be found, and the most that a boundary's side counts.
 FEWEST_NEW_RUNS: Final = 5

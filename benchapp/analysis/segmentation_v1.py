@@ -35,7 +35,7 @@ WINDOWS: Final = np.array(
     dtype=np.intp,
 )
 # Spreads of the difference. Chance reaches it often: this is a sieve, not a judgement.
-LEAST_CONTRAST: Final = 3.0
+LEAST_CONTRAST: Final = 2.5
 # Times σ²·ln n for each level more: Schwarz's criterion, which overestimates a little in correlated noise.
 LEVEL_PENALTY: Final = 2.0
 # Points to each side from which on medians tell the levels well enough to place the boundary by them.
@@ -89,7 +89,7 @@ def find_boundaries(levels: Levels, spread: float) -> list[int]:
 
 
 def scan_contrasts(levels: Levels, spread: float) -> Places:
-    """Return the places where, for some window size, the means before and after differ most and by 2.6 spreads."""
+    """Return the places where, for some window size, the means before and after differ most and by 2.5 spreads."""
     count = len(levels)
     places = np.arange(LEAST_LEVEL, count - LEAST_LEVEL + 1)
     if not len(places):
@@ -113,25 +113,37 @@ def scan_contrasts(levels: Levels, spread: float) -> Places:
 def partition(levels: Levels, candidates: Places, *, spread: float) -> list[int]:
     """Return those candidates that split the values into levels of least squares plus penalty.
 
-    Exact over the candidates, by dynamic programming (Jackson et al. 2005, "optimal partitioning").
+    Exact over the candidates, by dynamic programming (Jackson et al. 2005, "optimal partitioning"); a begin that is
+    worse than an end by more than a level costs is never the best again (Killick et al. 2012).
     """
-    edges = np.concatenate([[0], candidates, [len(levels)]])
-    sums = levels.sums[edges]
-    squares = np.array(levels.square_sums)[edges]
+    edges = [0, *candidates.tolist(), len(levels)]
+    sums, squares = levels.sum_list, levels.square_sums
     penalty = LEVEL_PENALTY * spread * spread * math.log(len(levels))
-    best = np.zeros(len(edges))
-    best[0] = -penalty
-    previous = [0] * len(edges)
-    for end in range(1, len(edges)):
-        lengths = edges[end] - edges[:end]
-        costs = best[:end] + squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / lengths
-        costs[lengths < LEAST_LEVEL] = math.inf
-        previous[end] = chosen = int(costs.argmin())
-        best[end] = costs[chosen] + penalty
-    boundaries = []
+    best = [-penalty]
+    previous = [0]
+    # Begins of the last level, with the place from which on they cannot win.
+    begins = [(0, len(levels) + 1)]
+    for place in edges[1:]:
+        costs = []
+        for begin, _ in begins:
+            left = edges[begin]
+            total = sums[place] - sums[left]
+            lost = squares[place] - squares[left] - total * total / (place - left)
+            costs.append(best[begin] + lost if place - left >= LEAST_LEVEL else math.inf)
+        least = min(costs)
+        previous.append(begins[costs.index(least)][0])
+        beaten = least + penalty
+        begins = [
+            (begin, min(until, place + LEAST_LEVEL) if beaten < cost < math.inf else until)
+            for (begin, until), cost in zip(begins, costs, strict=True)
+            if place < until
+        ]
+        begins.append((len(best), len(levels) + 1))
+        best.append(beaten)
     end = previous[-1]
+    boundaries = []
     while end > 0:
-        boundaries.append(int(edges[end]))
+        boundaries.append(edges[end])
         end = previous[end]
     return boundaries[::-1]
 
@@ -159,13 +171,19 @@ def refine(levels: Levels, start: int, place: int, *, end: int, spread: float) -
         return place
     values = levels.values[start:end]
     before, after = values[: place - start], values[place - start :]
-    old, new = float(np.median(before)), float(np.median(after))
+    old, new = take_median(before), take_median(after)
     apart = np.abs(np.concatenate([before - old, after - new]))
-    scale = max(DEVIATIONS_PER_MEDIAN * float(np.median(apart)), LEAST_SCALE * spread)
+    scale = max(DEVIATIONS_PER_MEDIAN * take_median(apart), LEAST_SCALE * spread)
     costs = np.log1p((values - old) ** 2 / (3 * scale * scale))
     costs -= np.log1p((values - new) ** 2 / (3 * scale * scale))
     left = _accumulate(costs)[LEAST_LEVEL : len(values) - LEAST_LEVEL + 1]
     return start + LEAST_LEVEL + int(left.argmin())
+
+
+def take_median(values: Array) -> float:
+    """Return what np.median does, in a fifth of its time for so few."""
+    ordered = np.sort(values)
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _list(sums: Array) -> list[float]:

@@ -130,6 +130,50 @@ def test_state_that_was_visited_a_hundred_points_ago_is_no_change() -> None:
     assert change_indices(values[46:]) == [90]
 
 
+def make_states(lows: list[bool], *, seed: int) -> list[float]:
+    """Return a cache's hits at 100 and misses at 92, with noise of 1 %."""
+    return [
+        (92.0 if low else 100.0) * (1 + 0.01 * noise)
+        for low, noise in zip(lows, make_noise(len(lows), seed=seed), strict=True)
+    ]
+
+
+def test_sticky_state_that_returns_is_no_change() -> None:
+    """Misses come in rows of four to six: six more of them, at the end, are no news."""
+    visits = [4, 6, 5, 6, 4, 6]
+    lows = [low for visit in visits for low in [False] * 9 + [True] * visit]
+
+    alarms = [change_indices(make_states(lows, seed=seed)) for seed in range(20)]
+
+    assert sum(bool(found) for found in alarms) <= 1
+
+
+def test_stay_far_longer_than_any_visit_is_a_change() -> None:
+    """One run in four missed at random; then twenty in a row do."""
+    found = 0
+    for seed in range(20):
+        lows = (np.random.default_rng(seed).random(60) < 0.25).tolist() + [True] * 20
+        found += any(abs(index - 60) <= 5 for index in change_indices(make_states(lows, seed=seed)))
+
+    assert found >= 18
+
+
+def test_ten_misses_in_a_row_are_a_change_where_every_fourth_run_missed() -> None:
+    """Never two of them in a row before."""
+    lows = [place % 4 == 3 for place in range(40)] + [True] * 10
+
+    found = [change_indices(make_states(lows, seed=seed)) for seed in range(20)]
+
+    assert sum(any(39 <= index <= 40 for index in indices) for indices in found) >= 18
+
+
+def test_shift_below_the_spread_of_single_runs_is_not_said() -> None:
+    """However many runs would tell it."""
+    values = make_levels((100, 200), (97.5, 200), noise=0.05)
+
+    assert change_indices(values) == []
+
+
 def test_long_and_strong_excursion_is_two_changes() -> None:
     assert change_indices(make_levels((100, 50), (80, 12), (100, 50))) == [50, 62]
 

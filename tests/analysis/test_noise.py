@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchapp.analysis.elimination_v1 import compare_sides, eliminate, score_excursion
+from benchapp.analysis.contrast_v1 import compare_sides, score_excursion
+from benchapp.analysis.elimination_v1 import eliminate
 from benchapp.analysis.noise_v1 import clip_spikes, measure_spread
 from benchapp.analysis.segmentation_v1 import Levels, find_boundaries, relocate
 from benchmarks.histories import make_generator, make_history
