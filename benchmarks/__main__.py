@@ -1,4 +1,7 @@
-"""Run the benchmarks one after the other: `make bench`, or `python -m benchmarks stack intake` for some of them."""
+"""Run the benchmarks one after the other: `make bench`, or `python -m benchmarks stack intake` for some of them.
+
+What begins with "-" and all behind it goes to the last one: `python -m benchmarks fleet --hosts 4`.
+"""
 
 import subprocess
 import sys
@@ -16,12 +19,21 @@ BENCHMARKS: Final = {
     "agent": "what the agent costs the host that it measures",
     "reader": "fio's output into a Report, beside a bare parse; 100 000 damaged outputs",
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",
+    "fleet": "a year of a fleet: false incidents a week, and what is found of planted regressions; hours, so by name",
 }
+# Too long to run with the others.
+BY_NAME: Final = ("fleet",)
 
 
 def main() -> int:
     """Run what was named, or everything; return 1 when one of them failed."""
-    names = sys.argv[1:] or [name for name in BENCHMARKS if (HERE / f"{name}.py").exists()]
+    first = next(
+        (place for place, word in enumerate(sys.argv) if place and word.startswith("-")), len(sys.argv)
+    )
+    options = sys.argv[first:]
+    names = sys.argv[1:first] or [
+        name for name in BENCHMARKS if name not in BY_NAME and (HERE / f"{name}.py").exists()
+    ]
     unknown = [name for name in names if not (HERE / f"{name}.py").exists()]
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
@@ -31,7 +43,9 @@ def main() -> int:
         print(f"\n== {name}: {BENCHMARKS.get(name, '')}", flush=True)
         started = time.monotonic()
         status = subprocess.run(
-            [sys.executable, "-m", f"benchmarks.{name}"], cwd=HERE.parent, check=False
+            [sys.executable, "-m", f"benchmarks.{name}", *(options if name == names[-1] else ())],
+            cwd=HERE.parent,
+            check=False,
         ).returncode
         print(f"   ({time.monotonic() - started:.0f} s)", flush=True)
         if status != 0:

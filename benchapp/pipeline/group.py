@@ -7,31 +7,23 @@ the same changes make the same incidents. One at a time groups, or two judges wo
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchapp.analysis.grouping import Moment, cluster_moments, find_home, find_threshold
-from benchapp.models import Change, Incident, IncidentState, Verdict
+from benchapp.analysis.gate import Claim, believe, find_belonging
+from benchapp.analysis.grouping import Span, cluster_moments
+from benchapp.models import Change
 from benchapp.pipeline.group_candidates import Candidate, Family, read_candidates, read_families
 from benchapp.pipeline.group_expected import Expected, find_expected
-from benchapp.pipeline.group_homes import find_relapsed, read_spans
+from benchapp.pipeline.group_homes import read_spans
+from benchapp.pipeline.group_placing import find_known, place
 from benchapp.pipeline.group_wide import join_wide
-from benchapp.pipeline.incident_events import Events, make_incident, reopen_incident
+from benchapp.pipeline.incident_events import Events
 from benchapp.pipeline.incident_refresh import refresh_incidents
 
 _LOCK: Final = 0x67726F70  # pg_advisory lock: "grop"; also of triage
-# Chance of any false incident in one sweep over the whole fleet, by the detector's own chances, which hold about what
-# they say (measured on heavy-tailed, correlated noise): with four sweeps a day one in 25 days.
-FALSE_CHANCE: Final = 0.01
-# What was found still there five runs later is believed at so many times the chance: of what noise made a third
-# lasts so long (measured), so that this makes about as many false incidents again.
-_CONFIRMED_BONUS: Final = 5.0
-# What began longer ago than this, by the clock of the series, when it was first found (an import, a new method) is
-# kept as history: recorded, resolved, and told to nobody.
-_HISTORY: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,7 @@ def group_changes(change_ids: Iterable[int]) -> Grouped:
     candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
     joined = _place_all(candidates, read_families(scopes), events)
     refresh_incidents(known | joined, events)
-    wide = join_wide(joined, events)
+    wide = join_wide(known | joined, events)
     refresh_incidents(wide, events)
     return Grouped(tuple(sorted(known | joined | wide)), events.list_told())
 
@@ -79,85 +71,42 @@ def _place_all(candidates: Sequence[Candidate], families: dict[str, Family], eve
         apart[key].append(candidate)
     touched = set()
     for (scope, _, _), members in sorted(apart.items()):
-        by_key = {candidate.change_id: candidate for candidate in members}
-        for cluster in cluster_moments(candidate.moment for candidate in members):
-            together = [by_key[moment.key] for moment in cluster]
-            believed = _believe(together, families[scope])
-            if believed:
-                touched.add(_place(believed, together, expected.get(believed[0].change_id), events=events))
+        if any(candidate.incident_id is None for candidate in members):
+            expectation = expected.get(members[0].change_id)
+            touched |= _place_members(members, families[scope], expectation, events=events)
     return touched
 
 
-def _believe(together: Sequence[Candidate], family: Family) -> list[Candidate]:
-    """Return those without incident that noise does not explain, among all that was judged in their scope."""
-    chances = [candidate.chance for candidate in together]
-    level = FALSE_CHANCE / family.scopes
-    fresh = find_threshold(chances, family=family.tests, level=level)
-    confirmed = find_threshold(chances, family=family.tests, level=_CONFIRMED_BONUS * level)
+def _place_members(
+    members: Sequence[Candidate], family: Family, expected: Expected | None, *, events: Events
+) -> set[int]:
+    """Place what began together of one scope and direction; what was expected joins only what was expected."""
+    by_key = {candidate.change_id: candidate for candidate in members}
+    spans = [] if expected else read_spans(members[0].scope, is_regression=members[0].is_regression)
+    touched = set()
+    for cluster in cluster_moments(candidate.moment for candidate in members):
+        together = [by_key[moment.key] for moment in cluster]
+        known_id = find_known(together, spans)
+        believed = _believe(together, family, is_known=known_id is not None)
+        if believed:
+            incident_id = place(believed, known_id, expected, events=events)
+            spans.append(Span(incident_id, cluster[0].at, cluster[-1].at))
+            touched.add(incident_id)
+    return touched
+
+
+def _believe(together: Sequence[Candidate], family: Family, *, is_known: bool) -> list[Candidate]:
+    """Return those without incident that noise does not explain, or that belong to what is known."""
+    claims = [
+        Claim(candidate.change_id, candidate.series_id, candidate.chance, counts=candidate.may_open)
+        for candidate in together
+    ]
+    if is_known:
+        keys = find_belonging(claims, tests=family.tests)
+    else:
+        keys = believe(claims, tests=family.tests, scopes=family.scopes)
     return [
         candidate
         for candidate in together
-        if candidate.incident_id is None
-        and candidate.may_open
-        and candidate.chance <= (confirmed if candidate.is_confirmed else fresh)
+        if candidate.incident_id is None and candidate.may_join and candidate.change_id in keys
     ]
-
-
-def _place(
-    believed: Sequence[Candidate],
-    together: Sequence[Candidate],
-    expected: Expected | None,
-    *,
-    events: Events,
-) -> int:
-    incident_id = _find_incident(believed, together, events=None if expected else events)
-    if incident_id is None:
-        incident_id = _open(believed, expected, events)
-    Change.objects.filter(pk__in=[candidate.change_id for candidate in believed]).update(
-        incident_id=incident_id
-    )
-    return incident_id
-
-
-def _find_incident(
-    believed: Sequence[Candidate], together: Sequence[Candidate], *, events: Events | None
-) -> int | None:
-    """Return the incident that holds what began with them; else one that is over and begins anew, which reopens.
-
-    events: None for what was expected, which neither joins what was not nor opens it again.
-    """
-    homes = [candidate for candidate in together if candidate.incident_id is not None]
-    if homes:
-        return min(
-            homes, key=lambda candidate: (candidate.is_resolved, candidate.incident_id or 0)
-        ).incident_id
-    if events is None:
-        return None
-    moments: list[Moment] = [candidate.moment for candidate in believed]
-    span = find_home(read_spans(believed[0].scope, is_regression=believed[0].is_regression), moments)
-    if span is not None:
-        return span.key
-    relapsed = find_relapsed(believed, now=events.now)
-    if relapsed is not None:
-        reopen_incident(relapsed, events, words="the same moved the same way again")
-        return relapsed.pk
-    return None
-
-
-def _open(believed: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
-    is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in believed)
-    is_told = not (expected or is_history or not believed[0].is_regression)
-    words = ""
-    if expected:
-        words = f"expected: {expected.reason}"
-    elif is_history:
-        words = "found in history: it began more than 30 days before the newest run"
-    is_over = bool(expected) or is_history
-    incident = Incident(
-        scope=believed[0].scope,
-        is_regression=believed[0].is_regression,
-        state=IncidentState.RESOLVED if is_over else IncidentState.NEW,
-        verdict=Verdict.EXPECTED if expected else Verdict.NONE,
-        resolved_at=events.now if is_over else None,
-    )
-    return make_incident(incident, believed, events=events, words=words, is_told=is_told)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db.models import Count, Q
 
+from benchapp.analysis.baselines import DRIFT_METHOD
 from benchapp.analysis.grouping import Moment
 from benchapp.analysis.noise_profile import BASELINE_RUNS
 from benchapp.models import Change, ChangeState, Host, IncidentState, Judgement, Standing
@@ -41,7 +42,7 @@ _FIELDS: Final = (
 class Candidate:
     """A change as grouping sees it. chance: that noise alone made it. newest_at: the last run of its series.
 
-    may_open: it stands out of the noise of its series, which has runs enough to say so.
+    may_join: its series has runs enough to say so. may_open: it stands out of the noise of its series, too.
     """
 
     change_id: int
@@ -55,6 +56,7 @@ class Candidate:
     chance: float
     relative: float
     is_confirmed: bool
+    may_join: bool
     may_open: bool
     incident_id: int | None
     is_resolved: bool
@@ -81,11 +83,13 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
     rows = list(
         Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
         .filter(Q(incident=None) | Q(incident__merged_into=None))
+        # Drift has incidents of its own (pipeline.drift_incidents).
+        .exclude(method=DRIFT_METHOD)
         .order_by("started_at", "id")
         .values(*_FIELDS)
     )
     recoveries = _find_recoveries(rows)
-    judged = _read_judgements(row for row in rows if row["incident_id"] is None)
+    judged = _read_judgements(rows) if any(row["incident_id"] is None for row in rows) else {}
     return [
         _make_candidate(row, judged.get((row["series_id"], row["metric"])))
         for row in rows
@@ -109,6 +113,7 @@ def read_families(scopes: Sequence[str]) -> dict[str, Family]:
 
 def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Candidate:
     is_confirmed = row["state"] == ChangeState.CONFIRMED
+    may_join = judgement is not None and (is_confirmed or judgement.n >= BASELINE_RUNS)
     return Candidate(
         change_id=row["id"],
         series_id=row["series_id"],
@@ -121,16 +126,15 @@ def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Cand
         chance=1.0 if row["evidence__chance"] is None else row["evidence__chance"],
         relative=row["relative"],
         is_confirmed=is_confirmed,
-        may_open=judgement is not None and _may_open(row["relative"], judgement, is_confirmed=is_confirmed),
+        may_join=may_join,
+        may_open=judgement is not None and may_join and _stands_out(row["relative"], judgement),
         incident_id=row["incident_id"],
         is_resolved=row["incident__state"] == IncidentState.RESOLVED,
     )
 
 
-def _may_open(relative: float, judgement: Judgement, *, is_confirmed: bool) -> bool:
-    """Say whether a change may open an incident: not while its baseline is collected, nor within unsteady noise."""
-    if judgement.n < BASELINE_RUNS and not is_confirmed:
-        return False
+def _stands_out(relative: float, judgement: Judgement) -> bool:
+    """Say whether a change is larger than what the noise of an unsteady series can make."""
     if judgement.standing != Standing.NOISY or judgement.least_change is None:
         return True
     return relative > -1 and abs(log1p(relative)) > log1p(judgement.least_change)

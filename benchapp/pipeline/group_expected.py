@@ -21,15 +21,13 @@ def find_expected(candidates: Sequence[Candidate]) -> dict[int, Expected]:
     if not candidates:
         return {}
     times = [candidate.at for candidate in candidates]
-    held = Expectation.objects.filter(
-        kind=ExpectationKind.CHANGE, ended_at__isnull=True, from_at__lte=max(times), to_at__gt=min(times)
-    )
+    held = Expectation.objects.meeting(min(times), max(times)).filter(kind=ExpectationKind.CHANGE)
     ids = {candidate.series_id for candidate in candidates}
     matched = match_expectations(held, Series.objects.filter(pk__in=ids))
     found = {}
     for candidate in candidates:
         for expectation in matched.get(candidate.series_id, ()):
-            if expectation.from_at <= candidate.at < expectation.to_at:
+            if expectation.from_at <= candidate.at < expectation.over_at:
                 found[candidate.change_id] = Expected(expectation.pk, expectation.reason)
                 break
     return found

@@ -7,6 +7,7 @@ from typing import Final
 
 from django.db.models import Max, Min
 
+from benchapp.analysis.baselines import DRIFT_METHOD
 from benchapp.analysis.grouping import Span
 from benchapp.models import Change, ChangeState, Incident, IncidentState, Verdict
 from benchapp.pipeline.group_candidates import Candidate
@@ -23,6 +24,7 @@ def read_spans(scope: str, *, is_regression: bool) -> list[Span]:
     rows = (
         Change.objects.filter(series__scope=scope, is_regression=is_regression, incident__merged_into=None)
         .exclude(state=ChangeState.WITHDRAWN)
+        .exclude(method=DRIFT_METHOD)
         .exclude(incident=None)
         .exclude(incident__state=IncidentState.RESOLVED)
         .values("incident_id")
@@ -44,6 +46,7 @@ def find_relapsed(believed: Sequence[Candidate], *, now: datetime) -> Incident |
             incident__resolved_at__gte=now - _RELAPSE,
             incident__merged_into=None,
         )
+        .exclude(method=DRIFT_METHOD)
         .values_list("incident_id", "series_id", "metric")
         .distinct()
     )

@@ -1,10 +1,16 @@
-"""One event on many hosts is one incident: where three scopes moved in a day and the same thing changed around them."""
+"""One event on many hosts is one incident: where three scopes moved in a day, and the same thing changed around them
+or the same dimension explains them.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-from benchapp.models import Incident, IncidentState
+from django.db.models import QuerySet
+
+from benchapp.grammar import parse_filter
+from benchapp.models import Change, ChangeState, Incident, IncidentState
+from benchapp.models.filtering import match_series
 from benchapp.pipeline.incident_events import Events
 from benchapp.pipeline.incident_merge import join_incidents
 
@@ -13,8 +19,10 @@ _LEAST_SCOPES: Final = 3
 _TOGETHER: Final = timedelta(days=1)
 # Of an incident's changes that the suspect must have come with.
 _LEAST_SHARE: Final = 0.5
+# What explains a scope, or says where the others of its kind stand, is of that scope alone.
+_OF_ONE_SCOPE: Final = ("scope", "host", "pool")
 
-Sign = tuple[str, str | None, str | None]
+Sign = tuple[str | None, ...]
 
 
 def join_wide(ids: Iterable[int], events: Events) -> set[int]:
@@ -24,15 +32,45 @@ def join_wide(ids: Iterable[int], events: Events) -> set[int]:
     """
     joined = set()
     for incident in Incident.objects.filter(pk__in=list(ids), is_regression=True).order_by("pk"):
-        sign = _read_sign(incident)
-        if sign is None or not _is_untouched(incident):
-            continue
-        alike = _find_alike(incident, sign)
-        wide = next((other for other in alike if other.scope == ""), None)
-        if wide is None and len({other.scope for other in alike}) < _LEAST_SCOPES:
-            continue
-        joined.add(_join(wide, alike, events))
-    return joined
+        # It may have been joined a moment ago.
+        incident.refresh_from_db(fields=["merged_into", "state"])
+        if incident.merged_into_id is None and _is_untouched(incident):
+            homes = (_join_alike(incident, sign, events) for sign in _list_signs(incident))
+            home = next((home for home in homes if home is not None), None)
+            joined.add(_join_explained(incident, events) if home is None else home)
+    return {home for home in joined if home is not None}
+
+
+def _list_signs(incident: Incident) -> list[Sign]:
+    """Return by what it may be known as part of a wider event: the likeliest suspect, if it came with most of the
+    changes, and what explains most of its cells."""
+    signs: list[Sign] = [
+        ("suspect", first["name"], first["before"], first["after"])
+        for first in incident.suspects[:1]
+        if first["share"] >= _LEAST_SHARE
+    ]
+    about = (one for one in incident.explained_by if one["dimension"] not in _OF_ONE_SCOPE)
+    return signs + [("explained", one["dimension"], one["value"]) for one in about]
+
+
+def _join_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
+    alike = _find_alike(incident, sign)
+    wide = next((other for other in alike if other.scope == ""), None)
+    if wide is None and len({other.scope for other in alike}) < _LEAST_SCOPES:
+        return None
+    words = "that the same explains" if sign[0] == "explained" else "that moved when the same thing changed"
+    return _join(wide, alike, words, events=events)
+
+
+def _join_explained(incident: Incident, events: Events) -> int | None:
+    """Join an incident of too few cells to be explained by itself to a wide one that explains all of them."""
+    changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
+    for wide in _find_near(incident).filter(scope=""):
+        for _, name, value in (sign for sign in _list_signs(wide) if sign[0] == "explained"):
+            condition = match_series(parse_filter(f"{name}:{value}"), "series__")
+            if changes.exists() and not changes.exclude(condition).exists():
+                return _join(wide, [wide, incident], "that the same explains", events=events)
+    return None
 
 
 def _is_untouched(incident: Incident) -> bool:
@@ -40,20 +78,12 @@ def _is_untouched(incident: Incident) -> bool:
     return is_open and incident.scope != "" and incident.assignee_id is None
 
 
-def _read_sign(incident: Incident) -> Sign | None:
-    """Return the likeliest suspect, if it came with most of the changes."""
-    suspects: list[dict[str, Any]] = incident.suspects
-    if not suspects or suspects[0]["share"] < _LEAST_SHARE:
-        return None
-    first = suspects[0]
-    return first["name"], first["before"], first["after"]
-
-
 def _find_alike(incident: Incident, sign: Sign) -> list[Incident]:
-    incident.refresh_from_db(fields=["merged_into", "state"])
-    if incident.merged_into_id is not None:
-        return []
-    near = Incident.objects.filter(
+    return [other for other in _find_near(incident) if sign in _list_signs(other)]
+
+
+def _find_near(incident: Incident) -> QuerySet[Incident]:
+    return Incident.objects.filter(
         state=IncidentState.NEW,
         is_regression=True,
         merged_into=None,
@@ -61,14 +91,12 @@ def _find_alike(incident: Incident, sign: Sign) -> list[Incident]:
         recovered_at=None,
         started_at__range=(incident.started_at - _TOGETHER, incident.started_at + _TOGETHER),
     ).order_by("pk")
-    return [other for other in near if _read_sign(other) == sign]
 
 
-def _join(wide: Incident | None, alike: Sequence[Incident], events: Events) -> int:
+def _join(wide: Incident | None, alike: Sequence[Incident], words: str, *, events: Events) -> int:
     home = wide or alike[0]
     others = [other for other in alike if other.pk != home.pk]
-    words = f"joined with {len(others)} others that moved when the same thing changed"
-    join_incidents(home, others, by=None, words=words, now=events.now)
+    join_incidents(home, others, by=None, words=f"joined with {len(others)} others {words}", now=events.now)
     for other in others:
         events.drop(other.pk)
     return home.pk

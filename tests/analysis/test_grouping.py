@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.analysis.grouping import Moment, Span, cluster_moments, find_home, find_threshold
+from benchapp.analysis.grouping import Moment, Span, cluster_moments, find_home
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = 3600.0
@@ -12,23 +12,6 @@ HOUR = 3600.0
 
 def at(key: int, hours: float, *, interval_s: float = HOUR) -> Moment:
     return Moment(key, NOON + timedelta(hours=hours), interval_s)
-
-
-@pytest.mark.parametrize(
-    ("chances", "family", "expected"),
-    [
-        ([], 10, 0.0),
-        ([0.004], 10, 0.004),  # 1 · 0.05 / 10 = 0.005
-        ([0.006], 10, 0.0),
-        ([0.006, 0.009], 10, 0.009),  # the second lifts the first: 2 · 0.05 / 10 = 0.010
-        ([0.006, 0.011], 10, 0.0),
-        ([0.001, 0.2, 0.014], 10, 0.001),
-        ([0.01] * 3, 3, 0.01),
-        ([0.01] * 3, 1, 0.01),  # more found than judged: a family is never smaller
-    ],
-)
-def test_threshold_of_benjamini_and_hochberg(chances: list[float], family: int, expected: float) -> None:
-    assert find_threshold(chances, family=family, level=0.05) == expected
 
 
 def test_same_and_neighbouring_runs_are_together_and_a_day_is_not() -> None:
@@ -41,6 +24,22 @@ def test_chain_of_small_distances_ends() -> None:
     clusters = cluster_moments([at(key, float(key)) for key in range(6)])
 
     assert [[moment.key for moment in cluster] for cluster in clusters] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_chance_change_shortly_before_does_not_part_what_began_at_once() -> None:
+    moments = [at(1, -1.2), at(2, 0), at(3, 0), at(4, 1.2), at(5, 1.2)]
+
+    clusters = cluster_moments(moments)
+
+    assert [[moment.key for moment in cluster] for cluster in clusters] == [[1, 2, 3, 4, 5]]
+
+
+def test_densest_moment_takes_what_is_around_it_and_leaves_the_rest_apart() -> None:
+    moments = [at(1, 0), at(2, 1), at(3, 2), at(4, 2), at(5, 3), at(6, 3), at(7, 4.5)]
+
+    clusters = cluster_moments(moments)
+
+    assert [[moment.key for moment in cluster] for cluster in clusters] == [[1], [2, 3, 4, 5, 6], [7]]
 
 
 @pytest.mark.parametrize(
@@ -70,5 +69,13 @@ def test_nearest_span_within_reach_is_home() -> None:
 
     assert find_home(spans, [at(7, -0.9)]) == spans[0]
     assert find_home(spans, [at(7, 5)]) == spans[1]
-    assert find_home(spans, [at(7, 11)]) is None
+    assert find_home(spans, [at(7, 13.9)]) == spans[1]
+    assert find_home(spans, [at(7, 14.1)]) is None
     assert find_home([], [at(7, 0)]) is None
+
+
+def test_incident_may_span_twice_around_a_moment() -> None:
+    early, late = Span(1, NOON, NOON), Span(1, NOON + timedelta(hours=2), NOON + timedelta(hours=2))
+
+    assert find_home([late, early], [at(7, 1)]) == early
+    assert find_home([early, early], [at(7, 1)]) == early

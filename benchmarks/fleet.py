@@ -1,0 +1,162 @@
+"""A year of a fleet: incidents where nothing happens, and what becomes of regressions that are planted.
+
+    python -m benchmarks fleet [--hosts 20] [--cells 320] [--days 365] [--planted 12] [--workers 2] [--seed 1]
+                               [--judge-every 4] [--half quiet|planted|both]
+
+Rows are written in bulk, by day; everything behind that is the pipeline itself: series are marked, judged, changes
+reconciled, believed, grouped into incidents, and brought up to date, by the fleet's clock. A day is judged at once
+(--judge-every 1: each run), the first runs after a regression one by one.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+from tests.servers import Servers  # noqa: E402
+
+if TYPE_CHECKING:
+    from benchmarks.fleet_score import Score
+
+
+def main() -> None:
+    """Run the half that is wanted and print its table; each half has a process and a server of its own."""
+    options = _read_options()
+    if options.half == "both":
+        for half in ("quiet", "planted"):
+            command = [sys.executable, "-m", "benchmarks.fleet", *sys.argv[1:], "--half", half]
+            subprocess.run(command, check=True)
+        return
+    servers = Servers()
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        os.environ.update(servers.env("command"))
+        _run(options, planted=options.planted if options.half == "planted" else 0)
+    finally:
+        servers.stop()
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks fleet")
+    for name, default in (("hosts", 20), ("cells", 320), ("days", 365), ("planted", 12), ("workers", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--judge-every", type=int, default=4, help="runs")
+    parser.add_argument("--half", choices=("quiet", "planted", "both"), default="both")
+    options = parser.parse_args()
+    if options.cells % 20:
+        parser.error("--cells: 20 layouts, so a multiple of 20")
+    return options
+
+
+def _prepare() -> None:
+    os.environ["DJANGO_SETTINGS_MODULE"] = "benchapp.settings"
+    import django
+
+    django.setup()
+
+
+def _judge(now: datetime) -> int:
+    from benchmarks.fleet_year import judge_all_due
+
+    return judge_all_due(now)
+
+
+def _run(options: argparse.Namespace, *, planted: int) -> None:
+    _prepare()
+    from benchmarks.fleet_noise import make_values, plant
+    from benchmarks.fleet_score import score
+    from benchmarks.fleet_world import RUNS_A_DAY, make_world
+    from benchmarks.fleet_year import choose_planted, live
+
+    runs = options.days * RUNS_A_DAY
+    size = {"hosts": options.hosts, "cells": options.cells, "runs": runs, "seed": options.seed}
+    regressions = choose_planted(planted, **size)
+    values = make_values(**size)
+    plant(values, regressions)
+    world = make_world(values, hosts=options.hosts, planted=regressions)
+    started = time.monotonic()
+    context = get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_prepare) as workers:
+
+        def judge(now: datetime) -> int:
+            return sum(workers.map(_judge, [now] * options.workers))
+
+        told = live(
+            world,
+            regressions,
+            every=options.judge_every,
+            judge=judge,
+            show=lambda run: _show_progress(run, runs, started),
+        )
+    taken_s = time.monotonic() - started
+    print(file=sys.stderr)
+    title = f"{planted} regressions planted" if planted else "nothing happens"
+    print(
+        f"\n{title}: {options.hosts} hosts × {options.cells} cells × {options.days} days, seed {options.seed}"
+    )
+    for line in _write_report(score(world, regressions), weeks=options.days / 7, told=told):
+        print(line)
+    measured = options.hosts * options.cells * runs
+    print(
+        f"\n{measured} measurements written and judged in {taken_s:.0f} s, {measured / taken_s:.0f}/s",
+        flush=True,
+    )
+
+
+def _show_progress(run: int, runs: int, started: float) -> None:
+    taken_s = time.monotonic() - started
+    print(f"\r   run {run} of {runs}, {taken_s:.0f} s ", end="", file=sys.stderr, flush=True)
+
+
+def _write_report(result: "Score", *, weeks: float, told: int) -> Iterator[str]:
+    found = [one for one in result.found if one.delay_runs is not None]
+    yield ""
+    yield "| measure | aim | measured |\n|---|---|---|"
+    if result.found:
+        count = len(result.found)
+        grouped = sum(one.is_grouped for one in result.found)
+        yield f"| planted regressions found | ≥ 11 of 12 | {len(found)} of {count} |"
+        yield f"| grouped as planted, of these | all | {grouped} of {len(found)} |"
+    yield f"| false incidents | | {len(result.false)} |"
+    yield f"| false incidents a week, whole fleet | ≤ 1 | {len(result.false) / weeks:.2f} |"
+    yield f"| events that somebody is told of | | {told} |"
+    yield f"| incidents of improvements, which tell nobody | | {result.improvements} |"
+    if found:
+        delays = [one.delay_runs for one in found if one.delay_runs is not None]
+        errors = [abs(one.size_error) for one in found if one.size_error is not None]
+        yield f"| delay, runs: median (longest) | | {statistics.median(delays):g} ({max(delays)}) |"
+        yield f"| size, points beside: median (most) | | {statistics.median(errors):.1f} ({max(errors):.1f}) |"
+    yield from _write_found(result)
+    yield from (["", "False:", *(f"- {title}" for title in result.false[:40])] if result.false else [])
+
+
+def _write_found(result: "Score") -> Iterator[str]:
+    if not result.found:
+        return
+    yield ""
+    yield "| planted | of | size | at run | delay, runs | incidents | cells of | grouped | points beside |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for one in result.found:
+        planted = one.planted
+        delay = "not found" if one.delay_runs is None else f"{one.delay_runs}"
+        beside = "" if one.size_error is None else f"{one.size_error:+.1f}"
+        yield (
+            f"| {planted.kind} | {planted.words} | {planted.size:.0%} | {planted.run} | {delay} | {one.incidents}"
+            f" | {one.cells} of {len(planted.cells)} | {'yes' if one.is_grouped else 'no'} | {beside} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

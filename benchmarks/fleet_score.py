@@ -1,0 +1,103 @@
+"""Hold what the incidents say against what was planted."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent
+from benchmarks.fleet_noise import Planted
+from benchmarks.fleet_world import World, find_run
+
+# Runs by which a change may lie beside what it was planted as.
+_NEAR_RUNS: Final = 5
+# An incident is of what most of its changes are of; grouped as planted is one that is nearly all of it, and it alone.
+_MOSTLY: Final = 0.5
+_NEARLY_ALL: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of one planted regression. delay_runs: until an incident opened, None: never.
+
+    incidents: so many hold its changes in the end. cells: in the largest of them. size_error: of the middle one of its
+    changes, in points.
+    """
+
+    planted: Planted
+    delay_runs: int | None
+    incidents: int
+    cells: int
+    is_grouped: bool
+    size_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """found: of each planted one; false: titles of the incidents of regressions that nobody planted, as they stand.
+
+    improvements: incidents of improvements, which tell nobody.
+    """
+
+    found: tuple[Found, ...]
+    false: tuple[str, ...]
+    improvements: int
+
+
+def score(world: World, planted: Sequence[Planted]) -> Score:
+    """Read the incidents of a fleet, and find out which are of what."""
+    homes = dict(Incident.objects.values_list("id", "merged_into_id"))
+    cells = {series_id: cell for cell, series_id in enumerate(world.series_ids)}
+    members: dict[int, list[int | None]] = defaultdict(list)
+    rows = Change.objects.filter(is_regression=True).exclude(incident=None)
+    for series_id, moment, incident_id in rows.values_list("series_id", "started_at", "incident_id"):
+        home = homes[incident_id] or incident_id
+        members[home].append(_find_planted(planted, cells[series_id], find_run(moment)))
+    owners = {incident_id: _find_owner(of) for incident_id, of in members.items()}
+    false = Incident.objects.filter(pk__in=[key for key, owner in owners.items() if owner is None])
+    return Score(
+        tuple(
+            _describe(one, [key for key, owner in owners.items() if owner == number], number, members)
+            for number, one in enumerate(planted)
+        ),
+        tuple(f"run {find_run(one.started_at)}: {one.title} ({one.verdict or one.state})" for one in false),
+        Incident.objects.filter(is_regression=False).count(),
+    )
+
+
+def _find_planted(planted: Sequence[Planted], cell: int, run: int) -> int | None:
+    near = [
+        number for number, one in enumerate(planted) if cell in one.cells and abs(run - one.run) <= _NEAR_RUNS
+    ]
+    return near[0] if near else None
+
+
+def _find_owner(of: Sequence[int | None]) -> int | None:
+    owner, count = Counter(of).most_common(1)[0]
+    return owner if count >= _MOSTLY * len(of) else None
+
+
+def _describe(one: Planted, ids: Sequence[int], number: int, members: dict[int, list[int | None]]) -> Found:
+    if not ids:
+        return Found(one, None, 0, 0, is_grouped=False, size_error=None)
+    largest = max(ids, key=lambda key: members[key].count(number))
+    own, everywhere = members[largest].count(number), sum(of.count(number) for of in members.values())
+    is_grouped = own >= _NEARLY_ALL * max(everywhere, len(members[largest]))
+    opened = (
+        IncidentEvent.objects.filter(kind="opened", incident__in=_with_joined(ids)).order_by("at").first()
+    )
+    live = Change.objects.filter(incident=largest).exclude(state=ChangeState.WITHDRAWN)
+    sizes = list(live.values_list("relative", flat=True))
+    return Found(
+        planted=one,
+        delay_runs=find_run(opened.at) - one.run + 1 if opened else None,
+        incidents=len(ids),
+        cells=own,
+        is_grouped=is_grouped,
+        size_error=100 * (median(sizes) + one.size) if sizes else None,
+    )
+
+
+def _with_joined(ids: Sequence[int]) -> list[int]:
+    return [*ids, *Incident.objects.filter(merged_into__in=ids).values_list("id", flat=True)]

@@ -1,0 +1,228 @@
+"""The rows of a fleet: hosts, layouts, workloads, series; and its runs, written in bulk as the pipeline would have.
+
+Every host measures every layout four times a day, one run after the other; a run has a measurement of each workload.
+Only IOPS are written: latencies of the same runs would say the same thing once more, at three times the cost.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+
+from benchapp.models import (
+    TARGET_FIELDS,
+    WORKLOAD_FIELDS,
+    Environment,
+    Host,
+    Series,
+    Target,
+    Workload,
+)
+from benchmarks.fleet_noise import Array, Planted
+
+VOLUME_TYPES: Final = ("gp3", "io2", "st1", "standard")
+STRIPE_COUNTS: Final = (1, 2, 4, 8, 16)
+LAYOUTS: Final = len(VOLUME_TYPES) * len(STRIPE_COUNTS)
+RUNS_A_DAY: Final = 4
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+STEP: Final = timedelta(hours=24 // RUNS_A_DAY)
+# Runs of a sweep follow each other; hosts start their sweeps a little apart, as cron's splay has it.
+_LAYOUT_APART: Final = timedelta(minutes=4)
+_HOST_APART: Final = timedelta(minutes=7)
+_PATTERNS: Final = ("randread", "randwrite", "read", "write")
+
+_SUBMISSIONS: Final = (
+    "COPY benchapp_submission (id, host_id, scope, kind, parameters, body_bytes, digest, received_at, state, attempts,"
+    " settled_at, reason_code, reason, parser_version) FROM STDIN"
+)
+_RUNS: Final = (
+    "COPY benchapp_run (id, submission_id, document, host_id, target_id, environment_id, profile, labels, started_at,"
+    " started_at_is_known, format, fio_version, command, error, is_partial, warnings, badges, parser_version,"
+    " excluded_reason) FROM STDIN"
+)
+_MEASUREMENTS: Final = (
+    "COPY benchapp_measurement (series_id, run_id, ordinal, position, job_name, started_at, error, iops, latency_kind,"
+    " clones, percentiles, missing, badges, is_excluded) FROM STDIN"
+)
+_MARK: Final = (
+    "UPDATE benchapp_series SET judging_is_due = TRUE, measurement_count = %s, first_at = coalesce(first_at, %s),"
+    " last_at = %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The fleet as it is in the tables. series_ids: of each cell in the order of `values`' rows; kernels: of each host
+    from a run on, as (first run, environment's id)."""
+
+    host_ids: tuple[int, ...]
+    target_ids: tuple[int, ...]
+    series_ids: tuple[int, ...]
+    kernels: tuple[tuple[tuple[int, int], ...], ...]
+    values: Array
+
+    @property
+    def cells(self) -> int:
+        """Return how many cells a host has."""
+        return len(self.series_ids) // len(self.host_ids)
+
+    @property
+    def runs(self) -> int:
+        """Return how many times each cell is measured."""
+        return int(self.values.shape[1])
+
+
+def list_cells(hosts: int, cells: int, *, host: int | None, layouts: Sequence[int]) -> frozenset[int]:
+    """Return the numbers in the fleet of the cells with these layouts, of one host or of all."""
+    works = cells // LAYOUTS
+    return frozenset(
+        number * cells + layout * works + work
+        for number in (range(hosts) if host is None else [host])
+        for layout in layouts
+        for work in range(works)
+    )
+
+
+def find_layouts(*, volume_type: str | None = None, stripe_count: int | None = None) -> list[int]:
+    """Return the numbers of the layouts with this volume type or stripe width; of all where neither is given."""
+    pairs = itertools.product(VOLUME_TYPES, STRIPE_COUNTS)
+    return [
+        number
+        for number, (kind, width) in enumerate(pairs)
+        if volume_type in (None, kind) and stripe_count in (None, width)
+    ]
+
+
+def make_world(values: Array, *, hosts: int, planted: Sequence[Planted]) -> World:
+    """Write hosts, layouts, workloads and series, and no run yet; cells of a host are a multiple of 20."""
+    cells = len(values) // hosts
+    named = [Host(name=f"host-{number + 1:02}") for number in range(hosts)]
+    Host.objects.bulk_create(named)
+    targets = Target.objects.bulk_create(
+        Target(key=_make_key("target", kind, width), volume_type=kind, stripe_count=width, volume_count=width)
+        for kind, width in itertools.product(VOLUME_TYPES, STRIPE_COUNTS)
+    )
+    workloads = Workload.objects.bulk_create(map(_make_workload, range(cells // LAYOUTS)))
+    series = Series.objects.bulk_create(
+        _make_series(host, target, workload) for host in named for target in targets for workload in workloads
+    )
+    kernels = tuple(_make_kernels(number, planted) for number in range(hosts))
+    return World(_list_ids(named), _list_ids(targets), _list_ids(series), kernels, values)
+
+
+def write_runs(world: World, first: int, end: int) -> None:
+    """Write all runs of the fleet from `first` up to before `end`, and mark their series as pipeline.store does."""
+    keys = [
+        (run, host, layout)
+        for run in range(first, end)
+        for host in range(len(world.host_ids))
+        for layout in range(LAYOUTS)
+    ]
+    _copy(
+        _SUBMISSIONS,
+        (_make_submission(world, run, host) for run, host, layout in keys if layout == 0),
+    )
+    _copy(_RUNS, (_make_run(world, *key) for key in keys))
+    _copy(_MEASUREMENTS, (row for key in keys for row in _make_measurements(world, *key)))
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK, [end, START, say_time(end - 1)])
+
+
+def say_time(run: int) -> datetime:
+    """Return when the sweeps of a run are over on all hosts."""
+    return START + (run + 1) * STEP - timedelta(minutes=1)
+
+
+def find_run(moment: datetime) -> int:
+    """Return which run of its series began at a moment."""
+    return (moment - START) // STEP
+
+
+def _make_workload(number: int) -> Workload:
+    return Workload(
+        key=_make_key("workload", number),
+        rw=_PATTERNS[number % len(_PATTERNS)],
+        block_size_bytes=4096,
+        iodepth=2 ** (number // len(_PATTERNS)),
+        numjobs=1,
+        is_direct=True,
+        engine="libaio",
+    )
+
+
+def _make_series(host: Host, target: Target, workload: Workload) -> Series:
+    return Series(
+        key=_make_key("series", host.name, target.pk, workload.pk),
+        key_version=1,
+        scope=host.scope,
+        host=host,
+        target=target,
+        workload=workload,
+        direction="write" if workload.rw.endswith("write") else "read",
+        **{name: getattr(target, name) for name in TARGET_FIELDS},
+        **{name: getattr(workload, name) for name in WORKLOAD_FIELDS},
+    )
+
+
+def _make_kernels(host: int, planted: Sequence[Planted]) -> tuple[tuple[int, int], ...]:
+    """Give a host a new kernel where it is what became slower; of the other regressions nothing is recorded."""
+    upgrades = [one.run for one in planted if one.kind == "host" and one.host == host]
+    made = Environment.objects.bulk_create(
+        Environment(key=_make_key("environment", host, number), kernel=f"6.{number + 1}.0")
+        for number in range(len(upgrades) + 1)
+    )
+    return tuple(zip([0, *upgrades], _list_ids(made), strict=True))
+
+
+def _make_submission(world: World, run: int, host: int) -> tuple[Any, ...]:
+    moment, host_id = say_time(run), world.host_ids[host]
+    parts = (_name_submission(run, host), host_id, f"host:host-{host + 1:02}", "envelope", "{}", 0)
+    return (*parts, b"", moment, "stored", 1, moment, "", "", 1)
+
+
+def _make_run(world: World, run: int, host: int, layout: int) -> tuple[Any, ...]:
+    environment_id = next(made for since, made in reversed(world.kernels[host]) if since <= run)
+    parts = (_number_run(world, run, host, layout), _name_submission(run, host), layout, world.host_ids[host])
+    about = (world.target_ids[layout], environment_id, "ebs-series", "{}", _start(run, host, layout), True)
+    return (*parts, *about, "json", "fio-3.33", "{}", 0, False, "[]", "{}", 1, "")
+
+
+def _make_measurements(world: World, run: int, host: int, layout: int) -> Iterator[tuple[Any, ...]]:
+    works = world.cells // LAYOUTS
+    run_id, moment = _number_run(world, run, host, layout), _start(run, host, layout)
+    for work in range(works):
+        cell = host * world.cells + layout * works + work
+        iops = float(world.values[cell, run])
+        yield world.series_ids[cell], run_id, 0, work, "", moment, 0, iops, "clat", 1, "{}", "{}", "[]", False
+
+
+def _start(run: int, host: int, layout: int) -> datetime:
+    # All within the step of a run, so that `find_run` finds it.
+    return START + run * STEP + (host % 20) * _HOST_APART + layout * _LAYOUT_APART
+
+
+def _number_run(world: World, run: int, host: int, layout: int) -> int:
+    return 1 + layout + LAYOUTS * (host + len(world.host_ids) * run)
+
+
+def _name_submission(run: int, host: int) -> UUID:
+    return UUID(int=(run << 32) + host + 1)
+
+
+def _copy(statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _make_key(*parts: object) -> bytes:
+    return hashlib.sha256(repr(parts).encode()).digest()
+
+
+def _list_ids(rows: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(row.pk for row in rows)
