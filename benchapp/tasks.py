@@ -7,6 +7,7 @@ beat → sweep ───────────────┴─▶ normalize 
        judge ─▶ changes, incidents and notices into the outbox, one transaction a batch ─▶ notify
 beat → renormalize what an older parser read, while nothing waits ─▶ summarize, judge
 beat, page → notify: look for silent hosts, send what is due of the outbox
+beat → forget notices that were settled long ago
 """
 
 import gc
@@ -26,6 +27,7 @@ from benchapp.pipeline.catch_up import renormalize_older
 from benchapp.pipeline.detect import has_judging_due
 from benchapp.pipeline.judge import judge_and_tell
 from benchapp.pipeline.normalize import has_waiting, normalize_batch
+from benchapp.pipeline.notice_retention import forget_old_notices
 from benchapp.pipeline.notify import send_due
 from benchapp.pipeline.silence_notices import watch_silence
 from benchapp.pipeline.summarize import has_due, summarize_due
@@ -110,6 +112,12 @@ def notify() -> None:
     """
     watch_silence()
     send_due(budget_s=_TASK_BUDGET_S)
+
+
+@shared_task(time_limit=90)
+def forget() -> None:
+    """Delete what is kept for a while only. Never retried: beat comes every hour."""
+    forget_old_notices()
 
 
 @shared_task(soft_time_limit=20, time_limit=30)

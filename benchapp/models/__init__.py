@@ -3,7 +3,7 @@
 from benchapp.models.account import Invitation, Role, Throttle, User
 from benchapp.models.change import Change, ChangeState, Judgement, Standing
 from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
-from benchapp.models.expectation import Expectation, ExpectationKind
+from benchapp.models.expectation import Expectation, ExpectationAct, ExpectationEvent, ExpectationKind
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
@@ -29,6 +29,8 @@ __all__ = [
     "DirectionName",
     "Environment",
     "Expectation",
+    "ExpectationAct",
+    "ExpectationEvent",
     "ExpectationKind",
     "Host",
     "Incident",

@@ -38,7 +38,8 @@ class Incident(models.Model):
     scope: pool:NAME or host:NAME of its changes; "" where they are of several. started_at: of its first change.
     is_regression: false for one of improvements, which is recorded apart and tells nobody.
     relative: of its worst change. explained_by: [{dimension, value, share, words}], what explains most first.
-    suspects: [{name, before, after, share, words}], what else changed at that time, likeliest first.
+    suspects: [{name, before, after, share, came_with, changes, hosts_moved, hosts_fine, fine_hosts, words}], what else
+    changed at that time, likeliest first; those of the hosts are of others to which the same came.
     recovered_at: the level is back where it was; noticed by itself. snoozed_until: tells nobody until then.
     merged_into: where a person put its changes; such an incident is in no list.
     """

@@ -92,6 +92,12 @@ class Notice(models.Model):
             models.Index(
                 fields=["not_before_at"], name="notice_waiting", condition=models.Q(state=NoticeState.WAITING)
             ),
+            # pipeline.notice_retention.forget_old_notices: what was settled longest ago.
+            models.Index(
+                fields=["settled_at"],
+                name="notice_settled",
+                condition=models.Q(settled_at__isnull=False),
+            ),
         )
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Which hosts a filter of the bar's language leaves, though it speaks of series."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchapp.grammar import Filter, Term, Test
@@ -17,7 +17,7 @@ def match_hosts(filter: Filter, hosts: Sequence[Host]) -> set[int]:
     ran; all else must hold of one of its series. One query where there is anything else.
     """
     named = [host for host in hosts if names_host(filter, host.name, host.pool)]
-    rest = Filter(tuple(term for term in filter.terms if term.dimension not in _SCOPES), filter.words)
+    rest = leave_scopes_out(filter)
     if not named or not (rest.terms or rest.words):
         return {host.pk for host in named}
     scopes = set(
@@ -30,21 +30,38 @@ def match_hosts(filter: Filter, hosts: Sequence[Host]) -> set[int]:
 
 def names_host(filter: Filter, name: str, pool: str) -> bool:
     """Say whether what a filter says of hosts and pools leaves this host; either is enough where it says both."""
+    return _names(filter, {"host": name, "pool": pool})
+
+
+def names_scope(filter: Filter, scope: str) -> bool:
+    """Say whether what a filter says of hosts and pools leaves the series of a scope, as `match_series` would."""
+    kind, _, name = scope.partition(":")
+    return _names(filter, {kind: name})
+
+
+def leave_scopes_out(filter: Filter) -> Filter:
+    """Return what a filter says of all else than hosts and pools."""
+    return Filter(tuple(term for term in filter.terms if term.dimension not in _SCOPES), filter.words)
+
+
+def _names(filter: Filter, known: Mapping[str, str]) -> bool:
     terms = [term for term in filter.terms if term.dimension in _SCOPES]
-    if any(term.is_negated and _holds(term, name, pool) for term in terms):
+    if any(term.is_negated and _holds(term, known) for term in terms):
         return False
     wanted = [term for term in terms if not term.is_negated]
     by_kind = [[term for term in wanted if term.dimension == kind] for kind in _SCOPES]
-    return not wanted or any(all(_holds(term, name, pool) for term in kind) for kind in by_kind if kind)
+    return not wanted or any(all(_holds(term, known) for term in kind) for kind in by_kind if kind)
 
 
-def _holds(term: Term, name: str, pool: str) -> bool:
-    return any(_fits(test, name if term.dimension == "host" else pool) for test in term.tests)
+def _holds(term: Term, known: Mapping[str, str]) -> bool:
+    return any(_fits(test, known.get(term.dimension)) for test in term.tests)
 
 
-def _fits(test: Test, value: str) -> bool:
+def _fits(test: Test, value: str | None) -> bool:
     if test.operator == "unknown":
         return not value
+    if value is None:
+        return False
     wanted = str(test.values[0])
     if test.operator != "like":
         return value == wanted

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from django.db.models import F, Q
-from django.db.models.functions import Coalesce, Least
 
 from benchapp.analysis.silence import Expectation as Moments
 from benchapp.analysis.silence import expect_run
@@ -108,19 +106,10 @@ def _since(host: Host) -> datetime:
 
 def _read_maintenance(hosts: Sequence[Host], *, now: datetime) -> dict[int, datetime]:
     """Return until when each host is or lately was in maintenance: from then on a run is expected anew."""
-    spans = (
-        Expectation.objects.filter(
-            Q(ended_at__isnull=True) | Q(ended_at__gt=F("from_at")),
-            kind=ExpectationKind.MAINTENANCE,
-            from_at__lte=now,
-            to_at__gt=now - _MAINTENANCE_LOOKBACK,
-        )
-        .annotate(over_at=Least("to_at", Coalesce("ended_at", "to_at")))
-        .values_list("filter", "over_at")
-    )
+    spans = Expectation.objects.meeting(now - _MAINTENANCE_LOOKBACK, now)
     ends: dict[str, datetime] = {}
-    for text, over_at in spans:
-        ends[text] = max(over_at, ends.get(text, over_at))
+    for span in spans.filter(kind=ExpectationKind.MAINTENANCE):
+        ends[span.filter] = max(span.over_at, ends.get(span.filter, span.over_at))
     until: dict[int, datetime] = defaultdict(lambda: now - _MAINTENANCE_LOOKBACK)
     for text, over_at in ends.items():
         try:

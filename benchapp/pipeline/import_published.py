@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 from django.db import transaction
 
 from benchapp.models import Kind, Measurement, Run, State, Submission
+from benchapp.pipeline.corrections import Corrected, replace_corrected
 from benchapp.pipeline.identity import canonical_json
 from benchapp.pipeline.import_files import accept_or_retry, settle
 from benchapp.pipeline.intake import Arrival, Outcome
@@ -24,7 +25,7 @@ class Imported:
     """What became of the runs of one import.
 
     reworded: there already with the same numbers, and another source around them, which stayed.
-    measurements: of the runs that are new. rejected: (submission, reason).
+    corrected: what these runs replaced. measurements: of the runs that are new. rejected: (submission, reason).
     """
 
     new: int
@@ -32,11 +33,14 @@ class Imported:
     reworded: int
     measurements: int
     series: int
+    corrected: Corrected
     rejected: tuple[tuple[UUID, str], ...]
 
 
 def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, host_id: int) -> Imported:
     """Take in the runs (members of a document of published numbers), work them in and summarise their series.
+
+    What they correct is excluded (`replace_corrected`).
 
     Raises BadEnvelope before anything is stored.
     """
@@ -44,6 +48,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     with transaction.atomic():
         receipts = [accept_or_retry(arrival) for arrival in arrivals]
     settle({receipt.id for receipt in receipts})
+    corrected = replace_corrected({receipt.id for receipt in receipts}, host_id=host_id)
     outcomes = Counter(receipt.outcome for receipt in receipts)
     fresh = [receipt.id for receipt in receipts if receipt.outcome == Outcome.NEW]
     measurements = Measurement.objects.filter(run__submission_id__in=fresh)
@@ -56,6 +61,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
         reworded=outcomes[Outcome.CONFLICT],
         measurements=measurements.count(),
         series=len(series_ids),
+        corrected=corrected,
         rejected=tuple(rejected.values_list("id", "reason")),
     )
 

@@ -186,16 +186,14 @@ def _leave_out_maintenance(histories: Mapping[int, History]) -> Iterator[tuple[i
     first, last = (
         to_time(pick(int(pick(history.times)) for history in histories.values())) for pick in (min, max)
     )
-    spans = Expectation.objects.filter(
-        kind=ExpectationKind.MAINTENANCE, ended_at__isnull=True, from_at__lte=last, to_at__gt=first
-    )
+    spans = Expectation.objects.meeting(first, last).filter(kind=ExpectationKind.MAINTENANCE)
     matched = match_expectations(spans, Series.objects.filter(pk__in=histories))
     for series_id, expectations in matched.items():
         times = histories[series_id].times
         is_out = np.zeros(len(times), dtype=bool)
         for expectation in expectations:
             is_out |= (times >= to_microseconds(expectation.from_at)) & (
-                times < to_microseconds(expectation.to_at)
+                times < to_microseconds(expectation.over_at)
             )
         if is_out.any():
             yield series_id, ~is_out

@@ -1,7 +1,8 @@
 """When a notice goes out: at once, with the digest, after the quiet hours, or at the next attempt. Pure."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 # Attempts after 1, 2, 4 … min and then every 6 h: a receiver that is started anew is met again within minutes, and one
@@ -43,6 +44,27 @@ def retry_at(times: Times, failures: int, *, now: datetime, draw: float) -> date
     """Return the moment of the next attempt after so many failures in a row; draw: a random number of 0 to 1."""
     delay = min(_FIRST_DELAY * 2 ** min(max(failures, 1) - 1, 30), _LONGEST_DELAY)
     return leave_quiet_hours(times, now + delay * (1 - _JITTER + 2 * _JITTER * draw))
+
+
+def put_off(times: Times, later: datetime, *, asked: timedelta | None, now: datetime) -> datetime:
+    """Return the moment of the next attempt where a receiver asked to be left alone so long: never an earlier one."""
+    return later if asked is None else max(later, leave_quiet_hours(times, now + asked))
+
+
+def read_retry_after(text: str | None, *, now: datetime) -> timedelta | None:
+    """Return how long a header Retry-After asks for, at most six hours; None where it says nothing to go by.
+
+    Seconds, or an HTTP date (RFC 9110, 10.2.3); a date that has passed asks for nothing.
+    """
+    said = (text or "").strip()[:100]
+    if said.isascii() and said.isdigit():
+        return timedelta(seconds=min(int(said[:9]), _LONGEST_DELAY.total_seconds()))
+    try:
+        moment = parsedate_to_datetime(said)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    wait = moment.replace(tzinfo=moment.tzinfo or UTC) - now
+    return min(wait, _LONGEST_DELAY) if wait > timedelta(0) else None
 
 
 def _next_hour(moment: datetime, hour: int) -> datetime:

@@ -49,8 +49,9 @@ def enqueue(event_ids: Sequence[int]) -> None:
     """Put notices of these events into the outbox; call it in the transaction that writes them.
 
     Told: that an incident opened, grew in severity, reopened, recovered or was resolved; the last two to those who were
-    told of it before. An incident of improvements, an expected, a snoozed and a merged one tells nobody. The same
-    event twice is told once.
+    told of it before. That it grew before it was confirmed is told to those alone who have not heard of it yet: it
+    unfolds, and does not get worse. An incident of improvements, an expected, a snoozed and a merged one tells nobody.
+    The same event twice is told once.
     """
     now = timezone.now()
     events = [event for event in _read_events(event_ids) if _is_telling(event, now)]
@@ -94,7 +95,9 @@ def send_claim(claim: Claim) -> None:
         outcome = deliver(subscription, messages, message_id=claim.message_id, at=claim.notices[0].created_at)
     except NotDelivered as error:
         log.warning("notice.not_delivered", subscription=subscription.pk, reason=str(error))
-        settle_failed(claim, str(error), now=timezone.now(), is_final=error.is_final)
+        settle_failed(
+            claim, str(error), now=timezone.now(), is_final=error.is_final, retry_after=error.retry_after
+        )
     except Exception as error:  # the edge of a process: what one notice breaks must not hold up the others
         log.exception("notice.failed", subscription=subscription.pk)
         reason = f"a fault of this server: {type(error).__name__}"
@@ -174,10 +177,19 @@ def _wants(
     wanted: dict[str, set[int]],
     told: set[tuple[int, int | None]],
 ) -> bool:
+    has_heard = (subscription.pk, event.incident_id) in told
     if event.kind in GOOD_ENDS:
-        return (subscription.pk, event.incident_id) in told
+        return has_heard
+    if event.kind == "grew" and has_heard and _is_unfolding(event):
+        return False
     is_severe = _RANK[event.incident.severity] >= _RANK.get(subscription.least_severity, 0)
     return is_severe and event.incident_id in wanted[subscription.filter]
+
+
+def _is_unfolding(event: IncidentEvent) -> bool:
+    """Say whether the incident was not confirmed yet: its cells are still found one after the other."""
+    earlier = IncidentEvent.objects.filter(incident_id=event.incident_id, pk__lt=event.pk, undone_at=None)
+    return not earlier.filter(kind="confirmed").exists()
 
 
 def _put(event: IncidentEvent, hearers: Sequence[Subscription], *, now: datetime) -> None:

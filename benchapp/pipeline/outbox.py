@@ -25,7 +25,7 @@ from benchapp.models import (
     Subscription,
     Verdict,
 )
-from benchapp.pipeline.notice_times import GIVE_UP_AFTER, Times, due_at, retry_at
+from benchapp.pipeline.notice_times import GIVE_UP_AFTER, Times, due_at, put_off, retry_at
 from benchapp.pipeline.notices import Message
 
 # Longer than the hard limit of the task that sends (90 s): while it lives, nobody else takes what it took.
@@ -114,10 +114,13 @@ def settle_sent(claim: Claim, outcome: str, *, now: datetime) -> None:
         Subscription.objects.filter(pk=claim.subscription.pk).exclude(failures=0).update(failures=0)
 
 
-def settle_failed(claim: Claim, outcome: str, *, now: datetime, is_final: bool) -> None:
+def settle_failed(
+    claim: Claim, outcome: str, *, now: datetime, is_final: bool, retry_after: timedelta | None = None
+) -> None:
     """Write down a failure: try again later, give up after a day, and pause what fails FAILURES_MAXIMUM times in a row.
 
     All that waits for this receiver waits with it, so that one that is away is asked once and not for each notice.
+    retry_after: how long it asked to be left alone.
     """
     subscription_id = claim.subscription.pk
     with transaction.atomic():
@@ -130,8 +133,9 @@ def settle_failed(claim: Claim, outcome: str, *, now: datetime, is_final: bool) 
             pause(subscription_id, _say_why(subscription.failures, outcome))
         times = read_times(subscription)
         for notice in claim.notices:
-            _postpone(notice, outcome, times=times, now=now, is_final=is_final)
-        later = retry_at(times, subscription.failures, now=now, draw=random.random())  # nosec B311 - no secret
+            again = put_off(times, _draw_retry(times, notice.attempts, now=now), asked=retry_after, now=now)
+            _postpone(notice, outcome, times=times, now=now, later=None if is_final else again)
+        later = put_off(times, _draw_retry(times, subscription.failures, now=now), asked=retry_after, now=now)
         Notice.objects.filter(
             subscription_id=subscription_id, state=NoticeState.WAITING, not_before_at__lt=later
         ).exclude(pk__in=[notice.pk for notice in claim.notices]).update(not_before_at=later)
@@ -213,12 +217,16 @@ def _say_why(failures: int, outcome: str) -> str:
     return outcome if failures == 1 else f"{failures} failures in a row, the last one: {outcome}"
 
 
-def _postpone(notice: Notice, outcome: str, *, times: Times, now: datetime, is_final: bool) -> None:
+def _draw_retry(times: Times, failures: int, *, now: datetime) -> datetime:
+    return retry_at(times, failures, now=now, draw=random.random())  # nosec B311 - no secret
+
+
+def _postpone(notice: Notice, outcome: str, *, times: Times, now: datetime, later: datetime | None) -> None:
+    """Let a notice wait for its next attempt; give it up where there is none, or its day is over."""
     last_at = due_at(times, notice.created_at) + GIVE_UP_AFTER
-    if is_final or now >= last_at:
+    if later is None or now >= last_at:
         _settle(notice, outcome, now=now, state=NoticeState.FAILED, settled_at=now)
         return
-    later = retry_at(times, notice.attempts, now=now, draw=random.random())  # nosec B311 - no secret
     _settle(notice, outcome, now=now, not_before_at=min(later, last_at))
 
 

@@ -17,23 +17,31 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from benchapp import __version__
+from benchapp.pipeline.notice_times import read_retry_after
 from benchapp.pipeline.safe_address import AddressRefused, NameUnknown, Network, WebhookUrl, read_url, resolve
 
 LIMIT_S: Final = 10.0
 ANSWER_BYTES_MAXIMUM: Final = 64 * 2**10
 SECRET_PREFIX: Final = "whsec_"
 _GONE: Final = 410
+# These may say when to come again: too many requests, and out of service.
+_BUSY: Final = (429, 503)
 
 
 class NotDelivered(Exception):
-    """A notice that did not arrive; the message is for the delivery log. is_final: the receiver wants no more."""
+    """A notice that did not arrive; the message is for the delivery log.
 
-    def __init__(self, message: str, *, is_final: bool = False) -> None:
+    is_final: the receiver wants no more. retry_after: it asked to be left alone so long, None where it did not ask.
+    """
+
+    def __init__(self, message: str, *, is_final: bool = False, retry_after: timedelta | None = None) -> None:
         super().__init__(message)
         self.is_final = is_final
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,14 @@ class WebhookPolicy:
 
     ports: Sequence[int] = (80, 443, 8443)
     allowed: Sequence[Network] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a receiver answered, as far as anybody looks. retry_after: the header, None where there is none."""
+
+    status: int
+    retry_after: str | None
 
 
 def make_secret() -> str:
@@ -83,24 +99,29 @@ def post_json(
         raise NotDelivered(f"refused: {error}") from error
     except NameUnknown as error:
         raise NotDelivered(str(error)) from error
-    return _judge_status(_exchange(url, found, body=body, headers=headers, deadline=deadline))
+    return _judge_answer(_exchange(url, found, body=body, headers=headers, deadline=deadline))
 
 
-def _judge_status(status: int) -> str:
+def _judge_answer(answer: _Answer) -> str:
     """Say a good answer. What the answer said is not told: it may come from inside an allowed network."""
+    status = answer.status
     if 200 <= status < 300:
         return f"delivered: answered {status}"
     if 300 <= status < 400:
         raise NotDelivered(f"answered {status}: redirects are not followed, subscribe the address itself")
     if status == _GONE:
         raise NotDelivered("answered 410 Gone: the receiver wants no more of this", is_final=True)
+    if status in _BUSY:
+        asked = read_retry_after(answer.retry_after, now=datetime.now(UTC))
+        words = f" and asks for {asked.total_seconds():.0f} s of rest" if asked else ""
+        raise NotDelivered(f"answered {status}{words}", retry_after=asked)
     raise NotDelivered(f"answered {status}")
 
 
 def _exchange(
     url: WebhookUrl, addresses: Sequence[str], *, body: bytes, headers: Mapping[str, str], deadline: float
-) -> int:
-    """Send the request and return the status. Only a connection that was never made is tried at the next address."""
+) -> _Answer:
+    """Send the request and return the answer. Only a connection that was never made is tried at the next address."""
     reached = _connect(url, addresses, deadline=deadline)
     # A receiver that drips a byte at a time satisfies each read's own limit: this one ends them all. It has a handle
     # of its own, as TLS takes the first one away.
@@ -114,7 +135,7 @@ def _exchange(
         connection.request("POST", url.path, body=body, headers={"Host": url.host_header, **headers})
         answer = connection.getresponse()
         answer.read(ANSWER_BYTES_MAXIMUM)
-        return answer.status
+        return _Answer(answer.status, answer.getheader("Retry-After"))
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() >= deadline:
             raise NotDelivered(f"no answer within {LIMIT_S:.0f} s") from error

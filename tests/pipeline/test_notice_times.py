@@ -1,10 +1,17 @@
 """When notices go out."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.pipeline.notice_times import Times, due_at, leave_quiet_hours, retry_at
+from benchapp.pipeline.notice_times import (
+    Times,
+    due_at,
+    leave_quiet_hours,
+    put_off,
+    read_retry_after,
+    retry_at,
+)
 
 AT_NIGHT = Times(quiet_from_hour=22, quiet_to_hour=7)
 AT_NOON = Times(quiet_from_hour=12, quiet_to_hour=13)
@@ -73,3 +80,38 @@ def test_delay_is_drawn_from_80_to_120_per_cent() -> None:
 
 def test_attempt_waits_for_the_end_of_the_quiet_hours() -> None:
     assert retry_at(AT_NIGHT, 3, now=at(21, 21, 58), draw=0.5) == at(22, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("120", 120),
+        (" 0 ", 0),
+        ("Sat, 21 Nov 2026 12:02:00 GMT", 120),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", None),
+        ("999999999999999999", 21_600),
+        ("Fri, 21 Nov 2036 12:00:00 GMT", 21_600),
+        ("Sat, 21 Nov 99999 12:00:00 GMT", None),
+        ("-5", None),
+        ("soon", None),
+        ("\u0663", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_receiver_says_when_to_come_again_in_seconds_or_as_a_date(
+    text: str | None, seconds: int | None
+) -> None:
+    wait = read_retry_after(text, now=at(21, 12))
+
+    assert (wait.total_seconds() if wait is not None else None) == seconds
+
+
+def test_next_attempt_is_never_earlier_than_asked_nor_than_our_own_time() -> None:
+    now, own = at(21, 12), at(21, 12, 4)
+
+    assert put_off(Times(), own, asked=None, now=now) == own
+    assert put_off(Times(), own, asked=timedelta(minutes=1), now=now) == own
+    assert put_off(Times(), own, asked=timedelta(minutes=30), now=now) == at(21, 12, 30)
+    # What is asked for ends in the quiet hours: it goes out behind them.
+    assert put_off(AT_NIGHT, own, asked=timedelta(hours=11), now=now) == at(22, 7)
