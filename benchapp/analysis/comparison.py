@@ -71,14 +71,14 @@ class Comparison:
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
-def compare(a: Sequence[float], b: Sequence[float]) -> Comparison:
+def compare(a: Sequence[float] | _Floats, b: Sequence[float] | _Floats) -> Comparison:
     """Compare two groups of finite values. Raises ValueError where one is empty."""
     if not len(a) or not len(b):
         raise ValueError(f"there is nothing to compare: {len(a)} values against {len(b)}")
     first, second = np.sort(np.asarray(a, dtype=float)), np.sort(np.asarray(b, dtype=float))
     u = _count_wins(first, second)
     low, high = bound_ratio(first, second)
-    before, after = summarize(first), summarize(second)
+    before, after = _summarize(first), _summarize(second)
     is_ratio = before.median * after.median > 0 or (after.median == 0 and before.median != 0)
     return Comparison(
         a=before,
@@ -93,9 +93,12 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Comparison:
 
 def summarize(values: Sequence[float] | _Floats) -> Spread:
     """Return n, median, p10 and p90 (linear between ranks) of at least one value."""
-    ascending = np.sort(np.asarray(values, dtype=float))
+    return _summarize(np.sort(np.asarray(values, dtype=float)))
+
+
+def _summarize(ascending: _Floats) -> Spread:
     p10, median, p90 = (_find_quantile(ascending, share) for share in (0.1, 0.5, 0.9))
-    return Spread(len(values), median, p10, p90)
+    return Spread(len(ascending), median, p10, p90)
 
 
 def _find_quantile(ascending: _Floats, share: float) -> float:
@@ -112,10 +115,11 @@ def bound_ratio(a: _Floats, b: _Floats, *, confidence: float = 0.95) -> tuple[fl
     """
     if min(len(a), len(b)) < INTERVAL_FROM or a[0] <= 0 or b[0] <= 0:
         return None, None
-    logs = np.sort(np.log(_resample_medians(b, seed=_SEED + 1)) - np.log(_resample_medians(a, seed=_SEED)))
+    # Sorted whole, which numpy does in a ninth of the time of its partition at two places (measured).
+    ratios = np.sort(_resample_medians(b, seed=_SEED + 1) / _resample_medians(a, seed=_SEED))
     tail = (1 - confidence) / 2
-    low, high = (logs[round(share * (RESAMPLES - 1))] for share in (tail, 1 - tail))
-    return float(np.exp(low)), float(np.exp(high))
+    low, high = (float(ratios[round(share * (RESAMPLES - 1))]) for share in (tail, 1 - tail))
+    return low, high
 
 
 def adjust(p_values: Sequence[float | None]) -> list[float | None]:
@@ -165,13 +169,15 @@ def _count_wins(a: _Floats, b: _Floats) -> float:
 
 def _test_ranks(a: _Floats, b: _Floats, u: float) -> float:
     n, m = len(a), len(b)
-    counts = np.unique(np.concatenate((a, b)), return_counts=True)[1]
-    if len(counts) == 1:
-        return 1.0
-    if max(n, m) <= _EXACT_UP_TO and len(counts) == n + m:
-        return _find_exact_p(n, m, u)
     total = n + m
-    ties = float((counts.astype(float) ** 3 - counts).sum()) / (total * (total - 1))
+    both = np.sort(np.concatenate((a, b)))
+    firsts = np.flatnonzero(np.concatenate(([True], both[1:] != both[:-1])))
+    if len(firsts) == 1:
+        return 1.0
+    if max(n, m) <= _EXACT_UP_TO and len(firsts) == total:
+        return _find_exact_p(n, m, u)
+    counts = (np.concatenate((firsts[1:], [total])) - firsts).astype(float)
+    ties = float((counts**3 - counts).sum()) / (total * (total - 1))
     deviation = sqrt(n * m / 12 * (total + 1 - ties))
     distance = max(abs(u - n * m / 2) - 0.5, 0.0)
     return min(1.0, erfc(distance / deviation / sqrt(2)))

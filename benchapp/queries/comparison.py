@@ -11,18 +11,19 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import SeriesSummary
+from benchapp.queries.comparison_titles import Titles
 from benchapp.queries.environment_differences import EnvironmentDifference, compare_environments
-from benchapp.queries.rows import TargetRow, WorkloadRow, names_of
+from benchapp.queries.rows import TargetRow, names_of
 from benchapp.queries.sides import (
     SERIES_MAXIMUM,
     SIDE_COLUMNS,
     Side,
     SideRow,
     SideValues,
+    count_environments,
     read_side,
     read_values,
 )
-from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
 __all__ = ["DEFAULT_METRICS", "Compared", "Lone", "Pair", "Side", "compare_sides"]
 
@@ -30,10 +31,10 @@ __all__ = ["DEFAULT_METRICS", "Compared", "Lone", "Pair", "Side", "compare_sides
 COMPARED_MAXIMUM: Final = 3000
 DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 
-# What stands in a title for a workload's column that is not the same on both sides; None for the others.
-_BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": "", "numjobs": 0}
 _VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "direction")}
 _UNHASHABLE: Final = "options"
+# Their columns are matched on, one by one.
+_UNMATCHED: Final = frozenset({"id", "target_id", "workload_id", _UNHASHABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Compared:
 def compare_sides(
     a: Side, b: Side, *, common: Filter | None = None, metrics: Sequence[str] = DEFAULT_METRICS
 ) -> Compared:
-    """Match the series of two sides and compare their metrics; at most seven queries.
+    """Match the series of two sides and compare their metrics; at most eight queries.
 
     common: holds for both sides. Matched on every dimension but those that a side's filter names, and what moves with
     those by nature; two runs are matched on their workload alone.
@@ -124,7 +125,7 @@ def compare_sides(
         only_a=_list_lone(groups, place=0),
         only_b=_list_lone(groups, place=1),
         free=_list_differing(both.values(), free),
-        environment=compare_environments(*(values.environments for values in wanted)),
+        environment=compare_environments(*count_environments(wanted)),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
         is_cut=is_cut,
     )
@@ -154,11 +155,7 @@ def _match(
 
 def _make_key(row: SideRow, free: frozenset[str]) -> Hashable:
     options = tuple(sorted((name, str(value)) for name, value in row[_UNHASHABLE].items()))
-    kept = (
-        row[name]
-        for name in SIDE_COLUMNS
-        if name not in free and name not in ("id", "target_id", _UNHASHABLE)
-    )
+    kept = (row[name] for name in SIDE_COLUMNS if name not in free and name not in _UNMATCHED)
     return (*kept, options)
 
 
@@ -167,18 +164,22 @@ def _compare_groups(
 ) -> tuple[Pair, ...]:
     found: list[tuple[_Sides, str, Comparison]] = []
     for sides in groups:
-        for place, metric in enumerate(metrics):
-            a, b = (
-                [value for row in rows for value in known.of(row["id"], place)]
-                for rows, known in zip(sides, values, strict=True)
-            )
-            if a and b:
+        ids = [[row["id"] for row in rows] for rows in sides]
+        for metric in metrics:
+            a, b = (known.of(own, metric) for own, known in zip(ids, values, strict=True))
+            if len(a) and len(b):
                 found.append((sides, metric, compare(a, b)))
     adjusted = adjust([comparison.p for _, _, comparison in found])
     usual = _read_usual(found)
+    titles = Titles(free)
     pairs = [
         _make_pair(
-            sides, metric, comparison, adjusted_p=p, free=free, usual=usual.get((sides[0][0]["id"], metric))
+            sides,
+            metric,
+            comparison,
+            adjusted_p=p,
+            titles=titles,
+            usual=usual.get((sides[0][0]["id"], metric)),
         )
         for (sides, metric, comparison), p in zip(found, adjusted, strict=True)
     ]
@@ -210,14 +211,14 @@ def _make_pair(
     comparison: Comparison,
     *,
     adjusted_p: float | None,
-    free: frozenset[str],
+    titles: Titles,
     usual: tuple[float, float] | None,
 ) -> Pair:
     row = sides[0][0]
     before, after = comparison.a.median, comparison.b.median
     is_higher = after > before
     return Pair(
-        title=_describe(row, free),
+        title=titles.describe(row),
         metric=metric,
         direction=row["direction"],
         rw=row["rw"],
@@ -237,23 +238,10 @@ def _rank(pair: Pair) -> tuple[bool, float, str, str]:
     return (not pair.is_clear, -distance, pair.title, pair.metric)
 
 
-def _describe(row: SideRow, free: frozenset[str]) -> str:
-    """Say what both sides share: workload, layout and scope without what is under comparison."""
-    target = TargetRow(**{name: None if name in free else row[name] for name in names_of(TargetRow)})
-    blank: SideRow = {name: _BLANK.get(name) for name in free}
-    asked: SideRow = {name: blank.get(name, row[name]) for name in names_of(WorkloadRow)}
-    workload = WorkloadRow(**asked)
-    parts = [describe_workload(workload, direction=blank.get("direction", row["direction"]) or "")]
-    if target.known():
-        parts.append(describe_target(target))
-    if "scope" not in free:
-        parts.append(name_scope(row["scope"]))
-    return " · ".join(parts)
-
-
 def _list_lone(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Lone, ...]:
+    titles = Titles(frozenset())
     return tuple(
-        Lone(row["id"], _describe(row, frozenset()))
+        Lone(row["id"], titles.describe(row))
         for sides in groups.values()
         if not sides[1 - place]
         for row in sides[place]

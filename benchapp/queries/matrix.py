@@ -23,7 +23,8 @@ from benchapp.queries.scaling_cells import FAILED
 from benchapp.queries.scaling_choice import Axes, Chosen, hold_still, keep_values, list_mixed
 from benchapp.queries.scaling_paint import hold_filter
 from benchapp.queries.scaling_picture import Axis, BadPicture
-from benchapp.queries.scaling_rows import SeriesTable, read_table
+from benchapp.queries.scaling_rows import read_table
+from benchapp.queries.scaling_table import SeriesTable
 from benchapp.queries.standings import read_standings
 
 NONE: Final = "none"
@@ -35,6 +36,7 @@ CELLS_MAXIMUM: Final = 4000
 _DIMENSIONS_MAXIMUM: Final = 2
 _USUAL_METRIC: Final = "iops"
 _USUAL_ROWS: Final = ("pattern", "block_size_bytes")
+_PATTERN_PARTS: Final = ("rw", "direction")
 _USUAL_FACETS: Final = ("file_size_bytes", "volume_size_bytes")
 # What people look along, in the order in which they ask.
 _FIRST_X: Final = (
@@ -73,8 +75,10 @@ def read_matrix(
     facets = chosen_facets if facet is not None else _choose_facets(valued, taken)
     _refuse_twice((x_name, *row_names, *facets))
     axes = Axes(x_name, None, None, more=(*row_names, *facets))
-    free = frozenset(term.dimension for term in filter.terms if not term.is_negated)
-    chosen = hold_still(valued, axes, free=free)
+    free = {term.dimension for term in filter.terms if not term.is_negated}
+    # Who asks for patterns asks for what they are made of.
+    free |= set(_PATTERN_PARTS) if "pattern" in free else set()
+    chosen = hold_still(valued, axes, free=frozenset(free))
     return _Filling(filter, shown, everything, chosen, row_names=row_names, facet_names=facets).fill(is_cut)
 
 
@@ -230,9 +234,8 @@ def _list_dimensions(names: Sequence[str]) -> tuple[Dimension, ...]:
 
 
 def _select_valued(table: SeriesTable, metric: Metric) -> SeriesTable | None:
-    counts = table.column(f"{metric.name}.n")
-    places = [place for place in table.places if counts[place]]
-    return table.select(places) if places else None
+    is_valued = table.array(f"{metric.name}.n") > 0
+    return table.select(is_valued) if is_valued.any() else None
 
 
 def _choose_x(table: SeriesTable, taken: Collection[str]) -> str:

@@ -13,7 +13,8 @@ from benchapp.queries.scaling_choice import choose_picture
 from benchapp.queries.scaling_metrics import SCALING_METRICS, THROUGHPUTS, ScalingMetric
 from benchapp.queries.scaling_paint import Request, paint_picture
 from benchapp.queries.scaling_picture import BadPicture, Ceiling, Cell, Facet, Line, Picture, Spread
-from benchapp.queries.scaling_rows import SeriesTable, read_table
+from benchapp.queries.scaling_rows import read_table
+from benchapp.queries.scaling_table import SeriesTable
 
 __all__ = [
     "NONE",
@@ -53,8 +54,8 @@ def read_scaling(
 
     x, colour, facet: dimensions, by name or short name; colour and facet may be "none". free: dimensions that are not
     held still, though they vary. over: draw a latency over this throughput. as_of: as it was at the end of this day of
-    UTC; ghost: also as it was so much earlier. ceilings: "NAME:VALUE". One query, and one more for each moment of the
-    past (and where nothing has IOPS and no metric was asked for). Raises BadPicture.
+    UTC; ghost: also as it was so much earlier. ceilings: "NAME:VALUE". One query where nothing changed (`read_table`),
+    one more for each moment of the past, and where nothing has IOPS and no metric was asked for. Raises BadPicture.
     """
     shown = _find_metric(metric or (_USUAL_METRIC if over is None else _USUAL_LATENCY))
     under = _find_over(over, shown)

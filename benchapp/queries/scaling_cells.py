@@ -14,7 +14,7 @@ from benchapp.queries.scaling_ceilings import Limit
 from benchapp.queries.scaling_choice import Axes
 from benchapp.queries.scaling_metrics import ScalingMetric
 from benchapp.queries.scaling_picture import Ceiling, Cell, CellState, Facet, Line, Spread
-from benchapp.queries.scaling_rows import SeriesTable
+from benchapp.queries.scaling_table import SeriesTable
 
 FAILED: Final = "failed-job"
 # More of them would be a grid of their own.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchapp.dimensions import DIMENSIONS, is_held
 from benchapp.grammar import Value
 from benchapp.queries.dimension_words import order_value
-from benchapp.queries.scaling_rows import SeriesTable
+from benchapp.queries.scaling_table import SeriesTable
 
 # What people scale by, in the order in which they ask.
 _FIRST_X: Final = (
@@ -165,11 +165,8 @@ def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple
     block = table.shared("block_size_bytes")
     is_usual = np.isin(block.codes[firsts], block.find([_USUAL_BLOCK_BYTES]))
     best = np.lexsort((newest, measured, is_usual, filled))[-1]
-    same = [
-        place
-        for place in range(count)
-        if all(column[place] == column[best] for column in (newest, measured, is_usual, filled))
-    ]
+    is_best = [column == column[best] for column in (newest, measured, is_usual, filled)]
+    same = np.flatnonzero(np.logical_and.reduce(is_best)).tolist()
     shared = [table.shared(name) for name in names]
     combinations = [tuple(each.values[each.codes[firsts[place]]] for each in shared) for place in same]
     return max(combinations, key=str)

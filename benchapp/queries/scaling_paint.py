@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import numpy as np
 from django.utils import timezone
 
 from benchapp.dimensions import DIMENSIONS
@@ -18,7 +19,7 @@ from benchapp.queries.scaling_metrics import ScalingMetric
 from benchapp.queries.scaling_past import SERIES_MAXIMUM as PAST_SERIES_MAXIMUM
 from benchapp.queries.scaling_past import read_past
 from benchapp.queries.scaling_picture import Axis, Counts, Picture, Spread
-from benchapp.queries.scaling_rows import SeriesTable
+from benchapp.queries.scaling_table import SeriesTable
 
 COLOURS_MAXIMUM: Final = 12
 FACETS_MAXIMUM: Final = 12
@@ -198,6 +199,6 @@ def _list_fixed(chosen: Chosen) -> tuple[tuple[str, Value], ...]:
 
 
 def _count_unknown(valued: SeriesTable, chosen: Chosen) -> int:
-    column = valued.column(chosen.axes.x)
-    unknown = sum(value is None for value in column)
+    xs = valued.shared(chosen.axes.x)
+    unknown = int(np.isin(xs.codes, xs.find([None])).sum())
     return 0 if unknown == valued.length else unknown

@@ -6,18 +6,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 from django.db import connection
+from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.grammar import Filter
 from benchapp.models import Measurement, Run, Series
 from benchapp.models.filtering import match_series
+from benchapp.queries.columns import fetch_arrays
 from benchapp.queries.rows import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side: the newest.
 VALUES_MAXIMUM: Final = 100
 SERIES_MAXIMUM: Final = 1000
-_OWN: Final = ("id", "scope", "direction", "target_id")
+_OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
 SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
 SideRow = dict[str, Any]
 
@@ -34,15 +37,18 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class SideValues:
-    """The values of a side: by series, a list for each metric; and how many runs had which environment."""
+    """The measurements of a side, a row each: their series in ascending order, their runs, a column for each metric."""
 
-    by_series: Mapping[int, tuple[list[float], ...]]
-    environments: Mapping[int, int]
+    series_ids: NDArray[np.int64]
+    run_ids: NDArray[np.int64]
+    columns: Mapping[str, NDArray[np.float64]]
 
-    def of(self, series_id: int, place: int) -> list[float]:
-        """Return the values of one metric of a series."""
-        known = self.by_series.get(series_id)
-        return known[place] if known else []
+    def of(self, series_ids: Sequence[int], metric: str) -> NDArray[np.float64]:
+        """Return the known values of a metric of some series, one series after the other."""
+        bounds = np.searchsorted(self.series_ids, [(each, each + 1) for each in series_ids]).tolist()
+        values = np.concatenate([self.columns[metric][first:end] for first, end in bounds])
+        known: NDArray[np.float64] = values[~np.isnan(values)]
+        return known
 
 
 def read_side(side: Side, common: Filter) -> list[SideRow]:
@@ -61,7 +67,7 @@ def read_side(side: Side, common: Filter) -> list[SideRow]:
 
 
 def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -> SideValues:
-    """Return the newest valid values of these series within the side, newest first; one query."""
+    """Return the newest valid values of these series within the side; one query, beside Django's cursor."""
     conditions = [sql.SQL("m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded")]
     parameters: list[Any] = [list(series_ids)]
     for condition, value in (
@@ -72,29 +78,40 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         if value is not None:
             conditions.append(sql.SQL(condition))
             parameters.append(value)
-    columns = sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics)
+    known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
     # LATERAL: the newest few of each series by the index (series, time), however long its history is.
-    query = sql.SQL(
-        "SELECT wanted.id, run.environment_id, {names} FROM unnest(%s::bigint[]) AS wanted(id)"
+    rows = sql.SQL(
+        "SELECT wanted.id AS series_id, run_id, {known} FROM unnest(%s::bigint[]) AS wanted(id)"
         " CROSS JOIN LATERAL (SELECT m.run_id, {columns} FROM benchapp_measurement m WHERE {conditions}"
-        "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS m JOIN benchapp_run run ON run.id = m.run_id"
+        "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS m ORDER BY wanted.id"
     ).format(
-        names=columns,
-        columns=columns,
+        known=sql.SQL(", ").join(known),
+        columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics),
         conditions=sql.SQL(" AND ").join(conditions),
         limit=sql.Literal(VALUES_MAXIMUM),
     )
-    by_series: dict[int, tuple[list[float], ...]] = {}
-    environments: dict[int, int] = defaultdict(int)
+    kinds = {"series_id": "bigint", "run_id": "bigint", **dict.fromkeys(metrics, "double precision")}
+    arrays = fetch_arrays(rows, parameters, columns=kinds)
+    return SideValues(arrays["series_id"], arrays["run_id"], {name: arrays[name] for name in metrics})
+
+
+def count_environments(sides: Sequence[SideValues]) -> list[dict[int, int]]:
+    """Return for each side how many of its measurements had which environment; one query."""
+    counted = [np.unique(side.run_ids, return_counts=True) for side in sides]
     with connection.cursor() as cursor:
-        cursor.execute(query, parameters)
-        for series_id, environment_id, *values in cursor.fetchall():
-            environments[environment_id] += 1
-            kept = by_series.setdefault(series_id, tuple([] for _ in metrics))
-            for column, value in zip(kept, values, strict=True):
-                if value is not None:
-                    column.append(value)
-    return SideValues(by_series, environments)
+        # As one value: of thousands Django writes each into the query.
+        cursor.execute(
+            "SELECT id, environment_id FROM benchapp_run WHERE id = ANY(%s)",
+            [np.unique(np.concatenate([ids for ids, _ in counted])).tolist()],
+        )
+        environments = dict(cursor.fetchall())
+    found: list[dict[int, int]] = []
+    for ids, counts in counted:
+        own: dict[int, int] = defaultdict(int)
+        for run_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
+            own[environments[run_id]] += count
+        found.append(own)
+    return found
 
 
 def read_run_title(run_id: int) -> tuple[str, datetime] | None:

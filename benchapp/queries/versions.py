@@ -13,12 +13,13 @@ T = TypeVar("T")
 def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
     """Return for each series text that changes whenever a point of it does; without those that have no points.
 
-    xmin is the transaction that last wrote the row: renormalising changes values but neither count nor times, and
-    writes the row all the same. One query.
+    xmin is the transaction that last wrote the row, ctid the row's place, which tells apart two writings of one
+    transaction. Whoever changes a point writes the row: renormalising changes values but neither count nor times.
+    One query.
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id, concat_ws('.', xmin, measurement_count, extract(epoch FROM last_at))"
+            "SELECT id, concat_ws('.', xmin, ctid, extract(epoch FROM last_at))"
             " FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL",
             [list(series_ids)],
         )
@@ -26,7 +27,7 @@ def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
 
 
 class KeptByVersion(Generic[T]):
-    """Values by series, version and what else they depend on, in this process; the oldest fall out.
+    """Values by series, version and what else they depend on, in this process; those asked for least lately fall out.
 
     An entry is never stale, as its version would be another: none is ever taken out by hand.
     """
@@ -46,6 +47,8 @@ class KeptByVersion(Generic[T]):
                 for series_id, version in versions.items()
                 if (key := (series_id, version, about)) in self._kept
             }
+            for series_id in found:
+                self._kept.move_to_end((series_id, versions[series_id], about))
         missing = [series_id for series_id in versions if series_id not in found]
         if not missing:
             return found

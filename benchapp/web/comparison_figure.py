@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
+from django.urls import reverse
 
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
@@ -15,7 +16,8 @@ from benchapp.web.comparison_table import Line, make_chart, make_lines
 from benchapp.web.comparison_words import say_comparison, say_comparison_title, say_side
 from benchapp.web.filters import DayField, end_of, start_of
 
-# More are for the CSV: nobody reads them on a page, and nobody prints them.
+# What matters stands first; whoever wants more of it asks for more, and for all of it the CSV.
+LINES_DEFAULT: Final = 50
 LINES_MAXIMUM: Final = 200
 # Of a line of the chart, and of its axis.
 LINE_PX: Final = 22
@@ -70,8 +72,9 @@ class CompareForm(forms.Form):
 class ComparisonFigure:
     """What `_comparison_figure.html` and `_comparison_table.html` show.
 
-    key: begins the ids of its parts. left_out: lines that only the CSV has. chart: for comparison.js. has_links: False
-    where nothing may lead away; then csv_url is "".
+    key: begins the ids of its parts. left_out: lines that are not among these. more_url: the page with LINES_MAXIMUM of
+    them, "" where these are as many. chart: for comparison.js. has_links: False where nothing may lead away; then
+    csv_url and more_url are "".
     """
 
     key: str
@@ -85,6 +88,7 @@ class ComparisonFigure:
     chart_height: int
     filter_words: str
     address: str
+    more_url: str = ""
     has_links: bool = True
 
     @property
@@ -115,7 +119,8 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         raise BadComparison("Both sides are the same.")
     found = compare_sides(a, b, common=form.cleaned_data["q"], metrics=read_metrics(query, []))
     names = say_side(a), say_side(b)
-    lines = make_lines(found.pairs[:LINES_MAXIMUM])
+    most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
+    lines = make_lines(found.pairs[:most])
     chart = make_chart(lines, key)
     return ComparisonFigure(
         key=key,
@@ -129,8 +134,15 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         chart_height=CHART_FRAME_PX + LINE_PX * len(chart),
         filter_words=_say_filter(names, query.get("q", "")),
         address=_make_address(query),
+        more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
         has_links=has_links,
     )
+
+
+def _link_more(query: QueryDict) -> str:
+    more = query.copy()
+    more["lines"] = str(LINES_MAXIMUM)
+    return f"{reverse('compare')}?{more.urlencode(safe=':,/*')}"
 
 
 def _make_address(query: QueryDict) -> str:

@@ -367,13 +367,14 @@ def test_picture_is_read_once_and_once_more_for_each_moment_of_the_past(
     django_assert_num_queries, monkeypatch
 ):
     make_sweep({1: 1.0, 2: 2.0, 4: 4.0})
+    read()
     fetched = []
     fetch = scaling_rows._fetch
     monkeypatch.setattr(
         scaling_rows, "_fetch", lambda *asked, **more: fetched.append(1) or fetch(*asked, **more)
     )
 
-    with django_assert_num_queries(0):  # the two of scaling_rows are fetched beside Django's cursor
+    with django_assert_num_queries(0):  # that of scaling_rows is fetched beside Django's cursor
         read()
     with django_assert_num_queries(2):
         read(as_of=date(2026, 12, 1), ghost=timedelta(days=5))

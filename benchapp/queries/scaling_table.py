@@ -1,0 +1,126 @@
+"""Series as columns: what scaling pictures are chosen from.
+
+Columns and not rows, numbers and not objects: what a picture is chosen by is asked of 20 000 series at once, one
+dimension after the other. A dimension is kept as codes into its few values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchapp.dimensions import name_pattern
+from benchapp.grammar import Value as DimensionValue
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """One column as places in its values, which are all different."""
+
+    codes: NDArray[np.int64]
+    values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, own: Sequence[Any], places: NDArray[np.int64]) -> Self:
+        """Return the column whose row i has own[places[i]]."""
+        known: dict[Any, int] = {}
+        codes = [known.setdefault(value, len(known)) for value in own]
+        return cls(np.array(codes, dtype=np.int64)[places], tuple(known))
+
+    def take(self, places: NDArray[Any]) -> "Codes":
+        """Return the column of these rows; places: as numpy takes them."""
+        return Codes(self.codes[places], self.values)
+
+    def join(self, other: "Codes") -> "Codes":
+        """Return the column of these rows and, behind them, of the other's."""
+        known = {value: code for code, value in enumerate(self.values)}
+        codes = np.array([known.setdefault(value, len(known)) for value in other.values], dtype=np.int64)
+        return Codes(np.concatenate((self.codes, codes[other.codes])), tuple(known))
+
+    def compact(self) -> "Codes":
+        """Return the same column without the values that no row has."""
+        used, codes = np.unique(self.codes, return_inverse=True)
+        return Codes(codes, tuple(self.values[code] for code in used.tolist()))
+
+    def find(self, values: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the codes of some values; those that there are not are left out."""
+        wanted = set(values)
+        return np.array([code for code, value in enumerate(self.values) if value in wanted], dtype=np.int64)
+
+
+class SeriesTable:
+    """Series as columns of equal length, the freshest first.
+
+    Names: those of dimensions, id, measurement_count, last_at, badges, and for each metric METRIC.n, METRIC.median,
+    METRIC.p10, METRIC.p90, METRIC.last_at (None where the series has no value).
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], shared: Mapping[str, Codes]) -> None:
+        self._arrays = arrays
+        self._shared = dict(shared)
+        self._columns: dict[str, Sequence[Any]] = {}
+        self.length = len(arrays["id"])
+
+    @property
+    def places(self) -> range:
+        """Return the places of all rows."""
+        return range(self.length)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return a column of numbers: id, measurement_count, last_at (microseconds since 1970), METRIC.n (0: none)."""
+        return self._arrays[name]
+
+    def shared(self, name: str) -> Codes:
+        """Return the column of a dimension, or of badges, as codes."""
+        if name not in self._shared:
+            self._shared[name] = self._derive(name)
+        return self._shared[name]
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return a column as values."""
+        if name not in self._columns:
+            self._columns[name] = self._list(name)
+        return self._columns[name]
+
+    def select(self, places: Iterable[int] | NDArray[Any]) -> "SeriesTable":
+        """Return the table of these rows only; places: their places, or an array that is true for them."""
+        chosen = places if isinstance(places, np.ndarray) else np.fromiter(places, dtype=np.int64)
+        if chosen.dtype == np.bool_ and chosen.all():
+            return self
+        arrays = {name: array[chosen] for name, array in self._arrays.items()}
+        shared = {name: each.take(chosen) for name, each in self._shared.items()}
+        return SeriesTable(arrays, shared)
+
+    def distinct(self, name: str) -> set[DimensionValue | None]:
+        """Return the values that a dimension has; None is unknown."""
+        shared = self.shared(name)
+        counts = np.bincount(shared.codes, minlength=len(shared.values)).tolist()
+        return {value for value, count in zip(shared.values, counts, strict=True) if count}
+
+    def _list(self, name: str) -> Sequence[Any]:
+        if name not in self._arrays:
+            shared = self.shared(name)
+            return [shared.values[code] for code in shared.codes.tolist()]
+        values = self._arrays[name].tolist()
+        metric, _, part = name.rpartition(".")
+        if name == "last_at" or part == "last_at":
+            values = [_EPOCH + timedelta(microseconds=count) for count in values]
+        if not metric:
+            return list(values)
+        counts = self._arrays[f"{metric}.n"].tolist()
+        return [value if count else None for value, count in zip(values, counts, strict=True)]
+
+    def _derive(self, name: str) -> Codes:
+        if name == "pattern":
+            rw, direction = self.shared("rw"), self.shared("direction")
+            both, places = np.unique(rw.codes * len(direction.values) + direction.codes, return_inverse=True)
+            own = [divmod(code, len(direction.values)) for code in both.tolist()]
+            return Codes.of([name_pattern(rw.values[one], direction.values[two]) for one, two in own], places)
+        scope, prefix = self.shared("scope"), f"{name}:"
+        own = [each[len(prefix) :] if each.startswith(prefix) else None for each in scope.values]
+        return Codes.of(own, scope.codes)
