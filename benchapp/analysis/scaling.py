@@ -9,46 +9,27 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-# Two values this near are the same: fio's own run-to-run spread on a quiet machine is 1 to 3 %.
-SAME_WITHIN: Final = 0.03
+from benchapp.analysis.curves import (
+    STEP_FROM,
+    Curve,
+    Place,
+    Point,
+    are_same,
+    do_differ,
+    does_reach,
+    find_hidden,
+    find_margin,
+)
+
 GROWS_FROM: Final = 1.1
 LINEAR_FROM: Final = 0.9
 LINEAR_TO: Final = 1.25
-# A step is a step from here; less is noise.
-STEP_FROM: Final = 0.1
 # An erratic curve turns twice, and once deeply.
 TURNS_MINIMUM: Final = 2
 DEEP: Final = 0.3
 CLIFF_TO: Final = 0.5
 CONTRAST_FROM: Final = 1.25
-AT_CEILING_FROM: Final = 0.97
 AT_CEILING_TO: Final = 1.15
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A cell of a picture: the indices of its panel, its line and its x."""
-
-    facet: int
-    line: int
-    x: int
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A value. count: of volumes or stripes, where as many times the value would be ideal; None elsewhere."""
-
-    place: Place
-    value: float
-    count: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The points of one line in the order of x. is_higher_better: throughput; else latency or time."""
-
-    points: tuple[Point, ...]
-    is_higher_better: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +43,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class GainsStop:
-    """The best value, and that the next one is no better though x grew; what follows stays within 3 %."""
+    """The best value, and that the next one is no better though x grew; what follows is the same (`are_same`)."""
 
     best: Point
     after: Point
@@ -70,7 +51,7 @@ class GainsStop:
 
 @dataclass(frozen=True, slots=True)
 class Saturates:
-    """From a point on all values lie within 3 % of each other; level: their median."""
+    """From a point on all values are the same (`are_same`); level: their median."""
 
     start: Point
     end: Point
@@ -123,6 +104,15 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True)
+class Unclear:
+    """The lowest and the highest value lie a step apart, but the runs scatter more; margin: what chance may do."""
+
+    low: Point
+    high: Point
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cliff:
     """At the same x another panel or line has at most half; share: what is left. is_facet: panels, else lines."""
 
@@ -143,7 +133,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class AtCeiling:
-    """From a point on all values are at a ceiling: 97 to 115 % of it."""
+    """From a point on all values are at a ceiling: 97 to 115 % of it, or below it by no more than chance."""
 
     name: str
     start: Point
@@ -151,7 +141,9 @@ class AtCeiling:
     limit: float
 
 
-Finding = GainsStop | Saturates | Linear | Erratic | Falls | Grows | Steady | Cliff | Contrast | AtCeiling
+Finding = (
+    GainsStop | Saturates | Linear | Erratic | Falls | Grows | Steady | Unclear | Cliff | Contrast | AtCeiling
+)
 
 
 def read_curve(curve: Curve) -> Finding | None:
@@ -165,6 +157,7 @@ def read_curve(curve: Curve) -> Finding | None:
         or (_find_plateau(points) if curve.is_higher_better else None)
         or _find_fall(points)
         or _find_growth(points)
+        or _find_unclear(points)
         or Steady(points[0], points[-1], median(point.value for point in points))
     )
 
@@ -179,7 +172,9 @@ def find_cliffs(curves: Sequence[Curve], *, is_facet: bool) -> Iterator[Cliff]:
         falls = [
             Cliff(point, reference, point.value / reference.value, is_facet)
             for point in behind.points
-            if (reference := references.get(point.place.x)) is not None and reference.value > 0
+            if (reference := references.get(point.place.x)) is not None
+            and reference.value > 0
+            and do_differ(point, reference)
         ]
         deepest = min(falls, key=lambda fall: fall.share, default=None)
         if deepest is not None and deepest.share <= CLIFF_TO and behind.is_higher_better:
@@ -206,7 +201,7 @@ def find_at_ceiling(curve: Curve, ceiling: Ceiling) -> AtCeiling | None:
     at: list[tuple[Point, float]] = []
     for point in reversed(curve.points):
         limit = ceiling.values[point.place.x]
-        if not limit or not AT_CEILING_FROM <= point.value / limit <= AT_CEILING_TO:
+        if not limit or not does_reach(point, limit) or point.value > AT_CEILING_TO * limit:
             break
         at.append((point, limit))
     return AtCeiling(ceiling.name, at[-1][0], at[0][0], at[0][1]) if at else None
@@ -221,7 +216,7 @@ def list_places(finding: Finding) -> tuple[Place, ...]:
             return (start.place, end.place)
         case Linear(first, last) | Grows(first, last) | Steady(first, last):
             return (last.place, first.place)
-        case Erratic(high, low) | Falls(high, low):
+        case Erratic(high, low) | Falls(high, low) | Unclear(low, high):
             return (low.place, high.place)
         case Contrast(high, low):
             return (high.place, low.place)
@@ -230,7 +225,7 @@ def list_places(finding: Finding) -> tuple[Place, ...]:
 
 
 def _find_widest(pairs: Sequence[tuple[Point, Point]]) -> Contrast | None:
-    ordered = [sorted(pair, key=lambda point: point.value) for pair in pairs]
+    ordered = [sorted(pair, key=lambda point: point.value) for pair in pairs if do_differ(*pair)]
     found = [Contrast(high, low, high.value / low.value) for low, high in ordered if low.value > 0]
     widest = max(found, key=lambda contrast: contrast.factor, default=None)
     return widest if widest is not None and widest.factor >= CONTRAST_FROM else None
@@ -238,10 +233,12 @@ def _find_widest(pairs: Sequence[tuple[Point, Point]]) -> Contrast | None:
 
 def _find_erratic(points: Sequence[Point]) -> Erratic | None:
     steps = [(after.value / before.value, before, after) for before, after in pairwise(points)]
-    ways = [ratio > 1 for ratio, _, _ in steps if abs(ratio - 1) > STEP_FROM]
-    turns = sum(before != after for before, after in pairwise(ways))
+    steps = [step for step in steps if abs(step[0] - 1) > STEP_FROM and do_differ(step[1], step[2])]
+    ways = [ratio > 1 for ratio, _, _ in steps]
+    if sum(before != after for before, after in pairwise(ways)) < TURNS_MINIMUM:
+        return None
     ratio, high, low = min(steps, key=lambda step: step[0])
-    return Erratic(high, low) if turns >= TURNS_MINIMUM and ratio <= 1 - DEEP else None
+    return Erratic(high, low) if ratio <= 1 - DEEP else None
 
 
 def _find_linear(points: Sequence[Point]) -> Linear | None:
@@ -257,12 +254,13 @@ def _find_linear(points: Sequence[Point]) -> Linear | None:
 
 def _find_plateau(points: Sequence[Point]) -> GainsStop | Saturates | Steady | None:
     for start in range(len(points) - 1):
-        rest = [point.value for point in points[start:]]
-        if max(rest) > min(rest) * (1 + SAME_WITHIN):
+        if not are_same(points[start:]):
             continue
+        rest = [point.value for point in points[start:]]
         if start == 0:
             return Steady(points[0], points[-1], median(rest))
-        if points[start].value < points[0].value * GROWS_FROM:
+        has_grown = points[start].value >= points[0].value * GROWS_FROM
+        if not has_grown or not do_differ(points[start], points[0]):
             return None
         if points[start + 1].value <= points[start].value:
             return GainsStop(points[start], points[start + 1])
@@ -277,13 +275,19 @@ def _find_fall(points: Sequence[Point]) -> Falls | None:
         return None
     low = min(behind, key=lambda point: point.value)
     share = low.value / points[place].value
-    return Falls(points[place], low, share) if share <= 1 - STEP_FROM else None
+    is_fall = share <= 1 - STEP_FROM and do_differ(low, points[place])
+    return Falls(points[place], low, share) if is_fall else None
 
 
 def _find_growth(points: Sequence[Point]) -> Grows | None:
     first, last = points[0], points[-1]
     factor = last.value / first.value
-    if factor < GROWS_FROM:
+    if factor < GROWS_FROM or not do_differ(first, last):
         return None
     efficiency = factor * first.count / last.count if first.count and last.count else None
     return Grows(first, last, factor, efficiency)
+
+
+def _find_unclear(points: Sequence[Point]) -> Unclear | None:
+    hidden = find_hidden(points)
+    return None if hidden is None else Unclear(*hidden, margin=find_margin(*hidden))

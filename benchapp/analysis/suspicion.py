@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 # Below a fifth of the changes a difference explains nothing of them together.
@@ -23,16 +23,40 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The other hosts, by name, to which the same difference came: those that moved too, and those that stayed fine.
+
+    here: hosts of the changes themselves.
+    """
+
+    moved: tuple[str, ...] = ()
+    fine: tuple[str, ...] = ()
+    here: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """A difference, and how it went with the changes.
 
-    share: of the changes that it came with. usual: share of steps from one run to the next at which the same thing
-    changes anyway.
+    count: of the changes that it came with; share: of all. usual: share of steps from one run to the next at which the
+    same thing changes anyway. elsewhere: the other hosts that it came to.
     """
 
     difference: Difference
+    count: int
     share: float
     usual: float
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+
+    @property
+    def weight(self) -> float:
+        """Return how likely it is against the others: with more of the changes, more rarely without, hardly elsewhere.
+
+        Hosts that stayed fine count against it, those that moved for it: (moved + ½) / (moved + fine + ½), which is 1
+        where none stayed fine; the hosts of the changes moved.
+        """
+        moved = self.elsewhere.here + len(self.elsewhere.moved) + 0.5
+        return self.share * (1 - self.usual) * moved / (moved + len(self.elsewhere.fine))
 
 
 def rank_suspects(
@@ -47,7 +71,7 @@ def rank_suspects(
     each = [tuple(dict.fromkeys(found)) for found in differences]
     counts = Counter(difference for found in each for difference in found)
     suspects = [
-        Suspect(difference, count / len(each), _rate(moved.get(difference.name, 0), steps))
+        Suspect(difference, count, count / len(each), _rate(moved.get(difference.name, 0), steps))
         for difference, count in counts.items()
     ]
     believed = [
@@ -55,10 +79,19 @@ def rank_suspects(
         for suspect in suspects
         if suspect.share >= _LEAST_SHARE and suspect.share >= _LEAST_LIFT * suspect.usual
     ]
-    ranked = sorted(
-        believed, key=lambda s: (-s.share * (1 - s.usual), "." in s.difference.name, s.difference.name)
-    )
-    return tuple(ranked[:SUSPECTS_MAXIMUM])
+    return _order(believed)[:SUSPECTS_MAXIMUM]
+
+
+def weigh_elsewhere(
+    suspects: Iterable[Suspect], elsewhere: Mapping[Difference, Elsewhere]
+) -> tuple[Suspect, ...]:
+    """Return suspects with what became of the other hosts to which they came, the likeliest first."""
+    none = Elsewhere()
+    return _order([replace(one, elsewhere=elsewhere.get(one.difference, none)) for one in suspects])
+
+
+def _order(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
+    return tuple(sorted(suspects, key=lambda s: (-s.weight, "." in s.difference.name, s.difference.name)))
 
 
 def _rate(moved: int, steps: int) -> float:

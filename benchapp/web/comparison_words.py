@@ -89,11 +89,17 @@ def _say_pair(pair: Pair) -> str:
     sure = (
         ""
         if found.low is None or found.high is None
-        else f", 95 % {_percent(found.low)} to {_percent(found.high)}"
+        else f"; 95 % interval {_percent(found.low)} to {_percent(found.high)}"
     )
     change = "" if found.ratio is None else f" ({_percent(found.ratio)}{sure})"
     runs = f"{found.a.n} and {found.b.n} runs"
-    return f"{pair.title.split(' · ')[0]}, {metric.label}: {before} → {after}{change}, {word}; {runs}."
+    subject = f"{pair.title.split(' · ')[0]}, {metric.label}"
+    return f"{subject}: {before} → {after}{change}, {word}, {_say_effect(pair)}; {runs}."
+
+
+def _say_effect(pair: Pair) -> str:
+    """Say how far the runs of both sides lie apart: "a large effect"."""
+    return f"a {pair.comparison.effect} effect"
 
 
 def _percent(ratio: float) -> str:

@@ -37,10 +37,66 @@ class ShiftWords:
     kind: str
 
 
+# A reader takes in so many; the cells have them all.
+_MOVES_NAMED: Final = 3
+
+
 def say_title(matrix: Matrix) -> str:
-    """Say what is shown: "Median IOPS: Pattern and Block size × Volumes"."""
+    """Say what is shown, and what moved: "Median IOPS by pattern, over volumes: 1 of 30 cells worse, 2 better"."""
     rows = " and ".join(row.label.lower() for row in matrix.rows)
-    return f"Median {matrix.metric.label} by {rows}, over {matrix.x.dimension.label.lower()}"
+    title = f"Median {matrix.metric.label} by {rows}, over {matrix.x.dimension.label.lower()}"
+    worse, better = (len(_find_moves(matrix, meaning)) for meaning in ("worse", "better"))
+    if not worse and not better:
+        return title
+    cells = f"of {matrix.count('measured')} cells"
+    if not worse:
+        return f"{title}: {better} {cells} better"
+    return f"{title}: {worse} {cells} worse" + (f", {better} better" if better else "")
+
+
+def say_caption(matrix: Matrix) -> str:
+    """Say what a cell holds, which way is better, and how many combinations are there."""
+    hatched = " Hatched: the combination has no value, and the cell says why." if _has_gaps(matrix) else ""
+    return (
+        f"Each cell: the median {matrix.metric.label} of the newest measurements, its change (the newest five against"
+        " those before), the newest 20 values as a line, age and number of measurements;"
+        f" {matrix.metric.better} is better. {say_counts(matrix)}.{hatched}"
+    )
+
+
+def list_moves(matrix: Matrix) -> Iterator[str]:
+    """Say which cells moved by more than the spread of those before, the farthest first; and where none did."""
+    judged = sum(cell.standing is not None and cell.standing.shift is not None for *_, cell in matrix.walk())
+    if not judged:
+        yield "No cell has ten measurements yet, which a change needs."
+        return
+    moved = False
+    for meaning in ("worse", "better"):
+        found = _find_moves(matrix, meaning)
+        if found:
+            moved = True
+            named = ", ".join(f"{where} ({say_percent(percent)})" for percent, where in found[:_MOVES_NAMED])
+            more = len(found) - _MOVES_NAMED
+            others = f" and {more} more" if more > 0 else ""
+            yield f"{meaning.title()} than the baseline: {named}{others}."
+    if not moved:
+        cells = "the cell has not" if judged == 1 else f"none of {judged} cells has"
+        yield f"{cells[0].upper()}{cells[1:]} moved by more than the spread of the measurements before."
+
+
+def _find_moves(matrix: Matrix, meaning: str) -> list[tuple[float, str]]:
+    """Return the cells whose change means so, as (per cent, where), the farthest first."""
+    found = []
+    for panel, row, place, cell in matrix.walk():
+        shift = cell.standing.shift if cell.standing else None
+        if shift is not None and shift.meaning == meaning:
+            where = say_place(matrix, row, place)
+            found.append((shift.percent, f"{where}, {panel.label}" if panel.label else where))
+    return sorted(found, key=lambda move: -abs(move[0]))
+
+
+def _has_gaps(matrix: Matrix) -> bool:
+    return matrix.count("measured") < matrix.size
 
 
 def say_counts(matrix: Matrix) -> str:
@@ -66,8 +122,10 @@ def list_beyond(matrix: Matrix) -> Iterator[str]:
     if beyond.is_cut:
         yield "More series fit than are looked at: only the freshest are. Narrow the filter."
     if matrix.mixed:
-        labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed)
-        yield f"Some cells have several series, which differ in {labels}: the freshest is shown."
+        # Pattern says what rw and direction would say again.
+        said = {"rw", "direction"} if "pattern" in matrix.mixed else set()
+        labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed if name not in said)
+        yield f"Some cells have several series, which differ in {labels}: the freshest is shown, the cell opens all."
 
 
 def say_shift(shift: Shift | None, metric: Metric) -> ShiftWords | None:

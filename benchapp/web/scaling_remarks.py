@@ -7,7 +7,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import format_value
 from benchapp.queries.scaling import Picture
 
-# As static/js/chart/scaling.js: what lies farther above all values is not drawn.
+# As static/js/chart/scaling.js: what lies farther above all values is named, not drawn.
 FAR: Final = 3
 
 
@@ -74,18 +74,40 @@ def _list_remarks(picture: Picture) -> Iterator[str]:
 
 
 def _list_far(picture: Picture) -> Iterator[str]:
-    """Give the given limits that the drawing leaves out, as they would press everything flat."""
-    values = [cell.value for _, _, _, cell in picture.walk() if cell.value is not None]
-    most = max(values, default=0.0)
-    ceilings = [ceiling for facet in picture.facets for ceiling in facet.ceilings if ceiling.is_given]
+    """Give the limits of which the drawing shows no more than a name at its edge: they would press all else flat."""
+    far_from = FAR * max(_list_values(picture), default=0.0)
+    ceilings = [ceiling for facet in picture.facets for ceiling in facet.ceilings]
     for name in dict.fromkeys(ceiling.name for ceiling in ceilings):
-        known = [
-            value for each in ceilings if each.name == name for value in each.values if value is not None
-        ]
+        known = {
+            place: value
+            for ceiling in ceilings
+            if ceiling.name == name
+            for place, value in enumerate(ceiling.values)
+            if value is not None
+        }
+        far = [place for place, value in known.items() if value > far_from]
         if not known:
             yield f"Limit {name} is not drawn: it is of each volume, and their number is not known."
-        elif min(known) > FAR * most:
-            yield f"Limit {name} ({format_value(min(known), picture.metric.unit)}) lies far above, outside the drawing."
+        elif len(far) == len(known):
+            least = _show_limit(min(known.values()), picture)
+            yield f"Limit {name} ({least}) lies far above the values: it is named at the upper edge."
+        elif far:
+            where = ", ".join(picture.x.labels[place] for place in sorted(far))
+            label = picture.x.dimension.label.lower()
+            yield f"Limit {name} lies above the drawing at {label} {where}: an arrow stands there."
+
+
+def _list_values(picture: Picture) -> Iterator[float]:
+    """Give all that is drawn, as static/js/chart/scaling.js lists it."""
+    for _, _, _, cell in picture.walk():
+        ghost = cell.ghost.median if cell.ghost else None
+        own = (cell.spread.median, cell.spread.p90) if cell.spread else ()
+        yield from (value for value in (*own, ghost) if value is not None)
+
+
+def _show_limit(value: float, picture: Picture) -> str:
+    shown = format_value(value, picture.metric.unit)
+    return f"{shown} IOPS" if picture.metric.unit == "operations/s" else shown
 
 
 def _say_missing(picture: Picture) -> str:

@@ -21,12 +21,25 @@ from benchapp.queries.scaling_findings import (
     Point,
     Saturates,
     Steady,
+    Unclear,
     find_bends,
     list_places,
 )
 
 # What is said first in a title: what surprises most.
-TELLING: Final = (Cliff, Contrast, Erratic, GainsStop, Saturates, Linear, AtCeiling, Falls, Steady, Grows)
+TELLING: Final = (
+    Cliff,
+    Contrast,
+    Erratic,
+    GainsStop,
+    Saturates,
+    Linear,
+    AtCeiling,
+    Falls,
+    Steady,
+    Unclear,
+    Grows,
+)
 _CLIFFS_FIRST: Final = 3
 # Values of these read as the subject of a sentence.
 _SPOKEN: Final = ("pattern", "rw")
@@ -85,6 +98,8 @@ def say_answer(picture: Picture, finding: Finding) -> tuple[str, str]:
             return subject, f"{verb} {_times(factor)}"
         case Steady(_, _, level):
             return subject, f"stays at {_show(picture, level)}"
+        case Unclear():
+            return subject, "differs no more than its runs scatter"
         case Cliff(value, reference, share):
             new, old = _name_change(picture, value, reference)
             said = f"falls to {_percent(share)} from {old} to {new} ({_at(picture, value)})"
@@ -123,6 +138,9 @@ def _say(picture: Picture, finding: Finding) -> str:
             return f"{subject} {answer} {_say_span(picture, first, last)} ({numbers}{share})."
         case Steady(first, last):
             return f"{subject} {answer} {_say_span(picture, first, last)}."
+        case Unclear(low, high, margin):
+            span = _show_pair(picture, low, high, " to ")
+            return f"{subject} {answer}: {span}, and {_show(picture, margin)} may be chance; more runs would tell."
         case Cliff(value, reference, share):
             new, old = _name_change(picture, value, reference)
             gives, its = ("gives", "its") if _is_one(picture, value) else ("give", "their")

@@ -5,7 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.baselines import find_steady_baseline, measure_drift, pin_baseline
+from benchapp.analysis.baselines import (
+    find_steady_baseline,
+    hold_against_accepted,
+    measure_drift,
+    pin_baseline,
+)
 from benchapp.analysis.changepoints_v1 import change_indices
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 5
@@ -94,3 +99,47 @@ def test_present_level_of_two_runs_is_not_held_against_anything() -> None:
     assert baseline is not None
 
     assert measure_drift(baseline, [*STEADY, 50.0, 50.0], [30]) is None
+
+
+def make_slope(runs: int) -> list[float]:
+    """Return 0.05 % less with every run, around which the same six values wobble."""
+    return [STEADY[index % 6] * (1 - 0.0005 * index) for index in range(runs)]
+
+
+def test_slope_lies_beyond_what_is_tolerated_from_its_own_run_on() -> None:
+    held = hold_against_accepted(make_slope(200), tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.accepted.level.points, held.drift.now.points) == (60, 60)
+    assert (held.drift.is_beyond, held.is_back) == (True, False)
+    # 5 % below the median of the first 60 runs, which is that of run 30, lies the stretch around run 130.
+    assert held.start == pytest.approx(122, abs=6)
+
+
+def test_steady_level_is_at_the_accepted_one() -> None:
+    held = hold_against_accepted(STEADY * 4, tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.drift.is_beyond, held.is_back) == (False, True)
+
+
+def test_level_between_half_of_what_is_tolerated_and_beyond_says_neither() -> None:
+    held = hold_against_accepted(STEADY * 2 + [value * 0.965 for value in STEADY * 2], tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.drift.is_beyond, held.is_back) == (False, False)
+
+
+@pytest.mark.parametrize("runs", [0, 1, 19, 39])
+def test_few_runs_are_held_against_nothing(runs: int) -> None:
+    assert hold_against_accepted(make_slope(runs), tolerated_change=0.05) is None
+
+
+def test_present_level_begins_at_the_last_change_and_has_five_runs() -> None:
+    values = STEADY * 3 + [value * 0.9 for value in STEADY[:5]]
+
+    assert hold_against_accepted(values[:-1], [90], tolerated_change=0.05) is None
+    held = hold_against_accepted(values, [90], tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.drift.now.points, held.drift.now.median) == (5, 90.0)

@@ -1,19 +1,20 @@
 """What curves say: literal numbers of the published EBS series, and the edges between the findings."""
 
+from dataclasses import replace
+
 import pytest
 
+from benchapp.analysis.curves import Curve, Place, Point
 from benchapp.analysis.scaling import (
     Ceiling,
-    Curve,
     Erratic,
     Falls,
     GainsStop,
     Grows,
     Linear,
-    Place,
-    Point,
     Saturates,
     Steady,
+    Unclear,
     find_at_ceiling,
     find_cliffs,
     find_contrast,
@@ -159,3 +160,52 @@ def test_ceiling_is_reached_from_where_all_values_are_at_it():
 @pytest.mark.parametrize("values", [(None, None), (8000, 16000), (100, 200)])
 def test_ceiling_that_is_unknown_or_far_is_not_reached(values):
     assert find_at_ceiling(curve([2000, 4000]), Ceiling(0, "limit", values)) is None
+
+
+def noisy(values, error):
+    clean = curve(values)
+    points = [replace(point, error=error) for point in clean.points]
+    return Curve(tuple(points), clean.is_higher_better)
+
+
+def test_gains_that_chance_may_bring_are_none():
+    values = [14311, 24287, 30613, 31900, 33000]
+
+    assert isinstance(read_curve(curve(values)), Grows)
+    assert isinstance(read_curve(noisy(values, 1000)), Saturates)
+
+
+def test_turns_that_chance_may_bring_are_not_erratic():
+    values = [1000, 1400, 950, 1500, 1000]
+
+    assert isinstance(read_curve(curve(values)), Erratic)
+    assert not isinstance(read_curve(noisy(values, 400)), Erratic)
+
+
+def test_step_that_chance_may_bring_is_said_to_be_unclear():
+    found = read_curve(noisy([1000, 1150, 1180], 100))
+
+    assert isinstance(found, Unclear)
+    assert (found.low.value, found.high.value, round(found.margin)) == (1000, 1180, 283)
+    assert list_places(found) == (Place(0, 0, 0), Place(0, 0, 2))
+
+
+def test_fall_that_chance_may_bring_is_none():
+    assert isinstance(read_curve(noisy([1000, 850], 20)), Falls)
+    assert isinstance(read_curve(noisy([1000, 850], 80)), Unclear)
+
+
+def test_contrast_and_cliff_that_chance_may_bring_are_none():
+    one, other = noisy([1000], 300), noisy([400], 300)
+
+    assert find_contrast(one, other) is None
+    assert list(find_cliffs([one, other], is_facet=True)) == []
+    assert find_contrast(curve([1000]), curve([400], line=1)) is not None
+
+
+def test_ceiling_is_reached_as_far_as_chance_takes_it():
+    limit = Ceiling(0, "provisioned", (2000,))
+
+    assert find_at_ceiling(curve([1900]), limit) is None
+    assert find_at_ceiling(noisy([1900], 60), limit) is not None
+    assert find_at_ceiling(curve([2301]), limit) is None

@@ -1,6 +1,6 @@
 """What came with the changes, and hardly ever without."""
 
-from benchapp.analysis.suspicion import Difference, rank_suspects
+from benchapp.analysis.suspicion import Difference, Elsewhere, Suspect, rank_suspects, weigh_elsewhere
 
 KERNEL = Difference("kernel", "6.1", "6.12")
 FIRMWARE = Difference("device_firmware", "A", "B")
@@ -38,3 +38,26 @@ def test_same_difference_twice_around_one_change_counts_once() -> None:
 def test_nothing_that_is_recorded_changed() -> None:
     assert rank_suspects([[], []], steps=99, moved={}) == ()
     assert rank_suspects([], steps=0, moved={}) == ()
+
+
+def test_host_that_stayed_fine_speaks_against_what_came_to_it() -> None:
+    suspects = rank_suspects([[KERNEL, FIRMWARE]] * 2, steps=99, moved={"kernel": 1, "device_firmware": 1})
+    assert [each.difference for each in suspects] == [FIRMWARE, KERNEL]
+
+    weighed = weigh_elsewhere(suspects, {FIRMWARE: Elsewhere(fine=("db-2",))})
+
+    assert [(each.difference, round(each.weight, 3)) for each in weighed] == [
+        (KERNEL, 0.985),
+        (FIRMWARE, 0.591),
+    ]
+
+
+def test_hosts_that_moved_too_outweigh_few_that_stayed_fine() -> None:
+    def weigh(**hosts: tuple[str, ...]) -> float:
+        return round(Suspect(KERNEL, 1, 1.0, 0.0, Elsewhere(**hosts)).weight, 2)
+
+    moved = ("a", "b", "c", "d", "e")
+
+    assert (weigh(), weigh(moved=moved)) == (1.0, 1.0)
+    assert (weigh(fine=("x",)), weigh(fine=("x",), moved=moved)) == (0.6, 0.87)
+    assert weigh(fine=("x", "y", "z")) == 0.33

@@ -180,4 +180,4 @@ def test_page_has_its_numbers_without_javascript(visit: Visit, world: World) -> 
     watched = visit(world.history, java_script_enabled=False)
 
     assert watched.page.locator("[data-follows=numbers] tbody tr").count() == 30
-    assert "the table below has the same numbers" in watched.page.inner_text("noscript")
+    assert "the table below has the same numbers" in watched.page.inner_text("main noscript")

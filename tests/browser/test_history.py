@@ -158,6 +158,16 @@ def test_time_is_told_in_the_reader_s_own_zone(visit: Visit, world: World) -> No
     assert "tz=own" in watched.page.url
 
 
+def test_zone_of_a_host_that_told_none_is_the_reader_s_and_that_is_said(visit: Visit, world: World) -> None:
+    watched = open_history(visit, f"{world.history}?tz=host", timezone_id="Asia/Kolkata")
+
+    watched.page.focus(".chart-box")
+
+    assert "UTC+5:30" in readout(watched)
+    assert watched.page.locator("[data-zone-choice]").input_value() == "own"
+    assert "no host told its zone here: times are in yours" in watched.page.inner_text("[data-history]")
+
+
 def test_several_series_are_walked_line_by_line(visit: Visit, world: World) -> None:
     watched = open_history(visit, "/history/?q=host:db-01 bs:4k")
     watched.page.focus(".chart-box")

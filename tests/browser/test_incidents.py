@@ -114,6 +114,23 @@ def test_everything_works_without_script(visit: Visit, world: World) -> None:
     assert page.locator("tbody .state").first.inner_text() == "new"
 
 
+def test_keys_walk_the_affected_cells_and_enter_opens_one(visit: Visit, world: World) -> None:
+    watched = visit(world.incident)
+    page = watched.page
+    cells = page.locator(".affected [data-cell]")
+    expect(cells).to_have_count(3)
+    expect(page.get_by_text("3 of 3 cells moved in IOPS.")).to_be_visible()
+
+    cells.first.focus()
+    page.keyboard.press("ArrowRight")
+    assert str(page.evaluate("document.activeElement.innerText")).startswith("4k random read, queue depth 8:")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/series/*/?metric=iops*")
+
+    assert watched.complaints == []
+
+
 def test_change_is_told_where_the_history_is_walked(visit: Visit, world: World) -> None:
     watched = visit(world.moved_series)
     page = watched.page

@@ -123,6 +123,15 @@ def test_table_is_sorted_by_a_column(visit: Visit, sweep: None) -> None:
     assert rows == ["random read", "sequential read", "random write", "sequential write"]
 
 
+def test_head_over_one_column_sorts_nothing(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}+file_size:5G+volume_count:4&x=volume_count")
+    watched.wait_for_charts()
+
+    buttons = [button.inner_text() for button in watched.page.query_selector_all(".scaling-table .sort")]
+
+    assert buttons == ["Pattern", "4"]
+
+
 def test_picture_of_panels_is_saved_as_one(visit: Visit, sweep: None, tmp_path: Path) -> None:
     watched = visit(f"{EBS}&facet=file_size")
     watched.wait_for_charts()

@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from benchapp.models import (
     Channel,
+    Expectation,
+    ExpectationKind,
     Host,
     Incident,
     IncidentEvent,
@@ -26,6 +28,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.pipeline.accounts import create_invitation
+from benchapp.pipeline.expectations import expect
 from benchapp.pipeline.summarize import summarize_series
 from tests.envelopes import read_fio
 from tests.factories import (
@@ -69,6 +72,7 @@ class World:
     incident: str
     moved_series: str
     subscription: str
+    expectation: str
 
 
 def make_world() -> World:
@@ -101,6 +105,28 @@ def make_world() -> World:
         incident=reverse("incident", args=[incident.pk]),
         moved_series=reverse("series", args=[moved.pk]),
         subscription=reverse("subscription", args=[_make_subscription(admin).pk]),
+        expectation=reverse("expectation", args=[_make_expectation(admin).pk]),
+    )
+
+
+def _make_expectation(admin: User) -> Expectation:
+    """Make a maintenance that runs, as a person says it, and an expected change to come with long words."""
+    now = timezone.now()
+    expect(
+        ExpectationKind.CHANGE,
+        "pool:cache volume_type:gp3,io2 bs:4k iodepth:>=8",
+        from_at=now + timedelta(days=2),
+        to_at=now + timedelta(days=4),
+        reason="The volumes of the cache pool move to a smaller type, a third of them each night",
+        by=admin,
+    )
+    return expect(
+        ExpectationKind.MAINTENANCE,
+        "host:cache-*",
+        from_at=now - timedelta(hours=1),
+        to_at=now + timedelta(hours=3),
+        reason="new disks",
+        by=admin,
     )
 
 

@@ -8,8 +8,8 @@ afterEach(() => {
   globalThis.fetch = fetchOfNode;
 });
 
-function answerWith(body, { status = 200 } = {}) {
-  globalThis.fetch = async () => new Response(body, { status });
+function answerWith(body, { status = 200, headers = {} } = {}) {
+  globalThis.fetch = async () => new Response(body, { status, headers });
 }
 
 test("a good answer is its JSON", async () => {
@@ -48,4 +48,10 @@ test("a server that starts up is worth another try", async () => {
   answerWith("<html>", { status: 503 });
 
   await assert.rejects(getJson("/x"), { message: /Try again/ });
+});
+
+test("who asks for too much is told when to come back", async () => {
+  answerWith("", { status: 429, headers: { "Retry-After": "42" } });
+
+  await assert.rejects(getJson("/x"), { message: /too much at once\. Try again in 42 s/ });
 });

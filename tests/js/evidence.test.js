@@ -68,3 +68,11 @@ test("the first run of a new level says so, in its metric alone", () => {
   assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: a new level begins here"));
   assert.equal(describeValue(marks[0], { metric: "latency_p99_ns", unit: "ns" }).some((part) => part.includes("level begins")), false);
 });
+
+test("where a series drifts from an accepted level no new level is said to begin", () => {
+  const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [{ ...CHANGE, is_drift: true }] };
+  const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850 }];
+  const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, is_thinned: false, points, buckets: [] }, { isDoubtful: () => false });
+
+  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: it drifts from the accepted level from here on"));
+});

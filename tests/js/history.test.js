@@ -322,3 +322,13 @@ test("shares have the digits that they need", () => {
   assert.equal(formatShare(0.99999), "over 99.99 %");
   assert.equal(formatShare(1), "100 %");
 });
+
+test("a panel whose metric no run has says so, and makes no values up", () => {
+  const history = read(makeAnswer([{ iops: null }, { iops: null }]));
+  const panel = preparePanel(history, { metric: "iops", view: whole });
+  const config = buildPanel(panel, { colours, look: { isNarrow: false, isMain: false, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
+
+  assert.ok(panel.isEmpty);
+  assert.equal(config.options.scales.y.ticks.display, false);
+  assert.ok(config.plugins.some(({ id }) => id === "words"));
+});

@@ -136,7 +136,7 @@ function signed(relative) {
 function sayFound({ from, to, line }, metric) {
   return line.found
     .filter((change) => change.metric === metric && change.at >= from && change.at <= to)
-    .map((change) => `${sayFoundChange(change)}: a new level begins here`);
+    .map((change) => `${sayFoundChange(change)}: ${change.is_drift ? "it drifts from the accepted level from here on" : "a new level begins here"}`);
 }
 
 function sayBucket({ n, failed, excluded, doubtful }, own, unit) {

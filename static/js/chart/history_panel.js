@@ -3,7 +3,7 @@ import { chooseScale, nameUnit } from "../format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./history_marks.js";
 import { makeValueScale, styleAxis } from "./looks.js";
-import { drawEndLabels, drawLimit, drawReference } from "./marks.js";
+import { drawEndLabels, drawLimit, drawReference, drawWords } from "./marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "./value_axis.js";
 import { sayOffset, zonedTicks } from "./zones.js";
 
@@ -13,6 +13,8 @@ export const MOST_END_LABELS = 6;
 const AXIS_WIDTH = 68;
 const NAMES_WIDTH = 132;
 const WORDS_WIDTH = 56;
+// Where there are no values, an axis would make some up.
+const NO_VALUES = { grid: { display: false }, ticks: { display: false }, title: { display: false } };
 const PIXELS_A_TICK = 100;
 const NARROW_PIXELS_A_TICK = 72;
 
@@ -42,6 +44,7 @@ export function preparePanel(history, { metric, view, isLog = false, limit = nul
     isLog,
     limit,
     references: near,
+    isEmpty: shown.length === 0,
     canBeLog: isLogWorthwhile(within),
     domain: isLog ? { ...logDomain(within), startsAtZero: false } : lineDomain(within, scale.divisor),
   };
@@ -83,6 +86,7 @@ export function buildPanel(panel, { colours, look, getState, changes = [], onLay
         x: makeTimeScale(panel.view, { colours, isMain, isNarrow, zone }),
         y: {
           ...makeValueScale(thinTicks(panel, isMain), { colours, name: nameAxis(panel, { isMain, isNarrow }) }),
+          ...(panel.isEmpty ? NO_VALUES : {}),
           afterFit: (axis) => {
             axis.width = AXIS_WIDTH;
           },
@@ -92,6 +96,7 @@ export function buildPanel(panel, { colours, look, getState, changes = [], onLay
     plugins: [
       { id: "layout", afterLayout: onLayout },
       drawMarks(panel, { colours, isCrowded, hasNames, changes, getState }),
+      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this part`, colours)] : []),
       ...(panel.limit === null ? [] : [drawLimit(panel.limit, colours)]),
       ...panel.references.map((reference, place) => drawReference(reference, place, colours)),
       drawEndLabels(findEnds, colours),

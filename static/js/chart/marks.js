@@ -56,6 +56,23 @@ function drawWordedLine({ value, words }, { id, dash, colour }) {
   };
 }
 
+/** Words in the middle of a chart that has nothing to draw. */
+export function drawWords(words, colours) {
+  return {
+    id: "words",
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea } = chart;
+      ctx.save();
+      ctx.font = `11px ${getFamily(chart)}`;
+      ctx.textAlign = "center";
+      ctx.textBaseline = "middle";
+      ctx.fillStyle = colours.muted;
+      ctx.fillText(words, (chartArea.left + chartArea.right) / 2, (chartArea.top + chartArea.bottom) / 2);
+      ctx.restore();
+    },
+  };
+}
+
 /** A hairline and a ring at the point that the pointer or the arrow keys are on. */
 export function drawActiveMark(colours) {
   return {

@@ -1,10 +1,10 @@
 // One metric over one dimension, as grouped bars or lines, a panel for each facet: configurations of Chart.js.
 import { chooseScale, formatMoment, formatValue, nameUnit } from "../format.js";
+import { drawCeilings } from "./ceilings.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "./looks.js";
 import { drawActiveMark, drawEndLabels } from "./marks.js";
 import { assignStyles, withAlpha } from "./palette.js";
 import {
-  drawCeilings,
   drawCrosses,
   drawGhosts,
   drawHatches,
@@ -17,7 +17,7 @@ import { isLogWorthwhile, lineDomain, logDomain } from "./value_axis.js";
 
 /** Up to so many lines are labelled at their ends; more would cover each other and get a legend. */
 export const MOST_END_LABELS = 6;
-// What lies farther above all values than this is not drawn: it would press them flat.
+// What lies farther above all values than this is named at the upper edge: drawn, it would press them flat.
 const FAR = 3;
 const ROOM_FOR_IDEAL = 1.25;
 
@@ -46,6 +46,7 @@ export function prepareScaling(picture) {
     scale,
     unit: picture.metric.unit,
     canBeLog: isLogWorthwhile(values),
+    farFrom: FAR * most,
     domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: picture.draw === "bars" && picture.over === null }),
     panels: picture.facets.map((facet) => ({ ...facet, marks: listMarks(facet) })),
   };
@@ -166,10 +167,10 @@ function listPlugins({ prepared, panel, colours }, hasEndLabels) {
     drawGhosts(marks, styles, prepared),
     drawWhiskers(marks, styles, { colours, isBars: prepared.isBars }),
     drawRanges(marks, styles, colours),
-    drawCeilings(panel.ceilings, prepared, colours),
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
     drawCrosses(marks, colours),
     drawKnees(panel.knees, colours),
+    drawCeilings(panel.ceilings, prepared, { colours, say: (value) => withUnit(value, prepared.unit) }),
     drawEndLabels(findEnds, colours),
     drawActiveMark(colours),
   ];

@@ -1,5 +1,5 @@
 // Marks of the scaling pictures: plugins of Chart.js for what it cannot draw by itself.
-import { drawHollowCross, shorten } from "./marks.js";
+import { drawHollowCross } from "./marks.js";
 import { withAlpha } from "./palette.js";
 
 // The second cue of a bar, beside its colour: which lines run through it, in degrees.
@@ -171,72 +171,6 @@ export function drawIdeals(lines, styles) {
       ctx.restore();
     },
   };
-}
-
-/** Steps or lines that no value should pass, each with its name on it. */
-export function drawCeilings(ceilings, { isBars }, colours) {
-  return {
-    id: "ceilings",
-    afterDatasetsDraw(chart) {
-      const { ctx, chartArea } = chart;
-      ctx.save();
-      ctx.beginPath();
-      ctx.rect(chartArea.left, chartArea.top, chartArea.width, chartArea.height);
-      ctx.clip();
-      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
-      ctx.strokeStyle = colours.ink;
-      ctx.lineWidth = 1.25;
-      for (const ceiling of ceilings) {
-        const steps = listSteps(chart, ceiling.values, isBars);
-        ctx.setLineDash(ceiling.isGiven ? [7, 3] : [2, 2]);
-        ctx.beginPath();
-        steps.forEach(({ from, to, y }) => {
-          ctx.moveTo(from, y);
-          ctx.lineTo(to, y);
-        });
-        ctx.stroke();
-        nameCeiling(ctx, chartArea, ceiling, { steps, colours });
-      }
-      ctx.restore();
-    },
-  };
-}
-
-function listSteps(chart, values, isBars) {
-  const { scales, chartArea } = chart;
-  const metas = chart.data.datasets.map((_, index) => chart.getDatasetMeta(index).data);
-  return values.flatMap((value, place) => {
-    if (value === null) {
-      return [];
-    }
-    const y = scales.y.getPixelForValue(value);
-    const middles = metas.map((data) => data[place]?.x).filter((x) => Number.isFinite(x));
-    const middle = middles.reduce((a, b) => a + b, 0) / middles.length;
-    const half = isBars ? chartArea.width / values.length / 2.3 : Math.min(24, chartArea.width / values.length / 2.3);
-    return [{ from: middle - half, to: middle + half, y }];
-  });
-}
-
-function nameCeiling(ctx, chartArea, { name }, { steps, colours }) {
-  const shown = steps.filter(({ y }) => y >= chartArea.top && y <= chartArea.bottom);
-  const at = shown[0];
-  if (at === undefined) {
-    return;
-  }
-  const isAbove = at.y - chartArea.top >= 14;
-  const text = shorten(ctx, name, chartArea.width - 8);
-  const x = Math.min(Math.max(at.from, chartArea.left + 2), chartArea.right - ctx.measureText(text).width - 2);
-  ctx.fillStyle = colours.ink;
-  ctx.textBaseline = isAbove ? "bottom" : "top";
-  // The halo keeps the words apart from bars behind them.
-  ctx.setLineDash([]);
-  ctx.lineJoin = "round";
-  ctx.lineWidth = 3;
-  ctx.strokeStyle = colours.paper;
-  ctx.strokeText(text, x, at.y + (isAbove ? -3 : 3));
-  ctx.fillText(text, x, at.y + (isAbove ? -3 : 3));
-  ctx.lineWidth = 1.25;
-  ctx.strokeStyle = colours.ink;
 }
 
 /** What failed without a value: an outlined cross on the floor. */

@@ -1,6 +1,21 @@
 // The matrix as a grid: one cell is in the order of Tab, arrows and Home, End move between cells, Enter opens one.
+import { startImageButton } from "./chart_frame.js";
 
-function startGrid(table) {
+/** Start a figure with its tables: keys, and the button that saves all of them as one picture. */
+export function startMatrix(figure) {
+  figure.querySelectorAll("[data-matrix]").forEach(startGrid);
+  startImageButton(figure, {
+    async drawCopy(ratio) {
+      // Fetched when it is wanted: few readers save a picture.
+      const { drawTables } = await import("./matrix_image.js");
+      return drawTables(figure, ratio);
+    },
+    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }),
+  });
+}
+
+/** Let keys move between the cells of one table. */
+export function startGrid(table) {
   const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("[data-cell]")]);
   table.setAttribute("role", "grid");
   let current = rows[0][0];
@@ -54,4 +69,5 @@ function findNext(rows, current, { key, ctrlKey }) {
   return rows[nextRow]?.[nextColumn] ?? current;
 }
 
-document.querySelectorAll("[data-matrix]").forEach(startGrid);
+document.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);
+[...document.querySelectorAll("[data-matrix]")].filter((table) => !table.closest("[data-matrix-figure]")).forEach(startGrid);

@@ -1,0 +1,102 @@
+"""The curves of a scaling picture, and when two of their values are the same, or differ, for all that is known. Pure.
+
+A value is a median of runs. How far it may be off is estimated from the spread of those runs and their number
+(`estimate_error`); where that is not known, only the fixed thresholds hold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot, sqrt
+from typing import Final
+
+# Two values this near are the same: fio's own run-to-run spread on a quiet machine is 1 to 3 %.
+SAME_WITHIN: Final = 0.03
+# A step is a step from here; less is noise, and two values that lie this far apart are never the same.
+STEP_FROM: Final = 0.1
+# Of fewer runs p10 and p90 say nothing of the spread.
+RUNS_MINIMUM: Final = 3
+# p10 to p90 of a normal distribution, in standard deviations.
+_WIDTH: Final = 2.563
+# p10 and p90 of few runs, interpolated between them, lie nearer together: by (n - 1) / (n + 0.9), to 3 % for n from 3.
+_FEW: Final = 0.9
+# The median of a normal sample scatters by so many standard deviations over the root of n.
+_MEDIAN_ERROR: Final = 1.2533
+# Two standard errors of a difference: exceeded by chance in about 5 % of cases.
+_SURE: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cell of a picture: the indices of its panel, its line and its x."""
+
+    facet: int
+    line: int
+    x: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value. count: of volumes or stripes, where as many times the value would be ideal; None elsewhere.
+
+    error: the standard error of the value, in its unit; None where the spread of its runs is not known.
+    """
+
+    place: Place
+    value: float
+    count: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The points of one line in the order of x. is_higher_better: throughput; else latency or time."""
+
+    points: tuple[Point, ...]
+    is_higher_better: bool = True
+
+
+def estimate_error(p10: float, p90: float, n: int) -> float | None:
+    """Return the standard error of the median of n runs, in their unit; None of fewer than three.
+
+    (p90 - p10) / 2.563 estimates the standard deviation of normal values, of n few by the factor (n + 0.9) / (n - 1)
+    more; the median of n of them has 1.2533 times that over the root of n (asymptotic efficiency of the median, 2/pi).
+    """
+    if n < RUNS_MINIMUM:
+        return None
+    deviation = (p90 - p10) / _WIDTH * (n + _FEW) / (n - 1)
+    return _MEDIAN_ERROR * deviation / sqrt(n)
+
+
+def find_margin(one: Point, other: Point) -> float:
+    """Return by how much two values may differ by chance (95 %), in their unit; 0 where nothing is known of either."""
+    return _SURE * hypot(one.error or 0.0, other.error or 0.0)
+
+
+def are_same(points: Sequence[Point]) -> bool:
+    """Say whether all values are one: 3 % apart at most, or no farther than chance takes them, but never 10 %."""
+    low, high = _find_ends(points)
+    margin = max(SAME_WITHIN * low.value, find_margin(low, high))
+    return high.value - low.value <= min(margin, STEP_FROM * low.value)
+
+
+def do_differ(one: Point, other: Point) -> bool:
+    """Say whether two values lie farther apart than chance takes them."""
+    return abs(one.value - other.value) > find_margin(one, other)
+
+
+def does_reach(point: Point, limit: float) -> bool:
+    """Say whether a value is at a limit or above: 3 % below it at most, or as chance takes it there, but never 10 %."""
+    margin = max(SAME_WITHIN * limit, _SURE * (point.error or 0.0))
+    return point.value >= limit - min(margin, STEP_FROM * limit)
+
+
+def find_hidden(points: Sequence[Point]) -> tuple[Point, Point] | None:
+    """Return the lowest and the highest value, where they lie a step apart that may be chance; else None."""
+    low, high = _find_ends(points)
+    is_step = high.value > low.value * (1 + STEP_FROM)
+    return (low, high) if is_step and not do_differ(low, high) else None
+
+
+def _find_ends(points: Sequence[Point]) -> tuple[Point, Point]:
+    ordered = sorted(points, key=lambda point: point.value)
+    return ordered[0], ordered[-1]
