@@ -101,7 +101,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 LOGIN_URL = "sign_in"
-LOGIN_REDIRECT_URL = "runs"
+LOGIN_REDIRECT_URL = "home"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
@@ -162,6 +162,8 @@ SPECTACULAR_SETTINGS = {
         "StateEnum": "benchapp.models.State.values",
         "ChangeStateEnum": "benchapp.models.ChangeState.values",
         "IncidentStateEnum": "benchapp.models.IncidentState.values",
+        "ExpectationKindEnum": "benchapp.models.ExpectationKind.values",
+        "ExpectationStateEnum": "benchapp.queries.expectations.ExpectationState.values",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
@@ -180,11 +182,17 @@ DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )
 
+# Of each address that reads shared studies (docs/studies.md).
+SHARED_PICTURES_PER_MINUTE = read_integer(
+    "BENCHAPP_SHARED_PICTURES_PER_MINUTE", default=300, minimum=1, maximum=1_000_000
+)
+
 # Notices (docs/notifications.md).
 EMAIL_SERVER = read_email_server("BENCHAPP_EMAIL_URL")
 EMAIL_FROM = read_text("BENCHAPP_EMAIL_FROM")
 if EMAIL_SERVER is not None and "@" not in EMAIL_FROM:
     raise ImproperlyConfigured("BENCHAPP_EMAIL_FROM is no sender: write benchapp <bench@example.org>")
+NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=180, minimum=0, maximum=36_500)
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
 WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")
 
@@ -207,6 +215,8 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 AUTO_RENORMALIZE = read_flag("BENCHAPP_AUTO_RENORMALIZE", default=True)
+# Series whose columns a web process keeps for scaling and matrix pages: 250 bytes each, and 60 for each metric.
+KEPT_SERIES = read_integer("BENCHAPP_KEPT_SERIES", default=50_000, minimum=0, maximum=1_000_000)
 SWEEP_INTERVAL_S = read_integer("BENCHAPP_SWEEP_INTERVAL_S", default=10, minimum=1, maximum=60)
 CELERY_BEAT_SCHEDULE = {
     # A wake-up may be lost; what is still received is taken from here (reliability: every 10–15 s).
@@ -220,6 +230,12 @@ CELERY_BEAT_SCHEDULE = {
         "task": "benchapp.tasks.notify",
         "schedule": 60.0,
         "options": {"expires": 60},
+    },
+    # Settled notices; ends itself after 20 s, and goes on an hour later.
+    "forget": {
+        "task": "benchapp.tasks.forget",
+        "schedule": 3600.0,
+        "options": {"expires": 600},
     },
     # At most a third of one worker's time: the task ends itself after 20 s.
     "renormalize": {
@@ -251,17 +267,23 @@ LOGGING: dict[str, Any] = {
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
-            "()": structlog.stdlib.ProcessorFormatter,
+            "()": "benchapp.log_masking.MaskingFormatter",
             "processor": structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
             "foreign_pre_chain": [
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.stdlib.add_log_level,
+                structlog.processors.format_exc_info,
             ],
         }
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": read_text("BENCHAPP_LOG_LEVEL", "INFO")},
-    "loggers": {"django.request": {"level": "ERROR"}},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        # The server's own lines, those of its access log among them, go the same way: addresses may be secrets.
+        "_granian": {"handlers": ["console"], "propagate": False},
+        "granian.access": {"handlers": ["console"], "propagate": False},
+    },
 }
 structlog.configure(
     processors=[

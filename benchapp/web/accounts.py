@@ -34,7 +34,7 @@ _WRONG = "This name and password do not belong together, or the account is switc
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Ask for name and password, and let in who knows both."""
     if request.user.is_authenticated:
-        return redirect(choose_next(request, "runs"))
+        return redirect(choose_next(request, "home"))
     form = SignInForm(request.POST or None)
     status = 200
     if request.method == "POST":
@@ -45,12 +45,12 @@ def sign_in(request: HttpRequest) -> HttpResponse:
                 status = 429
             elif (user := _authenticate(request, form)) is not None:
                 login(request, user)
-                return redirect(choose_next(request, "runs"))
+                return redirect(choose_next(request, "home"))
             else:
                 form.add_error(None, _WRONG)
     context = {
         "form": form,
-        "next": choose_next(request, "runs"),
+        "next": choose_next(request, "home"),
         "has_people": User.objects.filter(is_active=True).exists(),
     }
     return render(request, "sign_in.html", context, status=status)
@@ -82,7 +82,7 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and (user := _accept(secret, form)) is not None:
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
         messages.success(request, f"Welcome, {user.username}. Your role is {user.role}.", extra_tags="good")
-        return redirect("runs")
+        return redirect("home")
     context = {"form": form, "role": Role(invitation.role), "is_first": invitation.created_by_id is None}
     return render(request, "setup.html", context, status=400 if form.errors else 200)
 

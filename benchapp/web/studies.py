@@ -1,15 +1,14 @@
-"""Studies: pictures that somebody kept, with a title and words; read here, and by a link without signing in."""
+"""Studies: pictures that somebody kept, with a title and words, for who may read this server."""
 
 from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from benchapp.models import Role
-from benchapp.queries.studies import StudyDetail, list_studies, read_shared_study, read_study
+from benchapp.queries.studies import StudyDetail, list_studies, read_study
 from benchapp.web.access import can, may_read
 from benchapp.web.frame import find_visitor, make_base_url
 from benchapp.web.lines import say_request
@@ -56,27 +55,6 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
         "api_line": say_request(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
     }
     return render(request, "study.html", context)
-
-
-@require_safe
-def shared_study(request: HttpRequest, token: str) -> HttpResponse:
-    """Show one study to whoever has its link, and nothing else: no way leads from it to other pages of this server."""
-    detail = read_shared_study(token)
-    if detail is None:
-        raise Http404("This link leads to no study: it may have been withdrawn.")
-    panels = make_panels(request, detail.panels, has_links=False)
-    context = {
-        "study": detail,
-        "words": render_markdown(detail.words, has_own_links=False),
-        "panels": panels,
-        "kinds": list_kinds(panels),
-    }
-    answer = render(request, "shared_study.html", context)
-    # The address is the key: no search engine shall list it, no link shall carry it on, no cache shall keep it.
-    answer["X-Robots-Tag"] = "noindex, nofollow"
-    answer["Referrer-Policy"] = "no-referrer"
-    patch_cache_control(answer, private=True, no_store=True)
-    return answer
 
 
 def find_study(study_id: int) -> StudyDetail:

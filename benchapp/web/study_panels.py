@@ -17,7 +17,7 @@ from benchapp.web.comparison_figure import BadComparison, ComparisonFigure, show
 from benchapp.web.frame import make_base_url
 from benchapp.web.history_figure import HistoryFigure, show_history
 from benchapp.web.markdown import render_markdown
-from benchapp.web.matrix import MatrixFigure, show_matrix
+from benchapp.web.matrix_figure import MatrixFigure, show_matrix
 from benchapp.web.scaling_figure import ScalingFigure, show_scaling
 
 _PAGES: Final = {
@@ -49,7 +49,7 @@ class ShownPanel:
 def make_panels(request: HttpRequest, panels: Sequence[PanelRow], *, has_links: bool) -> list[ShownPanel]:
     """Return the panels in order, drawn anew from the numbers of today; has_links: False for a shared study."""
     return [
-        _make_panel(request, panel, place, has_links=has_links) for place, panel in enumerate(panels, start=1)
+        make_panel(request, panel, place, has_links=has_links) for place, panel in enumerate(panels, start=1)
     ]
 
 
@@ -67,19 +67,22 @@ def find_page(panel: PanelRow) -> str:
     return f"{path}?{quote(panel.query, safe='=&%+:,*./;-_~!()')}" if panel.query else path
 
 
-def _make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownPanel:
+def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownPanel:
+    """Return one panel, the place-th of its study from 1, drawn anew from the numbers of today."""
     page_url = find_page(panel) if has_links else ""
     words = render_markdown(panel.words, has_own_links=has_links)
     make = _MAKERS.get(panel.kind)
     if make is None:
         problem = "Open its page to see it." if page_url else "It is shown on a page of its own."
-        return ShownPanel(place, panel.kind, panel.title or _name(panel), words, page_url, problem=problem)
+        return ShownPanel(place, panel.kind, name_panel(panel), words, page_url, problem=problem)
     template, title, figure, problem = make(request, panel, place, has_links)
     return ShownPanel(place, panel.kind, panel.title or title, words, page_url, template, figure, problem)
 
 
-def _name(panel: PanelRow) -> str:
-    return str(PanelKind(panel.kind).label) if panel.kind in PanelKind.values else panel.kind
+def name_panel(panel: PanelRow) -> str:
+    """Return what a panel is called before it is drawn: its title, else its kind."""
+    kind = str(PanelKind(panel.kind).label) if panel.kind in PanelKind.values else panel.kind
+    return panel.title or kind
 
 
 def _show_scaling(
@@ -90,7 +93,7 @@ def _show_scaling(
         # Not drawn without its filter: whoever has a shared link would see all that was ever measured.
         parse_filter(query.get("q", ""))
     except BadFilter as error:
-        return "", _name(panel), None, f"Filter: {error}."
+        return "", name_panel(panel), None, f"Filter: {error}."
     figure = show_scaling(query, key=f"panel-{place}", base_url=make_base_url(request))
     shown = figure if has_links else _close_scaling(figure)
     return "_study_scaling.html", figure.title, shown, " ".join(figure.errors)
@@ -102,8 +105,8 @@ def _show_history(
     try:
         figure = show_history(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
     except BadFilter as error:
-        return "", _name(panel), None, f"Filter: {error}."
-    shown = figure if has_links else replace(figure, url="", csv_url="", api_line="")
+        return "", name_panel(panel), None, f"Filter: {error}."
+    shown = figure if has_links else _close_history(figure)
     return "_study_history.html", figure.title, shown, ""
 
 
@@ -113,7 +116,7 @@ def _show_matrix(
     try:
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
     except (BadFilter, BadPicture) as error:
-        return "", _name(panel), None, f"{error}."
+        return "", name_panel(panel), None, f"{error}."
     return "_study_matrix.html", figure.title, figure, ""
 
 
@@ -123,8 +126,23 @@ def _show_comparison(
     try:
         figure = show_comparison(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
     except BadComparison as error:
-        return "", _name(panel), None, str(error)
+        return "", name_panel(panel), None, str(error)
     return "_study_comparison.html", figure.title, figure, ""
+
+
+def _close_history(figure: HistoryFigure) -> HistoryFigure:
+    """Return the figure without a way to the series and incidents behind it."""
+    document = figure.document or {}
+    lines = [
+        {
+            **line,
+            "url": "",
+            "page": "",
+            "changes": [{**change, "incident": None, "page": None} for change in line["changes"]],
+        }
+        for line in document.get("lines", [])
+    ]
+    return replace(figure, document={**document, "lines": lines}, url="", csv_url="", api_line="")
 
 
 def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
@@ -156,3 +174,4 @@ _MAKERS: Final[Mapping[str, _Maker]] = {
     PanelKind.HISTORY: _show_history,
     PanelKind.COMPARE: _show_comparison,
 }
+DRAWN_KINDS: Final = frozenset(_MAKERS)

@@ -104,10 +104,27 @@ async function describeRefusal(response) {
   if (response.status === 401 || response.status === 403) {
     return new ApiProblem(SIGNED_OUT, { isSignedOut: true });
   }
+  const wait = Number(response.headers.get("Retry-After"));
+  if (response.status === 429 && wait > 0) {
+    return new ApiProblem(`Your address asked for too much at once. Try again in ${wait} s.`);
+  }
   if (response.status === 503 || response.status === 429) {
     return new ApiProblem(BUSY);
   }
-  const problem = await response.json().catch(() => ({}));
-  const words = problem.detail ?? problem.title ?? NO_REASON;
-  return new ApiProblem(`The numbers did not come (status ${response.status}): ${words}`);
+  return new ApiProblem(`The numbers did not come (status ${response.status}): ${await readReason(response)}`);
+}
+
+// A problem document of the API, or a page of ours that says what is wrong.
+async function readReason(response) {
+  const text = await response.text().catch(() => "");
+  if (response.headers.get("Content-Type")?.startsWith("text/html")) {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    return page.querySelector("[data-reason]")?.textContent.trim() || NO_REASON;
+  }
+  try {
+    const problem = JSON.parse(text);
+    return problem.detail ?? problem.title ?? NO_REASON;
+  } catch {
+    return NO_REASON;
+  }
 }

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from benchapp.models import Role
-from tests.factories import make_user
+from benchapp.models import Role, Series
+from benchapp.pipeline.summarize import summarize_due
+from tests.factories import make_host, make_series, make_target, make_user, make_workload
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +45,13 @@ def editor(visitor: Callable[[Role], Client]) -> Client:
 @pytest.fixture
 def admin(visitor: Callable[[Role], Client]) -> Client:
     return visitor(Role.ADMIN)
+
+
+@pytest.fixture
+def measured(db: Any) -> None:
+    """Make reads of db-1 over one, two and four volumes: 1 000, 1 900 and 3 123 IOPS."""
+    host = make_host("db-1")
+    for count, iops in ((1, 1000.0), (2, 1900.0), (4, 3123.0)):
+        make_series([iops], host=host, target=make_target(volume_count=count), workload=make_workload())
+    Series.objects.update(summary_is_due=True)
+    summarize_due()

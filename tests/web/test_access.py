@@ -70,7 +70,7 @@ def test_person_who_was_switched_off_is_out_at_once(visitor) -> None:
 def test_signing_in_leads_nowhere_else(wanted: str, viewer: Client) -> None:
     response = viewer.get(reverse("sign_in"), {"next": wanted})
 
-    assert response["Location"] == "/runs/"
+    assert response["Location"] == "/"
 
 
 def test_signing_in_leads_back_to_our_page(viewer: Client) -> None:

@@ -80,7 +80,7 @@ def test_set_up_link_makes_the_first_admin_and_signs_in() -> None:
     response = client.post(link, NEW)
 
     user = User.objects.get()
-    assert (response.status_code, response["Location"]) == (302, "/runs/")
+    assert (response.status_code, response["Location"]) == (302, "/")
     assert (user.username, user.role) == ("ada", Role.ADMIN)
     assert user.password.startswith("argon2")
     assert client.get(reverse("people")).status_code == 200

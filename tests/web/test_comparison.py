@@ -5,6 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.queries.comparison import Side, compare_sides
+from benchapp.web import comparison_figure
 from benchapp.web.comparison_table import make_lines, write_markdown
 from tests.factories import make_host, make_series, make_target, make_workload
 from tests.web.pages import Page
@@ -26,7 +27,8 @@ def test_page_says_what_differs_first(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare"), HOSTS))
 
     assert "host:slow against host:fast: 1 of 2 clearly worse, 0 better" in page.words
-    assert "4k random read, IOPS: 100 → 80.0 (−20.0 %" in page.words
+    assert "4k random read, IOPS: 100 → 80.0 (−20.0 %; 95 % interval −2" in page.words
+    assert "), worse, a large effect; " in page.words
     assert page.words.index("0.800") < page.words.index("1.000")
     assert "no clear difference" in page.words
     assert "Under comparison, and so not matched: host or pool." in page.words
@@ -108,9 +110,24 @@ def test_curl_and_csv_ask_for_the_same(viewer: Client, two_hosts: None) -> None:
 
 
 def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
-    # The session and its person, two sides, the values of each, the environments.
-    with django_assert_num_queries(8):
+    # The session and its person, two sides, the environments of their runs; values come beside Django's cursor.
+    with django_assert_num_queries(7):
         viewer.get(reverse("compare"), HOSTS)
+
+
+def test_page_begins_with_what_matters_and_leads_to_more(
+    viewer: Client, two_hosts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_figure, "LINES_DEFAULT", 1)
+
+    first = viewer.get(reverse("compare"), HOSTS)
+    more = viewer.get(first.context["figure"].more_url)
+
+    assert first.context["figure"].more_url == "/compare/?a=host:fast&b=host:slow&lines=200"
+    assert "1 more, which matter less, are in the CSV. Show more of them here" in Page(first).words
+    assert [line.number for line in first.context["figure"].lines] == [1]
+    assert [line.number for line in more.context["figure"].lines] == [1, 2]
+    assert "Show more of them here" not in Page(more).words
 
 
 @pytest.mark.django_db

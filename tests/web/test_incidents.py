@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from benchapp.models import Incident, IncidentEvent, IncidentState, Role, Severity, Standing
 from benchapp.pipeline import triage
+from benchapp.web.incident_words import say_confidence
 from tests.factories import (
     NOON,
     make_change,
@@ -19,6 +20,7 @@ from tests.factories import (
     make_series,
     make_target,
     make_user,
+    make_workload,
 )
 from tests.web.pages import Page
 
@@ -184,9 +186,61 @@ def test_page_takes_few_queries_however_many_changes(viewer: Client, django_asse
     series = [make_series([1000.0] * 3) for _ in range(5)]
     incident = make_incident(changes=[make_change(each) for each in series])
 
-    # session, person, incident, its cells, changes, events, evidence, count in the bar
-    with django_assert_num_queries(8):
+    # session, person, incident, its cells, changes, events, evidence, three of the matrix, count in the bar
+    with django_assert_num_queries(11):
         read_one(viewer, incident)
+
+
+def make_cells(incident_of: int = 2) -> Incident:
+    """Make five cells of a host: so many that moved, one that did not, one too noisy, and two that are not judged."""
+    host = make_host("db-7")
+    cells = [
+        make_series(
+            [1000.0] * 4,
+            host=host,
+            target=make_target(volume_count=count),
+            workload=make_workload(rw="randread", block_size_bytes=4096),
+        )
+        for count in (1, 2, 4, 8, 16, 32)
+    ]
+    for cell, standing in zip(cells, ("steady", "steady", "steady", "noisy"), strict=False):
+        make_judgement(cell, Standing(standing))
+    changes = [make_change(cell) for cell in cells[:incident_of]]
+    for change in changes:
+        change.evidence = {"points_from": "2026-11-20T12:00:00+00:00"}
+        change.save(update_fields=["evidence"])
+    return make_incident(changes=changes)
+
+
+def test_matrix_says_what_moved_and_what_did_not_with_words_and_signs(viewer: Client) -> None:
+    words = read_one(viewer, make_cells()).words
+
+    assert "2 of 4 cells moved in IOPS; 2 more are not judged." in words
+    assert "4k random read, volumes 2: ▼ −15.0 % regression" in words
+    assert "4k random read, volumes 4: unmoved" in words
+    assert "4k random read, volumes 8: unmovedtoo noisy" in words
+    assert "4k random read, volumes 16: not judged" in words
+
+
+def test_cell_of_the_matrix_leads_to_its_history_around_the_change(viewer: Client) -> None:
+    incident = make_cells()
+    change = incident.changes.first()
+
+    page = read_one(viewer, incident)
+
+    assert f"/series/{change.series_id}/?metric=iops&from=2026-11-20T11:00:00Z" in page.links
+    assert (
+        viewer.get(page.links[page.links.index(next(u for u in page.links if "from=" in u))]).status_code
+        == 200
+    )
+
+
+def test_matrix_of_a_metric_that_did_not_move_is_that_of_one_that_did(viewer: Client) -> None:
+    incident = make_cells()
+
+    page = Page(viewer.get(reverse("incident", args=[incident.pk]) + "?metric=%3Cscript%3E"))
+
+    assert "2 of 4 cells moved in IOPS" in page.words
 
 
 def test_incident_that_is_none_is_not_found(viewer: Client) -> None:
@@ -308,6 +362,30 @@ def test_preview_names_what_would_be_accepted_and_the_choice_is_kept(editor: Cli
     pinned = [each.judgements.get().baseline_from_at for each in series]
     assert pinned == [NOON + timedelta(hours=1), None]
     assert "accepted the level" in read_one(editor, incident).words
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [
+        (0.94, "not sure, 94 %"),
+        (0.975, "sure, 97.5 %"),
+        (0.997, "very sure, 99.7 %"),
+        (0.9995, "very sure, 99.95 %"),
+        (0.99995, "practically certain, over 99.99 %"),
+    ],
+)
+def test_how_sure_a_change_is(confidence: float, words: str) -> None:
+    assert say_confidence(confidence) == words
+
+
+def test_worst_change_is_that_of_the_title(viewer: Client) -> None:
+    series = make_series([1000.0, 850.0], host=make_host("db-7"))
+    fallen = make_change(series, after=850.0)
+    slower = make_change(series, metric="latency_p99_ns", after=1300.0, is_regression=True)
+
+    words = read_one(viewer, make_incident(changes=[slower, fallen])).words
+
+    assert "IOPS of db-7 down 15 % since" in words
 
 
 def test_watched_cells_are_told_in_words(viewer: Client) -> None:

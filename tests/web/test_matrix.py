@@ -204,3 +204,52 @@ def test_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
 )
 def test_sparkline_fills_its_box_only_where_values_differ(values: list[float], points: str) -> None:
     assert make_sparkline(values) == points
+
+
+def test_title_and_words_say_what_moved_and_the_caption_what_a_cell_is(viewer: Client) -> None:
+    add([24_000.0] * 7 + [18_000.0] * 5)
+    add([24_000.0] * 7 + [30_000.0] * 5, volumes=2)
+    add([24_000.0] * 12, volumes=4)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    assert "over volumes: 1 of 3 cells worse, 1 better" in page.words
+    assert "Worse than the baseline: 4k random read, 1 volume (−25.0 %)." in page.words
+    assert "Better than the baseline: 4k random read, 2 volumes (+25.0 %)." in page.words
+    assert "higher is better. 3 of 3 combinations." in page.words
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([24_000.0] * 12, "The cell has not moved by more than the spread of the measurements before."),
+        ([24_000.0] * 3, "No cell has ten measurements yet, which a change needs."),
+    ],
+)
+def test_where_nothing_moved_the_words_say_so(values: list[float], words: str, viewer: Client) -> None:
+    add(values)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    assert words in page.words
+    assert "cells worse" not in page.words
+
+
+def test_cell_of_several_series_opens_all_their_histories(viewer: Client) -> None:
+    first, second = add([1.0]), add([2.0])
+
+    asked = {"q": f"host:{first.host.name},{second.host.name}", "x": "volume_count"}
+    page = Page(viewer.get(reverse("matrix"), asked))
+
+    (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
+    freshest, other = sorted((first, second), key=lambda each: each.last_at, reverse=True)
+    assert cell["href"] in (
+        f"/history/?series={freshest.pk},{other.pk}&metric=iops",
+        f"/history/?series={other.pk},{freshest.pk}&metric=iops",
+    )
+    assert "2 series" in page.words
+    assert (
+        "Some cells have several series, which differ in host: the freshest is shown, the cell opens all."
+        in (page.words)
+    )
+    assert viewer.get(cell["href"]).status_code == 200

@@ -287,3 +287,43 @@ def test_page_asks_as_much_for_many_series_as_for_one(viewer: Client, django_ass
 
     with django_assert_num_queries(3):  # session, person, new incidents; the series come beside Django
         viewer.get(reverse("scaling"))
+
+
+def test_limits_that_lie_outside_the_drawing_are_named_in_words(db: Any) -> None:
+    host = make_host("db-3")
+    for count in (1, 2, 4):
+        make_bar(count, 1000.0 * count, host=host)
+
+    asked = "q=host:db-3&ceiling=far:90000&ceiling=each:4000*n&ceiling=near:5000"
+    remarks = [words.replace("\u202f", " ") for words in show_scaling(QueryDict(asked), base_url="").remarks]
+
+    assert "Limit far (90 000 IOPS) lies far above the values: it is named at the upper edge." in remarks
+    assert "Limit each lies above the drawing at volumes 4: an arrow stands there." in remarks
+    assert not [words for words in remarks if "near" in words]
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [
+        ({}, "IOPS grows by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal)."),
+        (
+            {"n": 5, "p10": 800.0, "p90": 1300.0},
+            (
+                "IOPS differs no more than its runs scatter: 1 000 to 1 120 IOPS, and 456 IOPS may be chance; more runs"
+                " would tell."
+            ),
+        ),
+        (
+            {"n": 100, "p10": 990.0, "p90": 1130.0},
+            "IOPS grows by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal).",
+        ),
+    ],
+)
+def test_what_is_said_depends_on_the_spread_of_the_runs(
+    spread: dict[str, float], words: str, db: Any
+) -> None:
+    host = make_host("db-4")
+    for count, value in ((1, 1000.0), (2, 1120.0)):
+        make_bar(count, value, host=host, **spread)
+
+    assert words in say("q=host:db-4&x=volume_count&colour=none")

@@ -1,36 +1,20 @@
-"""Studies: kept, read, changed by whom they belong to, and shared by a link that leads nowhere else."""
+"""Studies: kept, read, changed and shared by whom they belong to."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import reverse
 
-from benchapp.models import Role, Series, Study, User
+from benchapp.models import Role, Study, User
 from benchapp.pipeline.studies import share_study
-from benchapp.pipeline.summarize import summarize_due
-from tests.factories import make_host, make_series, make_target, make_user, make_workload
+from tests.factories import make_user
+from tests.web.made_studies import QUERY, make_study
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
-
-QUERY = "q=host:db-1&x=volume_count&metric=iops&colour=pattern"
-
-
-@pytest.fixture
-def measured() -> None:
-    host = make_host("db-1")
-    for count, iops in ((1, 1000.0), (2, 1900.0), (4, 3123.0)):
-        make_series([iops], host=host, target=make_target(volume_count=count), workload=make_workload())
-    Series.objects.update(summary_is_due=True)
-    summarize_due()
-
-
-def make_study(**fields: Any) -> Study:
-    panel = {"kind": "scaling", "query": QUERY, "title": "Reads", "words": "as *measured*"}
-    return Study.objects.create(**{"title": "Disks", "words": "", "panels": [panel], **fields})
 
 
 def sign_in(person: User) -> Client:
@@ -156,26 +140,6 @@ def test_digit_that_is_no_number_chooses_no_study(editor: Client) -> None:
     editor.post(reverse("add_study"), {"kind": "scaling", "query": QUERY, "title": "Disks", "into": "²"})
 
     assert Study.objects.get().title == "Disks"
-
-
-@pytest.mark.parametrize(
-    ("kind", "query"),
-    [
-        ("scaling", "q=colour:red"),
-        ("matrix", "q=colour:red"),
-        ("history", "q=colour:red"),
-        ("history", "series=all"),
-    ],
-)
-def test_shared_picture_whose_filter_makes_no_sense_shows_nothing_instead_of_everything(
-    kind: str, query: str, measured: None
-) -> None:
-    token = share_study(make_study(panels=[{"kind": kind, "query": query, "title": "", "words": ""}]).pk)
-
-    page = Page(Client().get(f"/shared/{token}/"))
-
-    assert "This picture is not drawn here." in page.words
-    assert "3\u202f123" not in page.words
 
 
 def test_picture_is_put_into_no_foreign_study(editor: Client) -> None:
@@ -319,37 +283,6 @@ def test_link_is_made_once_and_withdrawn(admin: Client) -> None:
     assert Client().get(f"/shared/{token}/").status_code == 404
 
 
-@override_settings(PUBLIC_READ=False)
-def test_shared_link_shows_the_study_to_strangers_and_leads_nowhere(measured: None) -> None:
-    study = make_study(words="See [runs](/runs/) and [the source](https://blog.example/).")
-    token = share_study(study.pk)
-
-    response = Client().get(f"/shared/{token}/")
-
-    page = Page(response)
-    html = response.content.decode()
-    assert "3123.0" in html
-    assert [link for link in page.links if not link.startswith("#")] == ["", "https://blog.example/"]
-    assert not re.search(r"/(runs|series|api|scaling|studies)/", html.replace("/static/", ""))
-    assert response.headers["X-Robots-Tag"] == "noindex, nofollow"
-    assert response.headers["Referrer-Policy"] == "no-referrer"
-    assert "no-store" in response.headers["Cache-Control"]
-
-
-@pytest.mark.parametrize(
-    "path", ["/shared/short/", f"/shared/{'x' * 43}/", f"/shared/{'x' * 42}%00/", "/shared//"]
-)
-def test_wrong_link_is_not_found(path: str) -> None:
-    assert Client().get(path).status_code == 404
-
-
-def test_shared_link_shows_only_its_own_study() -> None:
-    make_study(title="Secret plans")
-    token = share_study(make_study(title="Open book", panels=[]).pk)
-
-    assert "Secret plans" not in Client().get(f"/shared/{token}/").content.decode()
-
-
 def test_picture_of_an_unknown_kind_is_named(viewer: Client) -> None:
     study = make_study(panels=[{"kind": "hologram", "query": "", "title": "", "words": ""}])
 
@@ -379,17 +312,6 @@ def test_other_kinds_of_pictures_are_drawn_in_a_study(kind: str, viewer: Client,
     page = Page(response)
     assert any("data-matrix" in tag or "data-history" in tag for _, tag in page.tags)
     assert f"/{kind}/?q=host:db-1" in page.links
-
-
-@pytest.mark.parametrize("kind", ["matrix", "history"])
-def test_other_kinds_of_pictures_lead_nowhere_in_a_shared_study(kind: str, measured: None) -> None:
-    panel = {"kind": kind, "query": "q=host:db-1", "title": "", "words": ""}
-    token = share_study(make_study(panels=[panel]).pk)
-
-    page = Page(Client().get(f"/shared/{token}/"))
-
-    assert [link for link in page.links if link and not link.startswith("#")] == []
-    assert all(tag["data-url"] == "" for _, tag in page.tags if "data-history" in tag)
 
 
 @pytest.mark.parametrize("kind", ["matrix", "history"])
@@ -444,13 +366,6 @@ def test_comparison_is_drawn_with_its_table(measured: None, viewer: Client) -> N
     assert "volume_count:4 against volume_count:1: 1 value, too few runs to say" in page.words
     assert "3.123" in page.words
     assert any("data-comparison" in tag for _, tag in page.tags)
-
-
-def test_shared_comparison_leads_nowhere(measured: None) -> None:
-    page = Page(Client().get(f"/shared/{share_study(make_comparison().pk)}/"))
-
-    assert "3.123" in page.words
-    assert {link for link in page.links if not link.startswith("#")} <= {""}
 
 
 def test_comparison_that_makes_no_sense_says_why(viewer: Client) -> None:

@@ -57,7 +57,7 @@ export function startChart(box, makeConfig) {
   };
 }
 
-/** Let the PNG button of a figure save its chart. describe: () → {title, filter}. */
+/** Let the PNG button of a figure save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter}. */
 export function startImageButton(figure, { drawCopy: drawAt, describe }) {
   const button = figure.querySelector("[data-save-image]");
   button.hidden = false;
@@ -67,7 +67,7 @@ export function startImageButton(figure, { drawCopy: drawAt, describe }) {
     // The link that goes on showing the same, where the page chose something by itself.
     const address = document.querySelector('link[rel="canonical"]')?.href ?? location.href;
     const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
-    saveImage(drawAt(IMAGE_RATIO), {
+    saveImage(await drawAt(IMAGE_RATIO), {
       ratio: IMAGE_RATIO,
       words: { ...describe(), date, address },
       legend: readLegend(figure),

@@ -3,7 +3,8 @@ import { buildComparison, describeRatio, prepareComparison } from "../chart/comp
 import { startChart, startImageButton } from "./chart_frame.js";
 import { startNavigation } from "./navigation.js";
 
-function start(figure) {
+/** Start one figure. */
+export function startComparison(figure) {
   const box = figure.querySelector(".chart-box");
   const comparison = prepareComparison(JSON.parse(figure.querySelector("script").textContent));
   const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildComparison(comparison, look));
@@ -32,4 +33,4 @@ function goTo(url) {
   line.focus();
 }
 
-document.querySelectorAll("[data-comparison]").forEach(start);
+document.querySelectorAll("[data-comparison]").forEach(startComparison);

@@ -142,7 +142,7 @@ class HistoryFigure {
 
   findZone() {
     const { zone, hostZone } = this.figure.dataset;
-    return makeZone({ own: findOwnZone(), host: hostZone || "UTC" }[zone] ?? "UTC");
+    return makeZone({ own: findOwnZone(), host: hostZone || findOwnZone() }[zone] ?? "UTC");
   }
 
   zoomBy(factor) {

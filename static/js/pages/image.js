@@ -59,7 +59,7 @@ function composeImage(canvas, { ratio, words, legend, colours, family }) {
 function breakLines(context, text, width) {
   const lines = [];
   let line = "";
-  for (const word of text.split(" ")) {
+  for (const word of text.split(" ").flatMap((each) => breakWord(context, each, width))) {
     const longer = line ? `${line} ${word}` : word;
     if (line && context.measureText(longer).width > width) {
       lines.push(line);
@@ -69,4 +69,18 @@ function breakLines(context, text, width) {
     }
   }
   return [...lines, line];
+}
+
+// An address has no spaces; what is wider than the picture would be cut off.
+function breakWord(context, word, width) {
+  const parts = [];
+  let part = "";
+  for (const sign of word) {
+    if (part && context.measureText(part + sign).width > width) {
+      parts.push(part);
+      part = "";
+    }
+    part += sign;
+  }
+  return [...parts, part];
 }

@@ -13,23 +13,34 @@ const LEGEND_STEPS = 40;
 /** Start the figures. Returns {show(span or null), setZone(zone)}: of the history that they stand below. */
 export function startLatency(figures) {
   const started = figures.map((figure) => (figure.dataset.latency === "fan" ? new Fan(figure) : new HeatMap(figure)));
-  // Below the first screen: asked for when they come near.
+  const waiting = new Set(figures);
+  const load = (figure) => {
+    if (waiting.delete(figure)) {
+      watcher.unobserve(figure);
+      started.find((each) => each.figure === figure).load();
+    }
+  };
+  // Below the first screen: asked for when they come near, or when nothing else is to be done: paper shows them all.
   const watcher = new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) {
-          watcher.unobserve(target);
-          started.find(({ figure }) => figure === target).load();
-        }
-      }
-    },
+    (entries) => entries.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => load(target)),
     { rootMargin: "400px" },
   );
   figures.forEach((figure) => watcher.observe(figure));
+  whenIdle(() => waiting.forEach(load));
   return {
     show: (span) => started.forEach((each) => each.show(span)),
     setZone: (zone) => started.forEach((each) => each.setZone(zone)),
   };
+}
+
+function whenIdle(callback) {
+  const wait = globalThis.requestIdleCallback ?? ((later) => setTimeout(later, 500));
+  const begin = () => wait(callback);
+  if (document.readyState === "complete") {
+    begin();
+  } else {
+    addEventListener("load", begin, { once: true });
+  }
 }
 
 class LatencyChart {

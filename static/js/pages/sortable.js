@@ -29,10 +29,11 @@ export function startSorting(table) {
   });
 }
 
-// The headers of single columns, in the order of the cells: those that span both rows stand before those of a group.
+// The headers of single columns, in the order of the cells: those that span both rows stand before those of a group,
+// which sorts nothing, also where it has but one column.
 function findHeads(table) {
   const [first, ...others] = table.tHead.rows;
-  return [...[...first.cells].filter((cell) => cell.colSpan === 1), ...others.flatMap((row) => [...row.cells])];
+  return [...[...first.cells].filter((cell) => cell.scope !== "colgroup"), ...others.flatMap((row) => [...row.cells])];
 }
 
 function sortRows(body, column, isDescending) {

@@ -1,0 +1,41 @@
+"""How often each key came within the window of the clock that runs now: counted in this process, in bounded memory."""
+
+import math
+import threading
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """count: of this key in the window, this one included. seconds_left: until the next window begins, at least 1."""
+
+    count: int
+    seconds_left: int
+
+
+@dataclass(slots=True)
+class WindowQuota:
+    """Counts keys in windows of window_s seconds that follow the clock: an hour's begin at the full hour.
+
+    keys_maximum: of one window; the keys behind it are counted as one, so that whoever comes under ever new names
+    fills no memory, and gets no more by it. None: the keys are bounded by what they name.
+    """
+
+    window_s: int
+    keys_maximum: int | None = None
+    _window: int = -1
+    _counts: dict[object, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, key: object) -> Counted:
+        """Count one more of this key."""
+        now = time.time()
+        window = int(now // self.window_s)
+        with self._lock:
+            if window != self._window:
+                self._window, self._counts = window, {}
+            if self.keys_maximum is not None and len(self._counts) >= self.keys_maximum:
+                key = key if key in self._counts else None
+            count = self._counts[key] = self._counts.get(key, 0) + 1
+        return Counted(count, max(1, math.ceil((window + 1) * self.window_s - now)))

@@ -1,0 +1,94 @@
+"""No secret is in a log: the words that are masked, and the logs of a real server that met them."""
+
+import logging
+import sys
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from benchapp.log_masking import MaskingFormatter, mask_secrets
+from tests.servers import Servers, wait_for
+
+SECRET = "Zm9vYmFyYmF6-_quxquuxcorgegraultgarplywaldo"
+TOKEN = f"bench_abcdefgh2345_{SECRET}0a1b2c3d"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (f"GET /shared/{SECRET}/ HTTP/1.1", "GET /shared/***/ HTTP/1.1"),
+        (f"GET /shared/{SECRET}/pictures/3 200", "GET /shared/***/pictures/3 200"),
+        ("GET /shared/half-of-it", "GET /shared/***"),
+        (f"/setup/{SECRET}/?x=1", "/setup/***/?x=1"),
+        (f"/sign-in/?next=%2Fsetup%2F{SECRET}", "/sign-in/?next=%2Fsetup%2F***"),
+        (f"token {TOKEN} is unknown", "token bench_abcdefgh2345_*** is unknown"),
+        ("/api/v1/runs?token=abc&limit=3", "/api/v1/runs?token=***&limit=3"),
+        ("/x?a=1&access_token=abc", "/x?a=1&access_token=***"),
+        ("{'Authorization': 'Bearer abc.def'}", "{'Authorization': 'Bearer ***'}"),
+        ("Authorization: Basic dXNlcg==", "Authorization: Basic ***"),
+        ("https://hooks.slack.com/services/T0/B0/xyz refused", "https://hooks.slack.com/*** refused"),
+        ("postgresql://ada:s3cret@db:5432/x", "postgresql://ada:***@db:5432/x"),
+        (f"WHERE share_token = '{SECRET}'", "WHERE share_token = '***'"),
+        ("/runs/17/?q=host:db-1&after=abc", "/runs/17/?q=host:db-1&after=abc"),
+        ("sha256 " + "a" * 64, "sha256 " + "a" * 64),
+        ("/studies/3/share", "/studies/3/share"),
+    ],
+)
+def test_secret_is_masked_and_the_rest_of_the_line_stays(text: str, masked: str) -> None:
+    assert mask_secrets(text) == masked
+
+
+def test_traceback_is_masked_too() -> None:
+    try:
+        raise RuntimeError(f"no answer from /shared/{SECRET}/")
+    except RuntimeError:
+        record = logging.LogRecord(
+            "x", logging.ERROR, "x.py", 1, "at %s", (f"/setup/{SECRET}/",), sys.exc_info()
+        )
+    formatter = MaskingFormatter(processors=[lambda logger, name, event: event["event"]], keep_exc_info=True)
+
+    line = formatter.format(record)
+
+    assert line.startswith("at /setup/***/\nTraceback")
+    assert "RuntimeError: no answer from /shared/***/" in line
+    assert SECRET not in line
+
+
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    access = {"GRANIAN_LOG_ACCESS_ENABLED": "1", "GRANIAN_LOG_ACCESS_FMT": "asked %(path)s?%(query_string)s"}
+    servers = Servers(environment={**access, "BENCHAPP_LOG_LEVEL": "INFO"})
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.start_web()
+        yield servers
+    finally:
+        servers.stop()
+
+
+def test_logs_of_the_server_hold_no_secret(servers: Servers) -> None:
+    for path in (
+        f"/shared/{SECRET}/",
+        f"/setup/{SECRET}/",
+        f"/api/v1/runs?token={TOKEN}",
+        f"/?next=/setup/{SECRET}",
+    ):
+        servers.get(path, token=TOKEN)
+    socket_directory = str(servers.postgres.socket_directory)
+    with psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection:
+        connection.execute("ALTER TABLE benchapp_study RENAME TO benchapp_study_away")
+
+    fault = servers.get(f"/shared/{SECRET}/pictures/1")
+
+    log = servers.directory / "web.log"
+    wait_for(lambda: "asked /shared/***/pictures/1?" in log.read_text(), within_s=10, what="the access log")
+    lines = log.read_text()
+    assert fault[0] == 500
+    assert "Internal Server Error: /shared/***/pictures/1" in lines
+    assert "ProgrammingError" in lines and "shared_studies.py" in lines
+    assert "asked /setup/***/?" in lines
+    assert "asked /api/v1/runs?token=***" in lines
+    assert SECRET not in lines
+    assert TOKEN not in lines

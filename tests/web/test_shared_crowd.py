@@ -1,0 +1,57 @@
+"""A crowd that follows a shared link to a picture that takes long: everybody else goes on."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from tests.servers import Servers, wait_for
+
+# The web process has sixteen connections, and gives up on one after two seconds.
+CROWD = 40
+_MAKE_STUDY = """
+from benchapp.pipeline.studies import create_study, read_panels, share_study
+panels = read_panels([{"kind": "history", "query": "q=host:db-1"}])
+print(share_study(create_study("Disks", panels=panels).pk))
+"""
+
+
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    servers = Servers()
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.start_web()
+        yield servers
+    finally:
+        servers.stop()
+
+
+def test_crowd_that_waits_for_a_picture_holds_no_connections(servers: Servers) -> None:
+    token = servers.manage("shell", "--no-imports", "-c", _MAKE_STUDY).strip().splitlines()[-1]
+    socket_directory = str(servers.postgres.socket_directory)
+
+    def ask(path: str) -> int:
+        return servers.get(path)[0]
+
+    def count_waiting() -> int:
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        return int(servers.query(waiting)[0][0])
+
+    with (
+        ThreadPoolExecutor(CROWD) as crowd,
+        psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection,
+    ):
+        connection.execute("LOCK TABLE benchapp_series IN ACCESS EXCLUSIVE MODE")
+        asked = [crowd.submit(ask, f"/shared/{token}/pictures/1") for _ in range(CROWD)]
+        wait_for(lambda: count_waiting() == 1, within_s=20, what="one picture that is being drawn")
+        others = [ask(f"/shared/{token}/") for _ in range(20)]
+        drawing = count_waiting()
+        connection.rollback()
+        answers = [each.result() for each in asked]
+
+    assert others == [200] * 20
+    assert drawing == 1
+    assert answers == [200] * CROWD
