@@ -4,7 +4,8 @@
     python docs/take_screenshots.py http://127.0.0.1:8000                 (where BENCHAPP_PUBLIC_READ is on)
 
 Pictured are the scaling page as it stands without a choice, the list of runs, the newest run, and the longest history,
-the latter in both themes. A server with the sample in it has enough: `make up SAMPLE=1`.
+the latter in both themes; and the open incident of the most series, where there is one. For the rest a server with the
+sample in it has enough: `make up SAMPLE=1`.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from typing import Any, Final
 
 IMAGES: Final = Path(__file__).parent / "img"
 SIZE: Final = {"width": 1200, "height": 720}
+# An incident as far as the matrix of its cells.
+TALL: Final = 1560
 FLAGS: Final = [
     "--headless",
     "--no-sandbox",
@@ -73,7 +76,20 @@ def _take_all(page: Any) -> bool:
     longest = max(series, key=lambda each: each["measurement_count"])
     _take(page, longest["page"], "history")
     _take(page, longest["page"], "history-dark", theme="dark")
+    _take_incident(page)
     return True
+
+
+def _take_incident(page: Any) -> None:
+    """Take the broadest open incident, down to the matrix of its cells."""
+    incidents = page.request.get("/api/v1/incidents?tab=open").json()["incidents"]
+    if not incidents:
+        print("no incident is open: there is no picture of one", file=sys.stderr)
+        return
+    broadest = max(incidents, key=lambda each: each["series_count"])
+    page.set_viewport_size(SIZE | {"height": TALL})
+    _take(page, broadest["page"], "incident")
+    page.set_viewport_size(SIZE)
 
 
 def _take(page: Any, path: str, name: str, *, theme: str = "light") -> None:

@@ -32,9 +32,12 @@ def make_summary(series: Series, metric: str, median: float, **values: Any) -> S
     """Make what one metric of a series stands at: one measurement, unless told otherwise."""
     levels = {"n": 1, "p10": median, "p90": median, "minimum": median, "maximum": median, "last": median}
     times = {"first_at": NOON, "last_at": NOON}
-    return SeriesSummary.objects.create(
+    summary = SeriesSummary.objects.create(
         series=series, metric=metric, median=median, **{**levels, **times, **values}
     )
+    # As `summarize_due` does: whoever keeps what a series stands at sees by its row that it is another.
+    Series.objects.filter(pk=series.pk).update(summary_is_due=False)
+    return summary
 
 
 def _make_line(host: Host, line: dict[str, str]) -> None:

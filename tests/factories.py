@@ -14,6 +14,8 @@ from benchapp.models import (
     Change,
     ChangeState,
     Environment,
+    Expectation,
+    ExpectationKind,
     Host,
     Incident,
     IncidentEvent,
@@ -226,6 +228,19 @@ def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
     IncidentEvent.objects.create(incident=incident, at=values["opened_at"], kind="opened")
     Change.objects.filter(pk__in=[change.pk for change in changes]).update(incident=incident)
     return incident
+
+
+def make_expectation(**fields: Any) -> Expectation:
+    """Make a maintenance of host db-7 from noon for four hours, unless given otherwise."""
+    values = {
+        "kind": ExpectationKind.MAINTENANCE,
+        "filter": "host:db-7",
+        "from_at": NOON,
+        "to_at": NOON + timedelta(hours=4),
+        "reason": "new disks",
+        **fields,
+    }
+    return Expectation.objects.create(**values)
 
 
 def make_change(

@@ -12,6 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from benchapp.models import Role, Scope, Study
 from tests.access_table import ACTORS, TABLE, Row
 from tests.factories import (
+    make_expectation,
     make_host,
     make_incident,
     make_measurement,
@@ -45,7 +46,8 @@ def address_of(db):
     series = make_series([1.0], host=host)
     run = make_run(host)
     make_measurement(run, series, iops=1.0)
-    study = Study.objects.create(title="Disks", share_token="s" * 43)
+    panel = {"kind": "scaling", "query": "", "title": "", "words": ""}
+    study = Study.objects.create(title="Disks", share_token="s" * 43, panels=[panel])
     parts = {
         "name": host.name,
         "dimension_name": "host",
@@ -58,9 +60,11 @@ def address_of(db):
         "path": "no/such/path",
         "study_id": study.pk,
         "incident_id": make_incident().pk,
+        "expectation_id": make_expectation().pk,
         "act": "acknowledge",
         "subscription_id": make_subscription().pk,
         "token": study.share_token,
+        "place": 1,
     }
     return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route)
 

@@ -33,6 +33,7 @@ PLUMBING = {
     "checks",
     "embedded",
     "env",
+    "log_masking",
     "management",
     "migrations",
     "settings",

@@ -23,7 +23,7 @@ from benchapp.pipeline.explain_series import (
     UnknownSeries,
     explain_series,
 )
-from benchapp.pipeline.judged_values import READ_METRICS
+from benchapp.pipeline.judged_values import READ_METRICS, to_time
 from benchapp.queries.changes import list_changes_of_series
 
 _POLICY = ("smallest_change", "baseline_from", "until")
@@ -81,6 +81,19 @@ class BandOutput(Output):
     high = real()
 
 
+class AcceptedOutput(Output):
+    accepted_level = real(help_text="median of its first runs, at most 60")
+    accepted_n = number()
+    present_level = real(help_text="of the newest runs since the last change, at most 60")
+    present_n = number()
+    relative = real()
+    relative_low = maybe_real(help_text="of its 95 % interval")
+    relative_high = maybe_real()
+    tolerated_change = real()
+    has_drifted = serializers.BooleanField(help_text="the whole interval lies beyond what is tolerated")
+    since_at = maybe_time()
+
+
 class ExplanationOutput(Output):
     series = number()
     metric = text()
@@ -101,6 +114,10 @@ class ExplanationOutput(Output):
     changes = FoundOutput(many=True)
     too_small = FoundOutput(many=True, help_text="found, and below the smallest change worth saying")
     suspicion = FoundOutput(allow_null=True)
+    accepted = AcceptedOutput(
+        allow_null=True,
+        help_text="the present level against the one that somebody accepted; null without one",
+    )
     stored = ChangeOutput(many=True, help_text="what was said of it so far, the newest first")
     why_not = serializers.ListField(child=text(), help_text="what keeps changes from being said")
 
@@ -165,7 +182,28 @@ def _describe(explained: SeriesExplanation) -> dict[str, Any]:
         "changes": list(map(_found_row, explained.changes)),
         "too_small": list(map(_found_row, explained.too_small)),
         "suspicion": _found_row(explained.suspicion) if explained.suspicion else None,
+        "accepted": _held_row(explained),
         "why_not": list(explained.why_not),
+    }
+
+
+def _held_row(explained: SeriesExplanation) -> Row | None:
+    held = explained.held
+    if held is None:
+        return None
+    accepted, present, shift = held.accepted.level, held.drift.now, held.drift.shift
+    has_drifted = held.drift.is_beyond
+    return {
+        "accepted_level": accepted.median,
+        "accepted_n": accepted.points,
+        "present_level": present.median,
+        "present_n": present.points,
+        "relative": shift.relative,
+        "relative_low": shift.low,
+        "relative_high": shift.high,
+        "tolerated_change": explained.policy.smallest_change,
+        "has_drifted": has_drifted,
+        "since_at": to_time(int(explained.input.times[held.start])) if has_drifted else None,
     }
 
 

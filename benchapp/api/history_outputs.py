@@ -45,6 +45,7 @@ class ChangeMarkOutput(Output):
     at = time()
     run = maybe_number()
     state = serializers.ChoiceField(choices=[state.value for state in MARKED_STATES])
+    is_drift = serializers.BooleanField(help_text="a drift from an accepted level, and no new level")
     is_regression = serializers.BooleanField()
     relative = serializers.FloatField(help_text="after / before − 1")
     relative_low = maybe_real(help_text="of its 95 % interval")

@@ -74,6 +74,11 @@ class SuspectOutput(Output):
     before = maybe_text()
     after = maybe_text()
     share = real(help_text="of the changes that it came with")
+    came_with = maybe_number()
+    changes = maybe_number()
+    hosts_moved = number(help_text="other hosts that it came to within 14 days, and that moved too")
+    hosts_fine = number(help_text="other hosts that it came to, and that stayed fine")
+    fine_hosts = serializers.ListField(child=text(), help_text="the first five of these")
     words = text()
 
 
@@ -115,6 +120,14 @@ class IncidentRowOutput(Output):
 
 
 INCIDENT_COLUMNS: Final = tuple(IncidentRowOutput().fields)
+# What older incidents do not tell of their suspects.
+_SUSPECT: Final[Row] = {
+    "came_with": None,
+    "changes": None,
+    "hosts_moved": 0,
+    "hosts_fine": 0,
+    "fine_hosts": [],
+}
 
 
 class IncidentOutput(IncidentRowOutput):
@@ -152,6 +165,7 @@ def incident_row(incident: IncidentRow) -> Row:
         name: getattr(incident, name) for name in INCIDENT_COLUMNS if name in IncidentRow.__dataclass_fields__
     }
     row |= {
+        "suspects": [_SUSPECT | suspect for suspect in incident.suspects],
         "verdict": incident.verdict or None,
         "assignee": incident.assignee_name or None,
         "link": incident.link or None,

@@ -25,9 +25,8 @@ from benchapp.api.parameters import (
     read_parameters,
     refuse_parameters,
 )
-from benchapp.api.permissions import MayRead, find_person
+from benchapp.api.permissions import MayRead, MayReadOrEdit, find_person
 from benchapp.api.problems import Problem
-from benchapp.api.studies import MayReadOrEdit
 from benchapp.api.tokens import read_body
 from benchapp.api.view import ApiView
 from benchapp.models import IncidentState, Role, Severity, User, Verdict

@@ -26,6 +26,7 @@ RESOURCES = {
     "comparison": f"{PREFIX}/comparison",
     "changes": f"{PREFIX}/changes",
     "incidents": f"{PREFIX}/incidents",
+    "expectations": f"{PREFIX}/expectations",
     "studies": f"{PREFIX}/studies",
     "submissions": f"{PREFIX}/submissions",
     "subscriptions": f"{PREFIX}/subscriptions",

@@ -9,8 +9,10 @@ from django.conf import settings
 
 from benchapp.api.problems import RETRY_AFTER_S, Problem
 from benchapp.pipeline.intake import count_backlog
+from benchapp.pipeline.window_quota import WindowQuota
 
 _CHECK_INTERVAL_S: Final = 1.0
+_HOUR_S: Final = 3600
 
 
 class Limits:
@@ -20,8 +22,7 @@ class Limits:
         self._lock = threading.Lock()
         self._checked_at = float("-inf")
         self._shortage: tuple[str, str] | None = None
-        self._hour = -1
-        self._counts: dict[int, int] = {}
+        self._quota = WindowQuota(window_s=_HOUR_S)
 
     def check(self, host_id: int) -> None:
         """Raise Problem 429 or 503 when there is no room for one more of this host."""
@@ -38,18 +39,14 @@ class Limits:
         self._count(host_id)
 
     def _count(self, host_id: int) -> None:
-        hour = int(time.time() // 3600)
-        with self._lock:
-            if hour != self._hour:
-                self._hour, self._counts = hour, {}
-            count = self._counts[host_id] = self._counts.get(host_id, 0) + 1
-        if count > settings.HOST_QUOTA_PER_HOUR:
+        counted = self._quota.count(host_id)
+        if counted.count > settings.HOST_QUOTA_PER_HOUR:
             raise Problem(
                 429,
                 "quota-exceeded",
                 "Too many results",
                 f"this host posted its {settings.HOST_QUOTA_PER_HOUR} results of this hour: try again in the next",
-                headers={"Retry-After": str(3600 - int(time.time()) % 3600)},
+                headers={"Retry-After": str(counted.seconds_left)},
             )
 
 

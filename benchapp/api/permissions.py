@@ -4,7 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from rest_framework.exceptions import NotAuthenticated
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from benchapp.models import ApiToken, Role, Scope, User
@@ -62,6 +62,17 @@ class MayEdit(BasePermission):
         if token is not None:
             return token.scope == Scope.ADMIN
         return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(Role.EDITOR)
+
+
+class MayReadOrEdit(BasePermission):
+    """Whoever may read reads; editors and tokens of the scope admin write."""
+
+    message = MayEdit.message
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Say whether this request may do what it asks for."""
+        kind = MayRead if request.method in SAFE_METHODS else MayEdit
+        return kind().has_permission(request, view)
 
 
 class MayAdminister(BasePermission):

@@ -7,14 +7,13 @@ from typing import Any, Final
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.api.answers import answer_json, answer_rows
 from benchapp.api.output_fields import Output, PageOutput, number, text, time
 from benchapp.api.parameters import PageParameters, read_parameters, refuse_parameters
-from benchapp.api.permissions import MayEdit, MayRead, find_person, read_api_token
+from benchapp.api.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.problems import Problem
 from benchapp.api.rows import PREFIX, Row
 from benchapp.api.tokens import read_body
@@ -88,17 +87,6 @@ class StudyChanges(StudyInput):
     """What to change of a study; what is left out stays."""
 
     title = serializers.CharField(required=False, max_length=TITLE_LENGTH)
-
-
-class MayReadOrEdit(BasePermission):
-    """Readers read; editors and tokens of the scope admin write."""
-
-    message = MayEdit.message
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether this request may do what it asks for."""
-        kind = MayRead if request.method in SAFE_METHODS else MayEdit
-        return kind().has_permission(request, view)
 
 
 class Studies(ApiView):

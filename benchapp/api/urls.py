@@ -7,6 +7,7 @@ from benchapp.api import (
     comparison,
     dimensions,
     exclusions,
+    expectations,
     explain_series,
     history,
     hosts,
@@ -28,6 +29,8 @@ from benchapp.api import (
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),
     path("schema", index.Schema.as_view(), name="api_schema"),
+    path("expectations", expectations.Expectations.as_view(), name="api_expectations"),
+    path("expectations/<int:expectation_id>", expectations.OneExpectation.as_view(), name="api_expectation"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),
     path("hosts/me/schedule", schedules.OwnSchedule.as_view(), name="api_own_schedule"),

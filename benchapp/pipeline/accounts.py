@@ -96,7 +96,7 @@ def count_sign_in_attempt(username: str, address: str, *, now: datetime | None =
     Two buckets: the name from the address, and the address with any name (of IPv6 its /64, which one person has).
     """
     moment = now or timezone.now()
-    network = _network_of(address)
+    network = network_of(address)
     by_name = _count(f"{username.lower()}|{network}", moment)
     by_address = _count(f"|{network}", moment)
     return by_name <= SIGN_IN_ATTEMPTS and by_address <= SIGN_IN_ATTEMPTS_OF_ADDRESS
@@ -118,7 +118,8 @@ def _count(who: str, moment: datetime) -> int:
         return int(cursor.fetchone()[0])
 
 
-def _network_of(address: str) -> str:
+def network_of(address: str) -> str:
+    """Return what one person has of addresses: of IPv6 its /64, else the address itself."""
     try:
         parsed = ip_address(address)
     except ValueError:

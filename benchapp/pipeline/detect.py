@@ -21,6 +21,7 @@ from benchapp.pipeline.detect_rows import (
     upsert_judgements,
 )
 from benchapp.pipeline.detect_series import Outcome, cut_metric, judge_series_metric
+from benchapp.pipeline.drift import judge_drift
 from benchapp.pipeline.group import group_changes
 from benchapp.pipeline.judged_values import READ_METRICS, Claimed, claim_due, lock_series, read_histories
 
@@ -78,8 +79,9 @@ def mark_series(*, after: int, limit: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH marked AS ("
-            " UPDATE benchapp_series SET judging_is_due = TRUE WHERE id IN ("
-            "  SELECT id FROM benchapp_series WHERE id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE) RETURNING id"
+            # ARRAY: chosen once. As a join it may be asked for each row, and what it marked it would not choose again.
+            " UPDATE benchapp_series SET judging_is_due = TRUE WHERE id = ANY (ARRAY("
+            "  SELECT id FROM benchapp_series WHERE id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE)) RETURNING id"
             ") SELECT coalesce(max(id), 0) FROM marked",
             [after, limit],
         )
@@ -98,13 +100,14 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     made = insert_changes(inserts)
     upsert_judgements([outcome.judgement for outcome in outcomes if outcome.judgement], ids)
     Series.objects.filter(pk__in=ids).update(judging_is_due=False)
-    change_ids = (*(row["id"] for row in updates), *made)
+    drifted = judge_drift(ids, now=timezone.now())
+    change_ids = (*(row["id"] for row in updates), *made, *drifted.change_ids)
     grouped = group_changes(change_ids)
     return Judged(
         tuple(ids),
         change_ids,
         grouped.incident_ids,
-        grouped.event_ids,
+        tuple(sorted((*drifted.event_ids, *grouped.event_ids))),
         _list_transitions(known, updates, list(zip(made, inserts, strict=True))),
     )
 

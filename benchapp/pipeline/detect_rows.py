@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 from django.db import connection
 
+from benchapp.analysis.baselines import DRIFT_METHOD
 from benchapp.models import Change, ChangeState, Judgement
 
 Row = dict[str, Any]
@@ -64,9 +65,13 @@ _JUDGE: Final = (
 
 
 def read_changes(series_ids: Sequence[int]) -> dict[tuple[int, str], list[Row]]:
-    """Return all changes of these series by series and metric, oldest row first, withdrawn ones too."""
+    """Return all changes of these series by series and metric, oldest row first, withdrawn ones too.
+
+    Without drift, which is no new level and is judged by itself (pipeline.drift).
+    """
     known: dict[tuple[int, str], list[Row]] = {}
-    rows = Change.objects.filter(series_id__in=series_ids).order_by("id").values(*CHANGE_FIELDS)
+    found = Change.objects.filter(series_id__in=series_ids).exclude(method=DRIFT_METHOD)
+    rows = found.order_by("id").values(*CHANGE_FIELDS)
     for row in rows:
         known.setdefault((row["series_id"], row["metric"]), []).append(dict(row))
     return known

@@ -15,7 +15,7 @@ from benchapp.models import Change
 # Changes that are looked into; a pool's hosts move alike in all of them or in none.
 _CHANGES_MAXIMUM: Final = 50
 # Of the way from the old level to the new one.
-_MOVED_SHARE: Final = 0.5
+MOVED_SHARE: Final = 0.5
 _LEVELS: Final = (
     "SELECT host.name, wanted.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY m.{metric}) FROM"
     " unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[]) AS wanted(id, series_id, since, until)"
@@ -28,8 +28,8 @@ _LEVELS: Final = (
 
 def explain_pool(changes: QuerySet[Change], scope: str) -> Iterator[dict[str, Any]]:
     """Say which hosts of a pool moved, where not all did; of those that ran since."""
-    shares = _read_shares(list(changes.order_by("-confidence", "id")[:_CHANGES_MAXIMUM]))
-    moved = sorted(host for host, share in shares.items() if share >= _MOVED_SHARE)
+    shares = read_shares(list(changes.order_by("-confidence", "id")[:_CHANGES_MAXIMUM]))
+    moved = sorted(host for host, share in shares.items() if share >= MOVED_SHARE)
     fine = len(shares) - len(moved)
     if not moved or not fine:
         return
@@ -41,7 +41,7 @@ def explain_pool(changes: QuerySet[Change], scope: str) -> Iterator[dict[str, An
     yield {"dimension": "host", "value": ", ".join(moved), "share": 1.0, "words": words}
 
 
-def _read_shares(changes: Iterable[Change]) -> dict[str, float]:
+def read_shares(changes: Iterable[Change]) -> dict[str, float]:
     """Return how much of the way to the new level each host went, in the middle of the changes."""
     by_metric: dict[str, list[Change]] = defaultdict(list)
     for change in changes:

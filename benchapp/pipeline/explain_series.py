@@ -12,12 +12,14 @@ from typing import Any, Final
 import numpy as np
 from django.db.models import Count, Q
 
+from benchapp.analysis.baselines import LEAST_ACCEPTED_RUNS, Held
 from benchapp.analysis.judging import FAR_SPREADS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
 from benchapp.models import Judgement, Measurement, Series
 from benchapp.pipeline.detect_metric import LEAST_RUNS, METHOD, Found, MetricJudgement, judge_metric
 from benchapp.pipeline.detect_series import STANDINGS, SeriesMetric, cut_metric
-from benchapp.pipeline.judged_values import WINDOW, read_histories, to_microseconds, to_time
+from benchapp.pipeline.drift import hold_metric
+from benchapp.pipeline.judged_values import WINDOW, History, read_histories, to_microseconds, to_time
 
 # What is looked for beside the policy, to say what is there and too small.
 _FINEST: Final = 0.01
@@ -55,7 +57,8 @@ class SeriesExplanation:
 
     failed_count, excluded_count: measurements of the series that count in nothing. without_value_count: of those read.
     band: beyond it the newest runs are suspected; None where the level is not known. too_small: found, and below the
-    smallest change. why_not: sentences on what is not said.
+    smallest change. held: against the accepted level; None without one, or too few runs. why_not: sentences on what is
+    not said.
     """
 
     series_id: int
@@ -72,6 +75,7 @@ class SeriesExplanation:
     changes: tuple[FoundChange, ...]
     too_small: tuple[FoundChange, ...]
     suspicion: FoundChange | None
+    held: Held | None
     why_not: tuple[str, ...]
 
     @property
@@ -96,7 +100,7 @@ def explain_series(
 ) -> SeriesExplanation:
     """Return why the judge says what it says; what is given takes the place of the policy's own. Raises UnknownSeries.
 
-    Four queries, and one for each maintenance in its time.
+    Four queries, one more where a level is accepted, and one for each maintenance in its time.
     """
     series = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
     if series is None:
@@ -119,6 +123,8 @@ def explain_series(
         failed=Count("pk", filter=~Q(error=0)), excluded=Count("pk", filter=Q(is_excluded=True))
     )
     too_small = _find_too_small(cut, judged, policy)
+    is_read = _reaches(history, policy.baseline_from_at)
+    held = hold_metric(cut, tolerated_change=policy.smallest_change) if is_read else None
     return SeriesExplanation(
         series_id=series_id,
         metric=metric,
@@ -134,8 +140,19 @@ def explain_series(
         changes=tuple(each for each in found if abs(each.found.relative) >= policy.smallest_change),
         too_small=too_small,
         suspicion=_place(cut, judged.suspicion) if judged.suspicion else None,
-        why_not=tuple(_say_why_not(judged, metric, policy, is_one_size=series[0] is not None)),
+        held=held,
+        why_not=(
+            *_say_why_not(judged, metric, policy, is_one_size=series[0] is not None),
+            *_say_not_held(policy, held, is_read=is_read),
+        ),
     )
+
+
+def _reaches(history: History, baseline_from_at: datetime | None) -> bool:
+    """Say whether a level was accepted, and its first runs are among those that are read."""
+    if baseline_from_at is None:
+        return False
+    return not history.is_cut or to_microseconds(baseline_from_at) >= int(history.times[0])
 
 
 def _find_too_small(cut: SeriesMetric, judged: MetricJudgement, policy: Policy) -> tuple[FoundChange, ...]:
@@ -181,3 +198,13 @@ def _say_why_not(judged: MetricJudgement, metric: str, policy: Policy, *, is_one
         yield f"A level was accepted: nothing before {policy.baseline_from_at:%Y-%m-%d %H:%M} UTC is compared."
     if runs >= WINDOW:
         yield f"Only the newest {WINDOW} runs are judged; what was found before stays as it is."
+
+
+def _say_not_held(policy: Policy, held: Held | None, *, is_read: bool) -> Iterator[str]:
+    """Say why nothing is held against the level that was accepted."""
+    if policy.baseline_from_at is None or held is not None:
+        return
+    if is_read:
+        yield f"Drift from the accepted level is looked for from {2 * LEAST_ACCEPTED_RUNS} runs on."
+    else:
+        yield f"The level was accepted before the newest {WINDOW} runs: drift from it is not looked for any more."

@@ -70,14 +70,14 @@ def make_incident(
     return incident.pk
 
 
-def reopen_incident(incident: Incident, events: Events, *, words: str) -> None:
-    """Open a resolved incident again, by the judge."""
+def reopen_incident(incident: Incident, events: Events, *, words: str, is_told: bool = True) -> None:
+    """Open an incident that is over again, by the judge; that of improvements tells nobody."""
     before = describe_state(incident)
     incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
     incident.resolved_at = incident.recovered_at = None
     incident.updated_at = events.now
     incident.save(update_fields=["state", "verdict", "resolved_at", "recovered_at", "updated_at"])
-    events.add(incident, "reopened", words=words, before=before, is_told=incident.is_regression)
+    events.add(incident, "reopened", words=words, before=before, is_told=is_told and incident.is_regression)
 
 
 def describe_state(incident: Incident) -> dict[str, Any]:

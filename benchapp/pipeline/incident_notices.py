@@ -1,9 +1,11 @@
 """What a notice of an incident says: from its row, what happened to it, and its changes. Reads no database."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from benchapp.analysis.baselines import DRIFT_METHOD
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE, format_value
@@ -80,7 +82,11 @@ def _say_sentence(
 
 
 def _say_worst(change: Change, others: int) -> str:
-    words = f"{_say_change(change)} since {say_moment(change.started_at)} ({name_cell(change.series)})"
+    since = f" since {say_moment(change.started_at)}"
+    if change.method == DRIFT_METHOD:
+        accepted = datetime.fromisoformat(change.evidence["accepted_from"])
+        since = f", the level accepted on {say_moment(accepted)}; it drifted away{since}"
+    words = f"{_say_change(change)}{since} ({name_cell(change.series)})"
     if others <= 0:
         return f"{words}."
     return f"{words}; {others} other {'cell' if others == 1 else 'cells'} moved too."

@@ -1,8 +1,10 @@
 """Bring incidents up to date with their changes: what they say, how severe they are, what became of them."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from benchapp.analysis.baselines import DRIFT_METHOD
 from benchapp.analysis.severity import Weight, judge_severity
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
@@ -14,6 +16,8 @@ _RANKS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2}
 # Of an incident's changes that must be back at their old level: a cell that is no longer measured holds up nothing.
 _RECOVERED_SHARE: Final = 0.9
 _TITLE_MAXIMUM: Final = 300
+# Said with the last news of what comes and goes: what follows is in its timeline alone.
+_COMES_AND_GOES: Final = "it had recovered, and is worse again; if it comes and goes, nobody is told of that"
 _DESCRIPTION: Final = (
     "title",
     "severity",
@@ -34,7 +38,8 @@ def refresh_incidents(ids: Iterable[int], events: Events) -> None:
 
 
 def _refresh(incident: Incident, events: Events) -> None:
-    changes = list(Change.objects.filter(incident=incident).order_by("started_at", "id"))
+    rows = Change.objects.filter(incident=incident).select_related("series")
+    changes = list(rows.order_by("started_at", "id"))
     live = [change for change in changes if change.state != ChangeState.WITHDRAWN]
     if not live:
         if changes:
@@ -75,7 +80,9 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
 
 
 def _tell_progress(incident: Incident, live: Sequence[Change], events: Events) -> None:
-    said = set(IncidentEvent.objects.filter(incident=incident, undone_at=None).values_list("kind", flat=True))
+    events_before = IncidentEvent.objects.filter(incident=incident, undone_at=None)
+    said = Counter(events_before.values_list("kind", flat=True))
+    is_told = _is_loud(incident) and not said["reopened"]
     confirmed = sum(change.state == ChangeState.CONFIRMED for change in live)
     if "confirmed" not in said and 2 * confirmed > len(live):
         events.add(
@@ -87,9 +94,9 @@ def _tell_progress(incident: Incident, live: Sequence[Change], events: Events) -
         incident.save(update_fields=["recovered_at"])
         before = {"recovered_at": None}
         words = "the newest runs are back at the level before"
-        events.add(incident, "recovered", words=words, before=before, is_told=_is_loud(incident))
+        events.add(incident, "recovered", words=words, before=before, is_told=is_told)
     elif not is_back and incident.recovered_at is not None:
-        reopen_incident(incident, events, words="it had recovered, and is worse again")
+        reopen_incident(incident, events, words=_COMES_AND_GOES, is_told=not said["reopened"])
 
 
 def _withdraw(incident: Incident, events: Events) -> None:
@@ -136,6 +143,11 @@ def write_title(worst: Change, breadth: Breadth) -> str:
     percent = f"{abs(worst.relative) * 100:.0f} %"
     sign = "−" if worst.relative < 0 else "+"
     cells = f"{breadth.cells} of {breadth.all_cells} series" if breadth.all_cells > 1 else "1 series"
-    title = f"{place}: {CATALOGUE[worst.metric].label} {sign}{percent} in {cells}"
+    way = (
+        f"drifted {sign}{percent} from the accepted level"
+        if worst.method == DRIFT_METHOD
+        else f"{sign}{percent}"
+    )
+    title = f"{place}: {CATALOGUE[worst.metric].label} {way} in {cells}"
     about: list[dict[str, Any]] = [one for one in breadth.explained_by if one["dimension"] != "scope"][:1]
     return (f"{title}, {about[0]['words']}" if about else title)[:_TITLE_MAXIMUM]

@@ -109,8 +109,9 @@ def mark_series(*, after: int, limit: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH marked AS ("
-            " UPDATE benchapp_series SET summary_is_due = TRUE WHERE id IN ("
-            "  SELECT id FROM benchapp_series WHERE id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE) RETURNING id"
+            # ARRAY: chosen once. As a join it may be asked for each row, and what it marked it would not choose again.
+            " UPDATE benchapp_series SET summary_is_due = TRUE WHERE id = ANY (ARRAY("
+            "  SELECT id FROM benchapp_series WHERE id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE)) RETURNING id"
             ") SELECT coalesce(max(id), 0) FROM marked",
             [after, limit],
         )

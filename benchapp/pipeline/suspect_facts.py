@@ -47,7 +47,7 @@ def read_facts_of(run: Run) -> Facts:
     labels = {f"label {name}": _write(value) for name, value in (run.labels or {}).items()}
     conditions = getattr(run, "conditions", None)
     return Facts(
-        {**_flatten_environment(run.environment), **labels},
+        {**flatten_environment(run.environment), **labels},
         dict(_flatten(conditions, "")) if isinstance(conditions, dict) else {},
     )
 
@@ -67,7 +67,8 @@ def compare_facts(before: Facts, after: Facts) -> tuple[Difference, ...]:
     return tuple(found)
 
 
-def _flatten_environment(environment: Environment) -> Mapping[str, str]:
+def flatten_environment(environment: Environment) -> Mapping[str, str]:
+    """Return what an environment says as flat text by name; what no speed depends on is left out."""
     key = bytes(environment.key)
     if key not in _flat:
         if len(_flat) >= _KEPT_MAXIMUM:

@@ -8,14 +8,17 @@ filesystem, extents of the file) counts where it moved by a fifth.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from benchapp.analysis.suspicion import Difference, Suspect, rank_suspects
+from benchapp.analysis.suspicion import Difference, Elsewhere, Suspect, rank_suspects, weigh_elsewhere
 from benchapp.models import Change, Run
 from benchapp.pipeline.suspect_facts import Facts, compare_facts, read_facts_of, with_facts
+from benchapp.pipeline.suspect_hosts import find_elsewhere
 
 # Changes of an incident that are looked into, and runs of its hosts before them.
 _CHANGES_MAXIMUM: Final = 300
 _HOSTS_MAXIMUM: Final = 10
 _RUNS_MAXIMUM: Final = 600
+# Hosts that stayed fine, by name.
+_HOSTS_NAMED: Final = 5
 _SAID: Final = {
     "kernel": "the kernel",
     "os": "the operating system",
@@ -36,8 +39,12 @@ _SAID: Final = {
 
 
 def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Return what else changed, as Incident.suspects has it; [] where nothing that is recorded did. Five queries."""
-    pairs = _pair_runs(sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM])
+    """Return what else changed, as Incident.suspects has it; [] where nothing that is recorded did.
+
+    Five queries, and up to eight for the other hosts to which the same came.
+    """
+    looked_into = sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM]
+    pairs = _pair_runs(looked_into)
     if not pairs:
         return []
     runs = _read_runs({run_id for pair in pairs for run_id in pair if run_id is not None})
@@ -45,7 +52,13 @@ def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
     if not any(differences):
         return []
     steps, moved = _count_steps(list(runs.values()))
-    return [_describe(suspect) for suspect in rank_suspects(differences, steps=steps, moved=moved)]
+    suspects = rank_suspects(differences, steps=steps, moved=moved)
+    elsewhere = find_elsewhere(
+        [suspect.difference for suspect in suspects],
+        looked_into,
+        involved={runs[bad].host_id for bad, _ in pairs if bad in runs},
+    )
+    return [_describe(suspect, changes=len(differences)) for suspect in weigh_elsewhere(suspects, elsewhere)]
 
 
 def _pair_runs(changes: Iterable[Change]) -> list[tuple[int, int | None]]:
@@ -96,20 +109,40 @@ def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[Facts, Facts]]:
         after[line] = facts
 
 
-def _describe(suspect: Suspect) -> dict[str, Any]:
+def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
     difference = suspect.difference
     return {
         "name": difference.name,
         "before": difference.before,
         "after": difference.after,
         "share": round(suspect.share, 4),
-        "words": _say(suspect),
+        "came_with": suspect.count,
+        "changes": changes,
+        "hosts_moved": len(suspect.elsewhere.moved),
+        "hosts_fine": len(suspect.elsewhere.fine),
+        "fine_hosts": list(suspect.elsewhere.fine[:_HOSTS_NAMED]),
+        "words": _say(suspect, changes),
     }
 
 
-def _say(suspect: Suspect) -> str:
+def _say(suspect: Suspect, changes: int) -> str:
     difference = suspect.difference
     name = _SAID.get(difference.name) or difference.name.replace("_", " ").replace(".", ": ")
-    came = "all changes" if suspect.share == 1 else f"{suspect.share:.0%} of the changes".replace("%", " %")
+    came = "all changes" if suspect.count == changes else f"{suspect.count} of {changes} changes"
     before, after = (value or "unknown" for value in (difference.before, difference.after))
-    return f"{name}: {before} → {after}, with {came}"
+    return f"{name}: {before} → {after}, with {came}{_say_elsewhere(suspect.elsewhere)}"
+
+
+def _say_elsewhere(elsewhere: Elsewhere) -> str:
+    """Say what became of the other hosts to which it came; "" where it came to none of which that is known."""
+    moved, fine = len(elsewhere.moved), len(elsewhere.fine)
+    if not moved and not fine:
+        return ""
+    named = ", ".join(elsewhere.fine[:_HOSTS_NAMED]) + (", …" if fine > _HOSTS_NAMED else "")
+    parts = [f"{_count_hosts(moved)} that moved too"] if moved else []
+    parts += [f"{_count_hosts(fine)} that stayed fine ({named})"] if fine else []
+    return f"; it also came to {' and to '.join(parts)}"
+
+
+def _count_hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"

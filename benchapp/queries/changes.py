@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import IntegerField, QuerySet, Value
 from django.utils.dateparse import parse_datetime
 
+from benchapp.analysis.baselines import DRIFT_METHOD
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Measurement, Series
 from benchapp.models.filtering import match_series
@@ -72,6 +73,16 @@ class ChangeRow:
         """Say whether it is still believed."""
         return self.state != ChangeState.WITHDRAWN
 
+    @property
+    def is_drift(self) -> bool:
+        """Say whether it is a drift from an accepted level, and no new level."""
+        return self.method == DRIFT_METHOD
+
+    @property
+    def accepted_from_at(self) -> datetime | None:
+        """Return from when on the level was accepted that it drifted away from; None where it is no drift."""
+        return _read_time(self.evidence.get("accepted_from"))
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
@@ -90,6 +101,12 @@ class ChangeMark:
     before_median: float
     after_median: float
     incident_id: int | None
+    method: str
+
+    @property
+    def is_drift(self) -> bool:
+        """Say whether it is a drift from an accepted level, and no new level."""
+        return self.method == DRIFT_METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +178,30 @@ def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
 
 
 def read_sides(change: ChangeRow) -> Sides:
-    """Return the valid runs that a change was judged by, at most 200 of each side; one query."""
+    """Return the valid runs that a change was judged by, at most 200 of each side; one query.
+
+    Of a drift the sides are the first runs of the accepted level and the newest, with whatever lies between left out.
+    """
     rows = Measurement.objects.filter(
         series_id=change.series.id, error=0, is_excluded=False, **{f"{change.metric}__isnull": False}
     ).values_list("started_at", "run_id", change.metric)
-    before = rows.filter(started_at__lt=change.started_at).order_by("-started_at", "-id")
-    after = rows.filter(started_at__gte=change.started_at).order_by("started_at", "id")
+    before = rows.filter(started_at__lt=change.started_at)
+    # A drift begins within the newest runs that it was judged by.
+    after = rows if change.is_drift else rows.filter(started_at__gte=change.started_at)
     if change.points_from_at is not None:
         before = before.filter(started_at__gte=change.points_from_at)
     if change.points_to_at is not None:
         after = after.filter(started_at__lte=change.points_to_at)
-    nearest = before[:SIDE_MAXIMUM].union(after[:SIDE_MAXIMUM], all=True)
-    found = [SidePoint(*row) for row in sorted(nearest)]
+    first, last = ("started_at", "id"), ("-started_at", "-id")
+    if change.is_drift:
+        before, after = before.order_by(*first)[: change.before_n], after.order_by(*last)[: change.after_n]
+    else:
+        before, after = before.order_by(*last)[:SIDE_MAXIMUM], after.order_by(*first)[:SIDE_MAXIMUM]
+    of_before = before.annotate(side=Value(0, IntegerField()))
+    both = sorted(of_before.union(after.annotate(side=Value(1, IntegerField())), all=True))
     return Sides(
-        before=tuple(point for point in found if point.at < change.started_at),
-        after=tuple(point for point in found if point.at >= change.started_at),
+        before=tuple(SidePoint(*point) for *point, side in both if side == 0),
+        after=tuple(SidePoint(*point) for *point, side in both if side == 1),
     )
 
 
@@ -247,6 +273,7 @@ _MARKED: Final = (
     "before_median",
     "after_median",
     "incident_id",
+    "method",
 )
 
 

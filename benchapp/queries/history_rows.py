@@ -114,6 +114,7 @@ def mark_row(mark: ChangeMark) -> Row:
         "at": mark.at,
         "run": mark.run_id,
         "state": mark.state,
+        "is_drift": mark.is_drift,
         "is_regression": mark.is_regression,
         "relative": mark.relative,
         "relative_low": mark.relative_low,

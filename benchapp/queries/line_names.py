@@ -79,7 +79,9 @@ def _list_values(row: SeriesRow) -> Mapping[str, Value]:
     }
     for name in DIMENSIONS:
         if name not in own and name not in _LEFT_OUT:
-            own[name] = getattr(row.workload if hasattr(row.workload, name) else row.target, name)
+            value = getattr(row.workload if hasattr(row.workload, name) else row.target, name)
+            # Empty text is as unknown as none.
+            own[name] = None if value == "" else value
     return own
 
 

@@ -4,23 +4,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchapp.analysis.curves import Curve, Place, Point, estimate_error
 from benchapp.analysis.knee import find_knee
 from benchapp.analysis.scaling import (
     AtCeiling,
     Ceiling,
     Cliff,
     Contrast,
-    Curve,
     Erratic,
     Falls,
     Finding,
     GainsStop,
     Grows,
     Linear,
-    Place,
-    Point,
     Saturates,
     Steady,
+    Unclear,
     find_at_ceiling,
     find_cliffs,
     find_contrast,
@@ -28,7 +27,7 @@ from benchapp.analysis.scaling import (
     list_places,
     read_curve,
 )
-from benchapp.queries.scaling_picture import Axis, Picture
+from benchapp.queries.scaling_picture import Axis, Cell, Picture
 
 __all__ = [
     "AtCeiling",
@@ -44,6 +43,7 @@ __all__ = [
     "Point",
     "Saturates",
     "Steady",
+    "Unclear",
     "find_bends",
     "find_findings",
     "list_places",
@@ -115,8 +115,12 @@ def _make_curve(picture: Picture, row: int, column: int) -> Curve:
     ):
         if cell.value is not None:
             count = float(x) if is_count and isinstance(x, int | float) else None
-            points.append(Point(Place(row, column, place), cell.value, count))
+            points.append(Point(Place(row, column, place), cell.value, count, _find_error(cell)))
     return Curve(tuple(points), picture.metric.better == "higher")
+
+
+def _find_error(cell: Cell) -> float | None:
+    return estimate_error(cell.spread.p10, cell.spread.p90, cell.spread.n) if cell.spread else None
 
 
 def _list_cliffs(picture: Picture, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:

@@ -29,7 +29,13 @@ PLACES: Final = (
     Place("History", "series_list", frozenset({"series_list", "series", "history"})),
     Place("Runs", "runs", frozenset({"runs", "run", "run_report"})),
     Place("Compare", "compare", frozenset({"compare"})),
-    Place("Incidents", "incidents", frozenset({"incidents", "incident", "watched"})),
+    Place(
+        "Incidents",
+        "incidents",
+        frozenset(
+            {"incidents", "incident", "watched", "expectations", "expectation", "add_expectation"},
+        ),
+    ),
     Place("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),
     Place("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
     Place("Uploads", "uploads", frozenset({"uploads", "upload", "hand_in"})),

@@ -34,6 +34,7 @@ from benchapp.web.history_request import HistoryRequest, read_history_request, w
 from benchapp.web.history_table import make_change_lines, make_history_table
 from benchapp.web.history_words import find_step, say_changed_title, say_histories, say_levels, say_step
 from benchapp.web.incident_table import make_change_lines as make_level_changes
+from benchapp.web.incident_words import say_drift
 from benchapp.web.latency_figures import make_latency_figures
 from benchapp.web.lines import say_first_steps
 from benchapp.web.paging import turn_page
@@ -100,13 +101,17 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
     usual = _list_metrics(detail.row)
     asked = read_history_request(request.GET, usual=usual[0])
     errors = list(asked.errors)
+    changes = list_changes_of_series(series_id, metric=asked.metric.name)
     context = {
         **_read_history(request, detail, asked, errors=errors),
         "series": detail.row,
         "detail": detail,
         "metric": asked.metric,
-        "standings": say_standings(list_judgements(series_id), asked.metric),
-        "cells": make_level_changes(list_changes_of_series(series_id, metric=asked.metric.name)),
+        "standings": [
+            *say_standings(list_judgements(series_id), asked.metric),
+            *filter(None, map(say_drift, changes)),
+        ],
+        "cells": make_level_changes(changes),
         "metrics": _list_metric_links(request, asked.metric, usual),
         "spans": _list_span_links(request),
         "latency": make_latency_figures(

@@ -11,6 +11,7 @@ from benchapp.queries.history import History
 from benchapp.queries.levels import LevelRow
 from benchapp.queries.series import SeriesRow
 from benchapp.web.history_table import find_valid, list_levels
+from benchapp.web.incident_words import say_signed
 from benchapp.web.words import with_unit
 
 _SAID_MAXIMUM = 8
@@ -59,6 +60,7 @@ def say_levels(history: History, metric: Metric) -> list[str]:
             continue
         changed.append((abs(step.percent), f"{line.name}: {say_step(step, metric)}"))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SAID_MAXIMUM]]
+    sentences += list_drifts(history, metric)
     if steady:
         sentences.append(f"{steady} of {len(history.lines)} series stayed at one level.")
     if history.newest is not None:
@@ -71,6 +73,20 @@ def say_levels(history: History, metric: Metric) -> list[str]:
             "No run of this span counts: all of them failed, are excluded, or have no such value."
         )
     return sentences
+
+
+def list_drifts(history: History, metric: Metric) -> list[str]:
+    """Return a sentence for each line that drifted from an accepted level, the furthest first."""
+    found = [
+        (
+            abs(mark.relative),
+            f"{line.name} drifted {say_signed(mark.relative)} from the level that was accepted.",
+        )
+        for line in history.lines
+        for mark in line.changes
+        if mark.is_drift and mark.metric == metric.name
+    ]
+    return [sentence for _, sentence in sorted(found, reverse=True)[:_SAID_MAXIMUM]]
 
 
 def find_step(

@@ -17,9 +17,11 @@ from benchapp.pipeline.enroll import EnrolmentRefused, issue_host_token
 from benchapp.pipeline.hosts import restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as move_to_pool
 from benchapp.pipeline.tokens import issue_enrolment_token
+from benchapp.queries.expectations import ExpectationState
 from benchapp.queries.hosts import TokenRow, page_hosts, read_host
 from benchapp.queries.runs import RunFilter, list_runs
 from benchapp.web.access import may_read, needs_role, read_person
+from benchapp.web.expectations import list_maintenance
 from benchapp.web.filters import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.frame import make_base_url
@@ -65,6 +67,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     row = read_host(name)
     if row is None:
         raise Http404(f"There is no host {name}. It appears here once it is enrolled.")
+    maintenance = list_maintenance(row.id)
     columns, runs = make_run_lines(list_runs(RunFilter(host=name), limit=RUNS_OF_A_HOST).items)
     context = {
         "host": row,
@@ -72,6 +75,8 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "runs": runs,
         "schedule_lines": list_lines(row),
         "why_not_expected": say_why_not_expected(row),
+        "maintenance": maintenance,
+        "is_in_maintenance": any(window.state == ExpectationState.RUNNING for window in maintenance),
         "now": timezone.now(),
         "shown_once": take_from_last_page(request),
     }

@@ -66,6 +66,8 @@ def triage_incident(request: HttpRequest, incident_id: int, act: str) -> HttpRes
 
 def _say_done(event: IncidentEvent) -> str:
     words = f": {event.words}" if event.kind in ("assigned", "snoozed") else ""
+    if event.kind == "split":
+        words = f": this is incident {event.before['split_into']}, which has what was chosen"
     return f"Incident {event.incident_id} {_DONE.get(event.kind, event.kind)}{words}."
 
 

@@ -17,6 +17,7 @@ from benchapp.web.incident_words import (
     STATES,
     format_level,
     say_confidence,
+    say_elsewhere,
     say_first_suspect,
     say_interval,
     say_name,
@@ -101,7 +102,9 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[ChangeLine]:
             size=make_size(
                 row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression
             ),
-            state=STATES[ChangeState(row.state)],
+            state=f"drift, {STATES[ChangeState(row.state)]}"
+            if row.is_drift
+            else STATES[ChangeState(row.state)],
             confidence=say_confidence(row.confidence),
             url=f"{reverse('series', args=[row.series.id])}?{urlencode({'metric': row.metric})}",
         )
@@ -111,12 +114,14 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[ChangeLine]:
 
 @dataclass(frozen=True, slots=True)
 class SuspectLine:
-    """What changed with an incident. share: of the changes that it came with."""
+    """What changed with an incident. share: of the changes that it came with; elsewhere: "" where no other got it."""
 
     name: str
     before: str
     after: str
     share: str
+    count: str
+    elsewhere: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,8 @@ def list_suspects(row: IncidentRow) -> list[SuspectLine]:
             before=str(suspect.get("before") or "unknown"),
             after=str(suspect.get("after") or "unknown"),
             share=f"{float(suspect.get('share') or 0):.0%}".replace("%", " %"),
+            count=f"{suspect['came_with']} of {suspect['changes']}" if suspect.get("changes") else "",
+            elsewhere=say_elsewhere(suspect),
         )
         for suspect in row.suspects
     ]

@@ -13,6 +13,8 @@ from benchapp.queries.incident_rows import EventRow, IncidentDetail, IncidentRow
 from benchapp.web.words import with_unit
 
 _LEAST_SAID: Final = 0.0001
+# Below this doubt one more digit is told.
+_LEAST_ROUNDED: Final = 0.001
 # From which confidence on which words.
 _SURE: Final = ((0.9999, "practically certain"), (0.99, "very sure"), (0.95, "sure"), (0.0, "not sure"))
 STATES: Final = {
@@ -48,10 +50,11 @@ def say_incident(detail: IncidentDetail) -> str:
         return row.title
     worst = live[0]
     way = "up" if worst.relative > 0 else "down"
-    moved = (
-        f"{_name_work(live)}{_name_metric(worst)} of {say_scopes(live)} {way} {say_percent(worst.relative)}"
-    )
-    return f"{moved} since {say_since(row.started_at)}{_say_suspect(row)}"
+    what, size = f"{_name_work(live)}{_name_metric(worst)} of {say_scopes(live)}", say_percent(worst.relative)
+    if worst.is_drift and worst.accepted_from_at:
+        accepted = say_since(worst.accepted_from_at)
+        return f"{what} drifted {way} {size} from the level accepted on {accepted}{_say_suspect(row)}"
+    return f"{what} {way} {size} since {say_since(row.started_at)}{_say_suspect(row)}"
 
 
 def say_scopes(changes: Sequence[ChangeRow]) -> str:
@@ -90,7 +93,8 @@ def say_confidence(confidence: float) -> str:
     doubt = 1 - confidence
     if doubt < _LEAST_SAID:
         return f"{words}, over 99.99 %"
-    return f"{words}, {confidence * 100:.{4 if doubt < 0.001 else 1}g} %"
+    percent = f"{confidence * 100:.{2 if doubt < _LEAST_ROUNDED else 1}f}".removesuffix(".0")
+    return f"{words}, {percent} %"
 
 
 def say_since(moment: datetime, *, now: datetime | None = None) -> str:
@@ -143,6 +147,17 @@ def name_suspect(suspect: dict[str, Any]) -> str:
     return f"{name} {before} → {after}"
 
 
+def say_elsewhere(suspect: Mapping[str, Any]) -> str:
+    """Say what became of the other hosts to which the same came: "2 stayed fine: db-3, db-4"; "" of none."""
+    moved, fine = suspect.get("hosts_moved") or 0, suspect.get("hosts_fine") or 0
+    names = [str(name) for name in suspect.get("fine_hosts") or ()]
+    parts = [f"{moved} moved too"] if moved else []
+    if fine:
+        named = ", ".join(names) + (" and others" if fine > len(names) else "")
+        parts.append(f"{fine} stayed fine: {named}" if names else f"{fine} stayed fine")
+    return "; ".join(parts)
+
+
 def say_name(name: str) -> str:
     """Say the name of a fact: "device firmware", "md degraded"."""
     return name.replace("_", " ").replace(".", " ")
@@ -175,6 +190,18 @@ def say_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentRow]) 
     high = sum(row.severity == Severity.HIGH for row in rows)
     graver = f", {high} of high severity" if high else ""
     return f"{count} {noun}{'' if count == 1 else 's'}{graver}"
+
+
+def say_drift(change: ChangeRow) -> str:
+    """Say how far a series drifted from an accepted level, or that it is back; "" for what is no drift or withdrawn."""
+    if not (change.is_live and change.is_drift and change.accepted_from_at):
+        return ""
+    interval = say_interval(change.relative_low, change.relative_high)
+    size = f"{say_signed(change.relative)}{f' ({interval})' if interval else ''}"
+    accepted = f"the level accepted on {say_since(change.accepted_from_at)}"
+    if change.evidence.get("is_back"):
+        return f"It had drifted {size} from {accepted}, and is back."
+    return f"Drifted {size} from {accepted}, since {say_since(change.started_at)}."
 
 
 def say_sides(change: ChangeRow) -> str:

@@ -31,6 +31,7 @@ from benchapp.web.access import can, may_read
 from benchapp.web.filter_bar import FilterBar, make_filter_bar
 from benchapp.web.filters import keep_query
 from benchapp.web.frame import find_visitor, make_base_url
+from benchapp.web.incident_cells import make_cell_figure
 from benchapp.web.incident_chart import make_evidence
 from benchapp.web.incident_table import (
     list_suspects,
@@ -123,6 +124,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "evidence_words": say_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),
         "cells": make_change_lines(detail.changes),
+        "affected": make_cell_figure(row, request.GET) if live else None,
         "events": [_make_event(event) for event in reversed(detail.events)],
         "api_line": say_request(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
         **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),

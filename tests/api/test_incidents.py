@@ -253,6 +253,46 @@ def test_accepted_level_is_judged_from_there(reader: Client) -> None:
     assert "A level was accepted: nothing before 2026-12-21 12:00 UTC is compared." in body["why_not"]
 
 
+def test_present_level_is_held_against_the_accepted_one(reader: Client) -> None:
+    slope = 1 - 0.0005 * np.arange(200)
+    series = make_series((make_values(levels=(1000,), n=200) * slope).tolist())
+    make_judgement(series, baseline_from_at=NOON)
+
+    held = reader.get(f"/api/v1/series/{series.pk}/explain").json()["accepted"]
+
+    assert (held["accepted_n"], held["present_n"], held["tolerated_change"]) == (60, 60, 0.05)
+    assert held["relative"] == pytest.approx(-0.07, abs=0.005)
+    assert held["relative_low"] < held["relative"] < held["relative_high"] < -0.05
+    assert held["has_drifted"]
+    assert "2026-11-25" < held["since_at"] < "2026-11-29"
+
+
+def test_level_within_what_is_tolerated_has_not_drifted(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000,), n=60))
+    make_judgement(series, baseline_from_at=NOON)
+
+    held = reader.get(f"/api/v1/series/{series.pk}/explain").json()["accepted"]
+
+    assert (held["has_drifted"], held["since_at"]) == (False, None)
+
+
+def test_accepted_level_of_few_runs_is_said_not_to_be_held_yet(reader: Client) -> None:
+    series = make_series([1000.0] * 39)
+    make_judgement(series, baseline_from_at=NOON)
+
+    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+
+    assert body["accepted"] is None
+    assert "Drift from the accepted level is looked for from 40 runs on." in body["why_not"]
+
+
+def test_level_that_nobody_accepted_is_held_against_nothing(reader: Client) -> None:
+    body = reader.get(f"/api/v1/series/{make_series([1000.0] * 60).pk}/explain").json()
+
+    assert body["accepted"] is None
+    assert not any("accepted" in sentence for sentence in body["why_not"])
+
+
 def test_policy_without_a_dry_run_is_refused(reader: Client) -> None:
     series = make_series([1.0])
 

@@ -19,11 +19,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchapp.api import outputs, run_outputs, series_outputs
+from benchapp.api import expectation_outputs, outputs, run_outputs, series_outputs
 from benchapp.api.urls import urlpatterns
 from benchapp.models import Role, Scope, Study
 from tests.factories import (
     make_change,
+    make_expectation,
     make_host,
     make_incident,
     make_measurement,
@@ -82,6 +83,7 @@ def things(db):
         "public_id": token.public_id,
         "incident_id": make_incident(changes=[make_change(series)]).pk,
         "study_id": study.pk,
+        "expectation_id": make_expectation().pk,
         "subscription_id": make_subscription().pk,
     }
 
@@ -154,6 +156,8 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
         ("/api/v1/series/{series_id}/points?rolling=3", series_outputs.PointPage),
         ("/api/v1/series/{series_id}/summary", series_outputs.SummaryOutput),
         ("/api/v1/submissions/{submission_id}", outputs.SubmissionOutput),
+        ("/api/v1/expectations", expectation_outputs.ExpectationPage),
+        ("/api/v1/expectations/{expectation_id}", expectation_outputs.ExpectationOutput),
     ],
 )
 def test_answer_has_exactly_the_members_of_its_description(admin, things, url, output):

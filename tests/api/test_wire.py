@@ -36,7 +36,7 @@ def token(stack: Servers) -> str:
 
 
 def connect(stack: Servers) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=60)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -198,7 +198,7 @@ def test_two_thousand_clones_are_stored_as_one_run(stack: Servers, token: str) -
     def state() -> Any:
         return stack.get(f"{SUBMISSIONS}/{answer['id']}", token)[1]["state"]
 
-    wait_for(lambda: state() == "stored", within_s=10, what="the run stored")
+    wait_for(lambda: state() == "stored", within_s=60, what="the run stored")
 
 
 def test_get_where_results_are_posted_says_what_to_do(stack: Servers, token: str) -> None:

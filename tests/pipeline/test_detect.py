@@ -17,7 +17,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline.detect import has_judging_due, judge_due, judge_series
 from benchapp.pipeline.exclusions import exclude_run, include_run
-from benchapp.pipeline.expectations import end_expectation, expect
+from benchapp.pipeline.expectations import expect, take_back
 from benchapp.pipeline.judged_values import WINDOW
 from tests.factories import NOON, make_host, make_points, make_run, make_series
 from tests.pipeline.judging import WOBBLE, add_runs, judge_all, list_changes, make_level, note_measurements
@@ -122,7 +122,7 @@ def test_runs_of_a_maintenance_count_in_no_level() -> None:
     judge_all()
     assert list_changes(series) == [(20, "withdrawn")]
 
-    end_expectation(held.pk, by=None)
+    take_back(held.pk, by=None)
     judge_all()
     assert list_changes(series) == [(20, "provisional")]
 

@@ -58,7 +58,7 @@ def test_two_judges_take_different_series_without_waiting() -> None:
 
     with transaction.atomic():
         first = len(judge_due(limit=2).series_ids)
-        start(lambda: counts.append(len(judge_due().series_ids))).join(timeout=30)
+        start(lambda: counts.append(len(judge_due().series_ids))).join(timeout=120)
 
     assert (first, counts, has_judging_due()) == (2, [1], False)
 
@@ -102,7 +102,7 @@ def test_what_is_stored_while_its_series_is_judged_leaves_it_due() -> None:
     with transaction.atomic():
         judge_due()
         storing = start(store)
-    storing.join(timeout=30)
+    storing.join(timeout=120)
 
     assert has_judging_due()
 
@@ -117,7 +117,7 @@ def test_person_and_judge_at_the_same_incident_lose_nothing() -> None:
     with transaction.atomic():
         judge_due()
         person = start(lambda: acknowledge(incident.pk, by=None))
-    person.join(timeout=30)
+    person.join(timeout=120)
 
     incident.refresh_from_db()
     assert incident.state == "acknowledged"

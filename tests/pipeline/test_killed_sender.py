@@ -50,13 +50,13 @@ def test_notice_of_a_killed_sender_is_sent_again_under_the_same_id(hook: HookSer
 
     def hold(handler: BaseHTTPRequestHandler) -> None:
         came.set()
-        may_answer.wait(20)
+        may_answer.wait(120)
 
     hook.respond = hold
     make_subscription(channel=Channel.WEBHOOK, address=hook.url)
     enqueue([make_event(make_incident()).pk])
     sender = start_sender(hook)
-    assert came.wait(30)
+    assert came.wait(120)
     sender.kill()
     sender.wait()
     may_answer.set()

@@ -77,6 +77,30 @@ def test_growth_is_told_where_the_severity_grew(before: dict[str, Any], expected
     assert len(list_keys()) == expected
 
 
+def test_growth_before_it_is_confirmed_is_told_to_those_alone_who_have_not_heard_of_it() -> None:
+    every, high = make_subscription(), make_subscription(least_severity="high")
+    incident = make_incident(severity="medium")
+    enqueue([make_event(incident).pk])
+    incident.severity = "high"
+    incident.save()
+
+    enqueue([make_event(incident, "grew", before={"severity": "medium"}).pk])
+
+    assert list_keys(every) == [f"incident {incident.pk}: opened"]
+    assert list_keys(high) == [f"incident {incident.pk}: grew 1"]
+
+
+def test_growth_of_what_was_confirmed_is_told_to_all() -> None:
+    make_subscription()
+    incident = make_incident(severity="high")
+    enqueue([make_event(incident).pk])
+    make_event(incident, "confirmed")
+
+    enqueue([make_event(incident, "grew", before={"severity": "medium"}).pk])
+
+    assert list_keys() == [f"incident {incident.pk}: opened", f"incident {incident.pk}: grew 1"]
+
+
 @pytest.mark.parametrize(("least", "expected"), [("low", 1), ("medium", 1), ("high", 0)])
 def test_least_severity_is_kept(least: str, expected: int) -> None:
     make_subscription(least_severity=least)

@@ -190,7 +190,15 @@ def test_maintenance_is_no_silence_and_a_run_is_expected_anew_after_it() -> None
     assert watch(NOON + 10 * HOUR + MISSED + SOON)[1:] == ["Silent host: db-1"]
 
 
-def test_maintenance_that_was_taken_back_counts_until_then() -> None:
+def test_maintenance_that_was_taken_back_hides_no_silence() -> None:
+    make_subscription()
+    make_scheduled("db-1")
+    expect_maintenance("", NOON, NOON + timedelta(days=9), taken_back_at=NOON + HOUR)
+
+    assert watch(NOON + 8 * HOUR) == ["Silent host: db-1"]
+
+
+def test_maintenance_that_was_ended_early_counts_until_then() -> None:
     make_subscription()
     make_scheduled("db-1")
     expect_maintenance("", NOON, NOON + timedelta(days=9), ended_at=NOON + HOUR)

@@ -27,7 +27,7 @@ _HOURS = st.integers(0, 40)
 _IOPS = st.floats(1.0, 1e6)
 _ERRORS = st.sampled_from([0, 0, 0, 5])
 _PLACE = st.integers(0, 30)
-_STEPS = st.one_of(
+STEPS = st.one_of(
     st.tuples(st.just("arrive"), _HOURS, _IOPS, _ERRORS),
     st.tuples(st.just("arrive many"), _HOURS, st.sampled_from([3, 9, WINDOW])),
     st.tuples(st.just("exclude"), _PLACE),
@@ -92,7 +92,7 @@ def correct(row: Submission, output: str) -> None:
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=st.lists(_STEPS, min_size=2, max_size=12))
+@given(steps=st.lists(STEPS, min_size=2, max_size=12))
 def test_summary_after_any_order_of_changes_is_that_from_scratch(steps: list[tuple[Any, ...]]) -> None:
     with transaction.atomic():
         take("arrive", 0, 100.0, 0)

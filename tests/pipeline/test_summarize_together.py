@@ -42,7 +42,7 @@ def test_two_at_once_take_different_series_without_waiting() -> None:
 
     with transaction.atomic():
         first = summarize_due(limit=2)
-        start(lambda: counts.append(summarize_due())).join(timeout=30)
+        start(lambda: counts.append(summarize_due())).join(timeout=120)
 
     assert (first, counts, has_due()) == (2, [1], False)
     assert SeriesSummary.objects.count() == 3
@@ -54,7 +54,7 @@ def test_series_that_is_being_stored_is_left_for_the_next_time() -> None:
 
     with transaction.atomic():
         change(series, 5.0)
-        start(lambda: counts.append(summarize_due())).join(timeout=30)
+        start(lambda: counts.append(summarize_due())).join(timeout=120)
 
     assert (counts, summarize_due()) == ([0], 1)
     assert SeriesSummary.objects.get().last == 5.0
@@ -70,7 +70,7 @@ def test_what_is_stored_while_its_series_is_summarised_leaves_it_due() -> None:
     with transaction.atomic():
         summarize_due()
         storing = start(store)
-    storing.join(timeout=30)
+    storing.join(timeout=120)
 
     assert (has_due(), summarize_due()) == (True, 1)
     assert SeriesSummary.objects.get().last == 5.0
@@ -92,7 +92,7 @@ def test_runs_excluded_from_many_series_at_once_do_not_deadlock() -> None:
     threads = [start(lambda run_id=run_id: exclude_run(run_id, None, reason="noise")) for run_id in runs]  # type: ignore[misc]
     threads += [start(lambda: [summarize_due(limit=2) for _ in range(9)] and None) for _ in range(2)]
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=120)
     while summarize_due():
         continue
 

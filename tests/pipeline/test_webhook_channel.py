@@ -121,6 +121,23 @@ def test_refusal_is_told_and_gone_is_final(hook: HookServer, status: int, is_fin
 
 
 @pytest.mark.parametrize(
+    ("status", "header", "seconds"),
+    [(429, "90", 90), (503, "90", 90), (429, "later", None), (500, "90", None), (302, "90", None)],
+)
+def test_busy_receiver_says_when_to_come_again(
+    hook: HookServer, status: int, header: str, seconds: int | None
+) -> None:
+    hook.status, hook.headers = status, {"Retry-After": header}
+
+    with pytest.raises(NotDelivered) as problem:
+        post(hook)
+
+    asked = problem.value.retry_after
+    assert (asked.total_seconds() if asked else None) == seconds
+    assert ("asks for 90 s of rest" in str(problem.value)) is (seconds == 90)
+
+
+@pytest.mark.parametrize(
     ("begin", "outcome"),
     [(b"HTTP/1.1 2", "no answer within"), (b"HTTP/1.1 200 OK\r\nX-Slow: ", "delivered: answered 200")],
     ids=["before the status is known", "after it"],

@@ -60,6 +60,14 @@ def test_lines_are_named_by_what_they_differ_in_alone():
     assert sorted(choose().names) == ["1 volume", "4 volumes"]
 
 
+def test_lines_are_not_named_by_what_is_unknown_of_them():
+    host = make_host("db-01")
+    for level in ("", "0", "5"):
+        make_series([1.0], host=host, target=make_target(volume_count=4 if level else 1, raid_level=level))
+
+    assert sorted(choose().names) == ["1 volume", "4 volumes · RAID 0", "4 volumes · RAID 5"]
+
+
 def test_lines_that_differ_in_nothing_that_is_known_have_their_number():
     host = make_host("db-01")
     first = make_series([1.0], host=host, workload=make_workload(options={"fsync": 1}))

@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from benchapp.pipeline.catch_up import renormalize_older
 from benchapp.pipeline.judge import judge_and_tell
 from benchapp.pipeline.normalize import normalize_batch
+from benchapp.pipeline.notice_retention import forget_old_notices
 from benchapp.pipeline.notify import send_due
 from benchapp.pipeline.silence_notices import watch_silence
 from benchapp.pipeline.summarize import summarize_due
@@ -78,4 +79,4 @@ def _judge_one_batch() -> int:
 
 
 def _notify() -> int:
-    return watch_silence() + send_due()
+    return watch_silence() + send_due() + forget_old_notices()

@@ -24,12 +24,15 @@ from benchapp.pipeline.reported import Publication, read_source_url
 
 _BYTES_MAXIMUM: Final = 32 * 2**20
 _NAME_LENGTH: Final = 200
+_NAMED: Final = 20
 
 
 class Command(BaseCommand):
     """Read the whole file first; store all of it, or nothing."""
 
-    help = "Import published numbers, without any output of fio, from a CSV; what is there already stays as it is."
+    help = (
+        "Import published numbers, without any output of fio, from a CSV; running it again changes nothing."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Say which file, where it was published, and what holds for all of it."""
@@ -90,6 +93,16 @@ def describe_import(imported: Imported, *, host: str, title: str) -> list[str]:
     ]
     if imported.reworded:
         lines.append(f"already there under another source, which stays: {_say(imported.reworded, 'run')}")
+    if imported.corrected.runs:
+        lines.append(f"corrected: {_say(imported.corrected.runs, 'run')}, which stay and count no more")
+    if imported.corrected.superseded:
+        lines.append(
+            f"corrected before by a newer import, which stays: {_say(imported.corrected.superseded, 'run')}"
+        )
+    if imported.corrected.overlapping:
+        ids = ", ".join(map(str, imported.corrected.overlapping[:_NAMED]))
+        more = " …" if len(imported.corrected.overlapping) > _NAMED else ""
+        lines.append(f"still counted beside their correction, as they hold more: runs {ids}{more}")
     lines += [f"rejected: {submission}: {reason}" for submission, reason in imported.rejected]
     return lines
 
