@@ -18,7 +18,7 @@ from benchapp.queries.scaling_choice import Axes, Chosen, keep_values, list_mixe
 from benchapp.queries.scaling_metrics import ScalingMetric
 from benchapp.queries.scaling_past import SERIES_MAXIMUM as PAST_SERIES_MAXIMUM
 from benchapp.queries.scaling_past import read_past
-from benchapp.queries.scaling_picture import Axis, Counts, Picture, Spread
+from benchapp.queries.scaling_picture import Axis, Cell, Counts, Picture, Spread
 from benchapp.queries.scaling_table import SeriesTable
 
 COLOURS_MAXIMUM: Final = 12
@@ -63,18 +63,7 @@ def paint_picture(
     standings = _read_standings(request, drawn, shown)
     facets = fill_facets(drawn, standings, grid, metric=request.metric, limits=request.limits)
     cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
-    badges = still.column("badges")
-    has_value = [series_id in shown for series_id in still.column("id")]
-    counts = Counts(
-        shown=sum(len(cell.series_ids) for cell in cells if cell.spread),
-        failed=sum(not has and FAILED in codes for has, codes in zip(has_value, badges, strict=True)),
-        unvalued=sum(not has and FAILED not in codes for has, codes in zip(has_value, badges, strict=True)),
-        unknown_x=_count_unknown(valued, chosen),
-        beside=valued.length - len(shown) - _count_unknown(valued, chosen),
-        beyond=beyond,
-        cells=len(cells),
-        filled=sum(cell.spread is not None for cell in cells),
-    )
+    counts = _count_series(still, valued, chosen, cells=cells, beyond=beyond)
     return Picture(
         filter=request.filter,
         shown_filter=hold_filter(request.filter, chosen),
@@ -94,6 +83,29 @@ def paint_picture(
         ghost_at=request.ghost_at,
         is_cut=request.is_cut,
         is_thinned=(request.as_of or request.ghost) is not None and len(shown) > PAST_SERIES_MAXIMUM,
+    )
+
+
+def _count_series(
+    still: SeriesTable, valued: SeriesTable, chosen: Chosen, *, cells: Sequence[Cell], beyond: int
+) -> Counts:
+    """Return how many series are in the picture and why others are not. still: those that what is held still leaves."""
+    shown = set(chosen.table.column("id"))
+    unvalued = [
+        FAILED in badges
+        for series_id, badges in zip(still.column("id"), still.column("badges"), strict=True)
+        if series_id not in shown
+    ]
+    unknown_x = _count_unknown(valued, chosen)
+    return Counts(
+        shown=sum(len(cell.series_ids) for cell in cells if cell.spread),
+        failed=sum(unvalued),
+        unvalued=len(unvalued) - sum(unvalued),
+        unknown_x=unknown_x,
+        beside=valued.length - len(shown) - unknown_x,
+        beyond=beyond,
+        cells=len(cells),
+        filled=sum(cell.spread is not None for cell in cells),
     )
 
 
