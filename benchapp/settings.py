@@ -85,9 +85,17 @@ DATABASES: dict[str, dict[str, Any]] = {
 DATABASES["default"]["CONN_MAX_AGE"] = 0 if ROLE == "web" else 600
 # The web process tests its pool after a failure instead (api.unavailable.refresh_connections).
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = ROLE != "web"
+# What one statement of a page or of the API may take; a person has gone by then, the connection has not.
+STATEMENT_TIMEOUT_S = read_integer("BENCHAPP_STATEMENT_TIMEOUT_S", default=30, minimum=0, maximum=3600)
 if ROLE == "web":
     # Under ASGI every request has a thread of its own; only a pool keeps connections between them.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 2}
+    if STATEMENT_TIMEOUT_S:
+        # In front, so that what DATABASE_URL says has the last word.
+        _given = DATABASES["default"]["OPTIONS"].get("options", "")
+        DATABASES["default"]["OPTIONS"]["options"] = (
+            f"-c statement_timeout={STATEMENT_TIMEOUT_S}s {_given}".rstrip()
+        )
 
 AUTH_USER_MODEL = "benchapp.User"
 PASSWORD_HASHERS = [

@@ -99,6 +99,29 @@ def test_addresses_of_the_servers_are_the_names_of_the_services():
     assert SERVICES["postgres"]["environment"]["POSTGRES_DB"] == "benchapp"
 
 
+def test_every_setting_that_is_documented_can_be_given_to_compose():
+    text = (ROOT / "docs" / "operations.md").read_text()
+    documented = set(re.findall(r"^\|? ?`(BENCHAPP_\w+)`", text, re.M))
+
+    missing = documented - set(SERVICES["web"]["environment"])
+
+    # Of a process and its image, which compose settles, and of a developer.
+    assert missing == {
+        "BENCHAPP_DATA_DIR",
+        "BENCHAPP_DEBUG",
+        "BENCHAPP_HEARTBEAT_FILE",
+        "BENCHAPP_INSTANCE_ID",
+        "BENCHAPP_STATIC_ROOT",
+    }
+
+
+def test_postgresql_of_compose_logs_no_values():
+    command = SERVICES["postgres"]["command"]
+
+    assert command[0] == "postgres"
+    assert {"log_min_error_statement=panic", "log_error_verbosity=terse"} <= set(command)
+
+
 def test_the_embedded_and_the_compose_processes_are_the_same_programs():
     web, worker = SERVICES["web"]["command"], SERVICES["worker"]["command"]
 

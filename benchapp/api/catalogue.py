@@ -12,6 +12,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "busy": "The server does as much of this as it can just now. Nothing was stored; try again after Retry-After.",
     "cursor-invalid": "The cursor is none of this list. Take `next` or `next_cursor` from its answer.",
     "database-away": "PostgreSQL does not answer just now. Nothing was stored; try again after Retry-After.",
+    "database-too-slow": "PostgreSQL took too long and was stopped. Ask for less: narrow the filter or the time.",
     "disk-low": "The server's disk is nearly full. Nothing was stored; try again later.",
     "encoding-unsupported": "The body's Content-Encoding is not supported. Send gzip, or none.",
     "envelope-invalid": "A field of the envelope is not what it must be; `pointer` names it.",

@@ -15,6 +15,7 @@ from benchapp.api.permissions import MayRead
 from benchapp.api.problems import Problem
 from benchapp.api.view import ApiView
 from benchapp.grammar import BadFilter, Filter, parse_filter
+from benchapp.queries.changes import read_marks_version
 from benchapp.queries.history import History, choose_series, read_history
 from benchapp.queries.history_rows import (
     BUCKET_COLUMNS,
@@ -49,12 +50,14 @@ class Histories(ApiView):
         """Read up to 12 series over time: points or buckets, levels, and what changed around them."""
         wanted = read_parameters(request, HistoryParameters)
         chosen = choose_series(_read_filter(wanted["q"]), ids=wanted.get("series"))
-        etag = make_etag(request, chosen.version)
+        metrics = wanted.get("metrics", ("iops",))
+        marks = read_marks_version([row.id for row in chosen.rows], metrics=metrics)
+        etag = make_etag(request, f"{chosen.version}\n{marks}")
         if is_known(request, etag):
             return answer_not_modified(etag)
         history = read_history(
             chosen,
-            metrics=wanted.get("metrics", ("iops",)),
+            metrics=metrics,
             from_at=wanted.get("from_at"),
             to_at=wanted.get("to_at"),
             bucket_count=wanted["thin"],

@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from psycopg.errors import QueryCanceled
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -109,10 +110,28 @@ def database_away() -> Problem:
     )
 
 
+def is_too_slow(exception: Exception) -> bool:
+    """Say whether PostgreSQL stopped a statement that took longer than one may (BENCHAPP_STATEMENT_TIMEOUT_S)."""
+    return isinstance(exception, OperationalError) and isinstance(exception.__cause__, QueryCanceled)
+
+
+def database_too_slow() -> Problem:
+    """Return the problem that says: not this, ask for less."""
+    return Problem(
+        503,
+        "database-too-slow",
+        "Too much to ask",
+        "the database was stopped as this took too long: ask for less, by a narrower filter or a shorter time",
+    )
+
+
 def find_problem(exception: Exception) -> Problem | None:
     """Return the problem that an exception stands for, None where it is a fault of ours."""
     if isinstance(exception, Problem):
         return exception
+    if is_too_slow(exception):
+        log.warning("database.too_slow")
+        return database_too_slow()
     if isinstance(exception, DATABASE_AWAY):
         return database_away()
     if isinstance(exception, BadCursor):

@@ -10,7 +10,14 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.decorators import sync_only_middleware
 
-from benchapp.api.problems import DATABASE_AWAY, RETRY_AFTER_S, answer_problem, database_away
+from benchapp.api.problems import (
+    DATABASE_AWAY,
+    RETRY_AFTER_S,
+    answer_problem,
+    database_away,
+    database_too_slow,
+    is_too_slow,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -32,9 +39,11 @@ def answer_unavailable_database(
 
 
 def answer_database_away(request: HttpRequest, exception: Exception) -> HttpResponse | None:
-    """Answer 503 for an exception that says that PostgreSQL is away; None for any other."""
+    """Answer 503 for an exception that says that PostgreSQL is away, or was asked too much; None for any other."""
     if not isinstance(exception, DATABASE_AWAY):
         return None
+    if is_too_slow(exception):
+        return _answer_too_slow(request)
     log.warning("database.away", path=request.path, error=str(exception)[:200])
     refresh_connections()
     if request.path.startswith("/api/"):
@@ -43,6 +52,14 @@ def answer_database_away(request: HttpRequest, exception: Exception) -> HttpResp
     page = render_to_string("503.html", {"retry_after_s": RETRY_AFTER_S})
     headers = {"Retry-After": str(RETRY_AFTER_S), "Cache-Control": "no-store"}
     return HttpResponse(page, status=503, headers=headers)
+
+
+def _answer_too_slow(request: HttpRequest) -> HttpResponse:
+    log.warning("database.too_slow", path=request.path)
+    if request.path.startswith("/api/"):
+        return answer_problem(database_too_slow())
+    page = render_to_string("503.html", {"is_too_slow": True})
+    return HttpResponse(page, status=503, headers={"Cache-Control": "no-store"})
 
 
 def _pass(

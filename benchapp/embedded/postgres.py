@@ -49,6 +49,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "log_checkpoints": "off",
+    # A statement, and the detail of what is wrong with it, hold values: also those that are secrets.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
     "log_timezone": "UTC",
     "timezone": "UTC",
 }

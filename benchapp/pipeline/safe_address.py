@@ -85,12 +85,20 @@ def resolve(url: WebhookUrl, *, allowed: Sequence[Network], timeout_s: float) ->
     One address that is not allowed refuses all: which of them would be taken is not left to who answers for the name.
     """
     found = tuple(dict.fromkeys(_look_up(url.host, url.port, timeout_s=timeout_s)))
-    if not all(is_allowed(ip_address(address), allowed=allowed) for address in found):
-        raise AddressRefused(
-            "this name leads to an address that is not public; an operator may allow its network "
-            "(BENCHAPP_WEBHOOK_ALLOW_PRIVATE)"
-        )
+    _refuse_private(found, allowed=allowed)
     return found
+
+
+def refuse_private_number(url: WebhookUrl, *, allowed: Sequence[Network]) -> None:
+    """Refuse a URL whose host is a number ("10.0.0.1", "[::1]", "127.1") that is not allowed. Raises AddressRefused.
+
+    Asks nobody; a name passes, and is judged whenever something is sent to it.
+    """
+    try:
+        rows = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return
+    _refuse_private([str(row[4][0]).partition("%")[0] for row in rows], allowed=allowed)
 
 
 def is_allowed(address: Address, *, allowed: Sequence[Network]) -> bool:
@@ -109,6 +117,14 @@ def is_allowed(address: Address, *, allowed: Sequence[Network]) -> bool:
     return plain.is_global and not (
         plain.is_multicast or plain.is_reserved or plain.is_loopback or plain.is_link_local
     )
+
+
+def _refuse_private(addresses: Sequence[str], *, allowed: Sequence[Network]) -> None:
+    if not all(is_allowed(ip_address(address), allowed=allowed) for address in addresses):
+        raise AddressRefused(
+            "this leads to an address that is not public; an operator may allow its network "
+            "(BENCHAPP_WEBHOOK_ALLOW_PRIVATE)"
+        )
 
 
 def _unwrap(address: Address) -> Address:

@@ -13,7 +13,7 @@ from benchapp.models import Channel, Notice, NoticeState, Severity, Subscription
 from benchapp.pipeline.email_channel import BadAddress, read_email_address
 from benchapp.pipeline.notice_times import due_at
 from benchapp.pipeline.outbox import read_times
-from benchapp.pipeline.safe_address import AddressRefused, read_url
+from benchapp.pipeline.safe_address import AddressRefused, read_url, refuse_private_number
 from benchapp.pipeline.webhook_channel import make_secret
 
 # More than anybody needs, and a bound of what one account can have this server send.
@@ -127,7 +127,8 @@ def _check_address(wish: Wish) -> None:
         if wish.channel == Channel.EMAIL:
             read_email_address(wish.address)
         else:
-            read_url(wish.address, ports=settings.WEBHOOK_PORTS)
+            url = read_url(wish.address, ports=settings.WEBHOOK_PORTS)
+            refuse_private_number(url, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
     except (BadAddress, AddressRefused) as error:
         raise BadSubscription("address", str(error)) from error
 

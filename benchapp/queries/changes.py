@@ -171,6 +171,14 @@ def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dic
     return found
 
 
+def read_marks_version(series_ids: Sequence[int], *, metrics: Sequence[str]) -> str:
+    """Return text that changes whenever what a chart marks of these series does; one query.
+
+    The versions of the series do not tell: changes come to incidents, and go to others, without a point that differs.
+    """
+    return repr(sorted(list_changes_of(series_ids, metrics=metrics).items()))
+
+
 def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
     """Return all changes of one metric of a series, the newest first, withdrawn ones too, at most 500; one query."""
     changes = Change.objects.filter(series_id=series_id, metric=metric)

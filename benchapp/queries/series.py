@@ -18,6 +18,7 @@ from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.points import Point, Summary, read_points, read_rolling, summarize_series
 from benchapp.queries.rows import TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_series, describe_target, describe_workload, name_scope
+from benchapp.queries.versions import read_series_versions
 
 __all__ = [
     "LatestPoint",
@@ -180,19 +181,8 @@ def read_series(series_id: int) -> SeriesDetail | None:
 
 
 def read_series_version(series_id: int) -> str | None:
-    """Return text that changes whenever a point of the series does, None where there is no series.
-
-    One row by its key. xmin is the transaction that last wrote the row: renormalising changes values but neither
-    count nor times, and writes the row all the same.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT concat_ws('.', xmin, measurement_count, extract(epoch FROM last_at))"
-            " FROM benchapp_series WHERE id = %s AND last_at IS NOT NULL",
-            [series_id],
-        )
-        row = cursor.fetchone()
-    return str(row[0]) if row else None
+    """Return text that changes whenever a point of the series does, None where there is no series; one query."""
+    return read_series_versions([series_id]).get(series_id)
 
 
 _PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at", "badges")

@@ -1,5 +1,6 @@
-"""Collected static files straight from ASGI: a page asks for twenty, and each saves a thread and eight middlewares."""
+"""Static files straight from ASGI: a page asks for twenty, and each saves a thread and eight middlewares."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
 from typing import Any, Final
@@ -20,9 +21,14 @@ _ASKED: Final = {
 
 
 async def answer_static_file(scope: Scope, send: Send) -> bool:
-    """Answer a request for a collected file; False where there is none, and in a checkout, where Django looks."""
+    """Answer a request for a file, collected or, in a checkout, as it lies there; False where there is none."""
     whitenoise = _read_index()
-    file = None if whitenoise.autorefresh else whitenoise.files.get(scope["path"])
+    path = scope["path"]
+    file = (
+        await asyncio.to_thread(whitenoise.find_file, path)
+        if whitenoise.autorefresh
+        else whitenoise.files.get(path)
+    )
     if file is None:
         return False
     asked = {_ASKED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _ASKED}
@@ -40,7 +46,7 @@ async def answer_static_file(scope: Scope, send: Send) -> bool:
 
 @cache
 def _read_index() -> Any:
-    """Return whitenoise with its index of the collected files, set up as Django's middleware does."""
+    """Return whitenoise with its index of the files, set up as Django's middleware does."""
 
     def find_nothing(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=404)

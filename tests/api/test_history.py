@@ -6,7 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from tests.factories import NOON, make_measurement, make_points, make_run, make_series
+from tests.factories import (
+    NOON,
+    make_change,
+    make_incident,
+    make_measurement,
+    make_points,
+    make_run,
+    make_series,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +95,19 @@ def test_history_that_is_known_is_not_sent_again(reader):
     assert reader.get(address, headers={"If-None-Match": etag}).status_code == 200
 
 
+def test_history_whose_change_came_to_an_incident_is_sent_again(reader):
+    series = make_series([1000.0, 850.0])
+    change = make_change(series)
+    address = f"/api/v1/history?series={series.id}"
+    etag = reader.get(address)["ETag"]
+
+    incident = make_incident(changes=[change])
+    response = reader.get(address, headers={"If-None-Match": etag})
+
+    assert response.status_code == 200
+    assert response.json()["lines"][0]["changes"][0]["incident"] == incident.id
+
+
 def test_percentiles_over_time_without_what_too_few_samples_say(reader):
     series = make_series()
     percentiles = {"50": 200_000, "90": 300_000, "99.99": 727_000}
@@ -144,6 +165,6 @@ def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_n
     for _ in range(5):
         make_series([1.0, 2.0])
 
-    # The token and its last use; count, series, last points, versions; changes around them, and of their levels.
-    with django_assert_num_queries(8):
+    # The token and its last use; count, series, last points, versions; changes around them; marks, also for the ETag.
+    with django_assert_num_queries(9):
         reader.get("/api/v1/history")

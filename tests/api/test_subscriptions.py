@@ -53,6 +53,7 @@ def test_webhook_is_made_and_its_secret_shown_once(client: Client) -> None:
     ("changes", "pointer"),
     [
         ({"address": "http://x.example.org:9200/"}, "/address"),
+        ({"address": "https://[::1]/"}, "/address"),
         ({"filter": "flavour:sweet"}, "/filter"),
         ({"quiet_from_hour": 3}, "/quiet_to_hour"),
         ({"digest_hour": 24}, "/digest_hour"),

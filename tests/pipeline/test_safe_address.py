@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from benchapp.pipeline.safe_address import AddressRefused, NameUnknown, is_allowed, read_url, resolve
+from benchapp.pipeline.safe_address import (
+    AddressRefused,
+    NameUnknown,
+    is_allowed,
+    read_url,
+    refuse_private_number,
+    resolve,
+)
 
 PORTS = (80, 443, 8443)
 
@@ -140,3 +147,18 @@ def test_name_that_is_unknown_may_be_known_later(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(NameUnknown):
         resolve(read_url("http://gone.example/", ports=PORTS), allowed=(), timeout_s=5)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "127.1", "2130706433", "0x7f.1", "[::1]", "[::ffff:10.0.0.1]"])
+def test_number_that_is_not_public_is_refused_without_asking_anybody(host: str) -> None:
+    url = read_url(f"https://{host}/", ports=PORTS)
+
+    with pytest.raises(AddressRefused, match="BENCHAPP_WEBHOOK_ALLOW_PRIVATE"):
+        refuse_private_number(url, allowed=[])
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "8.8.8.8", "[2001:4860::8888]", "hooks.example.org"])
+def test_number_that_is_allowed_and_every_name_may_be_written(host: str) -> None:
+    url = read_url(f"https://{host}/", ports=PORTS)
+
+    refuse_private_number(url, allowed=[ip_network("10.0.0.0/24")])

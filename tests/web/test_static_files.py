@@ -76,8 +76,22 @@ def test_what_was_not_collected_is_left_to_django(path: str, collected: Path) ->
     assert ask(path) == (False, [])
 
 
-def test_checkout_without_collected_files_is_left_to_django(collected: Path, settings) -> None:
+def test_file_of_a_checkout_comes_as_it_lies_there_now(collected: Path, settings) -> None:
+    settings.WHITENOISE_AUTOREFRESH = True
+    _read_index.cache_clear()
+    ask("/static/css/base.css")
+    (collected / "css" / "base.css").write_bytes(b"p { margin: 0 }\n")
+
+    is_answered, (start, body) = ask("/static/css/base.css")
+
+    assert (is_answered, start["status"], body["body"]) == (True, 200, b"p { margin: 0 }\n")
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/css/other.css", "/static/../settings.py", "/static/css/", "/static/css", "/static/%00"]
+)
+def test_what_a_checkout_has_not_is_left_to_django(path: str, collected: Path, settings) -> None:
     settings.WHITENOISE_AUTOREFRESH = True
     _read_index.cache_clear()
 
-    assert ask("/static/css/base.css") == (False, [])
+    assert ask(path) == (False, [])

@@ -1,0 +1,103 @@
+"""A statement that takes too long is stopped in a web process, said in words, and logged without its values."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from tests.servers import ROOT, Servers
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Servers]:
+    servers = Servers(
+        environment={"BROKER_URL": "", "BENCHAPP_PUBLIC_READ": "1", "BENCHAPP_STATEMENT_TIMEOUT_S": "1"}
+    )
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.start_web()
+        yield servers
+    finally:
+        servers.stop()
+
+
+@contextmanager
+def hold_table(stack: Servers, table: str) -> Iterator[None]:
+    """Keep everybody else waiting for a table."""
+    socket_directory = str(stack.postgres.socket_directory)
+    with psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+def test_program_is_told_to_ask_for_less(stack: Servers) -> None:
+    with hold_table(stack, "benchapp_run"):
+        status, problem = stack.get("/api/v1/runs")
+
+    assert (status, problem["code"]) == (503, "database-too-slow")
+    assert stack.get("/api/v1/runs")[0] == 200
+
+
+def test_person_is_told_to_ask_for_less(stack: Servers) -> None:
+    with hold_table(stack, "benchapp_run"):
+        status, page = stack.get("/runs/")
+
+    assert (status, b"Too much to ask" in page) == (503, True)
+    assert stack.get("/runs/")[0] == 200
+
+
+def test_log_of_postgresql_holds_no_statement(stack: Servers) -> None:
+    with hold_table(stack, "benchapp_study"):
+        stack.get(f"/shared/{'k' * 43}/")
+
+    log = stack.postgres.log.read_text()
+
+    assert "canceling statement due to statement timeout" in log
+    assert "k" * 43 not in log
+    assert "SELECT" not in log
+
+
+def test_commands_have_no_bound_also_in_the_environment_of_a_web_process(stack: Servers) -> None:
+    shown = "from django.db import connection; print(connection.cursor().execute('SHOW statement_timeout').fetchone())"
+
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", shown],
+        cwd=ROOT,
+        env=os.environ | stack.env("web"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == "('0',)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "query", "options"),
+    [
+        ("", "", "-c statement_timeout=30s"),
+        ("5", "?options=-c%20statement_timeout=90s", "-c statement_timeout=5s -c statement_timeout=90s"),
+        ("0", "", "None"),
+    ],
+)
+def test_what_the_address_of_the_database_says_has_the_last_word(
+    seconds: str, query: str, options: str
+) -> None:
+    environment = os.environ | {
+        "BENCHAPP_ROLE": "web",
+        "BENCHAPP_SECRET_KEY": "k" * 50,
+        "BENCHAPP_STATEMENT_TIMEOUT_S": seconds,
+        "DATABASE_URL": f"postgresql://127.0.0.1/benchapp{query}",
+    }
+    shown = "from benchapp import settings; print(settings.DATABASES['default']['OPTIONS'].get('options'))"
+
+    told = subprocess.run(
+        [sys.executable, "-c", shown], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert told.stdout.strip() == options
