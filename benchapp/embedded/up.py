@@ -156,8 +156,8 @@ class Up:
     def _choose_code_account(self, account: Account | None) -> Account | None:
         if account is not None and not can_run_code(sys.executable, account):
             self._say(
-                f"Web and worker run as root: {account.name} cannot read this checkout or its Python. To change "
-                f"that, clone into a directory that others may enter and use a Python outside of /root."
+                f"Web and worker run as root: the user {account.name} cannot read this checkout or its Python. "
+                f"To change that, clone into a directory that others may enter and use a Python outside of /root."
             )
             return None
         return account

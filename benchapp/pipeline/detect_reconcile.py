@@ -1,6 +1,6 @@
 """Bring what is found now together with what was found before: the same change is one row, whatever moved it. Plain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,12 +33,17 @@ class Decision:
 
 
 def reconcile(
-    known: Sequence[Known], changes: Sequence[Found], suspicion: Found | None, *, runs: int
+    known: Sequence[Known],
+    changes: Sequence[Found],
+    suspicion: Found | None,
+    *,
+    runs: int,
+    standing: Container[int] = (),
 ) -> list[Decision]:
     """Return what becomes of the rows of one metric, and which are new; withdrawn ones first, then moved, then new.
 
     A change of the same direction within 5 runs is the same change; one that was withdrawn comes back as itself.
-    Nothing depends on how often it is asked.
+    standing: ids of rows that stay as they are where they are not found. Nothing depends on how often it is asked.
     """
     pairs = dict(_match(known, changes))
     matched = {id(found) for found in pairs.values()}
@@ -47,6 +52,8 @@ def reconcile(
         if row.change_id in pairs:
             found = pairs[row.change_id]
             decisions.append(Decision(row.change_id, _advance(row.state, found), found))
+        elif row.change_id in standing:
+            decisions.append(Decision(row.change_id, row.state, None))
         elif row.state != ChangeState.WITHDRAWN:
             decisions.append(_doubt(row, suspicion, runs))
     decisions.extend(
@@ -59,6 +66,11 @@ def reconcile(
     return sorted(
         decisions, key=lambda decision: (decision.state != ChangeState.WITHDRAWN, decision.change_id is None)
     )
+
+
+def is_same(row: Known, found: Found) -> bool:
+    """Say whether a finding is the change of a row: the same direction within 5 runs."""
+    return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
 
 
 def _match(known: Sequence[Known], changes: Sequence[Found]) -> Iterator[tuple[int, Found]]:
@@ -84,7 +96,7 @@ def _advance(state: ChangeState, found: Found) -> ChangeState:
 
 def _doubt(row: Known, suspicion: Found | None, runs: int) -> Decision:
     """Withdraw what is found no more; a suspicion may wait for its change, and upholds what is near to it."""
-    if suspicion and _is_same(row, suspicion):
+    if suspicion and is_same(row, suspicion):
         found = suspicion if row.state == ChangeState.SUSPECTED else None
         return Decision(row.change_id, row.state, found)
     if row.state == ChangeState.SUSPECTED and runs - row.index < _PATIENCE_RUNS:
@@ -104,10 +116,6 @@ def _is_told(suspicion: Found, known: Sequence[Known], decisions: Sequence[Decis
 
 
 def _suspect(suspicion: Found, known: Sequence[Known]) -> Decision:
-    before = [row for row in known if row.state == ChangeState.WITHDRAWN and _is_same(row, suspicion)]
+    before = [row for row in known if row.state == ChangeState.WITHDRAWN and is_same(row, suspicion)]
     newest = max(before, key=lambda row: row.change_id, default=None)
     return Decision(newest.change_id if newest else None, ChangeState.SUSPECTED, suspicion)
-
-
-def _is_same(row: Known, found: Found) -> bool:
-    return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS

@@ -8,14 +8,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.judging import SAME_CHANGE_RUNS
-from benchapp.analysis.level_shift_v1 import Level
 from benchapp.analysis.noise_profile import SeriesState
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, Standing
-from benchapp.pipeline.detect_metric import METHOD, Found, MetricJudgement, find_ended, is_back, judge_metric
+from benchapp.pipeline.detect_metric import METHOD, Found, MetricJudgement, is_back, judge_metric
 from benchapp.pipeline.detect_reconcile import Decision, Known, reconcile
 from benchapp.pipeline.detect_rows import Row
+from benchapp.pipeline.detect_said import find_standing, list_ended, list_said, read_levels
 from benchapp.pipeline.judged_values import History, to_microseconds, to_time
 
 # Of a history that was cut the first runs prove nothing: what was before them is not read.
@@ -81,10 +80,10 @@ def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime
     confirmed = [(row.index, row.is_rise) for row in known if row.state == ChangeState.CONFIRMED]
     judged = judge_metric(cut.values, smallest_change=smallest, confirmed=confirmed)
     changes = _list_worth_saying(cut, judged, known, smallest)
-    changes += _list_ended(
-        cut, changes, [row for row in known if row.state == ChangeState.CONFIRMED], reached
-    )
-    decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values))
+    said = list_said(known, reached)
+    changes += list_ended(cut.values, changes, said, reached, smallest_change=smallest)
+    standing = find_standing(cut.values, changes, said, reached)
+    decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values), standing=standing)
     updates, inserts = [], []
     for decision in decisions:
         row = _make_row(cut, reached.get(decision.change_id or 0), decision, now=now)
@@ -121,33 +120,6 @@ def _list_worth_saying(
         if is_reached and not is_taken and (abs(found.relative) >= smallest or near):
             kept.append(found)
     return kept
-
-
-def _list_ended(
-    cut: SeriesMetric, changes: Sequence[Found], confirmed: Sequence[Known], rows: Mapping[int, Row]
-) -> list[Found]:
-    """Return the confirmed changes that are not found any more because they are over: they are kept as they were."""
-    ended: list[Found] = []
-    for row in confirmed:
-        if any(_is_same(row, found) for found in [*changes, *ended]):
-            continue
-        before, after = _read_levels(rows[row.change_id])
-        smallest = SMALLEST_CHANGES[cut.metric]
-        found = find_ended(cut.values, row.index, before=before, after=after, smallest_change=smallest)
-        if found is not None and not any(found.index == other.index for other in [*changes, *ended]):
-            ended.append(found)
-    return ended
-
-
-def _is_same(row: Known, found: Found) -> bool:
-    return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
-
-
-def _read_levels(row: Row) -> tuple[Level, Level]:
-    before, after = (
-        Level(row[f"{side}_median"], row[f"{side}_spread"], row[f"{side}_n"]) for side in ("before", "after")
-    )
-    return before, after
 
 
 def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now: datetime) -> Row:
@@ -214,7 +186,7 @@ def _measure_interval(cut: SeriesMetric, index: int) -> float:
 
 def _is_back(cut: SeriesMetric, row: Row, *, was_back: bool) -> bool:
     index = int(np.searchsorted(cut.times, to_microseconds(row["started_at"])))
-    before, after = _read_levels(row)
+    before, after = read_levels(row)
     return is_back(cut.values, index, before=before, after=after, was_back=was_back)
 
 

@@ -102,6 +102,8 @@ def _tell_progress(incident: Incident, live: Sequence[Change], events: Events) -
 def _withdraw(incident: Incident, events: Events) -> None:
     """Resolve an incident of which nothing is left; who was told of it is told that."""
     if incident.state == IncidentState.RESOLVED:
+        # Some of it may have come back for a while, which opened nothing.
+        Incident.objects.filter(pk=incident.pk).exclude(change_count=0).update(change_count=0)
         return
     before = describe_state(incident)
     incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.NOISE

@@ -103,13 +103,13 @@ class _Judged:
         self.pools = set(pools)
         self.shares = {host: share for shares in pools.values() for host, share in shares.items()}
         scopes = {one.host.scope for one in arrivals}
-        first = min(one.at for one in arrivals)
-        self.times = _read_changes(scopes, changes[0].is_regression, since=first - _TOGETHER)
-        self.steady = set(
-            Judgement.objects.filter(
-                series__scope__in=scopes, series__judging_is_due=False, standing=Standing.STEADY
-            ).values_list("series__scope", flat=True)
+        times = [one.at for one in arrivals]
+        span = (min(times) - _TOGETHER, max(times) + _TOGETHER)
+        self.times = _read_changes(scopes, changes[0].is_regression, span=span)
+        steady = Judgement.objects.filter(
+            series__scope__in=scopes, series__judging_is_due=False, standing=Standing.STEADY
         )
+        self.steady = set(steady.values_list("series__scope", flat=True).order_by().distinct())
         self.runs = _count_runs(arrivals)
 
     def has_moved(self, one: _Arrival) -> bool:
@@ -140,10 +140,10 @@ def _split_pools(changes: Sequence[Change]) -> dict[str, dict[str, float]]:
 
 
 def _read_changes(
-    scopes: Collection[str], is_regression: bool, *, since: datetime
+    scopes: Collection[str], is_regression: bool, *, span: tuple[datetime, datetime]
 ) -> dict[str, list[tuple[str, datetime]]]:
     rows = Change.objects.filter(
-        series__scope__in=scopes, is_regression=is_regression, started_at__gte=since
+        series__scope__in=scopes, is_regression=is_regression, started_at__range=span
     ).exclude(state=ChangeState.WITHDRAWN)
     found: dict[str, list[tuple[str, datetime]]] = defaultdict(list)
     for scope, state, at in rows.values_list("series__scope", "state", "started_at"):

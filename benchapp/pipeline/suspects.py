@@ -41,14 +41,16 @@ _SAID: Final = {
 def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
     """Return what else changed, as Incident.suspects has it; [] where nothing that is recorded did.
 
-    Five queries, and up to eight for the other hosts to which the same came.
+    Five queries, of a pool one for each pair of runs more, and up to eight for the other hosts to which the same came.
     """
     looked_into = sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM]
     pairs = _pair_runs(looked_into)
     if not pairs:
         return []
     runs = _read_runs({run_id for pair in pairs for run_id in pair if run_id is not None})
-    differences = [_compare_pair(runs, good, bad) for bad, good in pairs if bad in runs]
+    # Cells that moved at the same run share their pair.
+    compared = {pair: _compare_pair(runs, pair[1], pair[0]) for pair in set(pairs) if pair[0] in runs}
+    differences = [compared[pair] for pair in pairs if pair in compared]
     if not any(differences):
         return []
     steps, moved = _count_steps(list(runs.values()))

@@ -41,8 +41,8 @@ def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> 
     )
 
 
-def say_request(url: str) -> str:
-    """Return the curl line that gets what a page shows."""
+def say_request(url: str, *, is_personal: bool = False) -> str:
+    """Return the curl line that gets what a page shows; what is_personal needs a token even where all is public."""
     # Where everybody may read there is no token to send.
-    token = "" if settings.PUBLIC_READ else ' -H "Authorization: Bearer $BENCHAPP_TOKEN"'
+    token = "" if settings.PUBLIC_READ and not is_personal else ' -H "Authorization: Bearer $BENCHAPP_TOKEN"'
     return f"curl -fsS{token} {quote(url)}"

@@ -45,7 +45,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "subscriptions": list_subscriptions(person, owner=None if shows_all else person),
         "shows_all": shows_all,
         "has_email": settings.EMAIL_SERVER is not None,
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/subscriptions"),
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/subscriptions", is_personal=True),
     }
     return render(request, "subscriptions.html", context)
 

@@ -84,6 +84,17 @@ def test_suspicion_of_what_was_withdrawn_revives_it() -> None:
     assert decide([row(1, 58, WITHDRAWN)], [], suspicion=found(58)) == [(1, "suspected", 58)]
 
 
+def test_what_stands_stays_as_it_is_and_what_is_found_moves_all_the_same() -> None:
+    rows = [row(1, 30), row(2, 50, CONFIRMED)]
+
+    standing = reconcile(rows, [found(33)], None, runs=60, standing={1, 2})
+
+    assert [(each.change_id, each.state, each.found and each.found.index) for each in standing] == [
+        (1, PROVISIONAL, 33),
+        (2, CONFIRMED, None),
+    ]
+
+
 def test_asking_twice_gives_the_same() -> None:
     first = reconcile([], [found(30)], None, runs=60)
 

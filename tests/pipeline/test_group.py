@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from benchapp.models import (
@@ -183,6 +184,22 @@ def test_incident_of_which_nothing_is_left_resolves_itself_as_noise() -> None:
     incident.refresh_from_db()
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.NOISE)
     assert IncidentEvent.objects.get(pk__in=judged.event_ids).kind == "resolved"
+
+
+def test_what_came_back_for_a_while_leaves_no_count_behind() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=4)])
+    judge_all()
+
+    counts = []
+    for factor in (GOOD / BAD, BAD / GOOD, GOOD / BAD):
+        late = Measurement.objects.filter(started_at__gte=NOON + timedelta(hours=24))
+        late.update(iops=F("iops") * factor)
+        note_measurements(series)
+        judge_all()
+        counts.append(get_incident().change_count)
+
+    assert get_incident().verdict == Verdict.NOISE
+    assert counts == [0, 1, 0]
 
 
 def test_same_cell_that_falls_again_reopens_what_was_resolved() -> None:
