@@ -63,6 +63,14 @@ def test_empty_page_says_what_to_do(client: Client) -> None:
     assert "BENCHAPP_EMAIL_URL" in page
 
 
+def test_curl_line_carries_a_token_even_where_everybody_may_read(client: Client, settings: Any) -> None:
+    settings.PUBLIC_READ = True
+
+    page = client.get(reverse("subscriptions"))
+
+    assert page.context["api_line"].startswith('curl -fsS -H "Authorization: Bearer $BENCHAPP_TOKEN" http')
+
+
 def test_viewer_subscribes_by_mail(client: Client, anna: User) -> None:
     page = post(client, "add_subscription", **FORM)
 
