@@ -42,10 +42,11 @@ def say_reach(reach: Reach) -> list[str]:
     else:
         said = [f"The filter leaves {_count(reach.series, 'series', 'series')} of {_say_hosts(reach)}."]
     if reach.has_more_runs:
-        said.append(f"More than {RUNS_COUNTED} runs lie within already.")
+        said.append(f"More than {RUNS_COUNTED} runs lie within it already.")
     else:
         verb = "lies" if reach.runs == 1 else "lie"
-        said.append(f"{_count(reach.runs, 'run', 'runs').capitalize()} {verb} within already.")
+        when = "already" if reach.runs else "yet"
+        said.append(f"{_count(reach.runs, 'run', 'runs').capitalize()} {verb} within it {when}.")
     return said
 
 

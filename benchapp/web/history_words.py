@@ -7,7 +7,8 @@ from datetime import datetime
 import numpy as np
 
 from benchapp.metrics import Metric, format_value
-from benchapp.queries.history import History
+from benchapp.queries.changes import ChangeMark
+from benchapp.queries.history import History, HistoryLine
 from benchapp.queries.levels import LevelRow
 from benchapp.queries.series import SeriesRow
 from benchapp.web.history_table import find_valid, list_levels
@@ -56,7 +57,7 @@ def say_levels(history: History, metric: Metric) -> list[str]:
         levels = list_levels(line, metric.name)
         step = find_step(levels)
         if step is None:
-            steady += bool(levels)
+            steady += bool(levels) and not list_drift_marks(line, metric)
             continue
         changed.append((abs(step.percent), f"{line.name}: {say_step(step, metric)}"))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SAID_MAXIMUM]]
@@ -83,10 +84,14 @@ def list_drifts(history: History, metric: Metric) -> list[str]:
             f"{line.name} drifted {say_signed(mark.relative)} from the level that was accepted.",
         )
         for line in history.lines
-        for mark in line.changes
-        if mark.is_drift and mark.metric == metric.name
+        for mark in list_drift_marks(line, metric)
     ]
     return [sentence for _, sentence in sorted(found, reverse=True)[:_SAID_MAXIMUM]]
+
+
+def list_drift_marks(line: HistoryLine, metric: Metric) -> list[ChangeMark]:
+    """Return where a line drifted from an accepted level in this metric."""
+    return [mark for mark in line.changes if mark.is_drift and mark.metric == metric.name]
 
 
 def find_step(

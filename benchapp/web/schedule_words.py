@@ -46,7 +46,7 @@ def say_why_not_expected(host: HostRow) -> str:
     if host.retired_at is not None:
         return "it is retired"
     if host.schedule is None:
-        return "it told no schedule: runs come when somebody or some other scheduler starts them"
+        return "it told no schedule; runs come when somebody or some other scheduler starts them"
     if not host.schedule.entries:
         return "it runs nothing by itself"
     return ""

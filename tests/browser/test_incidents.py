@@ -40,7 +40,7 @@ def test_j_and_k_walk_the_rows_and_o_opens_one(visit: Visit, world: World) -> No
     page.keyboard.press("o")
 
     page.wait_for_url(f"**{world.incident}")
-    assert page.inner_text("h1").startswith("4k random read IOPS of db-09 down 15 %")
+    expect(page.locator("h1")).to_contain_text("4k random read IOPS of db-09 down 15 %")
 
 
 def test_incident_is_triaged_and_taken_back_by_keys_alone(visit: Visit, world: World) -> None:

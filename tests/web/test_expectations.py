@@ -158,7 +158,7 @@ def test_preview_tells_what_it_reaches_and_keeps_nothing(anna: Client, hints: li
     page = response.content.decode()
     assert response.status_code == 200
     assert "The filter leaves 1 series of 1 host (db-7)." in page
-    assert "2 runs lie within already." in page
+    assert "2 runs lie within it already." in page
     assert (Expectation.objects.count(), hints) == (0, [])
 
 
