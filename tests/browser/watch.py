@@ -14,7 +14,14 @@ document.addEventListener("securitypolicyviolation", (event) => {
 _RUN_AXE = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
   .filter((found) => ["serious", "critical"].includes(found.impact))
   .map((found) => `${found.id}: ${found.nodes.slice(0, 3).map((node) => node.target).join(" ")}`)"""
-_FIND_WIDEST = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+# Charts take a new width some frames after the window has it; what still overhangs after 5 s stays.
+_FIND_WIDEST = """async () => {
+  const root = document.documentElement;
+  for (let look = 0; look < 100 && root.scrollWidth > root.clientWidth; look += 1) {
+    await new Promise((resume) => setTimeout(resume, 50));
+  }
+  return root.scrollWidth - root.clientWidth;
+}"""
 
 
 @dataclass
@@ -29,7 +36,7 @@ class Watched:
         return list(self.page.evaluate("window.__violations"))
 
     def overhang_px(self) -> int:
-        """Return how far the page can be scrolled sideways."""
+        """Return how far the page can be scrolled sideways, once its charts have its width."""
         return int(self.page.evaluate(_FIND_WIDEST))
 
     def barriers(self) -> list[str]:
