@@ -20,6 +20,7 @@ SECONDS = {
     "tests/test_access.py": 16,
     "tests/api/test_wire.py": 11,
     "tests/agent/test_sweep_loops.py": 9,
+    "tests/test_migrations.py": 9,
     "tests/pipeline/test_summarize_always.py": 9,
     "tests/pipeline/test_detect_together.py": 8,
     "tests/embedded/test_postgres.py": 7,

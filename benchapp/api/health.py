@@ -20,6 +20,7 @@ from rest_framework.request import Request
 from benchapp.api.permissions import MayRead
 from benchapp.api.problems import DATABASE_AWAY, RETRY_AFTER_S
 from benchapp.api.view import ApiView
+from benchapp.queries.missing_columns import ColumnsMissing, check_columns
 from benchapp.queries.totals import Totals, count_totals
 
 log = structlog.get_logger(__name__)
@@ -54,13 +55,18 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def check_database() -> str:
-    """Return "ok", "away", or "not-migrated"."""
+    """Return "ok", "away", "not-migrated", or "columns-missing"."""
     try:
-        applied = set(MigrationRecorder(connection).applied_migrations())
+        if not _list_migrations() <= set(MigrationRecorder(connection).applied_migrations()):
+            return "not-migrated"
+        check_columns()
+    except ColumnsMissing as error:
+        log.error("readyz.columns_missing", columns=str(error)[:500])
+        return "columns-missing"
     except DATABASE_AWAY as error:
         log.warning("readyz.database_away", error=str(error)[:200])
         return "away"
-    return "ok" if _list_migrations() <= applied else "not-migrated"
+    return "ok"
 
 
 def check_broker() -> str:

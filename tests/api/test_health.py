@@ -1,8 +1,9 @@
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import override_settings
 
 from benchapp.models import State
+from benchapp.queries.missing_columns import check_columns
 from tests.factories import make_host, make_run, make_submission
 
 
@@ -48,6 +49,31 @@ def test_database_behind_the_code_is_not_ready(client, monkeypatch):
     response = client.get("/readyz")
 
     assert (response.status_code, response.json()["database"]) == (503, "not-migrated")
+
+
+@pytest.mark.django_db
+@override_settings(BROKER_URL="")
+def test_migrated_database_that_lacks_a_column_is_not_ready_and_the_log_names_it(client, caplog):
+    check_columns.cache_clear()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE benchapp_submission DROP COLUMN scope")
+
+    response = client.get("/readyz")
+
+    assert (response.status_code, response.json()["database"]) == (503, "columns-missing")
+    assert "benchapp_submission.scope" in caplog.text
+
+
+@pytest.mark.django_db
+@override_settings(BROKER_URL="")
+def test_columns_are_read_once_by_a_process_whose_database_has_them(client, django_assert_num_queries):
+    check_columns.cache_clear()
+    client.get("/readyz")
+
+    with django_assert_num_queries(2) as asked:
+        client.get("/readyz")
+
+    assert not any("attname" in query["sql"] for query in asked.captured_queries)
 
 
 @override_settings(BROKER_URL="")

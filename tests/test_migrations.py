@@ -1,0 +1,161 @@
+"""Landed migrations stay as they are, and a database of any landed state becomes today's.
+
+A database keeps the names of the migrations that it has applied, not what was in them. 0001 was edited after it had
+landed: databases of its first variant lack the column `benchapp_submission.scope`, which 0011 adds. 0005 was edited
+too, without a difference in what it does. `tests/data/migrations/oldest_schema.sql` is a database of the first variant
+of 0001; its later states are those on its way through the other migrations.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from django.contrib.contenttypes.models import ContentType
+from django.core.management import call_command
+from django.db import connection
+from psycopg import sql
+
+from benchapp.api.guard import Wire
+from benchapp.api.intake import Post, answer_post
+from benchapp.models import Series, State, Submission
+from benchapp.pipeline.normalize import normalize_batch
+from tests.envelopes import pack_envelope
+
+ROOT = Path(__file__).parent.parent
+MIGRATIONS = ROOT / "benchapp" / "migrations"
+KEPT = ROOT / "tests" / "data" / "migrations"
+NAMES = sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
+# Of db-1, the one host in the kept database.
+TOKEN_OF_KEPT_HOST = "bench_0bc358464nx6_jIZA8zpu4hq59qbXcz0_l9SmAK6KBSoj1-NyPniAqssb812ef2e"
+STORED, REFUSED, WAITING = UUID(int=1), UUID(int=2), UUID(int=3)
+
+# Columns by name, not by position: what a later migration adds comes last, and nothing depends on the order.
+# Casts and parentheses of constraints are left out: a dump that is loaded again has them in other places.
+CATALOG = r"""
+SELECT 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       a.attidentity, a.attstorage, pg_get_expr(d.adbin, d.adrelid))
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r'
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'constraint', conrelid::regclass::text, conname,
+       regexp_replace(pg_get_constraintdef(oid), '::(text|character varying)(\[\])?|[()]', '', 'g')
+FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+UNION ALL
+SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL
+SELECT 'migration', app, name, '' FROM django_migrations
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_migration_is_the_one_that_landed(name: str) -> None:
+    file = KEPT / f"{name}.sha256"
+    command = f"sha256sum benchapp/migrations/{name}.py > tests/data/migrations/{name}.sha256"
+
+    assert file.exists(), f"{name} is new: write down its digest once it is final, with `{command}`"
+    assert (
+        file.read_text().split()[0] == hashlib.sha256((MIGRATIONS / f"{name}.py").read_bytes()).hexdigest()
+    ), (
+        f"{name} has landed and was changed: databases that have applied it will not apply it again."
+        f" Take the change back and write a new migration. Only where it has never been on a shared branch: `{command}`"
+    )
+
+
+def test_no_migration_that_landed_is_gone() -> None:
+    assert sorted(path.stem for path in KEPT.glob("*.sha256")) == NAMES
+
+
+@contextmanager
+def use_kept_database() -> Iterator[None]:
+    """Work on a database of its own that holds what the first commits kept."""
+    usual = connection.settings_dict["NAME"]
+    name = f"{usual}_kept"
+    _run_beside(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
+    _run_beside(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+    connection.close()
+    connection.settings_dict["NAME"] = name
+    try:
+        with psycopg.connect(**_parameters(name)) as loading:
+            loading.execute((KEPT / "oldest_schema.sql").read_bytes())
+        ContentType.objects.clear_cache()
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = usual
+        ContentType.objects.clear_cache()
+        _run_beside(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+
+
+def _parameters(name: str) -> dict[str, Any]:
+    parameters = connection.get_connection_params()
+    return {key: parameters[key] for key in ("host", "port", "user", "password") if key in parameters} | {
+        "dbname": name
+    }
+
+
+def _run_beside(statement: sql.Composed) -> None:
+    with psycopg.connect(**_parameters("postgres"), autocommit=True) as maintenance:
+        maintenance.execute(statement)
+
+
+@pytest.fixture
+def kept_database(transactional_db: None) -> Iterator[None]:
+    with use_kept_database():
+        yield
+
+
+def read_catalog() -> set[tuple[str, str, str, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(CATALOG)
+        return set(cursor.fetchall())
+
+
+def migrate(*to: str) -> None:
+    call_command("migrate", *to, verbosity=0, interactive=False)
+
+
+def post(body: bytes) -> int:
+    headers = {"authorization": f"Bearer {TOKEN_OF_KEPT_HOST}"}
+    return answer_post(Post("/api/v1/submissions", "", headers, Wire(body, False))).status
+
+
+def test_oldest_database_gets_the_schema_of_a_fresh_one(transactional_db: None) -> None:
+    fresh = read_catalog()
+    with use_kept_database():
+        migrate()
+        migrated = read_catalog()
+
+    assert sorted(migrated - fresh) == []
+    assert sorted(fresh - migrated) == []
+
+
+def test_oldest_database_takes_what_its_host_posts(kept_database: None) -> None:
+    migrate()
+
+    new_id = uuid4()
+    status = post(pack_envelope(id=str(new_id)))
+    batch = normalize_batch()
+
+    states = dict(Submission.objects.values_list("id", "state"))
+    assert status == 202
+    assert set(batch.stored) == {WAITING, new_id}
+    assert states == {
+        STORED: State.STORED,
+        REFUSED: State.REJECTED,
+        WAITING: State.STORED,
+        new_id: State.STORED,
+    }
+
+
+def test_what_was_stored_of_old_keeps_the_pool_that_it_was_measured_in(kept_database: None) -> None:
+    migrate()
+
+    scopes = dict(Submission.objects.values_list("id", "scope"))
+    assert scopes == {STORED: "pool:fast", REFUSED: "", WAITING: ""}
+    assert Series.objects.get().scope == "pool:fast"
