@@ -9,7 +9,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "body-not-json": "The body is not JSON.",
     "body-too-big": "The body is bigger than the server takes, on the wire or unpacked.",
     "body-too-slow": "The body was not whole in time. Send it again.",
-    "busy": "The server does as much of this as it can just now. Nothing was stored; try again after Retry-After.",
+    "busy": "The server is busy with this, or others change the same. Nothing was stored; try again after Retry-After.",
     "cursor-invalid": "The cursor is none of this list. Take `next` or `next_cursor` from its answer.",
     "database-away": "PostgreSQL does not answer just now. Nothing was stored; try again after Retry-After.",
     "database-too-slow": "PostgreSQL took too long and was stopped. Ask for less: narrow the filter or the time.",

@@ -20,10 +20,11 @@ from django.db import InterfaceError, OperationalError, connection
 from benchapp.api.authentication import authenticate_bearer
 from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, Wire, read_wire, unpack_wire
 from benchapp.api.limits import Limits, try_later
-from benchapp.api.problems import DATABASE_AWAY, Problem, problem_body
+from benchapp.api.problems import DATABASE_AWAY, Problem, database_busy, problem_body
 from benchapp.api.unavailable import refresh_connections
 from benchapp.models import ApiToken, Kind
 from benchapp.models import Scope as TokenScope
+from benchapp.pipeline.conflicts import is_conflict
 from benchapp.pipeline.envelope import BadEnvelope, load_document, type_envelope
 from benchapp.pipeline.intake import Arrival, Outcome, Receipt, accept_submission
 from benchapp.pipeline.layout import BadLayout
@@ -127,6 +128,8 @@ def _answer_in_thread(post: Post) -> Answer:
     except Problem as problem:
         return _answer_problem(problem)
     except DATABASE_AWAY as error:
+        if is_conflict(error):
+            return _answer_problem(database_busy())
         log.warning("intake.database_away", error=str(error)[:200])
         return _answer_problem(
             try_later("database-away", "the database does not answer just now; nothing was stored: try again")

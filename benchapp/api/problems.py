@@ -14,6 +14,7 @@ from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from benchapp.pipeline.conflicts import is_conflict
 from benchapp.queries.page import BadCursor
 
 log = structlog.get_logger(__name__)
@@ -110,6 +111,17 @@ def database_away() -> Problem:
     )
 
 
+def database_busy() -> Problem:
+    """Return the problem of a transaction that met others again and again: nothing is wrong with the database."""
+    return Problem(
+        503,
+        "busy",
+        "Try again later",
+        "others changed the same at the same time; nothing was stored: try again",
+        headers={"Retry-After": "1"},
+    )
+
+
 def is_too_slow(exception: Exception) -> bool:
     """Say whether PostgreSQL stopped a statement that took longer than one may (BENCHAPP_STATEMENT_TIMEOUT_S)."""
     return isinstance(exception, OperationalError) and isinstance(exception.__cause__, QueryCanceled)
@@ -132,6 +144,9 @@ def find_problem(exception: Exception) -> Problem | None:
     if is_too_slow(exception):
         log.warning("database.too_slow")
         return database_too_slow()
+    if is_conflict(exception):
+        log.warning("database.conflict", error=str(exception)[:200])
+        return database_busy()
     if isinstance(exception, DATABASE_AWAY):
         return database_away()
     if isinstance(exception, BadCursor):

@@ -21,7 +21,7 @@ from benchapp.api.tokens import read_body
 from benchapp.api.view import ApiView
 from benchapp.models import Channel, Role, Scope, Subscription, User
 from benchapp.pipeline.notify import put_test
-from benchapp.pipeline.subscriptions import BadSubscription, create_subscription
+from benchapp.pipeline.subscriptions import BadSubscription, create_subscription, delete_subscription
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
 from benchapp.tasks import wake_notify
 
@@ -129,7 +129,7 @@ class OneSubscription(ApiView):
     def delete(self, request: Request, subscription_id: int) -> Response:
         """Remove a subscription with its delivery log."""
         refuse_parameters(request)
-        Subscription.objects.filter(pk=_find(request, subscription_id).id).delete()
+        delete_subscription(_find(request, subscription_id).id)
         return Response(status=204)
 
 

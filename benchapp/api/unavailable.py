@@ -15,9 +15,11 @@ from benchapp.api.problems import (
     RETRY_AFTER_S,
     answer_problem,
     database_away,
+    database_busy,
     database_too_slow,
     is_too_slow,
 )
+from benchapp.pipeline.conflicts import is_conflict
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +46,8 @@ def answer_database_away(request: HttpRequest, exception: Exception) -> HttpResp
         return None
     if is_too_slow(exception):
         return _answer_too_slow(request)
+    if is_conflict(exception):
+        return _answer_busy(request)
     log.warning("database.away", path=request.path, error=str(exception)[:200])
     refresh_connections()
     if request.path.startswith("/api/"):
@@ -60,6 +64,15 @@ def _answer_too_slow(request: HttpRequest) -> HttpResponse:
         return answer_problem(database_too_slow())
     page = render_to_string("503.html", {"is_too_slow": True})
     return HttpResponse(page, status=503, headers={"Cache-Control": "no-store"})
+
+
+def _answer_busy(request: HttpRequest) -> HttpResponse:
+    log.warning("database.conflict", path=request.path)
+    problem = database_busy()
+    if request.path.startswith("/api/"):
+        return answer_problem(problem)
+    page = render_to_string("503.html", {"is_busy": True, "retry_after_s": problem.headers["Retry-After"]})
+    return HttpResponse(page, status=503, headers={**problem.headers, "Cache-Control": "no-store"})
 
 
 def _pass(

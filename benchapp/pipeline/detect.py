@@ -22,7 +22,7 @@ from benchapp.pipeline.detect_rows import (
 )
 from benchapp.pipeline.detect_series import Outcome, cut_metric, judge_series_metric
 from benchapp.pipeline.drift import judge_drift
-from benchapp.pipeline.group import group_changes
+from benchapp.pipeline.group import group_changes, lock_incidents
 from benchapp.pipeline.judged_values import READ_METRICS, Claimed, claim_due, lock_series, read_histories
 
 
@@ -96,6 +96,9 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     outcomes = _look_at(claimed, known)
     inserts = [row for outcome in outcomes for row in outcome.inserts]
     updates = [row for outcome in outcomes for row in outcome.updates]
+    if updates:
+        # Before any change is written: who holds this lock writes changes of every series.
+        lock_incidents()
     update_changes(updates)
     made = insert_changes(inserts)
     upsert_judgements([outcome.judgement for outcome in outcomes if outcome.judgement], ids)

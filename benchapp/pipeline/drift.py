@@ -19,6 +19,7 @@ from benchapp.models import Change, ChangeState, IncidentState
 from benchapp.pipeline.detect_rows import read_baselines
 from benchapp.pipeline.detect_series import SeriesMetric, cut_metric
 from benchapp.pipeline.drift_incidents import place_drifts
+from benchapp.pipeline.group import lock_incidents
 from benchapp.pipeline.incident_events import Events
 from benchapp.pipeline.judged_values import read_histories, to_microseconds, to_time
 
@@ -45,6 +46,7 @@ def judge_drift(series_ids: Sequence[int], *, now: datetime) -> Drifted:
     rows = _read_drifts(series_ids)
     if not pinned and not rows:
         return Drifted()
+    lock_incidents()
     touched = [row for row in rows if _withdraw(row, pinned, now)]
     current = {(row.series_id, row.metric): row for row in rows if row.state != ChangeState.WITHDRAWN}
     steps = _read_steps({series_id for series_id, _ in pinned})

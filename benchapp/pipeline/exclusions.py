@@ -7,6 +7,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from benchapp.models import Run, Series, User
+from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
 
@@ -21,6 +22,7 @@ class BadReason(Exception):
     """A reason that is missing, too long, or holds what PostgreSQL does not take."""
 
 
+@retry_conflicts
 def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> Run:
     """Take a run out of all medians and summaries, and return it; the same again changes nothing.
 
@@ -39,6 +41,7 @@ def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> 
     return run
 
 
+@retry_conflicts
 def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
     """Put a run back into medians and summaries, and return it; one that is not excluded stays as it is.
 

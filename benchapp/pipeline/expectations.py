@@ -21,6 +21,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.models.filtering import match_series
+from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.host_filters import leave_scopes_out, names_scope
 
 log = structlog.get_logger(__name__)
@@ -85,6 +86,7 @@ def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, rea
     return Plan(ExpectationKind(kind), filter.strip(), from_at, to_at, words)
 
 
+@retry_conflicts
 def expect(
     kind: ExpectationKind,
     filter: str,
@@ -115,6 +117,7 @@ def expect(
     return expectation
 
 
+@retry_conflicts
 def end_expectation(expectation_id: int, *, by: User | None, via: str = "") -> Expectation:
     """End what holds at this moment before its planned end, and return it; runs from now on count again.
 
@@ -131,6 +134,7 @@ def end_expectation(expectation_id: int, *, by: User | None, via: str = "") -> E
     return expectation
 
 
+@retry_conflicts
 def resume_expectation(expectation_id: int, *, by: User | None, via: str = "") -> Expectation:
     """Undo an early end, and return it: it holds until its planned end. Raises UnknownExpectation, NotPossible."""
     with transaction.atomic():
@@ -142,6 +146,7 @@ def resume_expectation(expectation_id: int, *, by: User | None, via: str = "") -
     return expectation
 
 
+@retry_conflicts
 def take_back(expectation_id: int, *, by: User | None, via: str = "") -> Expectation:
     """Let an expectation hold for nothing, as if it had never been said, and return it; the same again changes nothing.
 
@@ -156,6 +161,7 @@ def take_back(expectation_id: int, *, by: User | None, via: str = "") -> Expecta
     return expectation
 
 
+@retry_conflicts
 def put_back(expectation_id: int, *, by: User | None, via: str = "") -> Expectation:
     """Let hold again what was taken back, and return it; the same again changes nothing.
 

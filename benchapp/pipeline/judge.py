@@ -2,10 +2,12 @@
 
 from django.db import transaction
 
+from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.detect import Judged, judge_due
 from benchapp.pipeline.notify import enqueue
 
 
+@retry_conflicts
 @transaction.atomic
 def judge_and_tell(*, limit: int = 1000) -> Judged:
     """Judge up to `limit` series that are due, and put what it tells into the outbox; nothing is sent yet."""

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.models import Kind, State, Submission
+from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.intake import unpack
 from benchapp.pipeline.plan import Plan, plan_submission
 from benchapp.pipeline.plan_reported import plan_reported
@@ -155,6 +156,7 @@ def has_waiting() -> bool:
     return Submission.objects.waiting().exists()
 
 
+@retry_conflicts
 @transaction.atomic
 def _settle(ids: Sequence[UUID]) -> Batch:
     sources = lock_sources(ids)

@@ -156,17 +156,20 @@ def _match(subscriptions: Iterable[Subscription], incident_ids: Iterable[int]) -
     for subscription in subscriptions:
         by_filter[subscription.filter].append(subscription)
     ids = list(incident_ids)
+    unreadable: dict[int, str] = {}
     for text, whose in by_filter.items():
         try:
             condition = match_series(parse_filter(text), "series__")
         except BadFilter as error:
-            for subscription in whose:
-                pause(subscription.pk, f"its filter is understood no longer: {error}")
+            unreadable |= {subscription.pk: str(error) for subscription in whose}
             wanted[text] = set()
             continue
         changes = Change.objects.filter(condition, incident_id__in=ids) if text.strip() else None
         found = ids if changes is None else changes.values_list("incident_id", flat=True).distinct()
         wanted[text] = {each for each in found if each is not None}
+    # In the order of ids, as everybody locks several.
+    for subscription_id, error_words in sorted(unreadable.items()):
+        pause(subscription_id, f"its filter is understood no longer: {error_words}")
     return wanted
 
 

@@ -4,6 +4,8 @@ A sender takes a notice for LEASE in a short transaction, speaks with the receiv
 came of it in another. A sender that is killed leaves the notice waiting; it is sent again when the lease is over. So
 there is one way to a double: the process ends between the receiver's answer and the second transaction. Each attempt
 bears the same id, by which a receiver can drop it (docs/notifications.md).
+
+Whoever waits for locks on notices has locked their subscription before; whoever has not, skips what is locked.
 """
 
 import random
@@ -13,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from benchapp.models import (
@@ -25,6 +27,7 @@ from benchapp.models import (
     Subscription,
     Verdict,
 )
+from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.notice_times import GIVE_UP_AFTER, Times, due_at, put_off, retry_at
 from benchapp.pipeline.notices import Message
 
@@ -72,7 +75,14 @@ def read_times(subscription: Subscription) -> Times:
 
 
 def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
-    """Put notices into the outbox; what was put there before stays as it is."""
+    """Put notices into the outbox; what was put there before stays as it is. Call it in the transaction of its reason.
+
+    Those of a subscription that was deleted meanwhile are left out.
+    """
+    given = list(drafts)
+    if not given:
+        return
+    kept = _keep_subscriptions({draft.subscription.pk for draft in given})
     Notice.objects.bulk_create(
         (
             Notice(
@@ -83,12 +93,14 @@ def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
                 not_before_at=due_at(read_times(draft.subscription), now),
                 created_at=now,
             )
-            for draft in drafts
+            for draft in given
+            if draft.subscription.pk in kept
         ),
         ignore_conflicts=True,
     )
 
 
+@retry_conflicts
 def claim_next(*, now: datetime) -> Claim | None:
     """Take what is due first for LEASE and count the attempt; None where nothing is due.
 
@@ -106,14 +118,18 @@ def claim_next(*, now: datetime) -> Claim | None:
         return Claim(first.subscription, tuple(notices))
 
 
+@retry_conflicts
 def settle_sent(claim: Claim, outcome: str, *, now: datetime) -> None:
     """Write down that the receiver took it."""
     with transaction.atomic():
+        if lock_subscription(claim.subscription.pk) is None:
+            return
         for notice in claim.notices:
             _settle(notice, outcome, now=now, state=NoticeState.SENT, settled_at=now)
         Subscription.objects.filter(pk=claim.subscription.pk).exclude(failures=0).update(failures=0)
 
 
+@retry_conflicts
 def settle_failed(
     claim: Claim, outcome: str, *, now: datetime, is_final: bool, retry_after: timedelta | None = None
 ) -> None:
@@ -124,7 +140,7 @@ def settle_failed(
     """
     subscription_id = claim.subscription.pk
     with transaction.atomic():
-        subscription = Subscription.objects.select_for_update(no_key=True).filter(pk=subscription_id).first()
+        subscription = lock_subscription(subscription_id)
         if subscription is None:
             return
         subscription.failures += 1
@@ -141,6 +157,11 @@ def settle_failed(
         ).exclude(pk__in=[notice.pk for notice in claim.notices]).update(not_before_at=later)
 
 
+def lock_subscription(subscription_id: int) -> Subscription | None:
+    """Return a subscription, locked as for every change of its notices; None where it was deleted."""
+    return Subscription.objects.select_for_update(no_key=True).filter(pk=subscription_id).first()
+
+
 def pause(subscription_id: int, reason: str) -> bool:
     """Stop a subscription with the reason; False where it is stopped already."""
     changed = Subscription.objects.filter(pk=subscription_id, is_active=True).update(
@@ -151,12 +172,27 @@ def pause(subscription_id: int, reason: str) -> bool:
 
 def drop_paused(*, now: datetime) -> int:
     """Drop what waits for a day for a subscription that is paused; return how many."""
-    return Notice.objects.filter(
-        state=NoticeState.WAITING,
-        subscription__is_active=False,
-        not_before_at__lt=now,
-        created_at__lt=now - GIVE_UP_AFTER,
-    ).update(state=NoticeState.DROPPED, settled_at=now)
+    with transaction.atomic():
+        waiting = Notice.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).filter(
+            state=NoticeState.WAITING,
+            subscription__is_active=False,
+            not_before_at__lt=now,
+            created_at__lt=now - GIVE_UP_AFTER,
+        )
+        ids = list(waiting.values_list("pk", flat=True))
+        return Notice.objects.filter(pk__in=ids).update(state=NoticeState.DROPPED, settled_at=now)
+
+
+def _keep_subscriptions(ids: Iterable[int]) -> set[int]:
+    """Return those that exist, locked so that nobody deletes them before the transaction ends.
+
+    A shared lock, which Django has no word for: senders do not wait for whoever judges.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM benchapp_subscription WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE", [list(ids)]
+        )
+        return {subscription_id for (subscription_id,) in cursor.fetchall()}
 
 
 def _find_due(now: datetime) -> QuerySet[Notice]:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import Notice, NoticeState, Subscription
+from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.host_filters import match_hosts
 from benchapp.pipeline.host_notices import HostSilence, tell_return, tell_silence
 from benchapp.pipeline.host_silence import HostState, read_states
@@ -35,18 +36,20 @@ class Told:
     group: str
 
 
+@retry_conflicts
 def watch_silence(*, now: datetime | None = None) -> int:
     """Put notices of hosts that fell silent or came back into the outbox; return how many. One watch at a time.
 
     A silence from before a subscription was made is not told to it.
     """
     moment = now or timezone.now()
-    subscriptions = list(list_active().filter(wants_silence=True))
-    if not subscriptions:
+    listening = list_active().filter(wants_silence=True)
+    if not listening.exists():
         return 0
     with transaction.atomic():
         if not _try_lock():
             return 0
+        subscriptions = list(listening.select_for_update(no_key=True, of=("self",)))
         states = read_states(now=moment)
         told = _read_told(subscriptions)
         drafts = [

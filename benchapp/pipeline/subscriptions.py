@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, parse_filter
 from benchapp.models import Channel, Notice, NoticeState, Severity, Subscription, User
+from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.email_channel import BadAddress, read_email_address
 from benchapp.pipeline.notice_times import due_at
-from benchapp.pipeline.outbox import read_times
+from benchapp.pipeline.outbox import lock_subscription, read_times
 from benchapp.pipeline.safe_address import AddressRefused, read_url, refuse_private_number
 from benchapp.pipeline.webhook_channel import make_secret
 
@@ -55,6 +56,7 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
         return Subscription.objects.create(owner=owner, secret=secret, **asdict(wish))
 
 
+@retry_conflicts
 def change_subscription(subscription: Subscription, given: Mapping[str, Any]) -> Subscription:
     """Give a subscription other words; its channel stays. Raises BadSubscription.
 
@@ -69,16 +71,26 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
     return subscription
 
 
+@retry_conflicts
 def resume_subscription(subscription_id: int) -> bool:
     """Let a subscription hear again, its failures forgotten; False where it does already, or is gone."""
     with transaction.atomic():
-        stored = Subscription.objects.select_for_update(no_key=True).filter(pk=subscription_id).first()
+        stored = lock_subscription(subscription_id)
         if stored is None or stored.is_active:
             return False
         stored.is_active, stored.paused_reason, stored.failures = True, "", 0
         stored.save(update_fields=["is_active", "paused_reason", "failures"])
         _plan_anew(stored)
     return True
+
+
+@retry_conflicts
+def delete_subscription(subscription_id: int) -> None:
+    """Delete a subscription with its notices; what is deleted already stays so."""
+    with transaction.atomic():
+        # Before its notices, which Django deletes first: senders lock them in this order too.
+        Subscription.objects.select_for_update().filter(pk=subscription_id).first()
+        Subscription.objects.filter(pk=subscription_id).delete()
 
 
 def renew_secret(subscription: Subscription) -> str:

@@ -16,6 +16,7 @@ from benchapp.pipeline.subscriptions import (
     BadSubscription,
     change_subscription,
     create_subscription,
+    delete_subscription,
     renew_secret,
     resume_subscription,
 )
@@ -160,7 +161,7 @@ def renew_subscription_secret(request: HttpRequest, subscription_id: int) -> Htt
 def remove_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """Remove a subscription with its delivery log."""
     row = _find(request, subscription_id)
-    Subscription.objects.filter(pk=row.id).delete()
+    delete_subscription(row.id)
     messages.success(request, f"The subscription of {row.shown_address} is removed.", extra_tags="good")
     return redirect("subscriptions")
 

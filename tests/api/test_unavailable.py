@@ -1,10 +1,14 @@
+import json
+
 import pytest
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import OperationalError
 from django.test import AsyncClient, RequestFactory
+from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg_pool import PoolTimeout
 
+from benchapp.api.problems import find_problem
 from benchapp.api.unavailable import answer_database_away, answer_unavailable_database
 
 
@@ -23,6 +27,21 @@ def test_page_says_it_in_words():
     assert response.status_code == 503
     assert response.headers["Retry-After"] == "15"
     assert b"database" in response.content
+
+
+@pytest.mark.parametrize("cause", [DeadlockDetected(), SerializationFailure()])
+def test_conflict_of_transactions_is_busy_and_not_away(cause, monkeypatch):
+    monkeypatch.setattr("benchapp.api.unavailable.refresh_connections", lambda: pytest.fail("it answers"))
+    conflict = OperationalError("deadlock detected")
+    conflict.__cause__ = cause
+
+    answer = answer_database_away(RequestFactory().delete("/api/v1/subscriptions/1"), conflict)
+    page = answer_database_away(RequestFactory().post("/subscriptions/1/remove"), conflict)
+
+    assert (answer.status_code, json.loads(answer.content)["code"]) == (503, "busy")
+    assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
+    assert b"does not answer" not in page.content
+    assert find_problem(conflict).code == "busy"
 
 
 def test_other_faults_are_left_to_django():

@@ -206,8 +206,8 @@ def test_enqueue_asks_as_much_for_many_subscriptions_as_for_few(django_assert_nu
         make_subscription(filter="host:db-07")
     event = make_event(make_incident())
 
-    # events, subscriptions, told before, filter, worst changes, their count, insert
-    with django_assert_num_queries(7):
+    # events, subscriptions, told before, filter, worst changes, their count, lock, insert
+    with django_assert_num_queries(8):
         enqueue([event.pk])
 
     assert Subscription.objects.count() == Notice.objects.count() == 9
