@@ -1,6 +1,6 @@
 # benchapp. `make up` measures this machine's disk and shows the chart; `make help` lists the rest.
 #
-#   make up    PORT=8000 HOST=127.0.0.1 DATA=var SAMPLE=1 UP_ARGS="--no-run"
+#   make up    PORT=8000 HOST=127.0.0.1 DATA=var SAMPLE=1 AS_ROOT=1 UP_ARGS="--no-run"
 #   make test  PYTEST_ARGS="-k intake -x"
 
 SHELL := /bin/bash
@@ -30,7 +30,7 @@ help: ## list the targets
 up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, print its page; Ctrl-C stops; SAMPLE=1 loads studies to look at
 	@tools/apt-install fio:fio
 	@$(PYTHON) manage.py up $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
-	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(UP_ARGS)
+	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
 	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs mkfs.xfs:xfsprogs
@@ -62,16 +62,17 @@ lock: ## solve the dependencies anew (uv.lock); package-lock.json: npm install -
 	@$$(tools/bootstrap) lock
 
 clean: ## remove what was installed and fetched; the history in var/ stays
-	rm -rf .venv .uv static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .uv .python static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once: as root the servers run as another user, who could not write the bytecode and would start slowly.
-$(BASE): pyproject.toml uv.lock tools/uv.txt
-	@uv=$$(tools/bootstrap) && "$$uv" sync --frozen --quiet --inexact --no-group dev --compile-bytecode
+$(BASE): pyproject.toml uv.lock tools/uv.txt tools/bootstrap
+	@uv=$$(tools/bootstrap) && python=$$(tools/bootstrap --python) && \
+	  "$$uv" sync --python "$$python" --frozen --quiet --inexact --no-group dev --compile-bytecode
 	@touch $@
 
 $(DEV): $(BASE)
-	@uv=$$(tools/bootstrap) && "$$uv" sync --frozen --quiet
+	@uv=$$(tools/bootstrap) && python=$$(tools/bootstrap --python) && "$$uv" sync --python "$$python" --frozen --quiet
 	@touch $(BASE) $@
 
 $(VENDOR): $(BASE) package.json package-lock.json

@@ -1,10 +1,11 @@
-"""Whom the servers run as: PostgreSQL refuses root, and nothing here needs it."""
+"""Which account the servers run as: PostgreSQL refuses root, and nothing here needs it."""
 
+import contextlib
 import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,12 @@ from typing import Final
 PROJECT: Final = Path(__file__).resolve().parents[2]
 # Where root puts what an unprivileged account must reach while the checkout is closed to it (a clone in /root).
 SYSTEM_STATE: Final = Path("/var/lib/benchapp")
+# Not nobody: other services run as that account too, and could read the database's files.
+SYSTEM_ACCOUNT: Final = "benchapp"
+
+
+class NoAccount(Exception):
+    """There is no account for the servers; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -23,18 +30,51 @@ class Account:
     gid: int
 
 
-def choose_account(project: Path = PROJECT) -> Account | None:
-    """Return the account to drop to as root: the owner of the checkout, else nobody; None when not root."""
+def choose_account(
+    project: Path = PROJECT, name: str = SYSTEM_ACCOUNT, *, report: Callable[[str], None] = lambda line: None
+) -> Account | None:
+    """Return the account to run the servers as: None (this one) when not root, else the owner of the checkout.
+
+    If that is root, it is the system account `name`, which is created when missing; NoAccount if that fails.
+    """
     if os.geteuid() != 0:
         return None
     owner = project.stat().st_uid
     if owner != 0:
-        try:
-            entry = pwd.getpwuid(owner)
-            return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
-        except KeyError:
-            pass  # a bind mount of another machine's files; initdb wants an account with a name
-    entry = pwd.getpwnam("nobody")
+        # A bind mount of another machine's files: initdb needs an account with a name.
+        with contextlib.suppress(KeyError):
+            return _to_account(pwd.getpwuid(owner))
+    with contextlib.suppress(KeyError):
+        return _to_account(pwd.getpwnam(name))
+    return _create_account(name, report)
+
+
+def _create_account(name: str, report: Callable[[str], None]) -> Account:
+    program = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise NoAccount(
+            f"there is no account {name} and no useradd to create it: create it, or start as another user"
+        )
+    report(f"Creating the system account {name} for the servers (remove it with: userdel {name})")
+    created = subprocess.run(
+        [
+            *(program, "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"),
+            *("--shell", "/usr/sbin/nologin", "--comment", "benchapp servers", name),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        return _to_account(pwd.getpwnam(name))  # also when another start created it at the same time
+    except KeyError:
+        raise NoAccount(
+            f"the account {name} cannot be created: {created.stderr.strip()}. Create it, or start as another user"
+        ) from None
+
+
+def _to_account(entry: pwd.struct_passwd) -> Account:
     return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
@@ -74,13 +114,42 @@ def can_run_code(python: str, account: Account | None) -> bool:
     return probe.returncode == 0
 
 
+def find_closed(path: Path, account: Account) -> Path | None:
+    """Return the first part of the path to a file, link or target, that is closed to this account; else None."""
+    for place in (path.absolute(), path.resolve()):
+        for part in (*reversed(place.parents), place):
+            if not can_reach(part, account):
+                return part
+    return None
+
+
 def make_private_directory(path: Path, account: Account | None) -> Path:
-    """Make a directory that only this account (and root) may enter."""
+    """Make a directory that only this account (and root) may enter, and what is in it this account's."""
     path.mkdir(parents=True, exist_ok=True)
     if account is not None:
-        os.chown(path, account.uid, account.gid)
+        # An earlier start may have run as another account.
+        for folder, _, names in os.walk(path):
+            for part in (Path(folder), *(Path(folder, name) for name in names)):
+                with contextlib.suppress(FileNotFoundError):
+                    if part.lstat().st_uid != account.uid:
+                        os.chown(part, account.uid, account.gid, follow_symlinks=False)
     path.chmod(0o700)
     return path
+
+
+def write_private_file(path: Path, text: str, account: Account | None = None) -> None:
+    """Write a file, durably and at once, that only its owner reads: this account, or whoever runs this."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    # O_EXCL follows no link that the owner of the directory may have put there.
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+        if account is not None:
+            os.fchown(file.fileno(), account.uid, account.gid)
+    partial.replace(path)
 
 
 def copy_where_reachable(

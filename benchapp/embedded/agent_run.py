@@ -1,7 +1,6 @@
 """Run this machine's agent once against the stack, the way cron would."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import PROJECT, Account, make_private_directory
+from benchapp.embedded.account import PROJECT, Account, make_private_directory, write_private_file
 from benchapp.embedded.child import die_with_parent, identity
 from benchapp.embedded.home import Home
 
@@ -79,22 +78,11 @@ class AgentRun:
     def _configure(self) -> None:
         make_private_directory(self.home.bench, self.account)
         make_private_directory(self.home.agent, self.account)
-        self._write("agent.token", self.token + "\n")
-        self._write(
-            "agent.ini",
-            _CONFIGURATION.format(
-                path=self._path, url=self.url, directory=self.home.bench, profile=self.profile
-            ),
+        write_private_file(self.home.agent / "agent.token", self.token + "\n", self.account)
+        configuration = _CONFIGURATION.format(
+            path=self._path, url=self.url, directory=self.home.bench, profile=self.profile
         )
-
-    def _write(self, name: str, text: str) -> None:
-        path = self.home.agent / name
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        if self.account is not None:
-            os.chown(path, self.account.uid, self.account.gid)
+        write_private_file(self._path, configuration, self.account)
 
 
 def read_pages(outcome: bytes) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import PROJECT
+from benchapp.embedded.account import PROJECT, NoAccount
 from benchapp.embedded.child import ServerFailed
 from benchapp.embedded.home import AlreadyRunning, Home
 from benchapp.embedded.postgres import NoBinaries, WrongVersion
@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="adjust the profile: runtime=1"
     )
+    parser.add_argument(
+        "--as-root",
+        action="store_true",
+        help="as root: run web and worker as root if the servers' account cannot read the checkout or its Python",
+    )
     parser.add_argument("--no-run", action="store_true", help="start only, measure nothing")
     parser.add_argument(
         "--sample",
@@ -65,10 +70,11 @@ def run_up(arguments: argparse.Namespace) -> int:
         profile=arguments.profile,
         adjustments=tuple(arguments.set),
         is_sample_wanted=arguments.sample,
+        is_root_allowed=arguments.as_root,
     )
     up = Up(options, os.environ, Supervisor(say), Home(directory))
     try:
         return up.run()
-    except (PreflightFailed, AlreadyRunning, ServerFailed, NoBinaries, WrongVersion) as error:
+    except (PreflightFailed, AlreadyRunning, ServerFailed, NoAccount, NoBinaries, WrongVersion) as error:
         print(f"up: {error}", file=sys.stderr, flush=True)
         return EXIT_FAILED

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import Account, can_reach, make_private_directory
+from benchapp.embedded.account import Account, can_reach, make_private_directory, write_private_file
 from benchapp.embedded.postgres import SOCKET_PATH_LIMIT
 
 # Not TMPDIR: that may be as long as the path that is too long.
@@ -73,13 +73,7 @@ class Home:
 
     def write_secret(self, name: str, text: str) -> None:
         """Keep a secret in a file that only its owner reads."""
-        partial = self.path / f".{name}.{os.getpid()}"
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path / name)
+        write_private_file(self.path / name, text + "\n")
 
     def read_or_make_key(self) -> str:
         """Return the secret key of this stack, which is made once."""

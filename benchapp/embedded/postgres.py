@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from benchapp.embedded.account import (
     copy_where_reachable,
     make_open_directory,
     make_private_directory,
+    write_private_file,
 )
 from benchapp.embedded.child import ServerFailed, read_tail, run_tool, spawn, stop, wait_until
 
@@ -137,7 +139,7 @@ class Postgres:
             "--locale=C",
             "--locale-provider=builtin",
             "--builtin-locale=C.UTF-8",
-            "--auth=trust",  # the socket's directory is the gate
+            "--auth=peer",
             "--no-instructions",
             *(["--no-sync"] if self.settings.get("fsync") == "off" else []),
         )
@@ -180,6 +182,9 @@ class Postgres:
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server in the foreground and return at once."""
+        # At every start: an older version made clusters that belong to nobody, or that accept every process.
+        make_private_directory(self.directory.parent, self.account)
+        self._write_access_rules()
         settings = {**_SETTINGS, "unix_socket_directories": str(self.socket_directory), **self.settings}
         if not _has_shared_memory():
             settings["dynamic_shared_memory_type"] = "mmap"
@@ -219,6 +224,16 @@ class Postgres:
         made = self.run("createdb", DATABASE)
         if made.returncode != 0:
             raise ServerFailed(f"createdb failed: {made.stderr.strip()}\n{read_tail(self.log)}")
+
+    def _write_access_rules(self) -> None:
+        """Accept the server's own account and root, whom the kernel names (peer), and nobody else."""
+        own = self.account.name if self.account else pwd.getpwuid(os.geteuid()).pw_name
+        names = dict.fromkeys((own, pwd.getpwuid(0).pw_name))
+        maps = "".join(f'{USER} "{name}" {USER}\n' for name in names)
+        write_private_file(self.directory / "pg_ident.conf", maps, self.account)
+        write_private_file(
+            self.directory / "pg_hba.conf", f"local all {USER} peer map={USER}\n", self.account
+        )
 
     def _check_version(self) -> None:
         found = (self.directory / "PG_VERSION").read_text().strip()

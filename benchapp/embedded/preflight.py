@@ -7,11 +7,14 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from benchapp.embedded.account import PROJECT, Account, can_run_code, find_closed
 
 # A new cluster takes 45 MiB, and its write-ahead log may grow to 512 MiB under load.
 FREE_DISK_NEEDED_BYTES: Final = 700 * 2**20
@@ -139,6 +142,24 @@ def check_writable(path: Path) -> None:
             f"cannot write into {existing} (it belongs to {_read_owner(existing)}): start as that user, or choose "
             f"another place with --data-dir (make up DATA=…)"
         )
+
+
+def check_code(python: str, account: Account | None, project: Path = PROJECT) -> None:
+    """Refuse a checkout or a Python that the servers' account cannot read."""
+    if account is None or can_run_code(python, account):
+        return
+    closed = find_closed(project / "manage.py", account)
+    if closed is not None:
+        cause, advice = closed, "clone into a directory that others can enter, as /srv/benchapp"
+    else:
+        cause = find_closed(Path(python), account) or Path(sys.prefix)
+        advice = "install python3 of the system (apt-get install python3), then: make clean up"
+    raise PreflightFailed(
+        f"the account {account.name}, which web and worker run as, cannot read {cause}.\n"
+        f"  Either {advice}\n"
+        f"  or start as a user other than root\n"
+        f"  or run web and worker as root: make up AS_ROOT=1 (--as-root)"
+    )
 
 
 def _read_owner(path: Path) -> str:

@@ -15,12 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchapp.embedded.account import PROJECT, Account, can_run_code, choose_account, make_private_directory
+from benchapp.embedded.account import PROJECT, Account, choose_account, make_private_directory
 from benchapp.embedded.agent_run import AgentRun
-from benchapp.embedded.child import ServerFailed, spawn
+from benchapp.embedded.child import ServerFailed, identity, spawn
 from benchapp.embedded.home import Home, State, make_socket_directory, read_boot
 from benchapp.embedded.postgres import Postgres, choose_directory
 from benchapp.embedded.preflight import (
+    PreflightFailed,
+    check_code,
     check_disk,
     check_writable,
     choose_address,
@@ -48,6 +50,7 @@ class Options:
     profile: str = "quick"
     adjustments: tuple[str, ...] = ()
     is_sample_wanted: bool = False
+    is_root_allowed: bool = False
 
 
 @dataclass
@@ -82,7 +85,8 @@ class Up:
                 self._say("Stopped.")
 
     def _run_locked(self) -> int:
-        account = choose_account()
+        account = choose_account(report=self._say)
+        self.code_account = self._choose_code_account(account)
         self.address = choose_address(self.options.host, self.options.port)
         self.sockets = make_socket_directory(self.home, account)
         self._write_state()
@@ -96,7 +100,6 @@ class Up:
             address=self.address,
             instance=self.instance,
         )
-        self.code_account = self._choose_code_account(account)
         # Web starts while the tables are prepared, and is ready once they are; the worker must not meet old tables.
         self._launch_web()
         prepared = self._prepare()
@@ -154,11 +157,12 @@ class Up:
         return valkey.url
 
     def _choose_code_account(self, account: Account | None) -> Account | None:
-        if account is not None and not can_run_code(sys.executable, account):
-            self._say(
-                f"Web and worker run as root: the user {account.name} cannot read this checkout or its Python. "
-                f"To change that, clone into a directory that others may enter and use a Python outside of /root."
-            )
+        try:
+            check_code(sys.executable, account)
+        except PreflightFailed as refused:
+            if not self.options.is_root_allowed:
+                raise
+            self._say(f"Web and worker run as root (--as-root): {refused.args[0].splitlines()[0]}")
             return None
         return account
 
@@ -177,6 +181,7 @@ class Up:
             env=self.environment,
             timeout=_PREPARE_TIMEOUT_S,
             check=False,
+            **identity(self.code_account),
         )
         self.supervisor.check_stop()
         if result.returncode != 0:

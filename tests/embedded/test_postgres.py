@@ -1,5 +1,7 @@
 import os
+import pwd
 import signal
+import subprocess
 import time
 
 import pytest
@@ -25,6 +27,52 @@ def test_cluster_starts_answers_and_stops(postgres):
     assert locale == "b|C.UTF-8"
     assert stop(process, ask=signal.SIGINT) == 0
     assert not postgres.is_ready()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_only_the_servers_account_and_root_may_connect_also_to_a_cluster_of_an_older_version(postgres, place):
+    # Made by an earlier version: run as nobody, and open to every process that reaches the socket.
+    (postgres.directory / "pg_hba.conf").write_text("local all all trust\n")
+    subprocess.run(["chown", "-R", "nobody", postgres.directory.parent], check=True)
+    reachable = Postgres(
+        postgres.directory,
+        place / "run",
+        postgres.log,
+        postgres.account,
+        {"fsync": "off", "unix_socket_permissions": "0777"},
+    )
+    process = reachable.start()
+    (place / "run").chmod(0o755)
+
+    by_nobody = connect_as("nobody", reachable)
+    by_account = connect_as(postgres.account.name, reachable)
+    by_root = connect_as("root", reachable)
+
+    assert (by_account.stdout.strip(), by_root.stdout.strip()) == ("1", "1"), (
+        by_account.stderr + by_root.stderr
+    )
+    assert by_nobody.returncode != 0
+    assert "Peer authentication failed" in by_nobody.stderr
+    stop(process, ask=signal.SIGINT)
+
+
+def connect_as(name: str, cluster: Postgres) -> subprocess.CompletedProcess:
+    entry = pwd.getpwnam(name)
+    return subprocess.run(
+        [cluster.installation / "bin" / "psql", "-XAtqd", "benchapp", "-c", "SELECT 1"],
+        user=entry.pw_uid,
+        group=entry.pw_gid,
+        extra_groups=[],
+        cwd="/",
+        env={
+            "PGHOST": str(cluster.socket_directory),
+            "PGUSER": "benchapp",
+            "LD_LIBRARY_PATH": str(cluster.installation / "lib"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_history_survives_the_kill_of_every_process(postgres):

@@ -12,6 +12,7 @@ from benchapp.embedded.preflight import (
     Address,
     PortTaken,
     PreflightFailed,
+    check_code,
     check_disk,
     check_writable,
     choose_address,
@@ -136,6 +137,20 @@ def test_data_directory_in_the_way_of_a_file_is_refused(place):
 
     with pytest.raises(PreflightFailed, match="cannot write into"):
         check_writable(place / "file" / "var")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another account to run servers as")
+def test_python_and_checkout_that_the_account_cannot_read_are_refused_with_the_way_out(place, account):
+    closed = place / "closed"
+    (closed / "bin").mkdir(parents=True)
+    (closed / "bin" / "python").symlink_to("/bin/sh")
+    (closed / "manage.py").write_text("")
+    closed.chmod(0o700)
+
+    with pytest.raises(PreflightFailed, match=rf"cannot read {closed}\.\n.*install python3(.|\n)*AS_ROOT=1"):
+        check_code(str(closed / "bin" / "python"), account)
+    with pytest.raises(PreflightFailed, match=rf"cannot read {closed}\.\n.*clone into(.|\n)*AS_ROOT=1"):
+        check_code("/bin/false", account, closed)
 
 
 def test_leftover_that_does_not_end_is_killed(monkeypatch):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from benchapp.embedded.account import PROJECT
+from benchapp.embedded.account import PROJECT, can_run_code, choose_account
 from benchapp.embedded.agent_run import read_pages
 from benchapp.embedded.home import Home
 from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
@@ -72,6 +72,8 @@ def clean_environment() -> dict[str, str]:
 def start_up(directory: Path, *options: str, port: int | None = None, **environ: str) -> Up:
     directory.mkdir(parents=True, exist_ok=True)
     port = port or find_free_port()
+    if not can_run_code(sys.executable, choose_account()):  # the tests run as root on a Python below /root
+        options = (*options, "--as-root")
     output = directory / f"said-{time.monotonic_ns()}"
     with output.open("wb") as file:
         process = subprocess.Popen(
@@ -166,6 +168,37 @@ def test_nothing_but_the_web_listens_on_the_network(up):
 
     assert len(session) == 5
     assert owners <= {"web"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another account to run servers as")
+def test_servers_of_root_run_as_an_account_of_their_own(up):
+    if not can_run_code(sys.executable, choose_account()):
+        pytest.skip("other accounts cannot read the Python of these tests")
+
+    owners = {name: Path(f"/proc/{pid}").stat().st_uid for name, pid in up.children().items()}
+
+    assert owners == dict.fromkeys(("PostgreSQL", "Valkey", "web", "worker"), choose_account().uid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another account to run servers as")
+def test_root_is_refused_with_a_python_that_the_account_cannot_read(place):
+    python = place / "closed" / "python"
+    python.parent.mkdir(mode=0o700)
+    python.symlink_to(sys.executable)
+    refused = subprocess.run(
+        [python, "-m", "benchapp.embedded", "--no-run", "--data-dir", place / "var"],
+        cwd=PROJECT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert refused.returncode == 1
+    assert f"cannot read {python.parent}" in refused.stderr
+    assert "--as-root" in refused.stderr
+    assert not (place / "var" / "postgresql").exists()
 
 
 def test_second_up_in_the_same_directory_is_told_of_the_first(up):

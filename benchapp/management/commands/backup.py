@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from benchapp.embedded.account import NoAccount
 from benchapp.embedded.backup import BackupFailed, write_backup
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
@@ -37,6 +38,6 @@ class Command(BaseCommand):
         try:
             with open_database(options["data_dir"], settings.DATABASES["default"]) as connection:
                 size = write_backup(connection, file)
-        except (BackupFailed, NoBinaries, OSError) as error:
+        except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{file} ({size / 1e6:.1f} MB). Read it back with: manage.py restore {file}")

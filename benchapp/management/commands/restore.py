@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.embedded.account import PROJECT
+from benchapp.embedded.account import PROJECT, NoAccount
 from benchapp.embedded.backup import BackupFailed, Connection, restore_backup
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
@@ -42,7 +42,7 @@ class Command(BaseCommand):
             with open_database(options["data_dir"], settings.DATABASES["default"]) as connection:
                 restore_backup(connection, file, is_forced=options["force"])
                 migrate(connection)
-        except (BackupFailed, NoBinaries, OSError) as error:
+        except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{file} is restored.")
 
