@@ -154,13 +154,33 @@ def test_python_and_checkout_that_the_account_cannot_read_are_refused_with_the_w
 
 
 def test_leftover_that_does_not_end_is_killed(monkeypatch):
-    monkeypatch.setattr("benchapp.embedded.preflight._LEFTOVERS_PATIENCE_S", 0.1)
+    monkeypatch.setattr("benchapp.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
 
     ended = end_leftovers({"worker": (process.pid, read_start_time(process.pid))})
 
     assert ended == ["worker"]
     assert process.wait() == -signal.SIGKILL
+
+
+def test_worker_that_does_not_end_is_killed_before_the_patience_with_postgresql_is_over(monkeypatch):
+    monkeypatch.setattr("benchapp.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
+    reader, writer = os.pipe()
+    worker = subprocess.Popen(["sleep", "600"], start_new_session=True, pass_fds=[writer])
+    # Ends with status 0 once the worker, which has the other end of its input, is gone.
+    database = subprocess.Popen(["cat"], start_new_session=True, stdin=reader)
+    os.close(reader)
+    os.close(writer)
+
+    ended = end_leftovers(
+        {
+            "PostgreSQL": (database.pid, read_start_time(database.pid)),
+            "worker": (worker.pid, read_start_time(worker.pid)),
+        }
+    )
+
+    assert ended == ["worker"]
+    assert (worker.wait(), database.wait()) == (-signal.SIGKILL, 0)
 
 
 def test_process_that_took_the_number_of_a_leftover_is_left_alone():
