@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import BinaryIO, Final, TypedDict
 
 from benchapp.embedded.account import Account
 
@@ -36,7 +36,7 @@ def spawn(
     The kernel sends it `death_signal` when the calling thread ends, so call this from the main thread.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with open_log(log) as output:
         return subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -49,6 +49,13 @@ def spawn(
             preexec_fn=die_with_parent(death_signal),
             **identity(account),
         )
+
+
+def open_log(log: Path) -> BinaryIO:
+    """Open a log to append to it; only its owner reads it, also one that an earlier version left open to others."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab")
 
 
 def run_tool(

@@ -62,7 +62,8 @@ class Home:
         """Make the directory; as root others may walk through it, because the servers run as another user."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o711 if is_root else 0o700)
-        self.logs.mkdir(mode=0o755, exist_ok=True)
+        # Written through descriptors that the supervisor opens: no other account needs to enter.
+        make_private_directory(self.logs, None)
 
     def read_secret(self, name: str) -> str | None:
         """Return a secret kept here, or None."""
@@ -93,10 +94,8 @@ class Home:
             return None
 
     def write_state(self, state: State) -> None:
-        """Say who runs here, for others to read."""
-        partial = self.path / ".up.json.new"
-        partial.write_text(json.dumps(asdict(state)) + "\n")
-        partial.replace(self.path / "up.json")
+        """Say who runs here, for commands that are started beside."""
+        write_private_file(self.path / "up.json", json.dumps(asdict(state)) + "\n")
 
     def forget_state(self) -> None:
         """Say that nobody runs here, and remove the sockets' directory."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self
 
-from benchapp.embedded.child import ServerFailed, read_tail, stop
+from benchapp.embedded.child import ServerFailed, open_log, read_tail, stop
 
 _BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 # A server that ran this long is taken as healthy: its next end starts the backoff anew.
@@ -176,7 +176,9 @@ def trim_log(log: Path, limit_bytes: int = _LOG_LIMIT_BYTES) -> None:
     try:
         if log.stat().st_size <= limit_bytes:
             return
-        log.with_name(f"{log.name}.1").write_bytes(log.read_bytes())
+        with open_log(older := log.with_name(f"{log.name}.1")) as copy:
+            os.truncate(older, 0)
+            copy.write(log.read_bytes())
         os.truncate(log, 0)  # the server appends: its next line is the first
     except FileNotFoundError:
         return

@@ -1,5 +1,6 @@
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -150,8 +151,21 @@ def read_state(pid: str) -> str:
     return subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True).stdout[:1]
 
 
+def test_log_is_read_by_its_owner_only_also_one_of_an_older_version(place):
+    old = place / "old.log"
+    old.write_text("kept\n")
+    old.chmod(0o644)
+
+    for log in (old, place / "new.log"):
+        assert spawn(["echo", "line"], log=log, account=None).wait() == 0
+
+    assert old.read_text() == "kept\nline\n"
+    assert {stat.S_IMODE(log.stat().st_mode) for log in place.glob("*.log")} == {0o600}
+
+
 def test_long_log_is_moved_aside_while_its_server_writes_on(place):
     log = place / "web.log"
+    (place / "web.log.1").write_text("older\n")
     with log.open("ab", buffering=0) as server:
         server.write(b"old line\n" * 10)
 
@@ -160,6 +174,7 @@ def test_long_log_is_moved_aside_while_its_server_writes_on(place):
 
     assert log.read_text() == "new line\n"
     assert (place / "web.log.1").read_text() == "old line\n" * 10
+    assert stat.S_IMODE((place / "web.log.1").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

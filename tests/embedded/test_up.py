@@ -148,6 +148,25 @@ def test_this_machine_is_enrolled_with_a_token_that_nobody_else_reads(up):
     assert up.query("SELECT scope FROM benchapp_apitoken") == [("ingest",)]
 
 
+def test_no_other_account_reads_anything_in_the_data_directory(up):
+    paths = [up.home.path, *up.home.path.rglob("*")]
+    modes = {
+        str(path.relative_to(up.home.path)): path.lstat().st_mode for path in paths if not path.is_symlink()
+    }
+    # As root the servers' account walks through the directory itself, and nothing else.
+    passable = {".": 0o011} if os.geteuid() == 0 else {}
+
+    opened = {
+        name: oct(mode)
+        for name, mode in modes.items()
+        if mode & 0o077 & ~passable.get(name, 0) and "/" not in name and not name.startswith("said-")
+    }
+
+    assert opened == {}
+    assert {mode & 0o777 for name, mode in modes.items() if name.startswith("logs/")} == {0o600}
+    assert modes["logs"] & 0o777 == 0o700
+
+
 def open_files(pid):
     """Give what a process has open; a file that it closes meanwhile is left out."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
