@@ -13,7 +13,7 @@ def check_secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         return [
             Error(
                 "BENCHAPP_SECRET_KEY is not set.",
-                hint="Set it to 50 random characters; `manage.py up` does it by itself.",
+                hint="Set 50 random characters or more (openssl rand -hex 32); `manage.py up` generates them.",
                 id="benchapp.E001",
             )
         ]

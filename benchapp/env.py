@@ -3,13 +3,17 @@
 import os
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+
+SECRET_KEY_LENGTH: Final = 50
+SECRET_KEY_CHARACTERS: Final = 5
 
 Security = Literal["none", "starttls", "tls"]
 _EMAIL_SCHEMES: Final[dict[str, tuple[Security, int]]] = {
@@ -33,6 +37,36 @@ class EmailServer:
 def read_text(name: str, default: str = "") -> str:
     """Return a variable's text without surrounding space."""
     return os.environ.get(name, default).strip()
+
+
+def read_secret(name: str) -> str:
+    """Return a variable's text, or that of the file which NAME_FILE names (a mounted secret); empty without both."""
+    text, file = read_text(name), read_text(f"{name}_FILE")
+    if not file:
+        return text
+    if text:
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: set one of them")
+    try:
+        secret = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{name}_FILE: {file} cannot be read: {error}") from None
+    if not secret:
+        raise ImproperlyConfigured(f"{name}_FILE: {file} is empty")
+    return secret
+
+
+def read_secret_key(name: str, *, default: str) -> str:
+    """Return a key that cannot be guessed; the default where none is set."""
+    key = read_secret(name)
+    if not key:
+        return default
+    # What Django's own check (security.W009) asks for, which only `check --deploy` runs.
+    if len(key) < SECRET_KEY_LENGTH or len(set(key)) < SECRET_KEY_CHARACTERS:
+        raise ImproperlyConfigured(
+            f"{name} has {len(key)} characters, {len(set(key))} of them different: sessions signed with it could be "
+            f"forged. Set at least {SECRET_KEY_LENGTH} random ones: openssl rand -hex 32"
+        )
+    return key
 
 
 def read_flag(name: str, *, default: bool) -> bool:
@@ -80,8 +114,11 @@ def read_networks(name: str) -> list[IPv4Network | IPv6Network]:
     return networks
 
 
-def read_database(name: str, *, default: str) -> dict[str, object]:
-    """Return Django's description of a postgresql:// address; `?host=` may name a socket directory."""
+def read_database(name: str, password_name: str, *, default: str) -> dict[str, object]:
+    """Return Django's description of a postgresql:// address; `?host=` may name a socket directory.
+
+    The password is that of the address, else the secret `password_name`.
+    """
     address = urlsplit(read_text(name, default))
     if address.scheme not in ("postgresql", "postgres"):
         raise ImproperlyConfigured(
@@ -94,11 +131,23 @@ def read_database(name: str, *, default: str) -> dict[str, object]:
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(address.path.lstrip("/")) or "benchapp",
         "USER": user,
-        "PASSWORD": unquote(address.password) if address.password else "",
+        "PASSWORD": unquote(address.password) if address.password else read_secret(password_name),
         "HOST": host,
         "PORT": str(address.port or options.pop("port", "")),
         "OPTIONS": options,
     }
+
+
+def read_broker(name: str, password_name: str) -> str:
+    """Return the broker's address, with the secret `password_name` in it where it has no password of its own."""
+    url = read_text(name)
+    password = read_secret(password_name)
+    address = urlsplit(url)
+    if not password or address.password or address.scheme not in ("redis", "rediss"):
+        return url
+    return address._replace(
+        netloc=f"{address.username or ''}:{quote(password, safe='')}@{address.netloc.rpartition('@')[2]}"
+    ).geturl()
 
 
 def read_ports(name: str, *, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -113,7 +162,7 @@ def read_ports(name: str, *, default: tuple[int, ...]) -> tuple[int, ...]:
 
 def read_email_server(name: str) -> EmailServer | None:
     """Return the server of smtps://user:password@host:port, smtp+starttls:// or smtp://; None where none is set."""
-    text = read_text(name)
+    text = read_secret(name)
     if not text:
         return None
     try:

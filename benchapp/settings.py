@@ -8,6 +8,7 @@ import structlog
 from django.core.exceptions import ImproperlyConfigured
 
 from benchapp.env import (
+    read_broker,
     read_database,
     read_email_server,
     read_flag,
@@ -15,6 +16,7 @@ from benchapp.env import (
     read_list,
     read_networks,
     read_ports,
+    read_secret_key,
     read_text,
 )
 
@@ -25,7 +27,7 @@ INSTANCE_ID = read_text("BENCHAPP_INSTANCE_ID")
 
 DEBUG = read_flag("BENCHAPP_DEBUG", default=False)
 # No default: `manage.py up` makes one and keeps it; elsewhere the web process refuses to start without.
-SECRET_KEY = read_text("BENCHAPP_SECRET_KEY") or "insecure-key-for-commands-that-sign-nothing"
+SECRET_KEY = read_secret_key("BENCHAPP_SECRET_KEY", default="insecure-key-for-commands-that-sign-nothing")
 ALLOWED_HOSTS = read_list("BENCHAPP_ALLOWED_HOSTS", default=("127.0.0.1", "localhost", "[::1]"))
 PUBLIC_URL = read_text("BENCHAPP_PUBLIC_URL").rstrip("/")
 PUBLIC_READ = read_flag("BENCHAPP_PUBLIC_READ", default=False)
@@ -33,7 +35,9 @@ TRUSTED_PROXIES = read_networks("BENCHAPP_TRUSTED_PROXIES")
 BEHIND_TLS = PUBLIC_URL.startswith("https://")
 # Here and not only in checks.py: neither the web server nor Celery runs Django's checks.
 if ROLE == "web" and SECRET_KEY.startswith("insecure-"):
-    raise ImproperlyConfigured("BENCHAPP_SECRET_KEY is not set: set it to 50 random characters")
+    raise ImproperlyConfigured(
+        "BENCHAPP_SECRET_KEY is not set: set 50 random characters or more: openssl rand -hex 32"
+    )
 if DEBUG and BEHIND_TLS:
     raise ImproperlyConfigured(f"BENCHAPP_DEBUG is on while BENCHAPP_PUBLIC_URL is {PUBLIC_URL}: turn it off")
 
@@ -80,7 +84,9 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": read_database("DATABASE_URL", default="postgresql://benchapp@127.0.0.1:5432/benchapp")
+    "default": read_database(
+        "DATABASE_URL", "DATABASE_PASSWORD", default="postgresql://benchapp@127.0.0.1:5432/benchapp"
+    )
 }
 DATABASES["default"]["CONN_MAX_AGE"] = 0 if ROLE == "web" else 600
 # The web process tests its pool after a failure instead (api.unavailable.refresh_connections).
@@ -204,7 +210,7 @@ NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=1
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
 WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")
 
-BROKER_URL = read_text("BROKER_URL")
+BROKER_URL = read_broker("BROKER_URL", "BROKER_PASSWORD")
 CELERY_BROKER_URL = BROKER_URL or None
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True

@@ -98,6 +98,5 @@ def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if not name.startswith(("BENCHAPP_", "BENCH_AGENT_", "DJANGO_"))
-        and name not in ("DATABASE_URL", "BROKER_URL")
+        if not name.startswith(("BENCHAPP_", "BENCH_AGENT_", "DJANGO_", "DATABASE_", "BROKER_"))
     }

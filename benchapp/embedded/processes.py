@@ -63,7 +63,15 @@ def build_environment(
         # glibc gives every thread an arena of its own; two are enough here and save tens of MiB.
         "MALLOC_ARENA_MAX": "2",
     }
-    return {**defaults, **{name: value for name, value in base.items() if value}, **fixed}
+    given = {name: value for name, value in base.items() if value}
+    if given.get("BENCHAPP_SECRET_KEY_FILE"):
+        del defaults["BENCHAPP_SECRET_KEY"]
+    # Of another server than the embedded one, which would refuse it.
+    for service, url in (("DATABASE", database_url), ("BROKER", broker_url)):
+        if given.get(f"{service}_URL", "").strip() != url:
+            given.pop(f"{service}_PASSWORD", None)
+            given.pop(f"{service}_PASSWORD_FILE", None)
+    return {**defaults, **given, **fixed}
 
 
 def allowed_hosts(address: Address) -> list[str]:

@@ -90,7 +90,7 @@ def test_what_the_address_of_the_database_says_has_the_last_word(
 ) -> None:
     environment = os.environ | {
         "BENCHAPP_ROLE": "web",
-        "BENCHAPP_SECRET_KEY": "k" * 50,
+        "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50,
         "BENCHAPP_STATEMENT_TIMEOUT_S": seconds,
         "DATABASE_URL": f"postgresql://127.0.0.1/benchapp{query}",
     }
