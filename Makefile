@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up test vm-test lint ci bench backup restore lock clean
+.PHONY: help up test vm-test lint ci bench backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -25,7 +25,7 @@ endif
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
-	  while IFS=$$'\t' read -r target words; do printf '  make %-9s %s\n' "$$target" "$$words"; done
+	  while IFS=$$'\t' read -r target words; do printf '  make %-10s %s\n' "$$target" "$$words"; done
 
 up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, print its page; Ctrl-C stops; SAMPLE=1 loads studies to look at
 	@tools/apt-install fio:fio
@@ -60,6 +60,9 @@ restore: $(BASE) ## read the history back from FILE
 
 lock: ## solve the dependencies anew (uv.lock); package-lock.json: npm install --package-lock-only
 	@$$(tools/bootstrap) lock
+
+pin-images: ## add the digests of their images to docker-compose.yml and Dockerfile; needs docker and a registry
+	@tools/pin-images
 
 clean: ## remove what was installed and fetched; the history in var/ stays
 	rm -rf .venv .uv .python static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,22 +3,28 @@
 `docker compose config` runs where the client is there; its commands run for real against the embedded servers.
 """
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from benchapp.embedded.child import read_tail, spawn, stop
+from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
 from benchapp.embedded.processes import drain_command, web_command, worker_command
+from benchapp.embedded.valkey import find_bundled
 from tests.ports import find_free_port
 from tests.stack import RUNTIME
 
@@ -26,14 +32,15 @@ ROOT = Path(__file__).parent.parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"] == "benchapp"}
-SECRETS = {"BENCHAPP_SECRET_KEY": "s" * 50, "POSTGRES_PASSWORD": "p"}
+SECRETS = dict.fromkeys(COMPOSE["secrets"], "0123456789abcdef" * 4)
 # What a company writes into .env: the health checks must pass behind its TLS proxy too.
 DOT_ENV = {
-    **SECRETS,
     "BENCHAPP_PUBLIC_URL": "https://bench.example.com",
     "BENCHAPP_ALLOWED_HOSTS": "bench.example.com",
     "BENCHAPP_TRUSTED_PROXIES": "192.0.2.1",
 }
+# Each is also read from the file that NAME_FILE names (benchapp/env.py).
+SECRET_VARIABLES = {"BENCHAPP_SECRET_KEY", "BENCHAPP_EMAIL_URL", "DATABASE_PASSWORD", "BROKER_PASSWORD"}
 # A machine that is busy with other things starts a process in half a minute.
 PATIENCE_S = 120
 
@@ -42,8 +49,9 @@ def read_known_variables() -> set[str]:
     """Return every environment variable that the code reads."""
     names = {"DJANGO_SETTINGS_MODULE", "REMAP_SIGTERM", "PYTHONUNBUFFERED", "MALLOC_ARENA_MAX"}
     for path in (ROOT / "benchapp").rglob("*.py"):
-        names.update(re.findall(r"[\"'](BENCHAPP_[A-Z_]+|DATABASE_URL|BROKER_URL)[\"']", path.read_text()))
-    return names
+        text = path.read_text()
+        names.update(re.findall(r"[\"'](BENCHAPP_[A-Z_]+|DATABASE_URL|BROKER_URL)[\"']", text))
+    return names | SECRET_VARIABLES | {f"{name}_FILE" for name in SECRET_VARIABLES}
 
 
 def resolve(text: str) -> str:
@@ -58,8 +66,50 @@ def resolve(text: str) -> str:
 
 def test_compose_has_the_five_servers_and_the_migration():
     assert set(SERVICES) == {"postgres", "valkey", "migrate", "web", "worker", "beat"}
-    assert SERVICES["postgres"]["image"] == "postgres:18"
-    assert SERVICES["postgres"]["volumes"] == ["postgres:/var/lib/postgresql"]
+    assert SERVICES["postgres"]["volumes"] == [
+        "postgres:/var/lib/postgresql",
+        "./tools/create-database.sql:/docker-entrypoint-initdb.d/create-database.sql:ro",
+    ]
+
+
+def test_servers_of_compose_are_of_the_embedded_versions():
+    postgres = read_version_of(find_installation() / "bin" / "postgres")
+    valkey = read_version_of(find_bundled(None))
+
+    assert SERVICES["postgres"]["image"].split("@")[0] == f"postgres:{postgres}"
+    assert SERVICES["valkey"]["image"].split("@")[0] == f"valkey/valkey:{valkey}"
+
+
+def read_version_of(binary: Path) -> str:
+    output = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"\d+(\.\d+)+", output)[0]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_container_has_capabilities_or_gains_privileges_or_runs_as_root(name):
+    service = SERVICES[name]
+
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "cap_add" not in service
+    assert service.get("user") == {"postgres": "postgres", "valkey": "valkey"}.get(
+        name
+    )  # ours: the image's USER
+
+
+def test_postgresql_and_valkey_are_in_networks_of_their_own():
+    networks = {name: set(service["networks"]) for name, service in SERVICES.items()}
+
+    assert networks == {
+        "postgres": {"database"},
+        "valkey": {"broker"},
+        "migrate": {"database"},
+        "web": {"outside", "database", "broker"},
+        "worker": {"outside", "database", "broker"},
+        "beat": {"database", "broker"},
+    }
+    assert COMPOSE["networks"]["database"] == COMPOSE["networks"]["broker"] == {"internal": True}
+    assert [name for name, service in SERVICES.items() if "ports" in service] == ["web"]
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
@@ -76,12 +126,37 @@ def test_every_variable_of_compose_is_read_by_the_code(name):
     assert set(SERVICES[name]["environment"]) <= read_known_variables()
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-def test_secrets_are_required_and_never_written_down(secret):
-    text = (ROOT / "docker-compose.yml").read_text()
+def test_secrets_are_files_that_only_the_services_which_need_them_have():
+    assert COMPOSE["secrets"] == {name: {"file": f"./secrets/{name}"} for name in SECRETS}
+    assert set(SERVICES["postgres"]["secrets"]) == {"postgres_password", "database_password"}
+    assert SERVICES["valkey"]["secrets"] == ["valkey_password"]
+    assert all("postgres_password" not in service["secrets"] for service in OURS.values())
 
-    assert re.search(rf"\$\{{{secret}:\?", text)
-    assert not re.search(rf"\$\{{{secret}(:-[^}}]*)?\}}", text)
+
+def test_every_secret_file_is_mounted_where_it_is_read():
+    for service in SERVICES.values():
+        read = set(re.findall(r"/run/secrets/(\w+)", json.dumps(service)))
+
+        assert read <= set(service["secrets"])
+
+
+def test_no_secret_is_in_the_environment_of_a_container():
+    for service in SERVICES.values():
+        secrets = {
+            name: value
+            for name, value in service.get("environment", {}).items()
+            if re.search("PASSWORD|SECRET|TOKEN|KEY$", name)
+        }
+
+        assert all(name.endswith("_FILE") for name in secrets), secrets
+
+
+def test_documents_create_every_secret_and_git_ignores_them():
+    documented = (ROOT / "docs" / "operations.md").read_text()
+    line = re.search(r"^for name in ([a-z_ ]+); do", documented, re.M)
+
+    assert set(line[1].split()) == set(SECRETS)
+    assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
 def test_variables_of_the_code_are_in_the_documents():
@@ -93,17 +168,16 @@ def test_variables_of_the_code_are_in_the_documents():
 def test_addresses_of_the_servers_are_the_names_of_the_services():
     environment = SERVICES["web"]["environment"]
 
-    assert resolve(environment["DATABASE_URL"]) == "postgresql://benchapp:p@postgres:5432/benchapp"
+    assert environment["DATABASE_URL"] == "postgresql://benchapp@postgres:5432/benchapp"
     assert environment["BROKER_URL"] == "redis://valkey:6379/0"
-    assert SERVICES["postgres"]["environment"]["POSTGRES_USER"] == "benchapp"
-    assert SERVICES["postgres"]["environment"]["POSTGRES_DB"] == "benchapp"
 
 
 def test_every_setting_that_is_documented_can_be_given_to_compose():
     text = (ROOT / "docs" / "operations.md").read_text()
     documented = set(re.findall(r"^\|? ?`(BENCHAPP_\w+)`", text, re.M))
 
-    missing = documented - set(SERVICES["web"]["environment"])
+    given = set(SERVICES["web"]["environment"])
+    missing = documented - given - {name.removesuffix("_FILE") for name in given}
 
     # Of a process and its image, which compose settles, and of a developer.
     assert missing == {
@@ -184,13 +258,7 @@ def test_image_runs_the_web_process_of_compose():
     reason="the docker client has no compose here",
 )
 def test_compose_client_accepts_the_file():
-    subprocess.run(
-        ["docker", "compose", "config", "--quiet"], cwd=ROOT, env={**os.environ, **SECRETS}, check=True
-    )
-
-
-def test_compose_without_its_secret_would_be_refused():
-    assert "BENCHAPP_SECRET_KEY=… into .env" in SERVICES["web"]["environment"]["BENCHAPP_SECRET_KEY"]
+    subprocess.run(["docker", "compose", "config", "--quiet"], cwd=ROOT, check=True)
 
 
 def test_make_help_lists_every_target():
@@ -201,7 +269,15 @@ def test_make_help_lists_every_target():
 
 
 @pytest.mark.parametrize(
-    "script", [".ci/run", "tools/bootstrap", "tools/apt-install", "tools/run-tests", "tests/vm/boot.sh"]
+    "script",
+    [
+        ".ci/run",
+        "tools/bootstrap",
+        "tools/apt-install",
+        "tools/run-tests",
+        "tools/pin-images",
+        "tests/vm/boot.sh",
+    ],
 )
 def test_scripts_can_be_run_and_parsed(script):
     path = ROOT / script
@@ -246,8 +322,14 @@ def start():
     """Start commands of compose as they are, and stop what is left at the end."""
     processes = []
 
+    for name, secret in SECRETS.items():
+        (RUNTIME / name).write_text(f"{secret}\n")
+
     def run(service, *, port, database, broker):
-        environment = {name: resolve(str(value)) for name, value in SERVICES[service]["environment"].items()}
+        environment = {
+            name: resolve(str(value)).replace("/run/secrets", str(RUNTIME))
+            for name, value in SERVICES[service]["environment"].items()
+        }
         environment |= {
             "DATABASE_URL": database,
             "BROKER_URL": broker,
@@ -302,6 +384,124 @@ def test_commands_of_compose_start_answer_and_stop(start, valkey_server):
     assert running["worker"].wait(PATIENCE_S) in (0, 1), read_logs()
     assert running["beat"].wait(PATIENCE_S) == 0, read_logs()
     assert "Traceback" not in (RUNTIME / "compose-worker.log").read_text(), read_logs()
+
+
+def test_valkey_of_compose_asks_for_the_password_and_has_it_in_no_argument(valkey_server, place):
+    (place / "valkey_password").write_text(f"{SECRETS['valkey_password']}\n")
+    shell, option, script = SERVICES["valkey"]["command"]
+    script = script.replace("$$", "$").replace("/run/secrets", str(place))
+    script = script.replace("valkey-server -", f"{find_bundled(None)} - --port 0 --unixsocket {place}/s", 1)
+    server = spawn([shell, option, script], log=place / "log", account=None, cwd=place)
+    try:
+        wait_for((place / "s").exists, "Valkey listens")
+        arguments = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode()
+        answers = [
+            ask_valkey(place / "s", *lines)
+            for lines in (["PING"], [f"AUTH {SECRETS['valkey_password']}", "PING"])
+        ]
+    finally:
+        stop(server)
+
+    assert answers[0].startswith("-NOAUTH")
+    assert answers[1] == "+OK\r\n+PONG\r\n"
+    assert "valkey-server" in arguments
+    assert SECRETS["valkey_password"] not in arguments
+
+
+def ask_valkey(path: Path, *lines: str) -> str:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE_S)
+        connection.connect(str(path))
+        connection.sendall("".join(f"{line}\r\n" for line in lines).encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while part := connection.recv(4096):
+            answer += part
+    return answer.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_role_of_compose_is_no_superuser_and_may_migrate(place):
+    """The script of compose, on the embedded server; its names are changed, as the tests' own are taken."""
+    (place / "database_password").write_text(SECRETS["database_password"])
+    script = (ROOT / "tools" / "create-database.sql").read_text().replace("/run/secrets", str(place))
+    script = script.replace("ROLE benchapp", "ROLE application").replace(
+        "OWNER benchapp", "OWNER application"
+    )
+    script = script.replace("DATABASE benchapp", "DATABASE application")
+    admin = os.environ["DATABASE_URL"]
+    run_sql(admin, script)
+    url = admin.replace("/benchapp?", "/application?") + "&options=-c%20role%3Dapplication"
+    try:
+        migrated = subprocess.run(
+            [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity", "0"],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        role = run_sql(
+            admin.replace("/benchapp?", "/application?"),
+            "SELECT rolsuper, rolcreaterole, rolcreatedb, rolcanlogin FROM pg_roles WHERE rolname = 'application';"
+            "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'",
+        )
+    finally:
+        run_sql(admin, "DROP DATABASE application;\nDROP ROLE application;")
+
+    assert migrated.returncode == 0, migrated.stderr
+    assert role.split() == ["f|f|f|t", "application"]
+
+
+def run_sql(url: str, script: str) -> str:
+    done = subprocess.run(
+        [find_installation() / "bin" / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Return a directory with a path that is short enough for a socket."""
+    directory = Path(tempfile.mkdtemp(prefix="bp-", dir="/tmp"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+def test_images_are_pinned_to_the_digests_that_the_registry_reports(place):
+    for path in ("tools", "bin"):
+        (place / path).mkdir()
+    for name in ("tools/pin-images", "docker-compose.yml", "Dockerfile"):
+        shutil.copy(ROOT / name, place / name)
+    docker = place / "bin" / "docker"
+    docker.write_text(
+        '#!/bin/sh\n[ "$2" = version ] || echo sha256:$(printf %s "$6" | sha256sum | cut -d" " -f1)\n'
+    )
+    docker.chmod(0o755)
+
+    for _ in range(2):
+        subprocess.run(
+            [place / "tools" / "pin-images"],
+            env={"PATH": f"{docker.parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            check=True,
+        )
+
+    def pin(image: str) -> str:
+        return f"{image}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+
+    pinned = yaml.safe_load((place / "docker-compose.yml").read_text())["services"]
+    bases = re.findall(r"^FROM (\S+)", (place / "Dockerfile").read_text(), re.M)
+    unpinned = {name: service["image"].split("@")[0] for name, service in SERVICES.items()}
+    assert {name: service["image"] for name, service in pinned.items()} == {
+        name: image if image == "benchapp" else pin(image) for name, image in unpinned.items()
+    }
+    assert bases == [pin("python:3.13-slim")] * 2
 
 
 def read_logs() -> str:
