@@ -23,6 +23,7 @@ from benchapp.embedded.postgres import (
     find_installation,
     make_url,
 )
+from benchapp.embedded.preflight import PreflightFailed, check_disk, check_writable
 
 # Drops what benchapp made and nothing else: the schema itself may belong to an administrator.
 _EMPTY_SQL: Final = b"""\
@@ -64,10 +65,15 @@ class Connection:
 
 
 @contextlib.contextmanager
-def open_embedded(home: Home) -> Iterator[Connection]:
-    """Yield a connection to the embedded database: of the running stack, or started for this alone."""
+def open_embedded(home: Home, *, creates: bool = False) -> Iterator[Connection]:
+    """Yield a connection to the embedded database: of the running stack, or started for this alone.
+
+    Where there is none it is created if `creates`, else BackupFailed.
+    """
     if not (home.path / "postgresql").exists():
-        raise BackupFailed(f"there is no history in {home.path}: `up` has never run there")
+        if not creates:
+            raise BackupFailed(f"there is no history in {home.path}: `up` has never run there")
+        _prepare_home(home)
     try:
         with home.lock(), _serve_alone(home) as sockets:
             yield _embedded_connection(sockets)
@@ -101,10 +107,15 @@ def write_backup(connection: Connection, file: Path) -> int:
     return file.stat().st_size
 
 
-def restore_backup(connection: Connection, file: Path, *, is_forced: bool = False) -> None:
-    """Replace the database by a backup, all in one transaction: it is done whole or not at all."""
+def check_file(file: Path) -> None:
+    """Refuse a backup that is not there, before a database is created for it."""
     if not file.is_file():
         raise BackupFailed(f"there is no file {file}")
+
+
+def restore_backup(connection: Connection, file: Path, *, is_forced: bool = False) -> None:
+    """Replace the database by a backup, all in one transaction: it is done whole or not at all."""
+    check_file(file)
     if not is_forced and not is_empty(connection):
         raise BackupFailed(
             "this database holds history or accounts, which a restore replaces: make a backup of it first, "
@@ -138,6 +149,15 @@ def is_empty(connection: Connection) -> bool:
         connection, "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
     )
     return all(_ask(connection, query) == "f" for table, query in _HISTORY.items() if table in there.split())
+
+
+def _prepare_home(home: Home) -> None:
+    try:
+        check_writable(home.path)
+        home.create(is_root=os.geteuid() == 0)
+        check_disk(home.path)
+    except PreflightFailed as failed:
+        raise BackupFailed(str(failed)) from None
 
 
 @contextlib.contextmanager

@@ -21,13 +21,15 @@ _OPTIONS: Final = {
 
 
 @contextlib.contextmanager
-def open_database(data_directory: Path, database: Mapping[str, Any]) -> Iterator[Connection]:
+def open_database(
+    data_directory: Path, database: Mapping[str, Any], *, creates: bool = False
+) -> Iterator[Connection]:
     """Yield a connection to the database of DATABASE_URL (as Django reads it), else to the embedded one."""
     url = os.environ.get("DATABASE_URL", "").strip()
     if url:
         yield Connection(url, read_connection_variables(database))
         return
-    with open_embedded(Home(data_directory.expanduser().absolute())) as connection:
+    with open_embedded(Home(data_directory.expanduser().absolute()), creates=creates) as connection:
         yield connection
 
 

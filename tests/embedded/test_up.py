@@ -271,6 +271,34 @@ def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, 
     assert get(up.address, "/runs/")[0] == 200
 
 
+def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(up, open_place):
+    file = open_place / "moved.dump"
+    up.query("UPDATE benchapp_host SET pool = 'restored' RETURNING 1")
+    backed_up = manage("backup", file, "--data-dir", up.home.path)
+
+    restored = manage("restore", file, "--data-dir", open_place / "fresh")
+    fresh = start_up(open_place / "fresh", "--no-run")
+    fresh.wait_for("Ctrl-C stops everything")
+    hosts = fresh.query("SELECT name, pool FROM benchapp_host")
+    status, _ = get(fresh.address, "/hosts/")
+    stopped = fresh.interrupt()
+
+    assert backed_up.returncode == 0, backed_up.stderr
+    assert restored.returncode == 0, restored.stderr
+    assert hosts == up.query("SELECT name, pool FROM benchapp_host")
+    assert [pool for _, pool in hosts] == ["restored"]
+    assert "Making a PostgreSQL cluster" not in fresh.said
+    assert (status, stopped) == (200, 0)
+
+
+def test_restore_of_a_missing_file_creates_nothing(open_place):
+    refused = manage("restore", open_place / "missing.dump", "--data-dir", open_place / "nothing")
+
+    assert refused.returncode == 1
+    assert "there is no file" in refused.stderr
+    assert not (open_place / "nothing").exists()
+
+
 def test_file_that_is_no_backup_changes_nothing(up, open_place):
     file = open_place / "letter.txt"
     file.write_text("Dear reader")

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.embedded.account import PROJECT, NoAccount
-from benchapp.embedded.backup import BackupFailed, Connection, restore_backup
+from benchapp.embedded.backup import BackupFailed, Connection, check_file, restore_backup
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.embedded.target import open_database
@@ -32,14 +32,17 @@ class Command(BaseCommand):
             "--data-dir",
             type=Path,
             default=default_data_directory(os.environ),
-            help="as given to `up` (default: var)",
+            help="as given to `up` (default: var); created when missing",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Restore it, and bring its tables to this version."""
         file: Path = options["file"].absolute()
         try:
-            with open_database(options["data_dir"], settings.DATABASES["default"]) as connection:
+            check_file(file)
+            with open_database(
+                options["data_dir"], settings.DATABASES["default"], creates=True
+            ) as connection:
                 restore_backup(connection, file, is_forced=options["force"])
                 migrate(connection)
         except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
