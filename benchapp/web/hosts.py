@@ -21,6 +21,7 @@ from benchapp.queries.expectations import ExpectationState
 from benchapp.queries.hosts import TokenRow, page_hosts, read_host
 from benchapp.queries.runs import RunFilter, list_runs
 from benchapp.web.access import may_read, needs_role, read_person
+from benchapp.web.agent_archive import read_agent_archive
 from benchapp.web.expectations import list_maintenance
 from benchapp.web.filters import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.forms import HostNameForm, LabelForm, PoolForm
@@ -53,6 +54,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "form": form,
         "errors": errors,
         "is_filtering": is_filtering(form),
+        "agent_digest": read_agent_archive().digest,
         "agent_lines": say_agent_lines(make_base_url(request)),
         "shown_once": take_from_last_page(request),
     }

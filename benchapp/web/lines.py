@@ -5,6 +5,8 @@ from shlex import quote
 
 from django.conf import settings
 
+from benchapp.web.agent_archive import read_agent_archive
+
 
 @dataclass(frozen=True, slots=True)
 class FirstSteps:
@@ -28,10 +30,12 @@ def say_first_steps(base_url: str) -> FirstSteps:
 
 
 def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> tuple[str, ...]:
-    """Return the lines that set up the agent on a host: fetch, enrol, run once, let it run by itself."""
+    """Return the lines that set up the agent on a host: download, verify, enroll, run once, schedule."""
     # The token goes through the environment: arguments are seen by everybody on the host.
     return (
         f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
+        # Removed on a mismatch: the lines below, pasted together with this one, then run nothing.
+        f"echo '{read_agent_archive().digest}  bench-agent.pyz' | sha256sum --check || rm bench-agent.pyz",
         f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
         "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
         (

@@ -1,7 +1,10 @@
 """Hosts and their tokens."""
 
+import hashlib
 import re
+import subprocess
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -12,6 +15,7 @@ from django.utils import timezone
 
 from benchapp.models import ApiToken, Host, Scope
 from benchapp.pipeline.tokens import TokenRefused, read_token
+from benchapp.web.lines import say_agent_lines
 from benchapp.web.schedule_words import say_span
 from tests.factories import NOON, make_host, make_run, make_token
 from tests.web.pages import Page
@@ -112,6 +116,37 @@ def test_server_without_hosts_says_how_to_add_one(viewer: Client) -> None:
     assert "Hosts: none" in words
     assert "http://testserver/agent/bench-agent.pyz" in words
     assert "bench-agent.pyz enroll http://testserver" in words
+
+
+def test_page_shows_the_digest_of_the_agent_that_is_served(viewer: Client) -> None:
+    served = hashlib.sha256(viewer.get(reverse("agent_archive")).content).hexdigest()
+
+    words = Page(viewer.get(reverse("hosts"))).words
+
+    assert f"the file that this server sends, {served}," in words
+    assert f"echo '{served} bench-agent.pyz' | sha256sum --check" in words
+
+
+@pytest.mark.parametrize(("addition", "is_kept"), [(b"", True), (b"#", False)])
+def test_download_that_differs_from_the_digest_is_removed(
+    viewer: Client, tmp_path: Path, addition: bytes, is_kept: bool
+) -> None:
+    file = tmp_path / "bench-agent.pyz"
+    file.write_bytes(viewer.get(reverse("agent_archive")).content + addition)
+
+    subprocess.run(say_agent_lines("https://bench.example.com")[1], shell=True, cwd=tmp_path, check=True)
+
+    assert file.exists() == is_kept
+
+
+def test_agent_is_fetched_by_https_where_the_public_address_has_it(viewer: Client, settings: Any) -> None:
+    settings.PUBLIC_URL = "https://bench.example.com"
+
+    words = Page(viewer.get(reverse("hosts"))).words
+
+    assert "curl -fsS -o bench-agent.pyz https://bench.example.com/agent/bench-agent.pyz" in words
+    assert "bench-agent.pyz enroll https://bench.example.com" in words
+    assert "http://" not in words
 
 
 def test_viewer_sees_no_tokens_and_no_buttons(viewer: Client) -> None:
