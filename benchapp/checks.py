@@ -66,7 +66,7 @@ def check_email(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if server is not None and not settings.PUBLIC_URL:
         found.append(
             Warning(
-                "BENCHAPP_EMAIL_URL is set and BENCHAPP_PUBLIC_URL is not: notices will have no links.",
+                "BENCHAPP_EMAIL_URL is set and BENCHAPP_PUBLIC_URL is not: mails will have no links.",
                 hint="Write the address in people's browsers into BENCHAPP_PUBLIC_URL.",
                 id="benchapp.W002",
             )

@@ -20,9 +20,9 @@ from celery import shared_task
 from celery.signals import worker_process_init
 from django.conf import settings
 from django.db import connection, transaction
+from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerAway
 
-from benchapp.pipeline.accounts import forget_old_attempts
 from benchapp.pipeline.catch_up import renormalize_older
 from benchapp.pipeline.detect import has_judging_due
 from benchapp.pipeline.judge import judge_and_tell
@@ -31,6 +31,7 @@ from benchapp.pipeline.notice_retention import forget_old_notices
 from benchapp.pipeline.notify import send_due
 from benchapp.pipeline.silence_notices import watch_silence
 from benchapp.pipeline.summarize import has_due, summarize_due
+from benchapp.pipeline.throttle import forget_old_attempts
 
 log = structlog.get_logger(__name__)
 
@@ -127,7 +128,7 @@ def sweep() -> None:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SWEEP_LOCK])
         if cursor.fetchone() != (True,):
             return
-        forget_old_attempts()
+        forget_old_attempts(now=timezone.now())
         if has_waiting() or has_due():
             normalize.delay_on_commit()
         elif has_judging_due():

@@ -97,6 +97,8 @@ API = {
     "api/v1/subscriptions": (Row("GET", "s+++----"), Row("POST", "s+++----")),
     "api/v1/subscriptions/<int:subscription_id>": (Row("GET", "s..+----"), Row("DELETE", "s..+----")),
     "api/v1/subscriptions/<int:subscription_id>/test": (Row("POST", "s..+----"),),
+    # Nobody has mail sent in another person's name.
+    "api/v1/subscriptions/<int:subscription_id>/confirmation": (Row("POST", "s...----"),),
     # POST is served before Django; what stands here answers every method with 405.
     "api/v1/fio": (),
     "api/v1/<path:path>": (Row("GET", "........"),),
@@ -162,6 +164,9 @@ WEB = {
     "subscriptions/<int:subscription_id>/test": (Row("POST", "s..+ssss"),),
     "subscriptions/<int:subscription_id>/secret": (Row("POST", "s...ssss"),),
     "subscriptions/<int:subscription_id>/remove": (Row("POST", "s..+ssss"),),
+    "subscriptions/<int:subscription_id>/confirmation": (Row("POST", "s...ssss"),),
+    # The secret is the key.
+    "confirm-address/<share_token:token>/": (Row("GET", "........"), Row("POST", "........")),
     "people/": (Row("GET", PAGE_ADMINS),),
     "people/invite": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),

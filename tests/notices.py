@@ -7,6 +7,7 @@ from benchapp.models import (
     Change,
     ChangeState,
     Channel,
+    EmailAddress,
     Incident,
     IncidentEvent,
     Notice,
@@ -72,9 +73,13 @@ def make_event(incident: Incident, kind: str = "opened", **fields: Any) -> Incid
 
 
 def make_subscription(
-    owner: User | None = None, *, channel: str = Channel.EMAIL, **fields: Any
+    owner: User | None = None,
+    *,
+    channel: str = Channel.EMAIL,
+    is_confirmed: bool = True,
+    **fields: Any,
 ) -> Subscription:
-    """Make a subscription: e-mail to anna@example.org, unless given otherwise."""
+    """Make a subscription: e-mail to anna@example.org, confirmed, unless given otherwise."""
     address = "anna@example.org" if channel == Channel.EMAIL else "https://hooks.example.org/x"
     secret = "whsec_" + "a2" * 21 + "aw==" if channel == Channel.WEBHOOK else ""
     subscription = Subscription.objects.create(
@@ -82,7 +87,18 @@ def make_subscription(
     )
     Subscription.objects.filter(pk=subscription.pk).update(created_at=NOON - timedelta(days=30))
     subscription.refresh_from_db()
+    if is_confirmed and channel == Channel.EMAIL:
+        confirm(subscription)
     return subscription
+
+
+def confirm(subscription: Subscription) -> None:
+    """Confirm the e-mail address of a subscription."""
+    EmailAddress.objects.update_or_create(
+        owner=subscription.owner,
+        address=subscription.address.lower(),
+        defaults={"asked_at": NOON - timedelta(days=30), "confirmed_at": NOON - timedelta(days=30)},
+    )
 
 
 def list_keys(subscription: Subscription | None = None) -> list[str]:

@@ -39,7 +39,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "parameter-invalid": "A query parameter has a bad value; `pointer` names it.",
     "parameter-repeated": "A query parameter is given twice.",
     "parameter-unknown": "A query parameter is unknown; `valid` lists the valid ones.",
-    "quota-exceeded": "This host posted all that it may in this hour. Retry-After says when it may again.",
+    "quota-exceeded": "A limit is reached, such as submissions in an hour; Retry-After says when to try again.",
     "report-unreadable": "The parser of today reads no such report in what was received; the detail says why.",
     "reported-invalid": "A member of a document of published numbers is not what it must be; `pointer` names it.",
     "request-invalid": "The request makes no sense; the detail says why.",

@@ -42,9 +42,9 @@ def time() -> serializers.DateTimeField:
     return serializers.DateTimeField()
 
 
-def maybe_time() -> serializers.DateTimeField:
+def maybe_time(**options: Any) -> serializers.DateTimeField:
     """Return a time or null."""
-    return serializers.DateTimeField(allow_null=True)
+    return serializers.DateTimeField(allow_null=True, **options)
 
 
 def badge_codes(help_text: str) -> serializers.ListField:

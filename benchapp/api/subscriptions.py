@@ -20,8 +20,15 @@ from benchapp.api.rows import PREFIX, Row
 from benchapp.api.tokens import read_body
 from benchapp.api.view import ApiView
 from benchapp.models import Channel, Role, Scope, Subscription, User
-from benchapp.pipeline.notify import put_test
-from benchapp.pipeline.subscriptions import BadSubscription, create_subscription, delete_subscription
+from benchapp.pipeline.email_confirmation import MailRefused, ask_confirmation
+from benchapp.pipeline.subscriptions import (
+    BadSubscription,
+    NotConfirmed,
+    create_subscription,
+    delete_subscription,
+    request_test,
+)
+from benchapp.pipeline.throttle import LimitReached
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
 from benchapp.tasks import wake_notify
 
@@ -45,6 +52,12 @@ class SubscriptionOutput(Output):
     paused_reason = text()
     waiting = number(help_text="notices")
     last_at = maybe_time()
+    address_state = text(
+        help_text='of an e-mail address "confirmed", "unconfirmed" or "refused"; "" of a webhook'
+    )
+    confirmed_at = maybe_time(help_text="null: not confirmed, or a webhook, which needs no confirmation")
+    confirmation_asked_at = maybe_time(help_text="when the newest confirmation mail was requested")
+    withheld = number(help_text="notices not sent as the address was not confirmed within a day")
     created_at = time()
     url = text()
     page = text()
@@ -102,7 +115,10 @@ class Subscriptions(ApiView):
         operation_id="create_subscription", request=SubscriptionInput, responses={201: NewSubscriptionOutput}
     )
     def post(self, request: Request) -> Response:
-        """Subscribe; a webhook's secret (Standard Webhooks) is shown this once."""
+        """Subscribe; a webhook's secret (Standard Webhooks) is shown this once.
+
+        An e-mail address gets a mail with a link first, and nothing else until its holder confirms.
+        """
         refuse_parameters(request)
         person = _require_person(request)
         try:
@@ -110,6 +126,7 @@ class Subscriptions(ApiView):
         except BadSubscription as error:
             pointer = f"/{error.field}" if error.field else ""
             raise Problem(400, "value-invalid", "Bad value", str(error), pointer=pointer) from error
+        wake_notify()
         row = {**_row(_find(request, made.pk)), "secret": made.secret or None}
         return Response(row, status=201, headers={**_SECRET, "Location": row["url"]})
 
@@ -140,16 +157,67 @@ class SubscriptionTest(ApiView):
 
     @extend_schema(operation_id="test_subscription", request=None, responses={202: None})
     def post(self, request: Request, subscription_id: int) -> Response:
-        """Send a test notice, at most one a minute; its outcome stands in the delivery log on the page."""
+        """Send a test notice; its outcome is in the delivery log on the page.
+
+        At most one a minute, 20 an hour for one person and 10 an hour to one address; beyond that 429.
+        """
         refuse_parameters(request)
         row = _find(request, subscription_id)
         if not row.is_active:
-            raise Problem(
-                409, "request-invalid", "Paused", "this subscription is paused: resume it on its page"
-            )
-        put_test(Subscription.objects.get(pk=row.id))
+            raise _paused()
+        try:
+            is_new = request_test(Subscription.objects.get(pk=row.id), _require_person(request))
+        except NotConfirmed as error:
+            raise Problem(409, "request-invalid", "Not confirmed", str(error)) from error
+        except LimitReached as error:
+            raise _too_many(str(error), error.wait_s) from error
+        if not is_new:
+            raise _too_many("there was a test within this minute", 60)
         wake_notify()
         return Response(status=202)
+
+
+class SubscriptionConfirmation(ApiView):
+    """The mail by which an e-mail address is confirmed."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="send_confirmation", request=None, responses={202: None})
+    def post(self, request: Request, subscription_id: int) -> Response:
+        """Send the confirmation mail of one's own subscription again.
+
+        At most one an hour to one address and 10 a day for one person; beyond that 429.
+        """
+        refuse_parameters(request)
+        stored = Subscription.objects.filter(pk=subscription_id, owner=_require_person(request)).first()
+        if stored is None:
+            raise _not_found(subscription_id)
+        if not stored.is_active:
+            raise _paused()
+        try:
+            is_needed = ask_confirmation(stored)
+        except MailRefused as error:
+            raise Problem(409, "request-invalid", "Mail refused", str(error)) from error
+        except LimitReached as error:
+            raise _too_many(str(error), error.wait_s) from error
+        if not is_needed:
+            raise Problem(409, "request-invalid", "No confirmation needed", "no confirmation is needed")
+        wake_notify()
+        return Response(status=202)
+
+
+def _too_many(detail: str, wait_s: int) -> Problem:
+    return Problem(429, "quota-exceeded", "Too many requests", detail, headers={"Retry-After": str(wait_s)})
+
+
+def _paused() -> Problem:
+    return Problem(409, "request-invalid", "Paused", "this subscription is paused: resume it on its page")
+
+
+def _not_found(subscription_id: int) -> Problem:
+    return Problem(
+        404, "not-found", "No such subscription", f"there is no subscription {subscription_id} of yours"
+    )
 
 
 def _require_person(request: Request) -> User:
@@ -163,9 +231,7 @@ def _find(request: Request, subscription_id: int) -> SubscriptionRow:
     person = _require_person(request)
     row = read_subscription(subscription_id, person)
     if row is None or not (row.owner_id == person.pk or person.has_role(Role.ADMIN)):
-        raise Problem(
-            404, "not-found", "No such subscription", f"there is no subscription {subscription_id} of yours"
-        )
+        raise _not_found(subscription_id)
     return row
 
 

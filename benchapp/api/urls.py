@@ -75,6 +75,11 @@ urlpatterns = [
         subscriptions.SubscriptionTest.as_view(),
         name="api_subscription_test",
     ),
+    path(
+        "subscriptions/<int:subscription_id>/confirmation",
+        subscriptions.SubscriptionConfirmation.as_view(),
+        name="api_subscription_confirmation",
+    ),
     path("fio", submissions.refuse_method, name="api_fio"),
     path("<path:path>", index.answer_unknown_path, name="api_unknown"),
 ]

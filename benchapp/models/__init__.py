@@ -11,7 +11,15 @@ from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.study import PanelKind, Study
 from benchapp.models.submission import Kind, State, Submission
-from benchapp.models.subscription import Channel, Notice, NoticeState, Subscription
+from benchapp.models.subscription import (
+    WITHHELD,
+    Channel,
+    EmailAddress,
+    Notice,
+    NoticeState,
+    RefusedAddress,
+    Subscription,
+)
 from benchapp.models.summary import SeriesSummary
 from benchapp.models.target import TARGET_FIELDS, Target
 from benchapp.models.trace import Trace, TraceKind
@@ -21,12 +29,14 @@ __all__ = [
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",
     "TARGET_FIELDS",
+    "WITHHELD",
     "WORKLOAD_FIELDS",
     "ApiToken",
     "Change",
     "ChangeState",
     "Channel",
     "DirectionName",
+    "EmailAddress",
     "Environment",
     "Expectation",
     "ExpectationAct",
@@ -44,6 +54,7 @@ __all__ = [
     "Notice",
     "NoticeState",
     "PanelKind",
+    "RefusedAddress",
     "Role",
     "Run",
     "Scope",

@@ -66,7 +66,7 @@ class Invitation(models.Model):
 
 
 class Throttle(models.Model):
-    """A bucket of attempts within a window: sign-ins by name and address."""
+    """A bucket of attempts within a window: sign-ins, test notices, confirmation mails (pipeline.throttle)."""
 
     key = models.CharField(max_length=200, primary_key=True)
     window_started_at = models.DateTimeField()

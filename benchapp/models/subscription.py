@@ -1,9 +1,14 @@
 """Who wants to hear of what, and the outbox: each incident and transition to each of them exactly once."""
 
+from typing import Final
+
 from django.db import models
 
 from benchapp.models.account import User
 from benchapp.models.incident import Incident
+
+# The outcome in the log of a notice that was dropped as nobody confirmed its address; counted by queries.subscriptions.
+WITHHELD: Final = "not sent: the address was not confirmed within a day"
 
 
 class Channel(models.TextChoices):
@@ -51,13 +56,50 @@ class Subscription(models.Model):
         return f"{self.channel} to {self.address}"
 
 
+class EmailAddress(models.Model):
+    """An e-mail address that a person wants notices sent to, and whether its holder confirmed it.
+
+    address: in lower case. digest: of the newest link that was sent, until it is used; expires_at: of that link.
+    asked_at: when the newest confirmation mail was requested, None where none was. Kept without a subscription: one
+    that is removed and created again is neither confirmed again nor mailed again.
+    """
+
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="email_addresses", db_index=False)
+    address = models.CharField(max_length=254)
+    digest = models.BinaryField(
+        max_length=32, unique=True, null=True, help_text="SHA-256 of the link's secret"
+    )
+    expires_at = models.DateTimeField(null=True)
+    asked_at = models.DateTimeField(null=True)
+    confirmed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (
+            # Also serves pipeline.outbox.claim_next: whether the address of a subscription is confirmed.
+            models.UniqueConstraint(fields=["owner", "address"], name="email_address_is_unique"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.address} ({'confirmed' if self.confirmed_at else 'not confirmed'})"
+
+
+class RefusedAddress(models.Model):
+    """An e-mail address, in lower case, whose holder asked that no confirmation mail is sent to it again."""
+
+    address = models.CharField(max_length=254, primary_key=True)
+    refused_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.address} (refused)"
+
+
 class NoticeState(models.TextChoices):
     """Where a notice is on its way."""
 
     WAITING = "waiting", "Waiting"
     SENT = "sent", "Sent"
     FAILED = "failed", "Given up"
-    DROPPED = "dropped", "Not sent: taken back before its time"
+    DROPPED = "dropped", "Not sent"
 
 
 class Notice(models.Model):

@@ -8,10 +8,11 @@ from typing import Final
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
-from benchapp.models import ApiToken, Invitation, Role, Scope, Throttle, User
+from benchapp.models import ApiToken, Invitation, Role, Scope, User
+from benchapp.pipeline.throttle import count_attempt
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 # Ten guesses in a quarter of an hour for one name from one address; a person who mistypes needs three.
@@ -97,25 +98,9 @@ def count_sign_in_attempt(username: str, address: str, *, now: datetime | None =
     """
     moment = now or timezone.now()
     network = network_of(address)
-    by_name = _count(f"{username.lower()}|{network}", moment)
-    by_address = _count(f"|{network}", moment)
-    return by_name <= SIGN_IN_ATTEMPTS and by_address <= SIGN_IN_ATTEMPTS_OF_ADDRESS
-
-
-def _count(who: str, moment: datetime) -> int:
-    key = f"sign-in:{hashlib.sha256(who.encode()).hexdigest()}"
-    # One statement, so that attempts made at once are all counted.
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO benchapp_throttle AS bucket (key, window_started_at, attempts) VALUES (%s, %s, 1)"
-            " ON CONFLICT (key) DO UPDATE SET"
-            "  attempts = CASE WHEN bucket.window_started_at <= %s THEN 1 ELSE bucket.attempts + 1 END,"
-            "  window_started_at ="
-            "   CASE WHEN bucket.window_started_at <= %s THEN %s ELSE bucket.window_started_at END"
-            " RETURNING attempts",
-            [key, moment, moment - SIGN_IN_WINDOW, moment - SIGN_IN_WINDOW, moment],
-        )
-        return int(cursor.fetchone()[0])
+    by_name = count_attempt("sign-in", f"{username.lower()}|{network}", window=SIGN_IN_WINDOW, now=moment)
+    by_address = count_attempt("sign-in", f"|{network}", window=SIGN_IN_WINDOW, now=moment)
+    return by_name.count <= SIGN_IN_ATTEMPTS and by_address.count <= SIGN_IN_ATTEMPTS_OF_ADDRESS
 
 
 def network_of(address: str) -> str:
@@ -125,14 +110,6 @@ def network_of(address: str) -> str:
     except ValueError:
         return address
     return str(ip_network(f"{address}/64", strict=False)) if parsed.version == 6 else address
-
-
-def forget_old_attempts(*, now: datetime | None = None) -> int:
-    """Remove the buckets whose window is over; return how many."""
-    deleted, _ = Throttle.objects.filter(
-        window_started_at__lte=(now or timezone.now()) - SIGN_IN_WINDOW
-    ).delete()
-    return deleted
 
 
 def _take_keys(user: User) -> None:

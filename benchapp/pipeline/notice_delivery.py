@@ -8,6 +8,7 @@ from django.conf import settings
 
 from benchapp.models import Channel, Subscription
 from benchapp.pipeline.email_channel import Letter, Mailbox, send_letter
+from benchapp.pipeline.email_confirmation import MESSAGE_KIND, add_link
 from benchapp.pipeline.notice_html import render_html
 from benchapp.pipeline.notice_texts import join_subjects, render_event, render_slack, render_text
 from benchapp.pipeline.notices import Message
@@ -58,6 +59,9 @@ def _send_email(
     mailbox = read_mailbox()
     if mailbox is None:
         raise NotDelivered("this server sends no e-mail: an operator sets BENCHAPP_EMAIL_URL")
+    messages = [
+        add_link(message, subscription) if message.kind == MESSAGE_KIND else message for message in messages
+    ]
     subject = join_subjects(messages)
     domain = urlsplit(settings.PUBLIC_URL).hostname or "benchapp.invalid"
     letter = Letter(

@@ -24,6 +24,7 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.models.filtering import match_series
+from benchapp.pipeline.email_confirmation import prepare_confirmations
 from benchapp.pipeline.incident_notices import GOOD_ENDS, LEVELS_SHOWN, tell_incident
 from benchapp.pipeline.notice_delivery import deliver
 from benchapp.pipeline.notices import Message, tell_test
@@ -76,6 +77,7 @@ def send_due(*, budget_s: float = 20.0) -> int:
     """Send what is due until nothing is, or the budget is used up; return how many messages were tried."""
     started = time.monotonic()
     drop_paused(now=timezone.now())
+    prepare_confirmations(now=timezone.now())
     tried = 0
     while time.monotonic() - started < budget_s:
         claim = claim_next(now=timezone.now())

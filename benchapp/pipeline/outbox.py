@@ -28,6 +28,7 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.email_confirmation import may_be_sent
 from benchapp.pipeline.notice_times import GIVE_UP_AFTER, Times, due_at, put_off, retry_at
 from benchapp.pipeline.notices import Message
 
@@ -200,6 +201,7 @@ def _find_due(now: datetime) -> QuerySet[Notice]:
         Notice.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         .select_related("subscription")
         .filter(
+            may_be_sent(),
             state=NoticeState.WAITING,
             not_before_at__lte=now,
             subscription__is_active=True,

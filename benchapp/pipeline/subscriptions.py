@@ -1,7 +1,9 @@
 """Who wants to hear of what: made, changed, paused and removed by the person who gets it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from django.conf import settings
@@ -12,13 +14,28 @@ from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, parse_filter
 from benchapp.models import Channel, Notice, NoticeState, Severity, Subscription, User
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.email_channel import BadAddress, read_email_address
+from benchapp.pipeline.email_confirmation import (
+    MailRefused,
+    ask_confirmation,
+    forget_request,
+    is_waiting_for_confirmation,
+)
 from benchapp.pipeline.notice_times import due_at
+from benchapp.pipeline.notify import put_test
 from benchapp.pipeline.outbox import lock_subscription, read_times
 from benchapp.pipeline.safe_address import AddressRefused, read_url, refuse_private_number
+from benchapp.pipeline.throttle import LimitReached, count_attempt
 from benchapp.pipeline.webhook_channel import make_secret
 
 # More than anybody needs, and a bound of what one account can have this server send.
 SUBSCRIPTIONS_MAXIMUM: Final = 20
+TESTS_OF_PERSON_PER_HOUR: Final = 20
+TESTS_OF_ADDRESS_PER_HOUR: Final = 10
+_HOUR: Final = timedelta(hours=1)
+
+
+class NotConfirmed(Exception):
+    """An e-mail address whose holder has not confirmed it yet."""
 
 
 class BadSubscription(Exception):
@@ -45,7 +62,10 @@ class Wish:
 
 
 def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
-    """Make a subscription; a webhook gets a secret. Raises BadSubscription."""
+    """Make a subscription; a webhook gets a secret, an unconfirmed e-mail address a mail. Raises BadSubscription.
+
+    Where a limit of confirmation mails is reached the subscription is made, and the mail can be requested later.
+    """
     wish = read_wish(given)
     with transaction.atomic():
         # Locked, so that two at once cannot pass the bound together.
@@ -53,22 +73,55 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
         if Subscription.objects.filter(owner=owner).count() >= SUBSCRIPTIONS_MAXIMUM:
             raise BadSubscription("", f"you have {SUBSCRIPTIONS_MAXIMUM} subscriptions, which is the most")
         secret = make_secret() if wish.channel == Channel.WEBHOOK else ""
-        return Subscription.objects.create(owner=owner, secret=secret, **asdict(wish))
+        made = Subscription.objects.create(owner=owner, secret=secret, **asdict(wish))
+        _ask_confirmation(made)
+    return made
 
 
 @retry_conflicts
 def change_subscription(subscription: Subscription, given: Mapping[str, Any]) -> Subscription:
     """Give a subscription other words; its channel stays. Raises BadSubscription.
 
-    What waits goes out by the new hours.
+    What waits goes out by the new hours. Another e-mail address must be confirmed, unless this person did so before.
     """
     wish = read_wish({**given, "channel": subscription.channel})
+    has_new_address = wish.address.lower() != subscription.address.lower()
     with transaction.atomic():
         for name, value in asdict(wish).items():
             setattr(subscription, name, value)
         subscription.save(update_fields=list(asdict(wish)))
         _plan_anew(subscription)
+        if has_new_address:
+            forget_request(subscription, now=timezone.now())
+            _ask_confirmation(subscription)
     return subscription
+
+
+def request_test(subscription: Subscription, by: User) -> bool:
+    """Put a test notice into the outbox; False where there was one within this minute.
+
+    Raises NotConfirmed, LimitReached.
+    """
+    if is_waiting_for_confirmation(subscription):
+        raise NotConfirmed(
+            f"{subscription.address} is not confirmed yet: its holder opens the link in the mail"
+        )
+    now = timezone.now()
+    with transaction.atomic():
+        if not put_test(subscription, now=now):
+            return False
+        # Raised within the transaction: a test that is refused is neither sent nor counted.
+        counted = count_attempt("test person", str(by.pk), window=_HOUR, now=now)
+        if counted.count > TESTS_OF_PERSON_PER_HOUR:
+            raise LimitReached(
+                f"one person can send {TESTS_OF_PERSON_PER_HOUR} tests an hour", counted.seconds_left
+            )
+        counted = count_attempt("test address", subscription.address.lower(), window=_HOUR, now=now)
+        if counted.count > TESTS_OF_ADDRESS_PER_HOUR:
+            raise LimitReached(
+                f"one address gets at most {TESTS_OF_ADDRESS_PER_HOUR} tests an hour", counted.seconds_left
+            )
+    return True
 
 
 @retry_conflicts
@@ -123,6 +176,14 @@ def read_wish(given: Mapping[str, Any]) -> Wish:
     _check_filter(wish.filter)
     _check_address(wish)
     return wish
+
+
+def _ask_confirmation(subscription: Subscription) -> None:
+    try:
+        with suppress(LimitReached):
+            ask_confirmation(subscription)
+    except MailRefused as error:
+        raise BadSubscription("address", str(error)) from error
 
 
 def _check_filter(text: str) -> None:

@@ -6,9 +6,19 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Lower
 
-from benchapp.models import Channel, Notice, NoticeState, Subscription, User
+from benchapp.models import (
+    WITHHELD,
+    Channel,
+    EmailAddress,
+    Notice,
+    NoticeState,
+    RefusedAddress,
+    Subscription,
+    User,
+)
 
 NOTICES_SHOWN: Final = 50
 
@@ -17,7 +27,9 @@ NOTICES_SHOWN: Final = 50
 class SubscriptionRow:
     """One subscription. address: whole for its owner; for others a webhook's host alone, as its path is a secret.
 
-    waiting: notices that wait; last_at: when the last one was sent, None where none was.
+    waiting: notices that wait; last_at: when the last one was sent, None where none was. address_state: "confirmed",
+    "unconfirmed" or "refused" of an e-mail address, "" of a webhook; confirmation_asked_at: when the newest
+    confirmation mail was requested. withheld: notices never sent as the address was not confirmed within a day.
     """
 
     id: int
@@ -38,6 +50,15 @@ class SubscriptionRow:
     created_at: datetime
     waiting: int
     last_at: datetime | None
+    address_state: str
+    confirmed_at: datetime | None
+    confirmation_asked_at: datetime | None
+    withheld: int
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Say whether its notices are sent: a webhook needs no confirmation."""
+        return self.address_state in ("", "confirmed")
 
     @property
     def shown_address(self) -> str:
@@ -125,9 +146,15 @@ def hide_secret(channel: str, address: str) -> str:
 
 def _annotate(rows: QuerySet[Subscription]) -> QuerySet[Any]:
     sent = Notice.objects.filter(subscription=OuterRef("pk"), state=NoticeState.SENT, attempts__gt=0)
+    address = EmailAddress.objects.filter(owner=OuterRef("owner"), address=Lower(OuterRef("address")))
+    withheld = Q(notices__state=NoticeState.DROPPED, notices__log__contains=[{"outcome": WITHHELD}])
     return rows.select_related("owner").annotate(
         waiting=Count("notices", filter=Q(notices__state=NoticeState.WAITING)),
+        withheld=Count("notices", filter=withheld),
         last_at=Subquery(sent.order_by("-settled_at").values("settled_at")[:1]),
+        confirmed_at=Subquery(address.values("confirmed_at")),
+        confirmation_asked_at=Subquery(address.values("asked_at")),
+        is_refused=Exists(RefusedAddress.objects.filter(address=Lower(OuterRef("address")))),
     )
 
 
@@ -135,7 +162,22 @@ def _make_row(row: Any, visitor: User) -> SubscriptionRow:
     is_own = row.owner_id == visitor.pk
     own = {name: getattr(row, name) for name in SubscriptionRow.__dataclass_fields__ if hasattr(row, name)}
     address = row.address if is_own else hide_secret(row.channel, row.address)
-    return SubscriptionRow(**{**own, "address": address, "owner_name": row.owner.username})
+    return SubscriptionRow(
+        **{
+            **own,
+            "address": address,
+            "owner_name": row.owner.username,
+            "address_state": _name_address_state(row),
+        }
+    )
+
+
+def _name_address_state(row: Any) -> str:
+    if row.channel != Channel.EMAIL:
+        return ""
+    if row.confirmed_at is not None:
+        return "confirmed"
+    return "refused" if row.is_refused else "unconfirmed"
 
 
 def _read_log(log: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:

@@ -23,7 +23,7 @@ class SubscriptionForm(forms.Form):
     address = forms.CharField(
         label="Address",
         max_length=500,
-        help_text="An e-mail address, or the URL of a webhook (https://…).",
+        help_text="An e-mail address, which gets a mail to confirm it first, or the URL of a webhook (https://…).",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     filter = forms.CharField(

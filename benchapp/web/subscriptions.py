@@ -10,16 +10,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchapp.models import Channel, Role, Subscription
-from benchapp.pipeline.notify import put_test
+from benchapp.pipeline.email_confirmation import MailRefused, ask_confirmation
 from benchapp.pipeline.outbox import pause
 from benchapp.pipeline.subscriptions import (
     BadSubscription,
+    NotConfirmed,
     change_subscription,
     create_subscription,
     delete_subscription,
     renew_secret,
+    request_test,
     resume_subscription,
 )
+from benchapp.pipeline.throttle import LimitReached
 from benchapp.queries.subscriptions import (
     NOTICES_SHOWN,
     SubscriptionRow,
@@ -71,6 +74,7 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
             form.refuse(problem.field, str(problem))
         else:
             _show_secret(request, subscription.secret)
+            wake_notify()
             return redirect("subscription", subscription_id=subscription.pk)
     context = {"form": form, "has_email": has_email}
     return render(request, "add_subscription.html", context, status=400 if form.errors else 200)
@@ -106,6 +110,7 @@ def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpRespons
             form.refuse(problem.field, str(problem))
         else:
             messages.success(request, "The subscription is saved.", extra_tags="good")
+            wake_notify()
             return redirect("subscription", subscription_id=subscription_id)
     context = {"form": form, "subscription": stored, "channel_words": Channel(stored.channel).label}
     return render(request, "edit_subscription.html", context, status=400 if form.errors else 200)
@@ -133,15 +138,40 @@ def send_test(request: HttpRequest, subscription_id: int) -> HttpResponse:
     row = _find(request, subscription_id)
     if not row.is_active:
         messages.error(request, "It is paused: resume it first, then send a test.", extra_tags="bad")
-    elif put_test(Subscription.objects.get(pk=row.id)):
-        wake_notify()
-        messages.success(
-            request, "A test is on its way: its outcome shows below within a minute.", extra_tags="good"
-        )
+        return redirect("subscription", subscription_id=subscription_id)
+    try:
+        is_new = request_test(Subscription.objects.get(pk=row.id), read_person(request))
+    except (NotConfirmed, LimitReached) as problem:
+        messages.error(request, f"No test was sent: {problem}.", extra_tags="bad")
     else:
-        messages.error(
-            request, "There was a test within this minute: see its outcome below.", extra_tags="bad"
-        )
+        if is_new:
+            wake_notify()
+            messages.success(
+                request, "A test is on its way: its outcome shows below within a minute.", extra_tags="good"
+            )
+        else:
+            messages.error(
+                request, "There was a test within this minute: see its outcome below.", extra_tags="bad"
+            )
+    return redirect("subscription", subscription_id=subscription_id)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def send_confirmation(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Send the confirmation mail of one's own subscription again."""
+    stored = _find_own(request, subscription_id)
+    if not stored.is_active:
+        messages.error(request, "It is paused: resume it first, then send the mail.", extra_tags="bad")
+        return redirect("subscription", subscription_id=subscription_id)
+    try:
+        is_needed = ask_confirmation(stored)
+    except (MailRefused, LimitReached) as problem:
+        messages.error(request, f"No mail was sent: {problem}.", extra_tags="bad")
+    else:
+        wake_notify()
+        words = "A mail with a link is on its way." if is_needed else "No confirmation is needed."
+        messages.success(request, words, extra_tags="good")
     return redirect("subscription", subscription_id=subscription_id)
 
 

@@ -6,6 +6,7 @@ from django.urls.converters import StringConverter
 from benchapp.web import (
     accounts,
     comparison,
+    confirm_address,
     documents,
     exclusions,
     expectations,
@@ -149,6 +150,12 @@ urlpatterns = [
         subscriptions.remove_subscription,
         name="remove_subscription",
     ),
+    path(
+        "subscriptions/<int:subscription_id>/confirmation",
+        subscriptions.send_confirmation,
+        name="send_confirmation",
+    ),
+    path("confirm-address/<share_token:token>/", confirm_address.confirm_address, name="confirm_address"),
     path("people/", people.people, name="people"),
     path("people/invite", people.invite, name="invite"),
     path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),

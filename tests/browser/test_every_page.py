@@ -31,6 +31,7 @@ PAGES = {
     "tokens": "/tokens/",
     "subscriptions": "/subscriptions/",
     "subscription": "{subscription}",
+    "unconfirmed subscription": "{unconfirmed}",
     "subscribe": "/subscriptions/add",
     "change a subscription": "{subscription}edit",
     "maintenance": "/expectations/",
@@ -42,7 +43,13 @@ PAGES = {
     "badges": "/docs/badges",
     "error codes": "/docs/errors",
 }
-STRANGERS_PAGES = {"sign in": "/sign-in/", "set-up link": "{invitation}", "used link": "/setup/nothing/"}
+STRANGERS_PAGES = {
+    "sign in": "/sign-in/",
+    "set-up link": "{invitation}",
+    "used link": "/setup/nothing/",
+    "confirmation of an address": "{confirmation}",
+    "used confirmation": f"/confirm-address/{'n' * 43}/",
+}
 
 
 def check_everywhere(watched: Watched) -> None:

@@ -3,12 +3,15 @@
 import random
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 
 from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import (
+    WITHHELD,
     Channel,
+    EmailAddress,
     Expectation,
     ExpectationKind,
     Host,
@@ -72,6 +75,8 @@ class World:
     incident: str
     moved_series: str
     subscription: str
+    unconfirmed: str
+    confirmation: str
     expectation: str
 
 
@@ -105,6 +110,8 @@ def make_world() -> World:
         incident=reverse("incident", args=[incident.pk]),
         moved_series=reverse("series", args=[moved.pk]),
         subscription=reverse("subscription", args=[_make_subscription(admin).pk]),
+        unconfirmed=reverse("subscription", args=[_make_unconfirmed(admin).pk]),
+        confirmation=reverse("confirm_address", args=["c" * 43]),
         expectation=reverse("expectation", args=[_make_expectation(admin).pk]),
     )
 
@@ -128,6 +135,31 @@ def _make_expectation(admin: User) -> Expectation:
         reason="new disks",
         by=admin,
     )
+
+
+def _make_unconfirmed(owner: User) -> Subscription:
+    """Make a subscription of an address that nobody confirmed, with a link and a notice that was not sent."""
+    now = timezone.now()
+    subscription = make_subscription(
+        owner, is_confirmed=False, address="storage-performance-on-call@lists.example.org"
+    )
+    EmailAddress.objects.create(
+        owner=owner,
+        address=subscription.address,
+        asked_at=now,
+        digest=sha256(b"c" * 43).digest(),
+        expires_at=now + timedelta(days=1),
+    )
+    Notice.objects.create(
+        subscription=subscription,
+        key="incident 1: opened",
+        state="dropped",
+        body={"subject": "Regression, high: incident 1"},
+        log=[{"at": now.isoformat(), "outcome": WITHHELD}],
+        created_at=now - timedelta(days=1),
+        not_before_at=now - timedelta(days=1),
+    )
+    return subscription
 
 
 def _make_subscription(owner: User) -> Subscription:

@@ -79,7 +79,7 @@ def test_viewer_subscribes_by_mail(client: Client, anna: User) -> None:
     assert (stored.least_severity, stored.quiet_from_hour, stored.quiet_to_hour) == ("medium", 22, 7)
     assert stored.wants_silence
     assert not stored.is_digest
-    assert "anna@example.org: nothing sent yet" in page
+    assert "anna@example.org: waiting for confirmation" in page
 
 
 def test_secret_of_a_webhook_is_shown_once(client: Client) -> None:
