@@ -18,12 +18,43 @@ from urllib.parse import urlsplit
 URL_MAXIMUM: Final = 500
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 _STANDARD_PORTS: Final = {"http": 80, "https": 443}
-# Addresses of IPv6 that stand for one of IPv4, which is what would be reached.
-_CARRIERS: Final = tuple(
-    ip_network(text) for text in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+# Of IPv6 only this is assigned to the public internet (IANA, IPv6 Global Unicast Address Assignments).
+_GLOBAL_UNICAST: Final = ip_network("2000::/3")
+# IANA, Special-Purpose Address Registries of IPv4 and IPv6 (2025), as far as Python calls them global in some version.
+# 3fff::/20 is RFC 9637. What translates or tunnels to IPv4 (6to4, Teredo) may reach any address of IPv4.
+_SPECIAL: Final = tuple(
+    ip_network(text)
+    for text in (
+        "100.64.0.0/10",
+        "192.0.0.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.175.48.0/24",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "2620:4f:8000::/48",
+        "3fff::/20",
+    )
 )
-# IETF assignments and relays of 6to4: Python's versions differ in which of them are global.
-_SPECIAL: Final = (ip_network("192.0.0.0/24"), ip_network("192.88.99.0/24"))
+# What clouds answer to each of their machines, with credentials in some of them: AWS, Google, Azure and others at
+# 169.254.169.254; Azure's wire server at a public address; AWS containers; Oracle; Alibaba; AWS and Google over IPv6.
+_CLOUD_METADATA: Final = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",
+        "168.63.129.16",
+        "169.254.170.2",
+        "169.254.170.23",
+        "192.0.0.192",
+        "100.100.100.200",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+    )
+)
+_NAT64: Final = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -104,19 +135,36 @@ def refuse_private_number(url: WebhookUrl, *, allowed: Sequence[Network]) -> Non
 def is_allowed(address: Address, *, allowed: Sequence[Network]) -> bool:
     """Say whether a webhook may go to an address: it is public, or within a network that was named.
 
-    An IPv6 address that carries one of IPv4 (mapped, NAT64, 6to4, Teredo, compatible) is judged by what it carries
-    where it is mapped, and refused otherwise.
+    The metadata service of a cloud must be named by its own address. An IPv6 address that contains one of IPv4 is that
+    one where it is mapped; by NAT64, 6to4 or Teredo it must be within a network that was named, and what it contains
+    be allowed, too.
     """
     plain = _unwrap(address)
-    if any(plain.version == network.version and plain in network for network in allowed):
-        return True
-    if any(plain.version == network.version and plain in network for network in (*_CARRIERS, *_SPECIAL)):
+    if plain in _CLOUD_METADATA:
+        return any(network.num_addresses == 1 and plain in network for network in allowed)
+    if _is_within(plain, allowed):
+        embedded = _read_embedded(plain)
+        return embedded is None or is_allowed(embedded, allowed=allowed)
+    if _is_within(plain, _SPECIAL):
         return False
-    if isinstance(plain, IPv6Address) and plain.is_site_local:
+    if isinstance(plain, IPv6Address) and plain not in _GLOBAL_UNICAST:
         return False
     return plain.is_global and not (
         plain.is_multicast or plain.is_reserved or plain.is_loopback or plain.is_link_local
     )
+
+
+def _is_within(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
+
+
+def _read_embedded(address: Address) -> IPv4Address | None:
+    """Return the address of IPv4 to which NAT64, 6to4 or Teredo leads from one of IPv6, None where none does."""
+    if isinstance(address, IPv4Address):
+        return None
+    if _is_within(address, _NAT64):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.sixtofour or (address.teredo[1] if address.teredo else None)
 
 
 def _refuse_private(addresses: Sequence[str], *, allowed: Sequence[Network]) -> None:
