@@ -14,8 +14,12 @@ from django.conf import settings  # noqa: E402
 from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_wire, replay_body  # noqa: E402
 from benchapp.api.intake import PATHS, answer_intake, send_problem  # noqa: E402
 from benchapp.api.problems import Problem  # noqa: E402
+from benchapp.checks import log_warnings  # noqa: E402
 from benchapp.web.security import is_trusted_proxy  # noqa: E402
 from benchapp.web.static_files import answer_static_file  # noqa: E402
+
+# Here, as granian's asginl knows no lifespan.
+log_warnings()
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import structlog
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register, run_checks
+
+log = structlog.get_logger(__name__)
 
 
 @register(Tags.security, deploy=True)
@@ -48,6 +51,27 @@ def check_public_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             )
         ]
     return []
+
+
+@register(Tags.security)
+def check_proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Warn of a TLS proxy that is not trusted: all people then seem to come from its address."""
+    if settings.PUBLIC_URL.startswith("https://") and not settings.TRUSTED_PROXIES:
+        return [
+            Warning(
+                f"BENCHAPP_PUBLIC_URL is {settings.PUBLIC_URL} and BENCHAPP_TRUSTED_PROXIES is empty: limits by "
+                "address, such as that of failed sign-ins, count all people as one.",
+                hint="Write the addresses of the TLS proxy, as this server sees them, into BENCHAPP_TRUSTED_PROXIES.",
+                id="benchapp.W004",
+            )
+        ]
+    return []
+
+
+def log_warnings() -> None:
+    """Write what the checks find into the log: a server process runs none of them otherwise."""
+    for message in run_checks(tags=[Tags.security]):
+        log.warning("settings.check", id=message.id, problem=message.msg, hint=message.hint)
 
 
 @register(Tags.security)

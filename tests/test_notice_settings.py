@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from structlog.testing import capture_logs
 
-from benchapp.checks import check_email, check_webhooks
+from benchapp.checks import check_email, check_proxies, check_webhooks, log_warnings
 from benchapp.env import EmailServer, read_email_server, read_ports
 
 
@@ -84,6 +85,27 @@ def test_password_in_clear_and_missing_links_are_said(
     settings.EMAIL_SERVER, settings.PUBLIC_URL = server, public_url
 
     assert [message.id for message in check_email(None)] == expected
+
+
+@pytest.mark.parametrize(
+    ("public_url", "proxies", "expected"),
+    [
+        ("https://bench.example.org", [], ["benchapp.W004"]),
+        ("https://bench.example.org", [ip_network("10.0.0.1")], []),
+        ("http://127.0.0.1:8000", [], []),
+        ("", [], []),
+    ],
+)
+def test_https_without_a_trusted_proxy_is_warned_of_and_logged(
+    settings: Any, public_url: str, proxies: list[Any], expected: list[str]
+) -> None:
+    settings.PUBLIC_URL, settings.TRUSTED_PROXIES = public_url, proxies
+
+    with capture_logs() as lines:
+        log_warnings()
+
+    assert [message.id for message in check_proxies(None)] == expected
+    assert [line["id"] for line in lines if line["id"] == "benchapp.W004"] == expected
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Final
@@ -12,18 +13,32 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.models import ApiToken, Invitation, Role, Scope, User
-from benchapp.pipeline.throttle import count_attempt
+from benchapp.pipeline.throttle import LimitReached, count_attempt, forget_attempt
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 # Ten guesses in a quarter of an hour for one name from one address; a person who mistypes needs three.
 SIGN_IN_WINDOW: Final = timedelta(minutes=15)
 SIGN_IN_ATTEMPTS: Final = 10
-# An office behind one address signs in on a Monday; a list of names is longer.
+# An office behind one address mistypes so often on a Monday; a list of names is longer.
 SIGN_IN_ATTEMPTS_OF_ADDRESS: Final = 50
+# Of one name from all addresses: 4 800 guesses a day, however many addresses somebody has.
+SIGN_IN_ATTEMPTS_OF_NAME: Final = 50
 
 
 class InvitationRefused(Exception):
     """A one-time link that is unknown, used or expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInSource:
+    """Who tries to sign in. known_browser: a secret that this browser got when this name signed in with it, else "".
+
+    A known browser has its own limit only: nobody can lock out a person from the browser that they use.
+    """
+
+    username: str
+    address: str
+    known_browser: str = ""
 
 
 def create_setup_link() -> str | None:
@@ -91,16 +106,37 @@ def set_active(user: User, *, is_active: bool) -> None:
         User.objects.filter(pk=user.pk).update(is_active=is_active)
 
 
-def count_sign_in_attempt(username: str, address: str, *, now: datetime | None = None) -> bool:
-    """Count one attempt of this name from this address; say whether it may go on.
+def count_sign_in_attempt(source: SignInSource, *, now: datetime | None = None) -> None:
+    """Count one attempt before the password is checked. Raises LimitReached; what is refused is not counted.
 
-    Two buckets: the name from the address, and the address with any name (of IPv6 its /64, which one person has).
+    forget_sign_in_attempt takes back one that succeeds, so that failures are what is limited, also those that are
+    checked at the same time. The name from one address comes first: who meets that limit uses up no other.
     """
     moment = now or timezone.now()
-    network = network_of(address)
-    by_name = count_attempt("sign-in", f"{username.lower()}|{network}", window=SIGN_IN_WINDOW, now=moment)
-    by_address = count_attempt("sign-in", f"|{network}", window=SIGN_IN_WINDOW, now=moment)
-    return by_name.count <= SIGN_IN_ATTEMPTS and by_address.count <= SIGN_IN_ATTEMPTS_OF_ADDRESS
+    with transaction.atomic():
+        for kind, who, attempts_maximum in _list_buckets(source):
+            counted = count_attempt(kind, who, window=SIGN_IN_WINDOW, now=moment)
+            if counted.count > attempts_maximum:
+                raise LimitReached("too many failed sign-ins", counted.seconds_left)
+
+
+def forget_sign_in_attempt(source: SignInSource) -> None:
+    """Take back an attempt that succeeded."""
+    for kind, who, _ in _list_buckets(source):
+        forget_attempt(kind, who)
+
+
+def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:
+    """Return the buckets of an attempt: kind, who, and how many attempts are allowed in a window."""
+    name = source.username.lower()
+    if source.known_browser:
+        return [("sign-in browser", f"{name}|{source.known_browser}", SIGN_IN_ATTEMPTS)]
+    network = network_of(source.address)
+    return [
+        ("sign-in", f"{name}|{network}", SIGN_IN_ATTEMPTS),
+        ("sign-in address", network, SIGN_IN_ATTEMPTS_OF_ADDRESS),
+        ("sign-in name", name, SIGN_IN_ATTEMPTS_OF_NAME),
+    ]
 
 
 def network_of(address: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import F, Q
 
 from benchapp.models import Throttle
 from benchapp.pipeline.window_quota import Counted
@@ -48,6 +48,11 @@ def count_attempt(kind: str, who: str, *, window: timedelta, now: datetime) -> C
         cursor.execute(_COUNT, values)
         count, started_at = cursor.fetchone()
     return Counted(int(count), max(1, math.ceil((started_at + window - now).total_seconds())))
+
+
+def forget_attempt(kind: str, who: str) -> None:
+    """Take back one attempt that was counted."""
+    Throttle.objects.filter(key=_make_key(kind, who), attempts__gt=0).update(attempts=F("attempts") - 1)
 
 
 def forget_old_attempts(*, now: datetime) -> int:

@@ -1,13 +1,18 @@
 """Come in, go out, and the accounts that allow it."""
 
+import hashlib
+from datetime import timedelta
 from threading import BoundedSemaphore
+from typing import Final
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
 from django.core.exceptions import ValidationError
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -15,17 +20,21 @@ from django.views.decorators.http import require_http_methods, require_POST
 from benchapp.models import Role, User
 from benchapp.pipeline.accounts import (
     InvitationRefused,
+    SignInSource,
     accept_invitation,
     count_sign_in_attempt,
     find_invitation,
+    forget_sign_in_attempt,
 )
+from benchapp.pipeline.throttle import LimitReached
 from benchapp.web.access import choose_next, needs_role, read_person
 from benchapp.web.forms import AccountForm, SetUpForm, SignInForm
 from benchapp.web.security import read_client_address
 
 _HASHING = BoundedSemaphore(2)
-_TOO_MANY = "Too many attempts with this name from your address. Wait a quarter of an hour, then try again."
 _WRONG = "This name and password do not belong together, or the account is switched off."
+_KNOWN_BROWSER: Final = "known_browser"
+_KNOWN_BROWSER_LIFETIME: Final = timedelta(days=90)
 
 
 @never_cache
@@ -36,30 +45,70 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         return redirect(choose_next(request, "home"))
     form = SignInForm(request.POST or None)
-    status = 200
+    status, wait_s = 200, 0
     if request.method == "POST":
         status = 400
         if form.is_valid():
-            if not count_sign_in_attempt(form.cleaned_data["username"], read_client_address(request)):
-                form.add_error(None, _TOO_MANY)
-                status = 429
-            elif (user := _authenticate(request, form)) is not None:
-                login(request, user)
-                return redirect(choose_next(request, "home"))
+            try:
+                user = _authenticate(request, form)
+            except LimitReached as problem:
+                form.add_error(None, f"{str(problem).capitalize()}.")
+                status, wait_s = 429, problem.wait_s
             else:
+                if user is not None:
+                    login(request, user)
+                    return _remember_browser(redirect(choose_next(request, "home")), user)
                 form.add_error(None, _WRONG)
     context = {
         "form": form,
         "next": choose_next(request, "home"),
         "has_people": User.objects.filter(is_active=True).exists(),
     }
-    return render(request, "sign_in.html", context, status=status)
+    answer = render(request, "sign_in.html", context, status=status)
+    if wait_s:
+        answer["Retry-After"] = str(wait_s)
+    return answer
 
 
 def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
-    # Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait.
+    """Return who knows name and password, None where they are wrong. Raises LimitReached."""
+    username = form.cleaned_data["username"]
+    source = SignInSource(username, read_client_address(request), _read_known_browser(request, username))
+    # Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait. They
+    # are counted behind the lock: a hundred people who sign in at the same time do not meet a limit of failures.
     with _HASHING:
-        return authenticate(request, **form.cleaned_data)
+        count_sign_in_attempt(source)
+        user = authenticate(request, **form.cleaned_data)
+    if user is not None:
+        forget_sign_in_attempt(source)
+    return user
+
+
+def _remember_browser(answer: HttpResponse, user: User) -> HttpResponse:
+    """Give the browser a cookie by which attempts of others at this name do not lock it out."""
+    answer.set_signed_cookie(
+        _KNOWN_BROWSER,
+        _digest_name(user.username),
+        salt=_KNOWN_BROWSER,
+        max_age=_KNOWN_BROWSER_LIFETIME,
+        path=reverse("sign_in"),
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+    return answer
+
+
+def _read_known_browser(request: HttpRequest, username: str) -> str:
+    """Return the cookie of a browser in which this name signed in before, "" of any other."""
+    name = request.get_signed_cookie(
+        _KNOWN_BROWSER, default="", salt=_KNOWN_BROWSER, max_age=_KNOWN_BROWSER_LIFETIME
+    )
+    return request.COOKIES[_KNOWN_BROWSER] if name == _digest_name(username) else ""
+
+
+def _digest_name(username: str) -> str:
+    return hashlib.sha256(username.encode()).hexdigest()
 
 
 @require_POST
@@ -82,7 +131,7 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and (user := _accept(secret, form)) is not None:
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
         messages.success(request, f"Welcome, {user.username}. Your role is {user.role}.", extra_tags="good")
-        return redirect("home")
+        return _remember_browser(redirect("home"), user)
     context = {"form": form, "role": Role(invitation.role), "is_first": invitation.created_by_id is None}
     return render(request, "setup.html", context, status=400 if form.errors else 200)
 

@@ -1,8 +1,10 @@
 """Come in, go out, and the links that make accounts."""
 
+import threading
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -53,7 +55,66 @@ def test_guessing_is_stopped_even_with_the_right_password() -> None:
     response = post_sign_in(client)
 
     assert response.status_code == 429
-    assert "Wait a quarter of an hour" in response.content.decode()
+    assert "Too many failed sign-ins; try again in 15 minutes." in response.content.decode()
+    assert 800 < int(response["Retry-After"]) <= 900
+
+
+def test_people_behind_one_address_sign_in_as_often_as_they_like() -> None:
+    make_ada()
+
+    statuses = [post_sign_in(Client()).status_code for _ in range(SIGN_IN_ATTEMPTS + 1)]
+
+    assert statuses == [302] * (SIGN_IN_ATTEMPTS + 1)
+
+
+def test_person_signs_in_with_a_known_browser_while_somebody_guesses_from_the_same_address() -> None:
+    make_ada()
+    known = Client()
+    post_sign_in(known)
+    known.post(reverse("sign_out"))
+    for _ in range(SIGN_IN_ATTEMPTS):
+        post_sign_in(Client(), "guess")
+
+    assert post_sign_in(Client()).status_code == 429
+    assert post_sign_in(known).status_code == 302
+    cookie = known.cookies["known_browser"]
+    assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == ("/sign-in/", True, "Lax")
+
+
+def test_cookie_of_another_name_or_a_forged_one_makes_no_browser_known() -> None:
+    make_ada()
+    User.objects.create_user("eve", password=PASSWORD)
+    eve = Client()
+    post_sign_in(eve, username="eve")
+    eve.post(reverse("sign_out"))
+    forged = Client()
+    forged.cookies["known_browser"] = eve.cookies["known_browser"].value[:-1] + "x"
+    for _ in range(SIGN_IN_ATTEMPTS):
+        post_sign_in(Client(), "guess")
+
+    assert [post_sign_in(client).status_code for client in (eve, forged)] == [429, 429]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_guesses_made_at_the_same_time_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(
+        "benchapp.web.accounts.authenticate", lambda *_, password, **__: checked.append(password)
+    )
+    start = threading.Barrier(SIGN_IN_ATTEMPTS * 2)
+
+    def guess(number: int) -> None:
+        start.wait(60)
+        post_sign_in(Client(), f"guess {number}")
+        connection.close()
+
+    threads = [threading.Thread(target=guess, args=[number]) for number in range(SIGN_IN_ATTEMPTS * 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert len(checked) == SIGN_IN_ATTEMPTS
 
 
 def test_password_is_never_in_the_page() -> None:
