@@ -39,36 +39,22 @@ class MailRefused(Exception):
     """The holder of an address asked that no mail is sent to it."""
 
 
-def is_confirmed(address_path: str, owner_path: str) -> Exists:
-    """Return the condition that an e-mail address is confirmed for its owner; paths as in OuterRef."""
-    return Exists(
-        EmailAddress.objects.filter(
-            owner=OuterRef(owner_path), address=Lower(OuterRef(address_path)), confirmed_at__isnull=False
-        )
-    )
-
-
 def may_be_sent() -> Q:
     """Return the condition on notices that leaves what may go out: of an unconfirmed address the confirmation mail."""
-    return (
-        ~Q(subscription__channel=Channel.EMAIL)
-        | Q(key__startswith=_KEY)
-        | Q(is_confirmed("subscription__address", "subscription__owner"))
-    )
+    return ~Q(subscription__channel=Channel.EMAIL) | Q(key__startswith=_KEY) | Q(_has_confirmed_address())
 
 
 def is_waiting_for_confirmation(subscription: Subscription) -> bool:
     """Say whether notices of a subscription are withheld because its address is not confirmed."""
-    if subscription.channel != Channel.EMAIL:
-        return False
-    return not EmailAddress.objects.filter(
-        owner=subscription.owner_id, address=subscription.address.lower(), confirmed_at__isnull=False
-    ).exists()
+    return subscription.channel == Channel.EMAIL and not _is_confirmed(
+        subscription.owner_id, subscription.address
+    )
 
 
-def is_refused(address: str) -> bool:
-    """Say whether the holder of an address asked that no mail is sent to it."""
-    return RefusedAddress.objects.filter(pk=address.lower()).exists()
+def is_refused(owner_id: int, address: str) -> bool:
+    """Say whether the holder of an address refused mail and has not confirmed it for this person."""
+    refused = RefusedAddress.objects.filter(pk=address.lower())
+    return refused.exists() and not _is_confirmed(owner_id, address)
 
 
 def ask_confirmation(subscription: Subscription, *, now: datetime | None = None) -> bool:
@@ -87,7 +73,7 @@ def ask_confirmation(subscription: Subscription, *, now: datetime | None = None)
         )
         if stored.confirmed_at is not None:
             return False
-        if is_refused(address):
+        if is_refused(subscription.owner_id, address):
             raise MailRefused(f"the holder of {address} asked this server not to write to it")
         # Raised within the transaction: an attempt that is refused counts in neither bucket.
         _count_mail(subscription.owner_id, address, now=moment)
@@ -110,7 +96,7 @@ def prepare_confirmations(*, now: datetime) -> None:
     The first concerns subscriptions from before addresses were confirmed, and those that met a limit when made.
     """
     waiting = Notice.objects.filter(
-        ~is_confirmed("subscription__address", "subscription__owner"),
+        ~_has_confirmed_address(),
         state=NoticeState.WAITING,
         subscription__channel=Channel.EMAIL,
         not_before_at__lte=now,
@@ -187,6 +173,23 @@ def forget_request(subscription: Subscription, *, now: datetime) -> None:
     Notice.objects.filter(subscription=subscription, state=NoticeState.WAITING, key__startswith=_KEY).update(
         state=NoticeState.DROPPED, settled_at=now
     )
+
+
+def _has_confirmed_address() -> Exists:
+    """Return the condition on notices that the address of their subscription is confirmed."""
+    return Exists(
+        EmailAddress.objects.filter(
+            owner=OuterRef("subscription__owner"),
+            address=Lower(OuterRef("subscription__address")),
+            confirmed_at__isnull=False,
+        )
+    )
+
+
+def _is_confirmed(owner_id: int, address: str) -> bool:
+    return EmailAddress.objects.filter(
+        owner=owner_id, address=address.lower(), confirmed_at__isnull=False
+    ).exists()
 
 
 def _count_mail(owner_id: int, address: str, *, now: datetime) -> None:

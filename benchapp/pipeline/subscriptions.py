@@ -18,6 +18,7 @@ from benchapp.pipeline.email_confirmation import (
     MailRefused,
     ask_confirmation,
     forget_request,
+    is_refused,
     is_waiting_for_confirmation,
 )
 from benchapp.pipeline.notice_times import due_at
@@ -74,7 +75,11 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
             raise BadSubscription("", f"you have {SUBSCRIPTIONS_MAXIMUM} subscriptions, which is the most")
         secret = make_secret() if wish.channel == Channel.WEBHOOK else ""
         made = Subscription.objects.create(owner=owner, secret=secret, **asdict(wish))
-        _ask_confirmation(made)
+        try:
+            with suppress(LimitReached):
+                ask_confirmation(made)
+        except MailRefused as error:
+            raise BadSubscription("address", str(error)) from error
     return made
 
 
@@ -86,6 +91,8 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
     """
     wish = read_wish({**given, "channel": subscription.channel})
     has_new_address = wish.address.lower() != subscription.address.lower()
+    if has_new_address and is_refused(subscription.owner_id, wish.address):
+        raise BadSubscription("address", f"the holder of {wish.address} asked this server not to write to it")
     with transaction.atomic():
         for name, value in asdict(wish).items():
             setattr(subscription, name, value)
@@ -93,7 +100,11 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
         _plan_anew(subscription)
         if has_new_address:
             forget_request(subscription, now=timezone.now())
-            _ask_confirmation(subscription)
+    if has_new_address:
+        # Behind the transaction, which has locked notices: a confirmation locks its address before them. Where the
+        # process ends here, the first due notice has the mail sent.
+        with suppress(LimitReached, MailRefused):
+            ask_confirmation(subscription)
     return subscription
 
 
@@ -176,14 +187,6 @@ def read_wish(given: Mapping[str, Any]) -> Wish:
     _check_filter(wish.filter)
     _check_address(wish)
     return wish
-
-
-def _ask_confirmation(subscription: Subscription) -> None:
-    try:
-        with suppress(LimitReached):
-            ask_confirmation(subscription)
-    except MailRefused as error:
-        raise BadSubscription("address", str(error)) from error
 
 
 def _check_filter(text: str) -> None:

@@ -256,6 +256,10 @@ def test_refused_address_gets_no_mail_from_anybody_until_it_is_allowed_again(
     with pytest.raises(BadSubscription, match="asked this server not to write to it") as problem:
         create_subscription(ben, {**WISH, "address": "Anna@example.org"})
     assert problem.value.field == "address"
+    elsewhere = make_subscription(ben, address="ben@example.org")
+    with pytest.raises(BadSubscription, match="asked this server not to write to it"):
+        change_subscription(elsewhere, WISH)
+    assert Subscription.objects.get(pk=elsewhere.pk).address == "ben@example.org"
     send_due()
     assert len(mail.letters) == 1
     assert read_row(subscription).address_state == "refused"
