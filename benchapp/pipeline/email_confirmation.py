@@ -110,7 +110,8 @@ def prepare_confirmations(*, now: datetime) -> None:
     for subscription in never_asked.select_related("owner").order_by("pk")[:_ASKED_AT_ONCE]:
         with suppress(LimitReached, MailRefused):
             ask_confirmation(subscription, now=now)
-    _withhold(waiting.filter(created_at__lt=now - GIVE_UP_AFTER), now=now)
+    # By when it was due, not made: what a digest gathers waits for a day after its hour.
+    _withhold(waiting.filter(not_before_at__lt=now - GIVE_UP_AFTER), now=now)
 
 
 def add_link(message: Message, subscription: Subscription) -> Message:

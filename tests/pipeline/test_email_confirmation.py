@@ -306,8 +306,9 @@ def test_notice_of_an_unconfirmed_address_is_dropped_after_a_day_with_the_reason
     day = timezone.now() - timedelta(hours=25)
     for whose, key in ((subscription, "old"), (hook, "of a webhook")):
         Notice.objects.create(subscription=whose, key=key, created_at=day, not_before_at=day)
+    # Of a digest: made longer ago, due an hour ago.
     Notice.objects.create(
-        subscription=subscription, key="new", created_at=timezone.now(), not_before_at=timezone.now()
+        subscription=subscription, key="new", created_at=day, not_before_at=day + timedelta(hours=24)
     )
 
     send_due()

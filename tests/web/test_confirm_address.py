@@ -11,10 +11,10 @@ from django.urls import reverse
 
 from benchapp.env import EmailServer
 from benchapp.log_masking import mask_secrets
-from benchapp.models import EmailAddress, Notice, NoticeState, RefusedAddress, Subscription, User
+from benchapp.models import EmailAddress, Notice, NoticeState, RefusedAddress, Scope, Subscription, User
 from benchapp.pipeline.email_confirmation import ask_confirmation
 from benchapp.pipeline.notify import enqueue, send_due
-from tests.factories import make_user
+from tests.factories import make_token, make_user
 from tests.mail_server import MailServer, serve_mail
 from tests.notices import make_event, make_incident, make_subscription
 
@@ -220,6 +220,19 @@ def test_api_shows_the_state_of_an_address_and_limits_with_retry_after(
     assert client.post(f"{made['url']}/test").status_code == 202
     assert client.post(f"{made['url']}/test").status_code == 429
     assert Notice.objects.filter(key__startswith="test ", state=NoticeState.SENT).count() == 1
+
+
+def test_subscription_made_with_a_token_is_confirmed_too(mail: MailServer, anna: User) -> None:
+    token = make_token(Scope.ADMIN, created_by=anna)[1]
+    program = Client(headers={"Authorization": f"Bearer {token}"})
+    body = {"channel": "email", "address": "anna@example.org"}
+
+    made = program.post("/api/v1/subscriptions", body, content_type="application/json").json()
+
+    assert (made["owner"], made["address_state"]) == ("anna", "unconfirmed")
+    assert program.post(f"{made['url']}/test").status_code == 409
+    assert program.post(f"{made['url']}/confirmation").status_code == 429
+    assert len(mail.letters) == 1
 
 
 def test_api_refuses_confirmation_mails_in_another_persons_name(client: Client) -> None:
