@@ -14,7 +14,6 @@ from typing import Final
 
 TABLES: Final = Path(__file__).parent / "expected"
 COPIES: Final = Path(__file__).parents[1] / "data" / "fio"
-CORPUS: Final = Path(__file__).parents[2].parent / "shared" / "data" / "fio"
 PARTS: Final = ("generated", "versions", "public")
 # They tell of the outputs and are none.
 _ABOUT: Final = ("README.md", "index.csv")

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from benchapp.fio import read_output
 from benchapp.fio.report import Direction, Disk, Document, Job, Latency
-from tests.fio.expected_table import COPIES, CORPUS, list_files
+from tests.corpus import ORIGINALS
+from tests.fio.expected_table import COPIES, list_files
 
 # Before 2.7 json,normal printed text alone or failed an assertion.
 _WITHOUT_JSON: Final = ("2.0.8", "2.0.10", "2.1.3", "2.1.14", "2.2.8", "2.2.10", "2.2.12", "2.3")
@@ -108,17 +109,15 @@ _TEXT_WITHOUT_CARRY: Final = _TEXT | {
 
 
 def list_cases() -> list[ParameterSet]:
-    absent = not CORPUS.is_dir()
-    marks = (pytest.mark.corpus, pytest.mark.skipif(absent, reason=f"no outputs at {CORPUS}"))
     return [
         *(pytest.param(name, id=name) for name in _OWN),
-        *(pytest.param(name, id=name, marks=marks) for name in _PUBLIC),
+        *(pytest.param(name, id=name, marks=pytest.mark.corpus) for name in _PUBLIC),
     ]
 
 
 @pytest.mark.parametrize("name", list_cases())
 def test_formats_of_one_execution_agree(name: str) -> None:
-    path = next(root / name for root in (COPIES, CORPUS) if (root / name).is_file())
+    path = next(root / name for root in (COPIES, ORIGINALS) if (root / name).is_file())
     parts = [read_part(part) for part in split_formats(path.read_text(encoding="utf-8"))]
 
     differences = [line for one, other in combinations(parts, 2) for line in compare_documents(one, other)]
@@ -129,7 +128,7 @@ def test_formats_of_one_execution_agree(name: str) -> None:
 
 @pytest.mark.parametrize("name", list_cases())
 def test_several_formats_of_one_execution_are_one_document(name: str) -> None:
-    path = next(root / name for root in (COPIES, CORPUS) if (root / name).is_file())
+    path = next(root / name for root in (COPIES, ORIGINALS) if (root / name).is_file())
 
     report = read_output(path.read_bytes())
 

@@ -8,9 +8,9 @@ from _pytest.mark.structures import ParameterSet
 
 from benchapp.fio import UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Latency, Report
+from tests.corpus import ORIGINALS
 from tests.fio.expected_table import (
     COPIES,
-    CORPUS,
     PARTS,
     ExpectedDocument,
     ExpectedFile,
@@ -37,17 +37,15 @@ _EXPLAINED: Final = (*_TOTALS, "latency", "completion", "total", "percentiles")
 
 
 def make_case(file: ExpectedFile) -> ParameterSet:
-    """Return the case of one file; what is not among our copies is read where it is, or skipped."""
+    """Return the case of one file; what is not among our copies is read where it is."""
     if (COPIES / file.name).is_file():
         return pytest.param(file, id=file.name)
-    absent = not (CORPUS / file.name).is_file()
-    marks = (pytest.mark.corpus, pytest.mark.skipif(absent, reason=f"no outputs at {CORPUS}"))
-    return pytest.param(file, id=file.name, marks=marks)
+    return pytest.param(file, id=file.name, marks=pytest.mark.corpus)
 
 
 @pytest.mark.parametrize("file", [make_case(file) for file in TABLE])
 def test_output_says_what_the_table_says(file: ExpectedFile) -> None:
-    path = next(root / file.name for root in (COPIES, CORPUS) if (root / file.name).is_file())
+    path = next(root / file.name for root in (COPIES, ORIGINALS) if (root / file.name).is_file())
 
     differences = list(compare_file(file, read_or_refuse(path.read_bytes())))
 
@@ -58,14 +56,15 @@ def test_output_says_what_the_table_says(file: ExpectedFile) -> None:
 def test_every_output_has_a_line_in_the_table(part: str) -> None:
     listed = {file.name for file in TABLE}
 
-    assert [name for root in (COPIES, CORPUS) for name in list_files(root, part) if name not in listed] == []
+    assert [
+        name for root in (COPIES, ORIGINALS) for name in list_files(root, part) if name not in listed
+    ] == []
 
 
 @pytest.mark.corpus
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no outputs at {CORPUS}")
 @pytest.mark.parametrize("part", PARTS)
 def test_every_line_of_the_table_has_its_output(part: str) -> None:
-    assert sorted(file.name for file in read_table(part)) == sorted(list_files(CORPUS, part))
+    assert sorted(file.name for file in read_table(part)) == sorted(list_files(ORIGINALS, part))
 
 
 def test_copies_cover_every_format_of_every_version() -> None:
@@ -77,9 +76,9 @@ def test_copies_cover_every_format_of_every_version() -> None:
 
 
 def test_copies_are_the_bytes_of_the_originals() -> None:
-    names = [name for part in PARTS for name in list_files(COPIES, part) if (CORPUS / name).is_file()]
+    names = [name for part in PARTS for name in list_files(COPIES, part) if (ORIGINALS / name).is_file()]
 
-    assert [name for name in names if (COPIES / name).read_bytes() != (CORPUS / name).read_bytes()] == []
+    assert [name for name in names if (COPIES / name).read_bytes() != (ORIGINALS / name).read_bytes()] == []
 
 
 def list_formats(files: Iterable[ExpectedFile]) -> set[tuple[str, str]]:

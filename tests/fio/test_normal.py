@@ -1,15 +1,16 @@
 """fio's text for people: every kind of line, in the style of 2.x and of 3.x."""
 
-from pathlib import Path
-
 import pytest
 
 from benchapp.fio.normal import read_normal
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Disk, Latency, Samples, SteadyState
+from tests.corpus import SEEDS
 from tests.fio.normal_texts import (
     ISSUED,
     SUMMARY,
+    WHOLE_2_2_10,
+    WHOLE_3_28,
     make_old_text,
     make_text,
     read_direction,
@@ -18,8 +19,6 @@ from tests.fio.normal_texts import (
     read_job,
     read_text,
 )
-
-SEEDS = Path(__file__).parents[2].parent / "shared" / "data" / "seed-outputs"
 
 OLD_READ = "  read : io=784996KB, bw=133662KB/s, iops=33415, runt=  5873msec"
 OLD_WRITE = "  write: io=263580KB, bw=44880KB/s, iops=11219, runt=  5873msec"
@@ -65,7 +64,7 @@ def test_sources_say_what_each_value_was_printed_as() -> None:
     }
 
 
-@pytest.mark.skipif(not SEEDS.is_dir(), reason="the seed outputs are not beside the project")
+@pytest.mark.corpus
 def test_seed_of_2_2_10_is_read_to_the_last_digit() -> None:
     document = read_document((SEEDS / "fio-2.2.10-randrw.txt").read_text())
 
@@ -88,7 +87,7 @@ def test_seed_of_2_2_10_is_read_to_the_last_digit() -> None:
     )
 
 
-@pytest.mark.skipif(not SEEDS.is_dir(), reason="the seed outputs are not beside the project")
+@pytest.mark.corpus
 def test_seed_of_3_28_is_read_to_the_last_digit() -> None:
     (job,) = read_document((SEEDS / "fio-3.28-randwrite.txt").read_text()).jobs
 
@@ -102,6 +101,71 @@ def test_seed_of_3_28_is_read_to_the_last_digit() -> None:
     assert write.bandwidth_samples == Samples(7585792, 8536064, 8194099.2, 143452.16, 120)
     assert write.iops_samples == Samples(1852, 2084, 2000.45, 35.06, 120)
     assert job.latency_shares[0] == (500_000, 70.67)
+    assert write.missing == {}
+
+
+def test_whole_text_of_2_2_10_is_read_to_the_last_digit() -> None:
+    document = read_document(WHOLE_2_2_10)
+
+    (job,) = document.jobs
+    assert (document.fio_version, document.is_partial, document.has_precise_values) == (
+        "fio-2.2.10",
+        False,
+        False,
+    )
+    assert [list_totals(direction) for direction in job.directions] == [
+        (603713536, 147391, 27208, 111447040, 5.417),
+        (201551872, 49207, 9083, 37207040, 5.417),
+    ]
+    assert [direction.name for direction in job.directions] == ["read", "write"]
+    assert job.options == {"rw": "randrw", "bs": "4096", "ioengine": "libaio", "iodepth": "32"}
+    assert (job.cpu_user_percent, job.cpu_system_percent, job.context_switches) == (5.81, 19.47, 180233)
+    assert (job.iodepth, job.depth["32"], job.depth[">=64"]) == (32, 100.0, 0.0)
+    assert [direction.missing["latency"] for direction in job.directions] == ["not-measured"] * 2
+
+
+def test_whole_text_of_3_28_is_read_to_the_last_digit() -> None:
+    (job,) = read_document(WHOLE_3_28).jobs
+
+    (write,) = job.directions
+    assert list_totals(write) == (291672064, 71209, 2373, 9720832, 30.004)
+    assert write.submission == Latency(3000, 392000, 10870, 4920, None)
+    assert write.total == Latency(331000, 24417000, 418640, 83170, None)
+    assert write.completion == Latency(
+        320000,
+        24398000,
+        407590,
+        82660,
+        None,
+        (
+            (1.0, 343000),
+            (5.0, 359000),
+            (10.0, 367000),
+            (20.0, 379000),
+            (30.0, 388000),
+            (40.0, 396000),
+            (50.0, 404000),
+            (60.0, 412000),
+            (70.0, 420000),
+            (80.0, 433000),
+            (90.0, 449000),
+            (95.0, 469000),
+            (99.0, 529000),
+            (99.5, 570000),
+            (99.9, 717000),
+            (99.95, 783000),
+            (99.99, 1037000),
+        ),
+    )
+    assert write.bandwidth_samples == Samples(9011200, 10076160, 9724190.72, 148203.52, 60)
+    assert write.iops_samples == Samples(2200, 2460, 2374.07, 36.18, 60)
+    assert job.latency_shares == (
+        (500_000, 97.13),
+        (750_000, 2.79),
+        (1_000_000, 0.06),
+        (2_000_000, 0.01),
+        (50_000_000, 0.01),
+    )
     assert write.missing == {}
 
 

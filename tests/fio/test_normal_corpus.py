@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,19 +9,15 @@ from benchapp.fio.normal import read_normal
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Document
 from benchapp.fio.text import decode_output
+from tests.corpus import PUBLIC
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "data" / "fio" / "public"
-
-pytestmark = [
-    pytest.mark.corpus,
-    pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the public outputs are not at {CORPUS}"),
-]
+pytestmark = pytest.mark.corpus
 
 
 def list_documents(pattern: str = "*") -> list[tuple[str, Document]]:
     return [
         (path.name, found.document)
-        for path in sorted(CORPUS.rglob(pattern))
+        for path in sorted(PUBLIC.rglob(pattern))
         if path.is_file() and path.name != "index.csv"
         for found in read_normal(decode_output(path.read_bytes(), Notes()), Notes()).found
     ]
@@ -36,7 +31,7 @@ def list_directions(documents: list[tuple[str, Document]]) -> Iterator[tuple[str
 
 def list_codes(pattern: str) -> Counter[str]:
     notes = Notes()
-    for path in sorted(CORPUS.rglob(pattern)):
+    for path in sorted(PUBLIC.rglob(pattern)):
         read_normal(decode_output(path.read_bytes(), Notes()), notes)
     return Counter(note.code for note in notes.list_all())
 

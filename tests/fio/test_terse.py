@@ -11,6 +11,7 @@ from benchapp.fio.reading import Reading
 from benchapp.fio.report import Direction, Document
 from benchapp.fio.terse import read_terse
 from benchapp.fio.text import decode_output
+from tests.corpus import PUBLIC
 from tests.fio.outputs import OUTPUTS, read_bytes
 from tests.fio.terse_table import ROWS
 
@@ -443,10 +444,7 @@ def test_foreign_text_is_left_alone(text: str) -> None:
 
 @pytest.mark.corpus
 def test_public_terse_files_are_read() -> None:
-    folder = OUTPUTS.parents[3] / "shared/data/fio/public"
-    if not folder.is_dir():
-        pytest.skip(f"the public outputs are not at {folder}")
-    text = (folder / "jtulak__fio-parser/fio-test.out").read_text()
+    text = (PUBLIC / "jtulak__fio-parser/fio-test.out").read_text()
 
     (found,) = read(text)[0].found
 

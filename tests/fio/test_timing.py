@@ -1,7 +1,5 @@
 """The plain shell test of small files, in what shells and time(1) print."""
 
-from pathlib import Path
-
 import pytest
 
 from benchapp.fio import read_output
@@ -12,20 +10,20 @@ from benchapp.fio.timing import read_timing
 from benchapp.fio.timing_command import Kind, count_files, find_kind
 from benchapp.fio.unreadable import UnreadableOutput
 from benchapp.fio.workload import read_workload
+from tests.corpus import SEEDS
 
-SEED = Path(__file__).parents[3] / "shared/data/seed-outputs/smallfiles-time.txt"
 CLASSIC = """\
 $ time for i in {0..1000}; do echo 'test' > "test${i}.txt"; done
 
-real    0m0.116s
-user    0m0.025s
-sys     0m0.091s
+real    0m0.142s
+user    0m0.031s
+sys     0m0.104s
 
 $ time for i in {0..1000}; do cat "test${i}.txt" > /dev/null; done
 
-real    0m3.118s
-user    0m1.267s
-sys     0m1.663s
+real    0m2.875s
+user    0m1.104s
+sys     0m1.512s
 """
 WRITE = CLASSIC.partition("\n")[0] + "\n"
 
@@ -49,17 +47,17 @@ def test_classic_recipe_is_read_to_the_last_digit() -> None:
 
     document = found.document
     assert (document.format, document.fio_version, found.at) == ("time", "", 0)
-    assert list_times(CLASSIC) == [("write", 0.116), ("read", 3.118)]
+    assert list_times(CLASSIC) == [("write", 0.142), ("read", 2.875)]
     assert [job.directions[0].name for job in document.jobs] == ["write", "read"]
     assert document.jobs[0].options == {"rw": "write", "ioengine": "shell", "nrfiles": "1001"}
-    assert document.jobs[0].cpu_user_percent == pytest.approx(21.551724)
-    assert document.jobs[1].cpu_system_percent == pytest.approx(53.335472)
-    assert [group.directions[0].elapsed_s for group in document.groups] == [0.116, 3.118]
+    assert document.jobs[0].cpu_user_percent == pytest.approx(21.830986)
+    assert document.jobs[1].cpu_system_percent == pytest.approx(52.591304)
+    assert [group.directions[0].elapsed_s for group in document.groups] == [0.142, 2.875]
 
 
-@pytest.mark.skipif(not SEED.exists(), reason=f"the seed outputs are not at {SEED.parent}")
-def test_seed_document_is_read_as_our_copy_of_it() -> None:
-    assert list_times(SEED.read_text()) == [("write", 0.116), ("read", 3.118)]
+@pytest.mark.corpus
+def test_seed_document_is_read_to_the_last_digit() -> None:
+    assert list_times((SEEDS / "smallfiles-time.txt").read_text()) == [("write", 0.116), ("read", 3.118)]
 
 
 def test_nothing_but_seconds_is_known() -> None:
@@ -84,7 +82,7 @@ def test_workload_has_files_and_no_block_size() -> None:
 def test_dispatcher_reads_it_too() -> None:
     (document,) = read_output(CLASSIC.encode()).documents
 
-    assert [group.directions[0].elapsed_s for group in document.groups] == [0.116, 3.118]
+    assert [group.directions[0].elapsed_s for group in document.groups] == [0.142, 2.875]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from benchapp.pipeline.found_files import UnreadableFile, find_folders, read_fil
 from benchapp.pipeline.import_files import Order, Summary, import_files
 from benchapp.pipeline.intake import unpack
 from benchapp.pipeline.parameters import read_parameters
+from tests.corpus import PUBLIC
 from tests.envelopes import read_fio
 from tests.factories import make_host
 
@@ -452,10 +453,7 @@ def test_lines_come_every_few_seconds_where_there_is_no_terminal() -> None:
 @pytest.mark.django_db
 @pytest.mark.corpus
 def test_public_outputs_are_taken_in_or_named_with_a_reason(tmp_path: Path) -> None:
-    place = Path(__file__).parents[3] / "shared" / "data" / "fio" / "public" / "louwrentius__fio-plot"
-    if not place.is_dir():
-        pytest.skip("the public outputs are not here")
-    shutil.copytree(place, tmp_path / "plots")
+    shutil.copytree(PUBLIC / "louwrentius__fio-plot", tmp_path / "plots")
 
     summary = run_import(tmp_path / "plots")
 
