@@ -77,7 +77,8 @@ class Servers:
                 "BENCHAPP_SWEEP_INTERVAL_S": "1",
                 "BENCHAPP_LOG_LEVEL": "WARNING",
                 "BENCHAPP_HOST_QUOTA_PER_HOUR": "10000000",
-                "PYTHONPATH": str(ROOT),
+                # As it is, too: it carries the guard of the network (tests/network.py).
+                "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
             }
             | self.environment
         )

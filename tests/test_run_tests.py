@@ -31,7 +31,7 @@ def run_tests(place: Path, text: str) -> subprocess.CompletedProcess[str]:
     known = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DJANGO"))}
     ours = {
         "PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:{os.environ['PYTHONPATH']}",
         "PYTEST_WORKERS": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_PLUGINS": "xdist.plugin",

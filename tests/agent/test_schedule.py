@@ -148,7 +148,9 @@ def test_scheduled_command_starts_this_agent_from_anywhere(table: Path, tmp_path
     archive = make_archive(tmp_path / "bench-agent.pyz")
 
     by_zip = ask_own_command([sys.executable, archive.name], tmp_path)
-    by_module = ask_own_command([sys.executable, "-m", "agent"], tmp_path, PYTHONPATH=str(ROOT))
+    by_module = ask_own_command(
+        [sys.executable, "-m", "agent"], tmp_path, PYTHONPATH=f"{ROOT}:{os.environ['PYTHONPATH']}"
+    )
 
     assert by_zip == (sys.executable, str(archive))
     assert by_module == (sys.executable, str(ROOT / "agent" / "__main__.py"))

@@ -34,6 +34,8 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Whatever Chromium would ask of another machine is not found, before anything is sent.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
 
@@ -84,7 +86,11 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         ._replace(path=f"/{settings.DATABASES['default']['NAME']}")
         .geturl()
     )
-    env = os.environ | {"DATABASE_URL": database, "BENCHAPP_ROLE": "web", "PYTHONPATH": str(ROOT)}
+    env = os.environ | {
+        "DATABASE_URL": database,
+        "BENCHAPP_ROLE": "web",
+        "PYTHONPATH": f"{ROOT}:{os.environ['PYTHONPATH']}",
+    }
     process = spawn(argv, log=log, account=None, env=env, cwd=ROOT)
     wait_until(lambda: _listens(port), process, name="web", log=log, timeout_s=180)
     yield f"http://127.0.0.1:{port}"
