@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
+from benchapp.csv_export import CONTENT_TYPE, write_csv
 from benchapp.pipeline.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake import unpack
 from benchapp.queries.badges import BADGE_CODES
@@ -17,7 +18,6 @@ from benchapp.queries.traces import read_traces
 from benchapp.queries.uploads import RawBody, read_raw_body
 from benchapp.web.access import may_read
 from benchapp.web.badges import list_doubts
-from benchapp.web.csv import answer_csv
 from benchapp.web.filter_bar import make_filter_bar
 from benchapp.web.filters import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.frame import make_base_url
@@ -110,7 +110,10 @@ def run_table(request: HttpRequest, run_id: int) -> HttpResponse:
     detail = _find(run_id)
     percents = sorted({percent for line in detail.measurements for percent, _ in line.percentiles})
     rows = [_make_csv_row(detail, place, percents) for place in range(len(detail.measurements))]
-    return answer_csv(rows, f"run-{run_id}.csv")
+    body = write_csv(list(rows[0]), [list(row.values()) for row in rows]) if rows else b""
+    answer = HttpResponse(body, content_type=CONTENT_TYPE)
+    answer["Content-Disposition"] = content_disposition_header(True, f"run-{run_id}.csv") or ""
+    return answer
 
 
 def read_output(body: RawBody) -> bytes:

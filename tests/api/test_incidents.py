@@ -67,7 +67,7 @@ def test_changes_come_as_csv(reader: Client) -> None:
 
     lines = reader.get("/api/v1/changes?format=csv").content.decode().splitlines()
 
-    assert lines[0].startswith("id,series,scope,workload,target,metric,unit,run")
+    assert lines[0].startswith('"id","series","scope","workload","target","metric","unit","run"')
     assert len(lines) == 2
 
 

@@ -266,14 +266,15 @@ def test_bare_output_comes_back_as_it_is(viewer: Client) -> None:
     assert viewer.get(reverse("run_output", args=[run.pk])).content == b"\xff odd bytes"
 
 
-def test_table_as_csv_has_base_units_and_defuses_formulas(viewer: Client) -> None:
+def test_table_as_csv_has_base_units_and_escapes_formulas(viewer: Client) -> None:
     run = make_run(make_host("db-01"))
-    make_measurement(run, job_name="=cmd()", percentiles=PERCENTILES, **MEASURED)
+    make_measurement(run, job_name="\r=cmd()", percentiles=PERCENTILES, **MEASURED)
 
     text = viewer.get(reverse("run_table", args=[run.pk])).content.decode()
 
-    (row,) = csv.DictReader(io.StringIO(text))
-    assert row["job_name"] == "'=cmd()"
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert '"\'\r=cmd()"' in text
+    assert row["job_name"] == "'\r=cmd()"
     assert (row["iops"], row["latency_p99.9_ns"], row["latency_stddev_ns"]) == ("33415.26", "583000", "")
     assert row["started_at"] == "2026-11-21T12:00:00Z"
 
