@@ -36,7 +36,10 @@ class StudyRow:
 
 @dataclass(frozen=True, slots=True)
 class StudyDetail:
-    """One study. words: Markdown as it was written. version: names this state of it."""
+    """One study. words: Markdown as it was written. version: names this state of it.
+
+    owner_id, owner_name: None and "" for what came with benchapp, and for whoever reads by a shared link.
+    """
 
     id: int
     title: str
@@ -74,12 +77,17 @@ def list_own_studies(person: User, *, may_edit_all: bool = False, limit: int = 1
 
 def read_study(study_id: int) -> StudyDetail | None:
     """Return one study, None where there is none; one query."""
-    return _make_detail(Study.objects.filter(pk=study_id).select_related("owner").first())
+    study = Study.objects.filter(pk=study_id).select_related("owner").first()
+    return None if study is None else _make_detail(study, owner=study.owner)
 
 
 def read_shared_study(token: str) -> StudyDetail | None:
-    """Return the study that a shared link names, None where there is none or it is shared no longer; one query."""
-    return _make_detail(Study.objects.filter(share_token=token).select_related("owner").first())
+    """Return the study that a shared link names, None where there is none or it is shared no longer; one query.
+
+    Without its owner: a sign-in name is half of what it takes to sign in, and whoever has the link needs none.
+    """
+    study = Study.objects.filter(share_token=token).first()
+    return None if study is None else _make_detail(study, owner=None)
 
 
 def _make_row(row: Sequence[Any]) -> StudyRow:
@@ -89,15 +97,13 @@ def _make_row(row: Sequence[Any]) -> StudyRow:
     )
 
 
-def _make_detail(study: Study | None) -> StudyDetail | None:
-    if study is None:
-        return None
+def _make_detail(study: Study, *, owner: User | None) -> StudyDetail:
     return StudyDetail(
         id=study.pk,
         title=study.title,
         words=study.words,
-        owner_id=study.owner_id,
-        owner_name=study.owner.username if study.owner else "",
+        owner_id=owner.pk if owner else None,
+        owner_name=owner.username if owner else "",
         panels=tuple(PanelRow(**panel) for panel in study.panels),
         share_token=study.share_token,
         created_at=study.created_at,

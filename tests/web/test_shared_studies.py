@@ -11,8 +11,9 @@ import pytest
 from django.conf import LazySettings
 from django.test import Client, override_settings
 
-from benchapp.models import Series, Study
+from benchapp.models import Role, Run, Series, Study
 from benchapp.pipeline.studies import add_panel, change_study, read_panel, share_study, stop_sharing
+from tests.factories import NOON, make_change, make_expectation, make_incident, make_user
 from tests.web.made_studies import QUERY, make_study
 from tests.web.pages import Page
 
@@ -108,6 +109,34 @@ def test_picture_is_shown_to_strangers_and_leads_nowhere(
     assert {link for link in page.links if not link.startswith("#")} <= {"", f"/shared/{token}/"}
     html = response.content.decode().replace("/static/", "")
     assert not re.search(r"/(runs|series|api|scaling|studies|matrix|history|compare)/", html)
+
+
+@pytest.mark.parametrize("is_withdrawn", [False, True])
+def test_sign_in_names_are_on_no_page_that_the_link_opens(
+    is_withdrawn: bool, stranger: Client, measured: None
+) -> None:
+    ada = make_user(Role.ADMIN, username="ada.lovelace")
+    change = make_change(Series.objects.order_by("pk")[0])
+    make_incident(changes=[change], assignee=ada)
+    make_expectation(filter="host:db-1", created_by=ada)
+    Run.objects.filter(measurements__series=change.series).update(
+        excluded_at=NOON, excluded_by=ada, excluded_reason="a test"
+    )
+    kinds = (
+        ("scaling", QUERY),
+        ("matrix", "q=host:db-1"),
+        ("history", "q=host:db-1"),
+        ("compare", "a=volume_count:1&b=volume_count:4&metric=iops"),
+    )
+    token = share(*kinds, owner=ada, words="Numbers of our disks.")
+    if is_withdrawn:
+        stop_sharing(Study.objects.get().pk)
+
+    addresses = [f"/shared/{token}/", *(picture(token, place) for place in range(1, 5))]
+    answers = [stranger.get(address) for address in addresses]
+
+    assert {answer.status_code for answer in answers} == {404 if is_withdrawn else 200}
+    assert [answer.content.count(b"lovelace") for answer in answers] == [0] * 5
 
 
 def test_words_lead_to_other_sites_only(stranger: Client) -> None:
