@@ -82,7 +82,7 @@ class _Scan:
         """Sort all lines, and give each report as soon as another one begins."""
         for number, line in enumerate(self._lines):
             words = line.split(None, 1)
-            if not words:
+            if not words or (number == self._lines.open_end and self._is_cut(words[0])):
                 continue
             if words[0] == "|" and self._rows is not None:
                 self._rows.append(line)
@@ -95,6 +95,12 @@ class _Scan:
                 self._closed.clear()
         self._close()
         yield from self._closed
+
+    def _is_cut(self, word: str) -> bool:
+        """Say whether a text without an end of line may end within a number of a job."""
+        if self._job is None or self._job.is_whole:
+            return False
+        return word in _LATENCIES or word in _SAMPLES or (word in _ONCE and word != "issued")
 
     def _read_line(self, line: str, words: list[str]) -> bool:
         """Return whether the line belongs to a report of fio."""

@@ -32,7 +32,8 @@ class JobFacts(Struct, frozen=True):
     """What of a job bears on all its directions.
 
     issued, short, dropped: counts of I/Os of reads, writes, trims and (3.4) syncs; empty where not printed.
-    block_sizes: bytes, of reads, writes and trims, None where not one or not known. where: for notes.
+    block_sizes: bytes, of reads, writes and trims, None where not one or not known. is_whole: whether no line is
+    known to be missing. where: for notes.
     """
 
     version: Version
@@ -41,23 +42,29 @@ class JobFacts(Struct, frozen=True):
     short: tuple[int, ...]
     dropped: tuple[int, ...]
     block_sizes: tuple[int | None, int | None, int | None]
+    is_whole: bool
     where: str
 
 
 class _Ledger(Struct):
-    """Why values are missing, where they are from, and what is to be said of them."""
+    """Why values are missing, where they are from, and what is to be said of them.
+
+    unprinted: why what has no line is missing.
+    """
 
     missing: dict[str, str]
     sources: list[tuple[str, str]]
     notes: Notes
     where: str
+    unprinted: str
 
 
 def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Direction | None:
     """Return the direction of these lines; None if the first of them cannot be read."""
     where = f"{facts.where}, {lines.label}"
+    unprinted = "not-measured" if facts.is_whole else "not-reported"
     if lines.label == "sync":
-        return _build_sync(lines, facts, _Ledger({}, [], notes, where))
+        return _build_sync(lines, facts, _Ledger({}, [], notes, where, unprinted))
     summary = read_summary(lines.summary)
     if summary is None:
         return None
@@ -71,7 +78,7 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
     )
     for code, message in rates.faults:
         notes.add(code, where, message)
-    ledger = _Ledger(rates.missing, list(rates.sources), notes, where)
+    ledger = _Ledger(rates.missing, list(rates.sources), notes, where, unprinted)
     if total_ios is None:
         ledger.missing["total_ios"] = "out-of-range" if facts.issued else "not-reported"
     else:
@@ -137,7 +144,7 @@ def _read_latency(
 ) -> Latency | None:
     found = read_latency(lines.latencies.get(kind, ""), lines.percentiles.get(kind, ()), runtime_s=runtime_s)
     if found.reason:
-        ledger.missing[name] = found.reason
+        ledger.missing[name] = ledger.unprinted if found.reason == "not-measured" else found.reason
     if found.latency is not None:
         ledger.sources.append((name, f"{kind} in {found.unit}"))
     if found.has_rounded_percents:
@@ -165,14 +172,15 @@ def _read_samples(
         elif text:
             ledger.missing[name] = "not-a-number"
         else:
-            ledger.missing[name] = _explain_no_samples(word, lines, facts.version, runtime_s=runtime_s)
+            ledger.missing[name] = _explain_no_samples(word, lines, facts, runtime_s=runtime_s)
         found.append(samples)
     return found[0], found[1]
 
 
-def _explain_no_samples(word: str, lines: DirectionDraft, version: Version, *, runtime_s: float) -> str:
+def _explain_no_samples(word: str, lines: DirectionDraft, facts: JobFacts, *, runtime_s: float) -> str:
+    version = facts.version
     is_old = version < _IOPS_SAMPLES_SINCE and (version != UNKNOWN_VERSION or "bw" in lines.samples)
-    if word == "iops" and is_old:
+    if (word == "iops" and is_old) or not facts.is_whole:
         return "not-reported"
     return "short-run" if runtime_s < _SHORT_RUN_S else "not-measured"
 

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from benchapp.fio.normal_header import Header
+from benchapp.fio.normal_rates import read_summary
 
 # "randrw: (groupid=0, jobs=1): err= 0: pid=123: Sat Nov 21 …", with "err=28 (file:…, error=…): pid=…" after errors.
 _JOB: Final = re.compile(
@@ -56,6 +57,11 @@ class JobDraft(Struct):
         issued = self.lines.get("issued", "")
         # Before 2.1.14 nothing is dropped, and what is short comes last.
         return "short=" in issued and issued.rstrip()[-1].isdigit()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there are results in it: it is whole, or a direction has its IOPS, bandwidth, bytes and run time."""
+        return self.is_whole or any(read_summary(direction.summary) for direction in self.directions)
 
 
 class ReportDraft(Struct):

@@ -79,5 +79,5 @@ def _compare_directions(
         has_ended = -_REAPED_WITHIN_MS <= growth_ms <= 0 and old_lines.latencies == new_lines.latencies
         return _Verdict.SAME if has_ended else _Verdict.OTHER
     has_grown = growth_ms > 0 and new.io_bytes >= old.io_bytes * (1 - _BYTES_WITHIN)
-    # The counts of all directions have been compared.
-    return _Verdict.GROWN if has_grown and counts[0] != counts[1] else _Verdict.OTHER
+    # The counts of all directions have been compared; a job whose lines are not all there may have none.
+    return _Verdict.GROWN if has_grown and (None in counts or counts[0] != counts[1]) else _Verdict.OTHER

@@ -106,7 +106,8 @@ def build_job(
 
 
 def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, where: str) -> JobFacts:
-    issued = read_issued(draft.lines.get("issued", ""))
+    # A count that was cut off is another number.
+    issued = read_issued(draft.lines["issued"]) if draft.is_whole else Issued()
     return JobFacts(
         version=version,
         clones=draft.clones,
@@ -114,6 +115,7 @@ def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, 
         short=issued.short,
         dropped=issued.dropped,
         block_sizes=header.block_sizes if header else _NO_SIZES,
+        is_whole=draft.is_whole,
         where=where,
     )
 
@@ -170,20 +172,23 @@ def _build_directions(
                 continue
             issued = count_issued(facts.issued, name)
             if issued or name in asked:
-                built[name] = _describe_silent(name, issued)
+                built[name] = _describe_silent(name, issued, is_whole=facts.is_whole)
     elif "read" in built or "write" in built or "trim" in built:
         built["mixed"] = _mend_mixed(built["mixed"], [built[name] for name in _RW if name in built])
     return tuple(built[name] for name in _ORDER if name in built)
 
 
-def _describe_silent(name: DirectionName, issued: int | None) -> Direction:
-    """Describe a direction of which fio prints nothing, as no byte was moved."""
-    reason = "not-reported" if issued else "no-io"
+def _describe_silent(name: DirectionName, issued: int | None, *, is_whole: bool) -> Direction:
+    """Describe a direction of which fio prints nothing, as no byte was moved, or of which the lines are missing."""
+    reason = "not-reported" if issued or not is_whole else "no-io"
     names = ("iops", "bandwidth_bytes_per_s", "latency", "percentiles", "bandwidth_samples", "iops_samples")
     missing = dict.fromkeys(names, reason)
-    if issued:
+    if not is_whole:
+        missing["total_ios"] = reason
+    if reason == "not-reported":
         missing |= dict.fromkeys(("io_bytes", "runtime_s"), reason)
-    return Direction(name, None if issued else 0, issued or 0, None, None, None, missing=missing)
+        return Direction(name, None, issued, None, None, None, missing=missing)
+    return Direction(name, 0, 0, None, None, None, missing=missing)
 
 
 def _mend_mixed(mixed: Direction, parts: Sequence[Direction]) -> Direction:

@@ -16,12 +16,15 @@ class Lines:
 
     A prefix is what stands before the landmark of a report ("fio_1  | ", "2026-11-21T10:00:00Z "); numbers in it may
     differ from line to line. The "<host> " of fio's client is none.
+
+    open_end: number of the line without an end with which the text ends, -1 where there is none.
     """
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines(keepends=True)
         self._prefix = _compile_prefix(_find_prefix(text))
         self._located = (0, 0)
+        self.open_end = -1 if text.endswith(("\n", "\r")) else len(self._lines) - 1
 
     def __iter__(self) -> Iterator[str]:
         """Give each line."""

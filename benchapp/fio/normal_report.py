@@ -23,19 +23,20 @@ _DISK: Final = re.compile(
     re.ASCII,
 )
 _NONE: Final[Mapping[str, str]] = {}
+_NAMES_LENGTH_MAXIMUM: Final = 200
 
 
 def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document | None:
-    """Return one report with the jobs that were printed whole; None where there are none."""
-    whole = [job for job in draft.jobs if job.is_whole]
-    is_partial = not draft.has_end or len(whole) < len(draft.jobs)
+    """Return one report with the jobs that have results, though lines of theirs may be missing; None without any."""
+    jobs_read = [job for job in draft.jobs if job.is_readable]
+    is_partial = not draft.has_end or not all(job.is_whole for job in draft.jobs)
     if is_partial:
-        _warn_of_end(draft, whole, where, notes)
-    if not whole:
+        _warn_of_missing_lines(draft, where, notes)
+    if not jobs_read:
         return None
     notes.add("text-precision", where, "values are as fio rounded them for its text, to four digits or so")
     version = parse_version(draft.fio_version)
-    headers = _match_headers(draft, whole)
+    headers = _match_headers(draft, jobs_read)
     jobs = tuple(
         build_job(
             job,
@@ -46,7 +47,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
             where=where,
             notes=notes,
         )
-        for index, (job, header) in enumerate(zip(whole, headers, strict=True))
+        for index, (job, header) in enumerate(zip(jobs_read, headers, strict=True))
     )
     if any(not (job.options or job.is_aggregate) for job in jobs):
         notes.add(
@@ -70,7 +71,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
             where=where,
             is_partial=is_partial,
             notes=notes,
-            may_lack_clones=_may_lack_clones(draft, whole, headers),
+            may_lack_clones=_may_lack_clones(draft, jobs_read, headers),
         ),
         disks=tuple(_read_disks(draft.disks)),
         is_partial=is_partial,
@@ -78,16 +79,29 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
     )
 
 
-def _warn_of_end(draft: ReportDraft, whole: Sequence[JobDraft], where: str, notes: Notes) -> None:
-    if not whole:
-        message = "this report ends before its first job does; nothing of it was kept"
-    else:
-        cut = ", ".join(job.name for job in draft.jobs if not job.is_whole) or "none"
+def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:
+    """Name the jobs of which lines are missing: the output was cut off, or somebody removed them."""
+    incomplete = [job for job in draft.jobs if job.is_readable and not job.is_whole]
+    unreadable = [job for job in draft.jobs if not job.is_readable]
+    if len(unreadable) == len(draft.jobs):
+        notes.add("truncated-report", where, "no job of this report has a result; nothing of it was kept")
+        return
+    if not draft.has_end:
+        count = len(draft.jobs) - len(incomplete) - len(unreadable)
+        message = f"this report ends early: {count} {'job was' if count == 1 else 'jobs were'} printed whole"
+        notes.add("truncated-report", where, message)
+    if incomplete:
         message = (
-            f"this report ends early: {len(whole)} {'job was' if len(whole) == 1 else 'jobs were'} printed whole;"
-            f" left out as they were cut: {cut[:200]}"
+            f"the I/O counts of these jobs, and maybe other lines, are missing: {_list_names(incomplete)}"
         )
-    notes.add("truncated-report", where, message)
+        notes.add("incomplete-job", where, f"{message}; the lines that are there were read")
+    if unreadable:
+        message = f"these jobs have no line of results, and were left out: {_list_names(unreadable)}"
+        notes.add("unreadable-job", where, message)
+
+
+def _list_names(jobs: Sequence[JobDraft]) -> str:
+    return ", ".join(dict.fromkeys(job.name for job in jobs))[:_NAMES_LENGTH_MAXIMUM]
 
 
 def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header | None]:
@@ -125,10 +139,17 @@ def _count_clones(draft: ReportDraft, header: Header) -> int:
     return max(draft.started - len(draft.headers) + 1, 1)
 
 
-def _may_lack_clones(draft: ReportDraft, whole: Sequence[JobDraft], headers: Sequence[Header | None]) -> bool:
-    """Say whether another block of the last job was begun, or "..." behind its header announces some."""
-    last, header = whole[-1], headers[-1]
-    if any((job.name, job.groupid) == (last.name, last.groupid) for job in draft.jobs if not job.is_whole):
+def _may_lack_clones(
+    draft: ReportDraft, jobs_read: Sequence[JobDraft], headers: Sequence[Header | None]
+) -> bool:
+    """Say whether another block of the last job was left out or cut, or "..." behind its header announces some."""
+    last, header = jobs_read[-1], headers[-1]
+    alike = [job for job in draft.jobs if (job.name, job.groupid) == (last.name, last.groupid)]
+    if not all(job.is_readable for job in alike):
+        return True
+    if draft.has_end:
+        return False
+    if len(alike) > 1 and not last.is_whole:
         return True
     return header is not None and any(draft.headers[place] is header for place in draft.repeated)
 

@@ -18,7 +18,7 @@ from benchapp.fio.timing import read_timing
 from benchapp.fio.unreadable import UnreadableOutput
 
 # Stored with every run: a higher one makes renormalisation worth while.
-PARSER_VERSION: Final = 3
+PARSER_VERSION: Final = 4
 
 # In this order: where two formats tell of one execution, the earlier has more digits.
 _READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)
@@ -87,7 +87,10 @@ def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes
     if "truncated-report" in codes or seen == "text":
         return UnreadableOutput(
             "truncated-report",
-            "the report of fio ends before its first job does: the output was cut off"
+            "the text names jobs of fio, and no line of their results can be read: the output was cut off, or lines"
+            " were removed"
+            if seen == "text"
+            else "the report of fio ends before its first job does: the output was cut off"
             " (full disk, broken pipe, or fio killed before or while it printed)",
             seen=seen,
         )

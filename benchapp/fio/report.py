@@ -220,7 +220,7 @@ class Document(Struct, frozen=True):
     format_version: of terse (2 to 5). has_precise_values: False where the format rounds to four digits (text).
     started_at: job_start, or the moment of printing less the elapsed time; None where fio says neither, or without
       a time zone. finished_at: the moment of printing.
-    is_partial: the text ended before the report did; jobs that were printed whole are here.
+    is_partial: the text ended before the report did, or lines of it are missing; jobs that have results are here.
     totals: empty until totals.add_totals has been asked.
     """
 

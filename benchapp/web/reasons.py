@@ -24,5 +24,5 @@ REJECTED: Final = {
     "too-many-reports": "There are more reports in one body than the server takes. Send each by itself.",
     "too-many-timings": "There are more timings of a shell in it than one run makes. Send those of one by themselves.",
     "unreadable-terse": "It looks like fio's terse format, but no line has the fields that its version has.",
-    "truncated-report": "The report ends before its end. Was fio killed, was the disk full?",
+    "truncated-report": "The report ends before any result. Was fio killed, or the output cut off?",
 }

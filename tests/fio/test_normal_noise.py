@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchapp.fio import read_output
 from benchapp.fio.normal import read_normal
 from benchapp.fio.notes import Notes
 from benchapp.fio.unreadable import UnreadableOutput
@@ -17,6 +18,15 @@ from tests.fio.normal_texts import (
     read_text,
 )
 from tests.fio.outputs import read_bytes
+
+
+def drop_lines(text: str, word: str) -> str:
+    """Return the text without the lines that begin with a word."""
+    lines = text.splitlines(keepends=True)
+    kept = [line for line in lines if not line.lstrip().startswith(word)]
+    assert len(kept) < len(lines)
+    return "".join(kept)
+
 
 CLAT = "    clat (usec): min=366, max=27978, avg=483.59, stdev=91.34"
 
@@ -194,8 +204,17 @@ def test_cut_behind_a_whole_job_keeps_that_one() -> None:
 
     document = read_document(cut)
 
-    assert (document.is_partial, [job.name for job in document.jobs]) == (True, ["seqread", "randwrite"])
-    assert "truncated-report" in list_codes(cut)
+    assert document.is_partial
+    assert [job.name for job in document.jobs] == ["seqread", "randwrite", "randrw"]
+    assert list_codes(cut) == ["truncated-report", "incomplete-job"]
+    read, write = document.jobs[2].directions
+    assert (read.name, read.iops, read.runtime_s) == ("read", 10700, 1.001)
+    assert (write.name, write.total_ios, write.iops, write.missing["iops"]) == (
+        "write",
+        None,
+        None,
+        "not-reported",
+    )
 
 
 def test_values_of_clones_that_were_not_all_printed_are_withheld() -> None:
@@ -218,12 +237,81 @@ def test_text_cut_within_a_clone_withholds_the_group_though_no_header_tells_of_c
     assert (group.directions[0].iops, group.directions[0].missing["iops"]) == (None, "clones-missing")
 
 
-def test_cut_within_the_first_job_leaves_nothing() -> None:
+def test_cut_before_the_first_result_leaves_nothing() -> None:
     text = make_text(SUMMARY, CLAT)
-    cut = text[: text.index("     issued")]
+    cut = text[: text.index("BW=")]
 
     assert read_text(cut).found == ()
     assert list_codes(cut) == ["truncated-report"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "generated/17_randrw7030_normal.out",
+        "generated/81_multi_job_normal.out",
+        "versions/fio-2.2.10/normal.txt",
+        "versions/fio-3.36/normal.txt",
+    ],
+)
+def test_job_without_its_line_of_issued_ios_is_read_from_the_lines_that_are_there(name: str) -> None:
+    text = read_bytes(name).decode()
+    whole = read_document(text)
+
+    document = read_document(drop_lines(text, "issued"))
+
+    assert (whole.is_partial, document.is_partial) == (False, True)
+    assert list_codes(drop_lines(text, "issued")) == ["incomplete-job"]
+    assert [job.name for job in document.jobs] == [job.name for job in whole.jobs]
+    for job, like in zip(document.jobs, whole.jobs, strict=True):
+        assert job.latency_shares == like.latency_shares
+        for direction, other in zip(job.directions, like.directions, strict=True):
+            # As printed: the counts would have told more digits.
+            assert direction.iops == pytest.approx(other.iops, rel=2e-3)
+            assert direction.bandwidth_bytes_per_s == pytest.approx(other.bandwidth_bytes_per_s, rel=2e-3)
+            assert direction.io_bytes == pytest.approx(other.io_bytes, rel=5e-3)
+            assert direction.runtime_s == other.runtime_s
+            assert direction.completion == other.completion
+            assert direction.total == other.total
+            assert (direction.total_ios, direction.missing["total_ios"]) == (None, "not-reported")
+
+
+def test_results_alone_make_a_partial_report() -> None:
+    text = f"{JOB_LINE}\n{SUMMARY}\n\nthe next day:\n\n{JOB_LINE.replace('1891', '77')}\n{SUMMARY}\n"
+
+    report = read_output(text.encode())
+
+    (document,) = report.documents
+    assert document.is_partial
+    assert {note.code for note in report.warnings} >= {"truncated-report", "incomplete-job"}
+    assert [job.directions[0].iops for job in document.jobs] == [1999, 1999]
+    assert document.jobs[0].directions[0].missing["latency"] == "not-reported"
+    assert report.messages == ("the next day:",)
+
+
+def test_number_that_the_end_of_the_text_may_have_cut_is_not_read() -> None:
+    text = f"{JOB_LINE}\n{SUMMARY}\n{CLAT}"
+
+    cut, whole = (read_document(end).jobs[0].directions[0] for end in (text[:-1], f"{text}\n"))
+
+    assert (cut.iops, cut.completion, cut.missing["latency"]) == (1999, None, "not-reported")
+    assert whole.completion.stddev_ns == 91340
+
+
+def test_job_without_any_result_is_not_said_to_come_from_a_full_disk() -> None:
+    with pytest.raises(UnreadableOutput) as refusal:
+        read_output(f"{JOB_LINE}\n  cpu          : usr=2.04%\n".encode())
+
+    assert refusal.value.code == "truncated-report"
+    assert "disk" not in str(refusal.value)
+
+
+def test_snapshots_without_their_lines_of_issued_ios_are_one_execution() -> None:
+    text = drop_lines(read_bytes("generated/51_status_interval_normal.out").decode(), "issued")
+
+    document = read_document(text)
+
+    assert document.jobs[0].directions[0].runtime_s == 3.003
 
 
 @pytest.mark.parametrize(
