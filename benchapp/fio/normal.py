@@ -153,8 +153,8 @@ class _Scan:
         if header is None:
             return False
         report = self._report
-        if report is not None and not report.jobs and report.fio_version and not report.is_client:
-            # Headers come before the version: the execution before printed no jobs.
+        if report is not None and not report.jobs and _is_started(report):
+            # Headers come first: the execution before printed no jobs.
             self._close()
         self._preamble().headers.append(header)
         return True
@@ -290,6 +290,11 @@ _KEEPERS: Final[Mapping[str, _Keeper]] = {
     **dict.fromkeys(_SAMPLES, _Scan._keep_samples),
     **dict.fromkeys(_IGNORED, _Scan._ignore_table),
 }
+
+
+def _is_started(report: ReportDraft) -> bool:
+    """Say whether fio went on to its version, or to starting processes; a server greets its client at once."""
+    return not report.is_client and bool(report.fio_version or report.started is not None)
 
 
 def _is_of_client(report: ReportDraft, job: JobDraft) -> bool:

@@ -1,7 +1,7 @@
 """One report of fio's text as a Document."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -12,7 +12,7 @@ from benchapp.fio.normal_header import Header
 from benchapp.fio.normal_job import build_job
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_amount, read_count
-from benchapp.fio.options import AGGREGATE
+from benchapp.fio.options import AGGREGATE, list_directions_asked
 from benchapp.fio.report import Disk, Document
 from benchapp.fio.rollup import roll_up
 from benchapp.fio.version import parse_version
@@ -36,6 +36,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         return None
     notes.add("text-precision", where, "values are as fio rounded them for its text, to four digits or so")
     version = parse_version(draft.fio_version)
+    _drop_headers_of_others(draft)
     headers = _match_headers(draft, jobs_read)
     jobs = tuple(
         build_job(
@@ -104,8 +105,38 @@ def _list_names(jobs: Sequence[JobDraft]) -> str:
     return ", ".join(dict.fromkeys(job.name for job in jobs))[:_NAMES_LENGTH_MAXIMUM]
 
 
+def _drop_headers_of_others(draft: ReportDraft) -> None:
+    """Keep the last headers where there are more than jobs: the first are of an execution whose results are missing.
+
+    The nth of several that are named alike is of the nth job; "..." behind one of them, or group_reporting, leaves
+    open how many there are.
+    """
+    if draft.is_client or len(draft.headers) < 2:
+        return
+    listed = Counter((header.name, header.groupid) for header in draft.headers)
+    printed = Counter[tuple[str, int]]()
+    for job in draft.jobs:
+        printed[job.name, job.groupid] += job.clones
+    surplus = 0
+    for place, header in enumerate(draft.headers):
+        key = (header.name, header.groupid)
+        is_surplus = listed[key] > printed[key] > 0
+        if draft.started is not None:
+            is_surplus = len(draft.headers) - place > draft.started
+        # Each job keeps a header of its name.
+        if not is_surplus or (key in printed and listed[key] < 2):
+            break
+        listed[key] -= 1
+        surplus = place + 1
+    draft.headers = draft.headers[surplus:]
+    draft.repeated = {place - surplus for place in draft.repeated if place >= surplus}
+
+
 def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header | None]:
-    """Return the header of each job: of its name and group, the nth for the nth where several are named alike."""
+    """Return the header of each job: of its name and group, the nth for the nth where several are named alike.
+
+    A header that asks for other directions than those that a job printed is of another execution.
+    """
     by_name: dict[tuple[str | None, str, int], list[Header]] = defaultdict(list)
     for header in draft.headers:
         by_name[None, header.name, header.groupid].append(header)
@@ -116,9 +147,17 @@ def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header 
     for job in jobs:
         key = (job.hostname, job.name, job.groupid)
         candidates = by_name.get(key) or by_name.get((None, job.name, job.groupid))
-        matched.append(candidates[min(seen[key], len(candidates) - 1)] if candidates else None)
+        header = candidates[min(seen[key], len(candidates) - 1)] if candidates else None
+        matched.append(None if header is not None and _contradicts(header, job) else header)
         seen[key] += 1
     return matched
+
+
+def _contradicts(header: Header, job: JobDraft) -> bool:
+    """Say whether a job did nothing of what a header asks for, and something else; a group may be of several jobs."""
+    printed = {direction.label for direction in job.directions} - {"sync"}
+    asked = list_directions_asked(header.options)
+    return job.clones == 1 and bool(asked) and bool(printed) and printed.isdisjoint((*asked, "mixed"))
 
 
 def _find_options(draft: ReportDraft, job: JobDraft, header: Header | None) -> Mapping[str, str]:

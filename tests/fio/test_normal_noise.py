@@ -1,5 +1,7 @@
 """Where fio's text stands: among other lines, several times, cut off, and from several hosts."""
 
+import re
+
 import pytest
 
 from benchapp.fio import read_output
@@ -391,3 +393,47 @@ def test_text_cut_anywhere_is_read_or_left(start: int) -> None:
     for end in range(start * 8, start * 8 + 400, 7):
         document = next((found.document for found in read_text(text[start:end]).found), None)
         assert document is None or all(job.directions for job in document.jobs)
+
+
+@pytest.mark.parametrize(
+    "lost", ["", "Starting 1 process\n", "\n$ fio again\n", "fio-3.40\nStarting 1 process\n"]
+)
+@pytest.mark.parametrize("rw", ["randread", "randwrite", "randrw"])
+def test_options_are_those_of_the_last_header_before_the_results(rw: str, lost: str) -> None:
+    text = read_bytes("versions/fio-3.36/normal_fsync.txt").decode()
+    header, _, rest = text.partition("\n")
+    earlier = re.sub("rw=[a-z]+", f"rw={rw}", header.replace("iodepth=4", "iodepth=77"))
+    assert earlier != header
+
+    document = read_document(f"{earlier}\n{lost}{header}\n{rest}")
+
+    assert document == read_document(text)
+
+
+def test_options_are_those_of_the_last_header_where_no_line_says_how_many_jobs_start() -> None:
+    text = make_text(SUMMARY).replace("Starting 1 process\n", "")
+    earlier = HEADER.replace("rw=randwrite", "rw=randrw")
+
+    (job,) = read_document(f"{earlier}\n{text}").jobs
+
+    assert (job.options["rw"], [direction.name for direction in job.directions]) == ("randwrite", ["write"])
+
+
+def test_two_jobs_of_one_name_keep_a_header_each() -> None:
+    second = HEADER.replace("rw=randwrite", "rw=write")
+    text = make_text(SUMMARY, header=f"{HEADER}\n{second}").replace(
+        "Starting 1 process", "Starting 2 processes"
+    )
+    block = text[text.index(JOB_LINE) : text.index(END)]
+
+    document = read_document(text.replace(block, block + block))
+
+    assert [job.options["rw"] for job in document.jobs] == ["randwrite", "write"]
+
+
+def test_header_that_asks_for_what_the_job_did_not_do_is_of_another_execution() -> None:
+    header = HEADER.replace("rw=randwrite", "rw=randread")
+
+    (job,) = read_document(make_text(SUMMARY, header=header)).jobs
+
+    assert (job.options, [direction.name for direction in job.directions]) == ({}, ["write"])
