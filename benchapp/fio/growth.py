@@ -5,9 +5,9 @@ from typing import Final
 from benchapp.fio.version import Version
 
 # 2.1.3 prints the run time of snapshots in µs, and in ms at the end; 2.1.14 does not.
-_IN_MS: Final[Version] = (2, 1, 14)
+SNAPSHOTS_IN_MS: Final[Version] = (2, 1, 14)
 # The shortest --status-interval is a second, of which setting up takes a part.
-_SHORTEST_US: Final = 500_000
+SHORTEST_SNAPSHOT_US: Final = 500_000
 # Between 1 (µs, for the same rate) and 1000 (ms, for the same rate).
 _MUCH_FASTER: Final = 30
 
@@ -20,9 +20,9 @@ def measure_growth_ms(before: tuple[float, int], after: tuple[float, int], versi
     bytes_before, time_before = before
     bytes_after, time_after = after
     if (
-        version < _IN_MS
+        version < SNAPSHOTS_IN_MS
         and time_before > time_after
-        and time_before >= _SHORTEST_US
+        and time_before >= SHORTEST_SNAPSHOT_US
         and time_before * bytes_after > _MUCH_FASTER * time_after * bytes_before
     ):
         return time_after - time_before / 1000

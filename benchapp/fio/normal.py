@@ -41,7 +41,10 @@ _SAMPLES: Final = ("bw", "iops")
 # Distributions of one priority before 3.30, and of the blocks that a flash device lost.
 _IGNORED: Final = ("high", "low", "block")
 _GROUP_LABELS: Final = frozenset(("READ:", "WRITE:", "TRIM:", "MIXED:", "SYNC:"))
-_HOST_PREFIX: Final = re.compile(r"<([^>\n]{1,255})> ?(.*)", re.DOTALL)
+_HOST_PREFIX: Final = re.compile(r"<([^>\n]{1,255})>(?: |$)(.*)", re.DOTALL)
+# In the order in which fio prints them.
+_RANKS: Final = {"slat": 0, "clat": 1, "lat": 2, "sync": 3, "bw": 5, "iops": 6}
+_RANK_OF_TABLES: Final = 4
 _STATUS: Final = "Jobs: "
 _LAYING_OUT: Final = ": Laying out IO file"
 
@@ -74,6 +77,7 @@ class _Scan:
         self._report: ReportDraft | None = None
         self._job: JobDraft | None = None
         self._direction: DirectionDraft | None = None
+        self._rank = -1
         self._rows: list[str] | None = None
         self._hostname: str | None = None
         self._number = 0
@@ -193,11 +197,25 @@ class _Scan:
     def _keep_direction(self, job: JobDraft, word: str, rest: str) -> bool:
         rest = rest.lstrip(": ")
         if not rest.startswith(("IOPS=", "io=")):
-            return False
-        self._direction = DirectionDraft(_LABELS[word], rest)
-        job.directions.append(self._direction)
-        self._rows = None
+            if "IOPS=" not in rest and "runt=" not in rest:
+                return False
+            # The lines behind one that cannot be read are not of the direction before it.
+            rest = ""
+        self._begin_direction(job, _LABELS[word], rest)
         return True
+
+    def _begin_direction(self, job: JobDraft, label: str, summary: str) -> DirectionDraft:
+        direction = self._direction = DirectionDraft(label, summary)
+        job.directions.append(direction)
+        self._rank, self._rows = -1, None
+        return direction
+
+    def _find_direction(self, job: JobDraft, direction: DirectionDraft, rank: int) -> DirectionDraft:
+        """Return the direction of a line: another one where it does not come behind those that were read."""
+        if rank <= self._rank:
+            direction = self._begin_direction(job, "", "")
+        self._rank = rank
+        return direction
 
     def _keep_once(self, job: JobDraft, word: str, rest: str) -> bool:
         if ":" not in rest:
@@ -209,7 +227,7 @@ class _Scan:
     def _keep_samples(self, job: JobDraft, word: str, rest: str) -> bool:
         if "min=" not in rest or self._direction is None:
             return False
-        self._direction.samples[word] = rest
+        self._find_direction(job, self._direction, _RANKS[word]).samples[word] = rest
         self._rows = None
         return True
 
@@ -228,9 +246,12 @@ class _Scan:
         elif direction is None:
             return False
         elif rest[0] == "(":
-            direction.latencies[word] = rest
+            self._find_direction(job, direction, _RANKS[word]).latencies[word] = rest
             self._rows = None
         elif rest.startswith("percentiles"):
+            if self._rank > _RANK_OF_TABLES or word in direction.percentiles:
+                direction = self._begin_direction(job, "", "")
+            self._rank = _RANK_OF_TABLES
             self._rows = direction.percentiles[word] = [rest]
         else:
             # Of one priority: not to be taken for all I/Os.
@@ -242,8 +263,7 @@ class _Scan:
         """Keep a line that stands before or behind the jobs of a report."""
         word, report = words[0], self._report
         if self._job is not None and word.startswith("fsync/"):
-            self._direction = DirectionDraft("sync", "")
-            self._job.directions.append(self._direction)
+            self._begin_direction(self._job, "sync", "")
             return True
         if report is not None and report.jobs and word in ("Run", "Disk"):
             if not line.lstrip().startswith(("Run status group ", "Disk stats ")):

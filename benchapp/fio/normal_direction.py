@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from benchapp.fio.normal_draft import DirectionDraft
 from benchapp.fio.normal_latency import read_latency, read_samples
-from benchapp.fio.normal_rates import read_rates, read_summary
+from benchapp.fio.normal_rates import count_runtime_in_us, read_rates, read_summary
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
@@ -33,7 +33,7 @@ class JobFacts(Struct, frozen=True):
 
     issued, short, dropped: counts of I/Os of reads, writes, trims and (3.4) syncs; empty where not printed.
     block_sizes: bytes, of reads, writes and trims, None where not one or not known. is_whole: whether no line is
-    known to be missing. where: for notes.
+    known to be missing. has_runtime_in_us: whether what fio calls msec is µs. where: for notes.
     """
 
     version: Version
@@ -43,6 +43,7 @@ class JobFacts(Struct, frozen=True):
     dropped: tuple[int, ...]
     block_sizes: tuple[int | None, int | None, int | None]
     is_whole: bool
+    has_runtime_in_us: bool
     where: str
 
 
@@ -67,6 +68,11 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         return _build_sync(lines, facts, _Ledger({}, [], notes, where, unprinted))
     summary = read_summary(lines.summary)
     if summary is None:
+        kind = lines.label or "a direction"
+        message = (
+            f"the line with the results of {kind} is missing or cannot be read; its latencies were left out"
+        )
+        notes.add("unreadable-direction", facts.where, message)
         return None
     total_ios = count_issued(facts.issued, lines.label)
     short, dropped = count_issued(facts.short, lines.label), count_issued(facts.dropped, lines.label)
@@ -76,6 +82,8 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         block_size=None if short or dropped else _find_block_size(facts, lines.label),
         version=facts.version,
     )
+    if facts.has_runtime_in_us:
+        rates = count_runtime_in_us(rates, summary, total_ios)
     for code, message in rates.faults:
         notes.add(code, where, message)
     ledger = _Ledger(rates.missing, list(rates.sources), notes, where, unprinted)
@@ -83,7 +91,7 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         ledger.missing["total_ios"] = "out-of-range" if facts.issued else "not-reported"
     else:
         ledger.sources.append(("total_ios", "total of issued"))
-    runtime_s = summary.runtime_ms / 1000
+    runtime_s = summary.runtime_ms / (1_000_000 if facts.has_runtime_in_us else 1000)
     latencies = _read_latencies(lines, ledger, runtime_s=runtime_s)
     samples = _read_samples(lines, facts, ledger, is_decimal=rates.is_decimal, runtime_s=runtime_s)
     return Direction(

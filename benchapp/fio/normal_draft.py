@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from benchapp.fio.normal_header import Header
+from benchapp.fio.normal_header import Header, strip_command
 from benchapp.fio.normal_rates import read_summary
 
 # "randrw: (groupid=0, jobs=1): err= 0: pid=123: Sat Nov 21 …", with "err=28 (file:…, error=…): pid=…" after errors.
@@ -20,6 +20,8 @@ Identity = tuple[str | None, int, str, int]
 
 class DirectionDraft(Struct):
     """Lines of one direction: label ("read", …, "sync"), what follows it, and what is listed under it.
+
+    A label is empty where the line with it is missing.
 
     latencies: by slat, clat, lat, sync, from the unit on; percentiles: the same, head and rows of the table;
     samples: by bw, iops.
@@ -57,6 +59,13 @@ class JobDraft(Struct):
         issued = self.lines.get("issued", "")
         # Before 2.1.14 nothing is dropped, and what is short comes last.
         return "short=" in issued and issued.rstrip()[-1].isdigit()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is whole, and no direction lacks the line that it begins with."""
+        return self.is_whole and all(
+            direction.label == "sync" or read_summary(direction.summary) for direction in self.directions
+        )
 
     @property
     def is_readable(self) -> bool:
@@ -97,5 +106,11 @@ def read_job_line(line: str, hostname: str | None) -> JobDraft | None:
         return None
     name, groupid, clones, error, complaint, pid = match.groups(default="")
     return JobDraft(
-        name, int(groupid), max(int(clones), 1), int(error), complaint, pid=int(pid), hostname=hostname
+        strip_command(name),
+        int(groupid),
+        max(int(clones), 1),
+        int(error),
+        complaint,
+        pid=int(pid),
+        hostname=hostname,
     )

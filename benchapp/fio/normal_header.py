@@ -15,6 +15,8 @@ _HEADER: Final = re.compile(
     r"(?:ioengine=([^,]{1,60}), )?iodepth=(\d{1,10})",
     re.ASCII,
 )
+# A terminal shows the command before the first line.
+_COMMAND: Final = re.compile(r"(?:^|[\s/$#%>])fio (?:.* )?(?:-{1,2}\w|\S+\.(?:fio|ini|job)\b)")
 _VERSION: Final = re.compile(r"(?:fio[- ])?\d{1,4}\.\d{1,4}[\w.+-]{0,60}", re.ASCII)
 _STARTING: Final = re.compile(r"Starting (\d{1,10}) (?:process|thread)(?:es|s)?(?: and (\d{1,10}) process)?")
 _GREETING: Final = re.compile(r"hostname=([^,]{0,255}), be=\d.{0,200}? fio=([^,\s]{1,100})", re.ASCII)
@@ -52,7 +54,13 @@ def read_header(line: str, hostname: str | None) -> Header | None:
         return None
     name, groupid, *asked = match.groups()
     options, block_sizes = _read_asked(*asked)
-    return Header(name, int(groupid), hostname, options, block_sizes)
+    return Header(strip_command(name), int(groupid), hostname, options, block_sizes)
+
+
+def strip_command(name: str) -> str:
+    """Return the name of a job without the command of fio that stands before it on the line, if one does."""
+    before, _, last = name.rpartition(" ")
+    return last if before and _COMMAND.search(before) else name
 
 
 # Headers of one series of executions are all alike: 20 µs each otherwise.

@@ -8,11 +8,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from benchapp.fio.growth import SHORTEST_SNAPSHOT_US, SNAPSHOTS_IN_MS
 from benchapp.fio.normal_direction import JobFacts, build_direction, count_issued
 from benchapp.fio.normal_draft import JobDraft
 from benchapp.fio.normal_figures import MODERN, read_figure
 from benchapp.fio.normal_header import Header
-from benchapp.fio.normal_latency import read_shares
+from benchapp.fio.normal_latency import read_latency, read_shares
+from benchapp.fio.normal_rates import read_summary
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
 from benchapp.fio.options import AGGREGATE, list_directions_asked
@@ -30,8 +32,11 @@ _CPU: Final = re.compile(
 )
 _DEPTH: Final = re.compile(r"((?:>=)?[0-9]{1,3}+)= *+([0-9]{1,9}+(?:\.[0-9]{1,9}+)?)%")
 _LATENCY_GOAL: Final = re.compile(
-    r": target=(\d{1,19}+), window=(\d{1,19}+), percentile=([\d.]{1,12}+)%, depth=(\d{1,10}+)", re.ASCII
+    r": target=([\d.]{1,19}+)([num]?s|), window=([\d.]{1,19}+)([num]?s|), percentile=([\d.]{1,12}+)%, "
+    r"depth=(\d{1,10}+)",
+    re.ASCII,
 )
+_UNITS_US: Final = {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
 _STEADY_STATE: Final = re.compile(
     r": attained=(yes|no), bw=([^ ,(]{1,30}+)[^=]{0,40}, iops=([^,]{1,30}+),(?: lat=[^,]{1,40},)? "
     r"(bw|iops|lat) {1,2}(slope|mean dev)=([^\s,]{1,30})"
@@ -41,6 +46,9 @@ _RW: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
 _ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 # From here latency_target is printed in ns.
 _TARGET_IN_NS: Final[Version] = (3, 3, 0)
+# Of its depth that a benchmark keeps busy at least; and ns of a processor that no I/O of a benchmark takes.
+_BUSY: Final = 0.2
+_PROCESSOR_NS_MINIMUM: Final = 2_000_000
 _NO_SIZES: Final = (None, None, None)
 
 
@@ -98,7 +106,7 @@ def build_job(
         depth_submitted=_read_depth(lines.get("submit", "")[:_DEPTH_LENGTH_MAXIMUM]),
         depth_completed=_read_depth(lines.get("complete", "")[:_DEPTH_LENGTH_MAXIMUM]),
         latency_shares=read_shares(draft.shares),
-        iodepth=min(int(goal[4]), INTEGER_MAXIMUM) or None if goal else None,
+        iodepth=min(int(goal[6]), INTEGER_MAXIMUM) or None if goal else None,
         steady_state=_read_steady_state(lines.get("steadystate", "")),
         is_aggregate=draft.name == AGGREGATE,
         has_all_options=False,
@@ -116,8 +124,43 @@ def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, 
         dropped=issued.dropped,
         block_sizes=header.block_sizes if header else _NO_SIZES,
         is_whole=draft.is_whole,
+        has_runtime_in_us=version < SNAPSHOTS_IN_MS and _has_runtime_in_us(draft, issued.total),
         where=where,
     )
+
+
+def _has_runtime_in_us(draft: JobDraft, issued: tuple[int, ...]) -> bool:
+    """Say whether what fio calls msec must be µs, as in its snapshots before 2.1.14.
+
+    By the times that its latencies tell a job was then busy for a thousandth of its run, which with µs is all of it
+    at the depth that fio counted; and each I/O took far more of a processor than any does.
+    """
+    depths = {level: share for level, share in _read_depth(draft.lines.get("IO", "")).items() if share >= 1}
+    processor = _read_processor(draft.lines.get("cpu", ""))
+    if not depths or processor.user_percent is None or processor.system_percent is None:
+        return False
+    runtime_ms, waited_ns, ios = 0, 0.0, 0
+    for direction in draft.directions:
+        summary = read_summary(direction.summary)
+        count = count_issued(issued, direction.label) if summary else None
+        if summary is None or not count:
+            continue
+        found = read_latency(direction.latencies.get("clat", ""), (), runtime_s=None).latency
+        if found is None or found.mean_ns is None:
+            return False
+        runtime_ms = max(runtime_ms, summary.runtime_ms)
+        waited_ns += found.mean_ns * count
+        ios += count
+    if runtime_ms < SHORTEST_SNAPSHOT_US:
+        return False
+    depth_in_us = waited_ns / (runtime_ms * 1000)
+    lowest, highest = min(map(_read_level, depths)), 2 * max(map(_read_level, depths))
+    processor_ns = (processor.user_percent + processor.system_percent) / 100 * runtime_ms * 1e6 / ios
+    return lowest * _BUSY <= depth_in_us <= highest and processor_ns >= _PROCESSOR_NS_MINIMUM
+
+
+def _read_level(level: str) -> int:
+    return int(level.removeprefix(">="))
 
 
 def _read_processor(text: str) -> _Processor:
@@ -216,18 +259,25 @@ def _read_depth(text: str) -> Mapping[str, float]:
 
 def _read_goal(goal: re.Match[str], version: Version) -> Mapping[str, str]:
     """Return the options of latency_target, which fio prints for every job, with a target of 0 where unused."""
-    target = int(goal[1])
-    if not target:
+    # fio names units since 3.42.
+    target_us = _read_goal_us(goal[1], goal[2] or ("ns" if version >= _TARGET_IN_NS else "us"))
+    window_us = _read_goal_us(goal[3], goal[4] or "us")
+    if not target_us or window_us is None:
         return {}
-    if version >= _TARGET_IN_NS:
-        target //= 1000
-    return dict(_name_goal(target, goal))
+    return dict(_name_goal(target_us, window_us, goal[5]))
 
 
-def _name_goal(target_us: int, goal: re.Match[str]) -> Iterator[tuple[str, str]]:
+def _read_goal_us(text: str, unit: str) -> int | None:
+    try:
+        return int(round(float(text) * _UNITS_US[unit], 3))
+    except ValueError:
+        return None
+
+
+def _name_goal(target_us: int, window_us: int, percentile: str) -> Iterator[tuple[str, str]]:
     yield "latency_target", f"{target_us}us"
-    yield "latency_window", f"{goal[2]}us"
-    yield "latency_percentile", goal[3].rstrip("0").rstrip(".")
+    yield "latency_window", f"{window_us}us"
+    yield "latency_percentile", percentile.rstrip("0").rstrip(".")
 
 
 def _read_steady_state(text: str) -> SteadyState | None:

@@ -68,6 +68,7 @@ _Table = tuple[tuple[tuple[float, float], ...], bool]
 
 _NO_TABLE: Final[_Table] = ((), False)
 _NOTHING: Final = LatencyReading(None, reason="not-measured")
+_UNREADABLE: Final = LatencyReading(None, reason="not-a-number")
 
 
 def read_latency(stats: str, rows: Sequence[str], *, runtime_s: float | None) -> LatencyReading:
@@ -81,7 +82,7 @@ def read_latency(stats: str, rows: Sequence[str], *, runtime_s: float | None) ->
     percents, is_ambiguous = _read_table(rows) if rows else _NO_TABLE
     if match is None or factor is None:
         if not any(value for _, value in percents):
-            return _NOTHING
+            return _UNREADABLE if stats else _NOTHING
         return LatencyReading(Latency(None, None, None, None, None, percents), _read_table_unit(rows))
     unit = match[1]
     minimum, maximum, mean, stddev = _read_values(match.groups()[1:], factor)

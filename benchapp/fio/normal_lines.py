@@ -8,6 +8,24 @@ from typing import Final
 _LANDMARK: Final = "IO depths"
 # A prefix is a name or a time; one that is longer is no prefix.
 _PREFIX_LENGTH_MAXIMUM: Final = 200
+# Of Markdown and HTML: no line of fio's has them, but for what people wrote into a description, and "<b> " of a host.
+_TAGS: Final = "(?:b|strong|i|em|u|mark|code|span)"
+_EMPHASIS: Final = re.compile(rf"\*+|`+|~~|</{_TAGS}>|<{_TAGS}(?: [^<>\n]{{0,200}})?>(?! )", re.IGNORECASE)
+_EMPHASIS_MARKS: Final = (
+    "**",
+    "*IOPS=",
+    "`",
+    "~~",
+    "</",
+    "<b>",
+    "<strong>",
+    "<i>",
+    "<em>",
+    "<u>",
+    "<mark>",
+    "<code>",
+)
+_DESCRIPTION: Final = "Description"
 _HOST: Final = re.compile(r"<[^>]{1,255}>", re.ASCII)
 
 
@@ -24,11 +42,13 @@ class Lines:
         self._lines = text.splitlines(keepends=True)
         self._prefix = _compile_prefix(_find_prefix(text))
         self._located = (0, 0)
+        self._has_emphasis = any(mark in text for mark in _EMPHASIS_MARKS)
         self.open_end = -1 if text.endswith(("\n", "\r")) else len(self._lines) - 1
 
     def __iter__(self) -> Iterator[str]:
-        """Give each line."""
-        return iter(self._lines) if self._prefix is None else map(self._strip, self._lines)
+        """Give each line, without emphasis."""
+        lines = iter(self._lines) if self._prefix is None else map(self._strip, self._lines)
+        return map(_remove_emphasis, lines) if self._has_emphasis else lines
 
     def locate(self, number: int) -> int:
         """Return where a line begins in the text, prefix included; numbers ascend from call to call."""
@@ -44,6 +64,10 @@ class Lines:
     def _strip(self, line: str) -> str:
         match = self._prefix.match(line) if self._prefix else None
         return line[match.end() :] if match else line
+
+
+def _remove_emphasis(line: str) -> str:
+    return line if _DESCRIPTION in line else _EMPHASIS.sub("", line)
 
 
 def _compile_prefix(prefix: str) -> re.Pattern[str] | None:

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from benchapp.fio.normal_figures import (
     MODERN,
@@ -157,6 +158,27 @@ def read_rates(summary: Summary, *, total_ios: int | None, block_size: int | Non
         ledger.missing,
         tuple(ledger.sources),
         tuple(ledger.faults),
+    )
+
+
+def count_runtime_in_us(rates: Rates, summary: Summary, total_ios: int | None) -> Rates:
+    """Return the rates of a run time that fio prints in µs and calls msec: a thousandfold of those printed."""
+    runtime_s = summary.runtime_ms / 1_000_000
+    iops = None if total_ios is None else read_amount(total_ios / runtime_s)
+    bandwidth = None if rates.io_bytes is None else read_amount(rates.io_bytes / runtime_s)
+    sources = {
+        **dict(rates.sources),
+        "iops": "total_ios / run time",
+        "bandwidth_bytes_per_s": "io_bytes / run time",
+        "runtime_s": "msec / 1 000 000, as it is in µs",
+    }
+    message = f"runt={summary.runtime_ms}msec is in µs, as fio before 2.1.14 prints it in snapshots"
+    return replace(
+        rates,
+        iops=iops,
+        bandwidth_bytes_per_s=bandwidth,
+        sources=tuple(sources.items()),
+        faults=(("text-runtime-in-us", message),),
     )
 
 

@@ -29,7 +29,7 @@ _NAMES_LENGTH_MAXIMUM: Final = 200
 def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document | None:
     """Return one report with the jobs that have results, though lines of theirs may be missing; None without any."""
     jobs_read = [job for job in draft.jobs if job.is_readable]
-    is_partial = not draft.has_end or not all(job.is_whole for job in draft.jobs)
+    is_partial = not draft.has_end or not all(job.is_complete for job in draft.jobs)
     if is_partial:
         _warn_of_missing_lines(draft, where, notes)
     if not jobs_read:
@@ -82,7 +82,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
 
 def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:
     """Name the jobs of which lines are missing: the output was cut off, or somebody removed them."""
-    incomplete = [job for job in draft.jobs if job.is_readable and not job.is_whole]
+    incomplete = [job for job in draft.jobs if job.is_readable and not job.is_complete]
     unreadable = [job for job in draft.jobs if not job.is_readable]
     if len(unreadable) == len(draft.jobs):
         notes.add("truncated-report", where, "no job of this report has a result; nothing of it was kept")
@@ -92,10 +92,8 @@ def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None
         message = f"this report ends early: {count} {'job was' if count == 1 else 'jobs were'} printed whole"
         notes.add("truncated-report", where, message)
     if incomplete:
-        message = (
-            f"the I/O counts of these jobs, and maybe other lines, are missing: {_list_names(incomplete)}"
-        )
-        notes.add("incomplete-job", where, f"{message}; the lines that are there were read")
+        message = f"lines of these jobs are missing, or cannot be read: {_list_names(incomplete)}"
+        notes.add("incomplete-job", where, f"{message}; the others were read")
     if unreadable:
         message = f"these jobs have no line of results, and were left out: {_list_names(unreadable)}"
         notes.add("unreadable-job", where, message)
@@ -147,8 +145,8 @@ def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header 
     for job in jobs:
         key = (job.hostname, job.name, job.groupid)
         candidates = by_name.get(key) or by_name.get((None, job.name, job.groupid))
-        header = candidates[min(seen[key], len(candidates) - 1)] if candidates else None
-        matched.append(None if header is not None and _contradicts(header, job) else header)
+        match = candidates[min(seen[key], len(candidates) - 1)] if candidates else None
+        matched.append(None if match is not None and _contradicts(match, job) else match)
         seen[key] += 1
     return matched
 

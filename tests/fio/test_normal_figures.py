@@ -11,7 +11,16 @@ from benchapp.fio.normal_figures import (
     judge_figure,
     read_figure,
 )
-from tests.fio.normal_texts import list_codes, make_old_text, make_text, read_direction, read_document
+from tests.fio.normal_texts import (
+    OLD_HEADER,
+    SUMMARY,
+    list_codes,
+    make_old_text,
+    make_text,
+    read_direction,
+    read_document,
+    read_job,
+)
 
 
 @pytest.mark.parametrize(
@@ -219,3 +228,63 @@ def test_rate_that_is_no_number_is_absent_with_that_reason() -> None:
 
     assert (direction.iops, direction.bandwidth_bytes_per_s) == (None, None)
     assert (direction.missing["iops"], direction.missing["bandwidth_bytes_per_s"]) == ("not-a-number",) * 2
+
+
+SNAPSHOT = "  read : io=108160KB, bw=123KB/s, iops=30, runt=875555msec"
+SNAPSHOT_LATENCY = "    clat (usec): min=14, max=5356, avg=90.12, stdev=173.02"
+SNAPSHOT_PROCESSOR = "  cpu          : usr=3.45%, sys=38.10%, ctx=9469, majf=0, minf=9"
+SNAPSHOT_DEPTHS = "  IO depths    : 1=0.1%, 2=0.1%, 4=99.9%, 8=0.0%, 16=0.0%, 32=0.0%, >=64=0.0%"
+
+
+def make_snapshot(*, version: str = "fio-2.1.4", changes: tuple[str, str] = ("", "")) -> str:
+    text = make_old_text(
+        SNAPSHOT,
+        SNAPSHOT_LATENCY,
+        SNAPSHOT_PROCESSOR,
+        SNAPSHOT_DEPTHS,
+        issued="total=r=27040/w=0/d=0, short=r=0/w=0/d=0",
+        version=version,
+        header=OLD_HEADER.replace("randrw", "read"),
+    )
+    return text.replace(*changes) if changes[0] else text
+
+
+def test_snapshot_of_2_1_4_alone_has_its_run_time_in_us() -> None:
+    direction = read_direction(make_snapshot())
+
+    assert (direction.runtime_s, direction.io_bytes) == (0.875555, 108160 * 1024)
+    assert direction.iops == pytest.approx(27040 / 0.875555)
+    assert direction.bandwidth_bytes_per_s == pytest.approx(108160 * 1024 / 0.875555)
+    assert list_codes(make_snapshot()) == ["text-runtime-in-us"]
+
+
+@pytest.mark.parametrize(
+    ("version", "changes"),
+    [
+        ("fio-2.1.14", ("", "")),
+        # As fast as it is busy: what is printed can be true.
+        ("fio-2.1.4", ("avg=90.12", "avg=90120.12")),
+        # Of a job that sleeps, each I/O costs the processor as little as of others.
+        ("fio-2.1.4", ("usr=3.45%, sys=38.10%", "usr=0.01%, sys=0.04%")),
+    ],
+)
+def test_long_run_of_an_old_version_keeps_its_run_time(version: str, changes: tuple[str, str]) -> None:
+    direction = read_direction(make_snapshot(version=version, changes=changes))
+
+    assert (direction.runtime_s, direction.iops) == (875.555, pytest.approx(30.88, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("goal", "target"),
+    [
+        ("target=0.00ns, window=0.00ns, percentile=100.00%, depth=4", None),
+        ("target=500.00us, window=2.50s, percentile=99.90%, depth=4", ("500us", "2500000us", "99.9")),
+        ("target=2.01ms, window=1000.00us, percentile=100.00%, depth=4", ("2010us", "1000us", "100")),
+    ],
+)
+def test_goal_of_3_42_names_its_units(goal: str, target: tuple[str, str, str] | None) -> None:
+    job = read_job(make_text(SUMMARY, f"     latency   : {goal}", version="fio-3.42"))
+
+    names = ("latency_target", "latency_window", "latency_percentile")
+    assert job.iodepth == 4
+    assert tuple(job.options.get(name) for name in names) == (target or (None, None, None))

@@ -437,3 +437,91 @@ def test_header_that_asks_for_what_the_job_did_not_do_is_of_another_execution() 
     (job,) = read_document(make_text(SUMMARY, header=header)).jobs
 
     assert (job.options, [direction.name for direction in job.directions]) == ({}, ["write"])
+
+
+@pytest.mark.parametrize(
+    ("printed", "emphasized"),
+    [
+        ("write: IOPS=1999, BW", "write: **IOPS=1999**, BW"),
+        ("write: IOPS=1999, BW", "**write: IOPS=1999**, BW"),
+        ("write: IOPS=1999, BW", "write: *IOPS=1999*, BW"),
+        ("write: IOPS=1999, BW", "write: `IOPS=1999`, BW"),
+        ("  write: IOPS=1999, BW", "<b>write: IOPS=1999</b>, BW"),
+        ("  write: IOPS=1999, BW", "<b>write:</b> IOPS=1999, BW"),
+        ("write: IOPS=1999, BW", 'write: <span class="red">IOPS=1999</span>, BW'),
+        ("avg=483.59", "**avg=483.59**"),
+        ("avg=483.59", "<strong>avg=483.59</strong>"),
+    ],
+)
+def test_emphasis_of_markdown_and_html_changes_no_value(printed: str, emphasized: str) -> None:
+    text = make_text(SUMMARY, CLAT)
+    assert printed in text
+
+    reading = read_text(text.replace(printed, emphasized))
+
+    assert reading.found[0].document == read_document(text)
+    assert (reading.found[0].document.jobs[0].hostname, reading.rest) == (None, "")
+
+
+def test_emphasis_in_a_description_stays() -> None:
+    text = make_text("  Description  : [a **bold** `one`]", SUMMARY)
+
+    assert read_document(text).jobs[0].description == "a **bold** `one`"
+
+
+def test_line_of_results_that_cannot_be_read_is_named() -> None:
+    text = make_text(CLAT.replace("clat", "slat"), SUMMARY.replace("IOPS=", "[IOPS="), CLAT)
+
+    document = read_document(text)
+
+    assert list_codes(text) == ["incomplete-job", "unreadable-direction"]
+    (write,) = document.jobs[0].directions
+    assert (document.is_partial, write.name, write.total_ios) == (True, "write", 119984)
+    assert (write.iops, write.missing["iops"], write.missing["latency"]) == (
+        None,
+        "not-reported",
+        "not-reported",
+    )
+
+
+@pytest.mark.parametrize("name", ["versions/fio-3.36/normal.txt", "versions/fio-2.2.10/normal.txt"])
+def test_latencies_without_the_line_of_their_direction_are_not_those_of_the_one_before(name: str) -> None:
+    text = read_bytes(name).decode()
+    whole, _ = read_document(text).jobs[0].directions
+
+    document = read_document(drop_lines(text, "write:"))
+
+    read, write = document.jobs[0].directions
+    assert read == whole
+    assert (document.is_partial, write.name, write.iops) == (True, "write", None)
+    assert write.missing["latency"] == "not-reported"
+    assert list_codes(drop_lines(text, "write:")) == ["incomplete-job", "unreadable-direction"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$ fio --name=job --rw=randwrite ",
+        "root@host:~# sudo fio --name=job ",
+        "[root@host ~]# /usr/bin/fio jobs/job.fio ",
+        "fio -name=job ",
+    ],
+)
+@pytest.mark.parametrize("line", [HEADER, JOB_LINE])
+def test_command_on_the_line_of_a_header_or_a_job_is_not_part_of_its_name(command: str, line: str) -> None:
+    text = make_text(SUMMARY)
+
+    document = read_document(text.replace(line, f"{command}{line}"))
+
+    assert document == read_document(text)
+    assert list_codes(text.replace(line, f"{command}{line}")) == []
+
+
+def test_name_of_a_job_may_have_blanks_and_the_word_fio() -> None:
+    text = make_text(
+        SUMMARY, header=HEADER.replace("job:", "my fio test:"), job=JOB_LINE.replace("job:", "my fio test:")
+    )
+
+    (job,) = read_document(text).jobs
+
+    assert (job.name, job.options["rw"]) == ("my fio test", "randwrite")
