@@ -34,10 +34,14 @@ _STRICT: Final = msgspec.json.Decoder(PrintedReport)
 
 
 class Found(Struct, frozen=True):
-    """One report as printed, not yet understood; is_partial: its end is missing."""
+    """One report as printed, not yet understood; is_partial: its end is missing.
+
+    number: its place in the text, from 0, reports of which nothing was kept included.
+    """
 
     content: PrintedReport
     is_partial: bool
+    number: int = 0
 
 
 class Findings(Struct, frozen=True):
@@ -114,7 +118,7 @@ def _search(text: str, notes: Notes) -> Findings:
     reports: list[Found] = []
     between = [text[: starts[0]]]
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
-        rest = _read_segment(text[start:end], f"document {number}", reports, notes)
+        rest = _read_segment(text[start:end], number, reports, notes)
         between.append(rest)
     return Findings(tuple(reports), "\n".join(between))
 
@@ -127,40 +131,45 @@ def _load_any(text: str) -> Found | None:
     return Found(content, is_partial=False) if is_report(content) else None
 
 
-def _read_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
+def _read_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
     """Add the report at the beginning of a segment, mended if need be; return the text behind it."""
     closing = segment.rfind("\n}") + 2
     # The brace may stand elsewhere; behind the usual one is no more than blanks, or lines of text.
     for end in (closing, len(segment)) if segment[closing:].strip() else (len(segment),):
         content = load_report(segment[:end])
         if content is not None:
-            _keep(content, where, reports, notes)
+            _keep(content, number, reports, notes)
             return segment[end:]
-    return _read_odd_segment(segment, where, reports, notes)
+    return _read_odd_segment(segment, number, reports, notes)
 
 
-def _read_odd_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
+def _read_odd_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
     for mend in (None, repair_report):
         text = mend(segment) if mend else segment
         try:
             content, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
             continue
-        _keep(read_report(content), where, reports, notes)
+        _keep(read_report(content), number, reports, notes)
         if mend:
-            notes.add("repaired-json", where, "this report was not JSON as fio printed it, and was mended")
+            notes.add(
+                "repaired-json",
+                name_place(number),
+                "this report was not JSON as fio printed it, and was mended",
+            )
         return text[end:]
-    return _read_cut_segment(segment, where, reports, notes)
+    return _read_cut_segment(segment, number, reports, notes)
 
 
-def _keep(content: PrintedReport, where: str, reports: list[Found], notes: Notes) -> None:
+def _keep(content: PrintedReport, number: int, reports: list[Found], notes: Notes) -> None:
     if is_report(content):
-        reports.append(Found(content, is_partial=False))
+        reports.append(Found(content, is_partial=False, number=number))
     else:
-        notes.add("no-jobs", where, "this report lists no jobs; nothing of it was kept")
+        notes.add("no-jobs", name_place(number), "this report lists no jobs; nothing of it was kept")
 
 
-def _read_cut_segment(segment: str, where: str, reports: list[Found], notes: Notes) -> str:
+def _read_cut_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+    where = name_place(number)
     recovered = recover_jobs(repair_report(segment), _DECODER, maximum=JOBS_MAXIMUM + 1)
     if recovered is None:
         notes.add("truncated-report", where, "this report ends before its first job; nothing of it was kept")
@@ -173,8 +182,13 @@ def _read_cut_segment(segment: str, where: str, reports: list[Found], notes: Not
         f"this report ends early or is damaged: {count} {'job was' if count == 1 else 'jobs were'} printed whole,"
         " and nothing behind them was kept",
     )
-    reports.append(Found(read_report(recovered.as_content()), is_partial=True))
+    reports.append(Found(read_report(recovered.as_content()), is_partial=True, number=number))
     return ""
+
+
+def name_place(number: int) -> str:
+    """Return what warnings call a report: by its place in the text."""
+    return f"document {number}"
 
 
 def list_messages(text: str, notes: Notes) -> tuple[str, ...]:

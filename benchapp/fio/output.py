@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from benchapp.fio.documents import Findings, find_documents, list_messages
+from benchapp.fio.documents import Findings, find_documents, list_messages, name_place
 from benchapp.fio.json_report import read_document
 from benchapp.fio.normal import read_normal
 from benchapp.fio.notes import Notes
@@ -61,8 +61,8 @@ def read_output(output: bytes) -> Report:
 
 def _read_json(findings: Findings, notes: Notes) -> list[Document]:
     documents = []
-    for number, found in drop_snapshots(findings.reports, notes):
-        where = f"document {number}"
+    for found in drop_snapshots(findings.reports, notes):
+        where = name_place(found.number)
         document = read_document(found.content, where=where, is_partial=found.is_partial, notes=notes)
         if document.jobs:
             documents.append(document)

@@ -22,20 +22,20 @@ _Directions = tuple[PrintedDirection, PrintedDirection]
 _find_version = lru_cache(maxsize=256)(parse_version)
 
 
-def drop_snapshots(reports: Sequence[Found], notes: Notes) -> list[tuple[int, Found]]:
-    """Keep the last complete report of each execution, with its place in the text.
+def drop_snapshots(reports: Sequence[Found], notes: Notes) -> list[Found]:
+    """Keep the last complete report of each execution.
 
     Snapshots are cumulative: the last one holds all that the earlier ones said.
     """
-    kept: list[tuple[int, Found]] = []
+    kept: list[Found] = []
     dropped: list[int] = []
-    for number, report in enumerate(reports):
-        if kept and continues(kept[-1][1], report):
-            if report.is_partial and not kept[-1][1].is_partial:
-                dropped.append(number)
+    for report in reports:
+        if kept and continues(kept[-1], report):
+            if report.is_partial and not kept[-1].is_partial:
+                dropped.append(report.number)
                 continue
-            dropped.append(kept.pop()[0])
-        kept.append((number, report))
+            dropped.append(kept.pop().number)
+        kept.append(report)
     if dropped:
         numbers = ", ".join(str(number) for number in dropped[:20]) + (", …" if len(dropped) > 20 else "")
         notes.add(

@@ -88,6 +88,21 @@ def test_documents_keep_their_place_in_the_warnings() -> None:
     assert [note.where for note in report.warnings] == ["", "document 2, job 0"]
 
 
+def test_documents_keep_their_place_behind_reports_without_jobs_and_cut_ones() -> None:
+    without_jobs, cut = make_output(jobs=None), make_output()[:60] + b"\n"
+    text = without_jobs + cut + make_snapshot(1) + make_snapshot(2) + make_output(jobs=[1, make_job("b")])
+
+    report = read_output(text)
+
+    assert [(note.code, note.where) for note in report.warnings] == [
+        ("no-jobs", "document 0"),
+        ("truncated-report", "document 1"),
+        ("cumulative-snapshots", ""),
+        ("unreadable-job", "document 4, job 0"),
+    ]
+    assert "(2)" in report.warnings[2].message
+
+
 def make_client_report(seconds: int, *, at: int) -> bytes:
     """Return what a server told its client: neither elapsed nor, before 3.36, job_start."""
     read = make_direction(io_bytes=seconds * 2**20, total_ios=seconds * 256, runtime=seconds * 1000)
