@@ -23,7 +23,7 @@ PARSER_VERSION: Final = 4
 # In this order: where two formats tell of one execution, the earlier has more digits.
 _READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)
 _TERSE: Final = re.compile(
-    r"^(?:<[^>\n]{1,255}> )?(?:2;[^;\n]++;\d++;\d++;|[345];(?:fio-)?\d{1,9}\.\d)", re.MULTILINE
+    r"^(?:<[^>\n]{1,255}> |`{1,8} ?)?(?:2;[^;\n]++;\d++;\d++;|[345];(?:fio-)?\d{1,9}\.\d)", re.MULTILINE
 )
 _NORMAL: Final = re.compile(r"\(groupid=\d{1,10}, jobs=\d{1,10}\): err=")
 _HEADER: Final = re.compile(r": \(g=\d{1,10}\): rw=\w")

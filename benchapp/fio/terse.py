@@ -23,6 +23,8 @@ from benchapp.fio.terse_runs import TerseReport, find_reports
 
 _LINE: Final = re.compile(r"[^\r\n]++")
 _SEMICOLON: Final = re.compile(";")
+# As in Markdown: the code ends at as many backticks as it began with.
+_IN_BACKTICKS: Final = re.compile(r"(`++)( ?[2-5];[^`]*+)(`*+)")
 _VERSIONS: Final = frozenset("2345")
 # What may stand before a line: "<host> ", a collector's mark, status lines as copied from a terminal.
 _PREFIX_ENDS: Final = frozenset(" \t>]|:")
@@ -60,14 +62,24 @@ def read_terse(text: str, notes: Notes) -> Reading:
         return Reading((), text)
     if "%=" not in text and not any(True for _ in _find_heads(text)):
         return Reading((), text)
+    given, text = text, _IN_BACKTICKS.sub(_open_code, text) if "`" in text else text
     sorted_lines = _sort_lines(text, notes)
     if not sorted_lines.lines:
-        return Reading((), text)
+        return Reading((), given)
     reports = find_reports(sorted_lines.lines, is_cut=sorted_lines.cut_at is not None, notes=notes)
     found = tuple(
         Found(report.lines[0].at, _make_document(report, sorted_lines.cut_line, notes)) for report in reports
     )
     return Reading(found, "".join(text[start:end] for start, end in sorted_lines.foreign))
+
+
+def _open_code(match: re.Match[str]) -> str:
+    """Return a line without the backticks around it, of the same length; a "\\r" ends it, and no count has it."""
+    opening, content, closing = match.groups()
+    if closing != opening:
+        return " " * len(opening) + content + closing
+    bare = content.rstrip(" ")
+    return " " * len(opening) + bare + "\r" * (len(content) - len(bare) + len(closing))
 
 
 def _find_heads(text: str) -> Iterator[int]:

@@ -15,6 +15,7 @@ from tests.corpus import PUBLIC
 from tests.fio.outputs import OUTPUTS, read_bytes
 from tests.fio.terse_table import ROWS
 
+V2 = (OUTPUTS / "generated/03_terse_v2.out").read_text().strip()
 V3 = (OUTPUTS / "generated/02_terse_v3.out").read_text().strip()
 V5 = (OUTPUTS / "generated/05_terse_v5.out").read_text().strip()
 
@@ -380,6 +381,37 @@ def test_line_behind_a_status_line_or_a_collectors_mark_is_read(status: str) -> 
     reading, _ = read(status + V3)
 
     assert (len(reading.found), reading.rest) == (1, status)
+
+
+@pytest.mark.parametrize("line", [V2, V3])
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("`{}`", " \r"),
+        ("x\n```{}```\ny", "x\n   \r\r\r\ny"),
+        ("- result: ` {} ` (slow)\n", "- result:   \r\r (slow)\n"),
+        ("```\n{}\n```\n", "```\n\n```\n"),
+    ],
+)
+def test_line_in_backticks_is_read(line: str, text: str, rest: str) -> None:
+    reading, codes = read(text.format(line))
+
+    assert [found.document for found in reading.found] == [found.document for found in read(line)[0].found]
+    assert (reading.rest, codes) == (rest, [])
+
+
+def test_lines_in_one_pair_of_backticks_are_read_and_cut_ones_are_named() -> None:
+    other = V3.replace(";rr;", ";other;")
+
+    reading, codes = read(f"`{V3}\n{other}`")
+    cut, cut_codes = read(f"`{V3}`\n`{other[:300]}")
+
+    assert [(job.name, job.description) for found in reading.found for job in found.document.jobs] == [
+        ("rr", None),
+        ("other", None),
+    ]
+    assert codes == []
+    assert ([job.name for job in cut.found[0].document.jobs], cut_codes) == (["rr"], ["truncated-report"])
 
 
 def test_place_is_that_of_the_line_behind_other_text() -> None:
