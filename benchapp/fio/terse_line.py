@@ -1,5 +1,6 @@
 """One line of fio's terse format, versions 2 to 5: one job, or one group of jobs."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -36,6 +37,8 @@ _DIRECTIONS: Final[Mapping[tuple[int, int], tuple[DirectionName, ...]]] = {
     (3, 2): _R,
     (3, 3): (*_R, *_M),
 }
+# More digits than any counter has, as a damaged one may.
+_WHOLE: Final = re.compile(r"-?\d{1,40}", re.ASCII)
 # Where the name of the job stands.
 _NAME_AT: Final = {2: 1, 3: 2, 4: 2, 5: 2}
 _NO_OPTIONS: Final[Mapping[str, str]] = {}
@@ -204,15 +207,17 @@ def _is_tail(fields: Sequence[str]) -> bool:
 
 def _make_job(parts: _Parts, hostname: str | None, description: str | None) -> Job:
     """Return the job of a line. Raises ValueError where its group or error is no number."""
+    *names, groupid, error = parts.head
+    _check_head(groupid, error)
     user_percent, system_percent = parts.cpu
     switches, major_faults, minor_faults = parts.counters
     shares = parts.shares
     return Job(
         index=0,
-        name=";".join(parts.head[:-2]),
-        groupid=min(read_whole(parts.head[-2]) or 0, INTEGER_MAXIMUM),
+        name=";".join(names),
+        groupid=min(read_whole(groupid) or 0, INTEGER_MAXIMUM),
         hostname=hostname,
-        error=_read_error(parts.head[-1]),
+        error=_read_error(error),
         clones=1,
         options=_NO_OPTIONS,
         directions=tuple([direction for direction in parts.directions if direction is not None]),
@@ -226,6 +231,16 @@ def _make_job(parts: _Parts, hostname: str | None, description: str | None) -> J
         latency_shares=tuple(_pair_shares(_BOUNDS_NS, shares[len(_DEPTHS) :])),
         has_all_options=False,
     )
+
+
+def _check_head(groupid: str, error: str) -> None:
+    """Raise ValueError where group and error are not printed as whole numbers.
+
+    In a line that lost its beginning, the samples of a block whose percentiles are not whole stand there: a mean
+    and a deviation, never whole ones, before fields of every other kind that would make up the name.
+    """
+    if not (_WHOLE.fullmatch(groupid) and _WHOLE.fullmatch(error)):
+        raise ValueError(f"{groupid[:20]!r} and {error[:20]!r} are neither group nor error")
 
 
 def _pair_shares(names: Sequence[_Name], shares: Sequence[float | None]) -> Iterable[tuple[_Name, float]]:

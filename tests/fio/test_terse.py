@@ -433,6 +433,29 @@ def test_line_with_missing_fields_is_left_out_and_named() -> None:
     assert len(reading.found) == 1 and short in reading.rest
 
 
+@pytest.mark.parametrize("line", [V2, V3, V5])
+@pytest.mark.parametrize("version", ["2", "3", "4", "5"])
+def test_line_without_its_beginning_names_no_job_after_a_number(line: str, version: str) -> None:
+    fields = line.split(";")
+
+    for place in range(5, len(fields)):
+        reading, _ = read(";".join((version, *fields[place:])) + "\n")
+
+        assert reading.found == ()
+
+
+def test_line_that_was_cut_in_its_percentiles_at_the_front_is_left_out_and_named() -> None:
+    notes = Notes()
+    front = V2[V2.index("2;99.5") :]
+
+    reading = read_terse(f"{front}\n{V2}\n", notes)
+
+    (note,) = notes.list_all()
+    assert (note.code, note.where) == ("unreadable-terse", "line 1")
+    assert "neither group nor error" in note.message
+    assert [job.name for job in reading.found[0].document.jobs] == ["rr"]
+
+
 def test_line_with_text_for_a_number_is_left_out_and_named() -> None:
     reading, codes = read(with_field(8, "soon") + "\n")
 
