@@ -16,6 +16,7 @@ from benchapp.fio.terse import read_terse
 from benchapp.fio.text import decode_output
 from benchapp.fio.timing import read_timing
 from benchapp.fio.unreadable import UnreadableOutput
+from benchapp.fio.wrappers import unwrap_output
 
 # Stored with every run: a higher one makes renormalisation worth while.
 PARSER_VERSION: Final = 4
@@ -29,6 +30,8 @@ _NORMAL: Final = re.compile(r"\(groupid=\d{1,10}, jobs=\d{1,10}\): err=")
 _HEADER: Final = re.compile(r": \(g=\d{1,10}\): rw=\w")
 _JSON: Final = '"fio version"'
 _EXCERPT_LENGTH: Final = 200
+# What no further look at the text mends.
+_TOO_MANY: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
 
 
 def read_output(output: bytes) -> Report:
@@ -37,7 +40,32 @@ def read_output(output: bytes) -> Report:
     UTF-8 or UTF-16. Totals over jobs are another step (totals.add_totals), as few who read a report want them. Raises
     UnreadableOutput, and nothing else, where there is no report in it.
     """
+    try:
+        return _read(output, Notes())
+    except UnreadableOutput as error:
+        return _read_wrapped(output, error)
+
+
+def _read_wrapped(output: bytes, refusal: UnreadableOutput) -> Report:
+    """Read a text whose report is in a string of another format; raises the refusal where it is not."""
+    unwrapped = unwrap_output(output) if refusal.code not in _TOO_MANY else None
+    if unwrapped is None:
+        raise refusal
+    names = " within ".join(reversed(unwrapped.names))
+    if unwrapped.output is None:
+        detail = f"{refusal.detail}; what looks like {names} cannot be decoded: send what fio printed itself"
+        raise UnreadableOutput(refusal.code, detail, seen=refusal.seen)
     notes = Notes()
+    notes.add("unwrapped-output", "", f"the report was read out of {names}")
+    try:
+        return _read(unwrapped.output, notes)
+    except UnreadableOutput as error:
+        if not error.seen or error.seen == refusal.seen:
+            raise refusal from error
+        raise UnreadableOutput(error.code, f"{names}: {error.detail}", seen=error.seen) from error
+
+
+def _read(output: bytes, notes: Notes) -> Report:
     findings = find_documents(output, notes)
     documents = _read_json(findings, notes)
     rest = findings.rest

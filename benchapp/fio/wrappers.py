@@ -1,0 +1,173 @@
+"""Take fio's output out of the strings in which tools keep it: Ansible's stdout, Docker's logs, Python's repr."""
+
+import json
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from benchapp.fio.notes import Notes
+from benchapp.fio.text import decode_output
+
+# A Python literal in a line of Docker's log in Ansible's stdout.
+_LAYERS_MAXIMUM: Final = 3
+_DOCKER: Final = re.compile(r'\s*+\{"log" ?:')
+# Neither crosses a line; the last one of a text may lack its end. Possessive, so that time stays linear.
+_DOUBLE: Final = r'"(?:[^"\\\n]++|\\.)*+(?:"|\\?\Z)'
+_SINGLE: Final = r"'(?:[^'\\\n]++|\\.)*+(?:'|\\?\Z)"
+_LITERAL: Final = rf"b?(?:{_DOUBLE}|{_SINGLE})"
+_DOCKER_CUT: Final = re.compile(rf'\{{"log" ?: ?({_DOUBLE})')
+_QUOTED: Final = re.compile(
+    rf"(?P<lines>\[\s*+(?:{_LITERAL}\s*+,?\s*+)++(?:\]|\Z))|(?<![\w\\])(?P<literal>{_LITERAL})"
+)
+_LINE: Final = re.compile(_LITERAL)
+# Cut off with its escape: "\u00".
+_CUT_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:[uU][0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z")
+# What repr() writes, and no other escape.
+_REPR: Final = re.compile(
+    r"(?:[^\\]++|\\[\\'\"nrt]|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8})*+", re.DOTALL
+)
+# One of them is in every report: JSON, whose quotes are escaped once a layer or not at all, text, terse.
+_MARK: Final = re.compile(r'fio version\\{0,8}" ?:|\(groupid=\d|\d%=\d')
+_DOCKER_NAME: Final = "the lines of Docker's json-file log"
+_JSON_NAME: Final = "a JSON string, such as Ansible's stdout"
+_LINES_NAME: Final = "a list of lines, such as Ansible's stdout_lines"
+_PYTHON_NAME: Final = "a Python literal, as repr() writes it"
+
+
+class Unwrapped(Struct, frozen=True):
+    """fio's output and the text around its wrappers; names: of the wrappers, from the outer one in.
+
+    output: None where what looks like a wrapper is damaged, so that nothing was taken out.
+    """
+
+    output: bytes | None
+    names: tuple[str, ...]
+
+
+class _DockerLine(Struct, frozen=True):
+    log: str
+    stream: str = "stdout"
+
+
+_DOCKER_DECODER: Final = msgspec.json.Decoder(_DockerLine)
+
+
+def unwrap_output(output: bytes) -> Unwrapped | None:
+    """Return fio's output out of at most three layers of wrappers; None where no string holds any.
+
+    Linear in the text, and hardly longer than it: no escape is shorter than what it stands for. A string that is
+    not as its tool writes it stays as it is.
+    """
+    text = decode_output(output, Notes())
+    names: list[str] = []
+    damaged: list[str] = []
+    for _ in range(_LAYERS_MAXIMUM):
+        layer = _Layer()
+        inner = layer.unwrap(text)
+        damaged += layer.damaged
+        if not layer.names:
+            break
+        names += layer.names
+        # An escape may have stood for what no text may hold: NUL, a terminal code.
+        text = decode_output(inner.encode(errors="replace"), Notes())
+    if names:
+        return Unwrapped(text.encode(), tuple(dict.fromkeys(names)))
+    return Unwrapped(None, tuple(dict.fromkeys(damaged))) if damaged else None
+
+
+class _Layer:
+    """One layer of a text. names: of the wrappers that were opened, damaged: of those that could not be."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.damaged: list[str] = []
+        self._contents: set[str] = set()
+
+    def unwrap(self, text: str) -> str:
+        """Return the text with the content of its wrappers in their places."""
+        if _DOCKER.match(text):
+            return self._unwrap_docker(text)
+        return _QUOTED.sub(self._replace, text) if _MARK.search(text) else text
+
+    def _unwrap_docker(self, text: str) -> str:
+        """Join what Docker logged, each stream by itself: a complaint may stand between two lines of a report."""
+        streams: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        others: list[str] = []
+        stream = "stdout"
+        for line in text.splitlines():
+            try:
+                entry = _DOCKER_DECODER.decode(line)
+            except ValueError:
+                others.append(line)
+            else:
+                stream = entry.stream
+                streams.setdefault(stream, []).append(entry.log)
+        cut = _DOCKER_CUT.fullmatch(others[-1]) if others and text.endswith(others[-1]) else None
+        if cut is not None:
+            streams[stream].append(_read_literal(cut[1]))
+            others.pop()
+        texts = ["".join(logs) for logs in streams.values()]
+        (self.names if any(texts) else self.damaged).append(_DOCKER_NAME)
+        return "\n".join((*texts, *others))
+
+    def _replace(self, match: re.Match[str]) -> str:
+        quoted = match[0]
+        if not _MARK.search(quoted):
+            return quoted
+        lines = match["lines"]
+        try:
+            content = _read_literal(quoted) if lines is None else _read_lines(quoted)
+        except ValueError:
+            self.damaged.append(_name(quoted))
+            return quoted
+        self.names.append(_name(quoted))
+        # Ansible prints both stdout and its lines.
+        bare = "\n".join(content.splitlines())
+        if bare in self._contents:
+            return ""
+        self._contents.add(bare)
+        # What was cut off ends with the text, as if it had no wrapper.
+        return f"\n{content}" if match.end() == len(match.string) else f"\n{content}\n"
+
+
+def _name(quoted: str) -> str:
+    if quoted.startswith("["):
+        return _LINES_NAME
+    return _JSON_NAME if quoted.startswith('"') else _PYTHON_NAME
+
+
+def _read_lines(quoted: str) -> str:
+    lines = [_read_literal(match[0]) for match in _LINE.finditer(quoted)]
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _read_literal(literal: str) -> str:
+    """Return what a string of JSON or Python stands for, up to where it is cut off. Raises ValueError."""
+    is_bytes = literal.startswith("b")
+    quote, content = literal[is_bytes], literal[is_bytes + 1 :]
+    if "\\" not in content:
+        return content.removesuffix(quote)
+    if content.endswith(quote) and not _ends_in_escape(content[:-1]):
+        content = content[:-1]
+    else:
+        content = _CUT_ESCAPE.sub(r"\1", content)
+    if not is_bytes and quote == '"':
+        try:
+            return str(json.loads(f'"{content}"', strict=False))
+        except ValueError:
+            # repr() of what holds an apostrophe and no quotation mark.
+            pass
+    return _read_repr(content, is_bytes=is_bytes)
+
+
+def _ends_in_escape(text: str) -> bool:
+    return (len(text) - len(text.rstrip("\\"))) % 2 == 1
+
+
+def _read_repr(content: str, *, is_bytes: bool) -> str:
+    if not _REPR.fullmatch(content) or (is_bytes and not content.isascii()):
+        raise ValueError("an escape that repr() does not write")
+    text = content.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    return text.encode("latin-1").decode(errors="replace") if is_bytes else text
