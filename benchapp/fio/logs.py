@@ -176,7 +176,12 @@ def _find_scale(kind: LogKind, version: Version) -> int:
             "log-unit-unknown",
             "latencies in a log are in µs before fio 3.0 and in ns since, and the version of fio is not known",
         )
-    return 1 if version >= _NANOSECONDS else 1000
+    return 1 if is_latency_in_ns(version) else 1000
+
+
+def is_latency_in_ns(version: Version) -> bool:
+    """Say whether this version logs latencies in ns; those before it do in µs."""
+    return version >= _NANOSECONDS
 
 
 def _find_end(text: bytes) -> tuple[bool, int]:

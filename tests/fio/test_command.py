@@ -36,6 +36,45 @@ def test_unreadable_file_is_named_with_its_reason(capfd: pytest.CaptureFixture[s
     ]
 
 
+def test_logs_are_read_behind_the_outputs_with_the_unit_of_their_version(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("a_lat.1.log", "500, 7, 0, 4096\n"), ("a_bw.2.log", "500, 2, 1, 0\n1000, 3, 1, 0\n")):
+        (tmp_path / name).write_text(text)
+    old = str(OUTPUTS / "versions" / "fio-2.16" / "json.json")
+    latencies, rates = str(tmp_path / "a_lat.1.log"), str(tmp_path / "a_bw.2.log")
+
+    status = main([latencies, rates, old])
+
+    report, *logs = map(json.loads, capfd.readouterr().out.splitlines())
+    assert (status, report["documents"][0]["fio_version"]) == (0, "fio-2.16")
+    assert [(log["log"], log["kind"], log["job"], log["is_windowed"]) for log in logs] == [
+        (latencies, "lat", 1, False),
+        (rates, "bw", 2, True),
+    ]
+    assert logs[0]["directions"]["read"] == {
+        "at_s": [0.5],
+        "values": [7000.0],
+        "block_bytes": [4096],
+        "maximums": [],
+    }
+    assert logs[1]["directions"]["write"]["values"] == [2048.0, 3072.0]
+
+
+@pytest.mark.parametrize("outputs", [[], [GOOD, str(OUTPUTS / "versions" / "fio-2.16" / "json.json")]])
+def test_latencies_without_one_version_are_named_with_their_reason(
+    outputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a_clat.1.log").write_text("500, 7, 0, 4096\n")
+    (tmp_path / "a_iops.1.log").write_text("soon\n")
+
+    status = main([*outputs, str(tmp_path / "a_clat.1.log"), str(tmp_path / "a_iops.1.log")])
+
+    printed, errors = capfd.readouterr()
+    assert (status, len(printed.splitlines())) == (1, len(outputs))
+    assert ["log-unit-unknown" in errors, "unreadable-log" in errors] == [True, True]
+
+
 def test_command_reads_standard_input_and_loads_no_django() -> None:
     program = (
         "import sys; from benchapp.fio.__main__ import main; main([]); sys.exit('django' in sys.modules)"
