@@ -30,7 +30,9 @@ class Finding:
     detail: str
 
 
-def check_everything(session: Session, *, directory: str | None) -> Iterator[Finding]:
+def check_everything(
+    session: Session, *, directory: str | None, trusts_directory: bool = False
+) -> Iterator[Finding]:
     """Yield a finding for each thing that a run needs, in the order in which a run needs them."""
     config = session.config
     read = "read" if config.is_read else "not there; defaults are used"
@@ -38,7 +40,9 @@ def check_everything(session: Session, *, directory: str | None) -> Iterator[Fin
     yield _look("spool", lambda: _check_spool(session.spool))
     yield _look("fio", lambda: _check_fio(config))
     if directory:
-        yield _look("directory", lambda: _check_directory(directory, session))
+        yield _look(
+            "directory", lambda: _check_directory(directory, session, trusts_directory=trusts_directory)
+        )
     yield _look("schedule", _check_schedule)
     try:
         client = session.make_client()
@@ -68,11 +72,16 @@ def _check_fio(config: Config) -> str:
     return f"{fio.version} at {fio.path}, engine {engine}{missing}"
 
 
-def _check_directory(directory: str, session: Session) -> str:
+def _check_directory(directory: str, session: Session, *, trusts_directory: bool) -> str:
     # What this host runs by itself; others may need far more.
     plan = make_plan(load_profile(session.config.profile or "quick"), {})
     check_resources(directory, plan.needs, reserve_bytes=session.config.reserve_bytes)
-    with Workspace(directory, session.spool.directory, run_id=f"check-{os.getpid()}") as workspace:
+    with Workspace(
+        directory,
+        session.spool.directory,
+        run_id=f"check-{os.getpid()}",
+        trusts_parent=trusts_directory or session.config.trusts_directory,
+    ) as workspace:
         is_direct = workspace.has_direct_io()
     return f"{directory} is writable, " + ("O_DIRECT works" if is_direct else "O_DIRECT is refused: direct=0")
 

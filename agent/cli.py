@@ -34,7 +34,8 @@ configuration (INI; all of it is optional):
   [server]  url, token_file (mode 0600), ca_file, timeout = 30s
   [spool]   directory, max_bytes = 256m, max_age = 90d
   [run]     directory, profile, fio (path), reserve (space to leave free), log (file),
-            max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes
+            max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes,
+            trust_directory = yes
   [target]  volume_type = gp3, volume_count = 4, provisioned_iops = 16000, ...
   [labels]  anything = text
 """
@@ -151,6 +152,15 @@ def _add_measured(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-outside", action="store_true", help="let a job file leave the directory, or start programs"
     )
+    _add_trust(parser)
+
+
+def _add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust-directory",
+        action="store_true",
+        help="let root measure also where another user can rename or write the directory",
+    )
 
 
 def _add_unattended(run: argparse.ArgumentParser) -> None:
@@ -203,6 +213,7 @@ def _add_sweep(
         ("--no-send", "only keep the results in the spool"),
     ):
         sweep.add_argument(option, action="store_true", help=purpose)
+    _add_trust(sweep)
     _add_budget(sweep)
 
 
@@ -280,6 +291,7 @@ def _add_check(
 ) -> None:
     check = commands.add_parser("check", parents=[common], help="say what is missing, in words")
     check.add_argument("--directory", metavar="DIR", help="look also whether a run could be made here")
+    _add_trust(check)
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

@@ -79,7 +79,11 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
     session = open_session(arguments, console)
     findings = []
-    for finding in check_everything(session, directory=arguments.directory or session.config.directory):
+    for finding in check_everything(
+        session,
+        directory=arguments.directory or session.config.directory,
+        trusts_directory=arguments.trust_directory,
+    ):
         findings.append(finding)
         if finding.exit_code == ExitCode.OK:
             console.say(f"ok       {finding.name:<14}{finding.detail}")

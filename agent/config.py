@@ -21,7 +21,18 @@ _TOKEN = re.compile(r"[!-~]{8,500}")
 _KEYS = {
     "server": ("url", "token_file", "ca_file", "timeout"),
     "spool": ("directory", "max_bytes", "max_age"),
-    "run": ("directory", "profile", "fio", "reserve", "max_load", "skip_if_busy", "log", "cloud", "serials"),
+    "run": (
+        "directory",
+        "profile",
+        "fio",
+        "reserve",
+        "max_load",
+        "skip_if_busy",
+        "log",
+        "cloud",
+        "serials",
+        "trust_directory",
+    ),
 }
 _FREE_SECTIONS = ("target", "labels")
 
@@ -33,6 +44,7 @@ class Config:
     path: the file that was read, or that `enroll` would write. reserve_bytes: what a run must leave free.
     max_load, busy_percent: beyond these a run is put off. log: a file for what runs say.
     asks_cloud: the metadata service, too; shows_serials: tell ids of disks and machine as they are, not hashed.
+    trusts_directory: let root measure also where another user can write.
     """
 
     path: str
@@ -53,6 +65,7 @@ class Config:
     log: str | None = None
     asks_cloud: bool = False
     shows_serials: bool = False
+    trusts_directory: bool = False
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,6 +102,7 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         log=_find_path(values, "run.log", chosen),
         asks_cloud=_read_choice(values, "run.cloud"),
         shows_serials=_read_choice(values, "run.serials"),
+        trusts_directory=_read_choice(values, "run.trust_directory"),
         target=_read_section(parser, "target"),
         labels=_read_section(parser, "labels"),
     )

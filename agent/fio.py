@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Callable, Sequence
 
 from agent.outcome import CannotMeasure
-from agent.survivors import end_workers
+from agent.survivors import end_workers, find_path
 
 # cron's PATH is /usr/bin:/bin.
 _EXTRA_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/fio/bin"
@@ -125,7 +125,7 @@ def build_argv(fio: Fio, jobfile: str, *, options: Sequence[str] = ()) -> tuple[
 def run_fio(
     argv: Sequence[str],
     *,
-    directory: str,
+    directory: int,
     scratch_directory: str,
     time_limit_s: float,
     stop: StopSignals,
@@ -134,6 +134,7 @@ def run_fio(
 ) -> FioResult:
     """Run fio in directory until it ends, a stop signal arrives, or time_limit_s is over.
 
+    directory: a descriptor, as another user may meanwhile put something else under its path.
     spent_s: what earlier executions of the same run have taken of it.
     Its output goes to unnamed files in scratch_directory: the filesystem under test may be full.
     """
@@ -147,7 +148,7 @@ def run_fio(
                 # What ended well took its jobs with it; an exception of our own gets here with fio still alive.
                 if process.poll() != 0:
                     _kill_group(process)
-                    end_workers(directory)
+                    end_workers(find_path(directory))
             return _make_result(
                 argv,
                 process,
@@ -158,20 +159,19 @@ def run_fio(
 
 
 def _start(
-    argv: Sequence[str], directory: str, *, outputs: tuple[IO[bytes], IO[bytes]]
+    argv: Sequence[str], directory: int, *, outputs: tuple[IO[bytes], IO[bytes]]
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             argv,
-            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=outputs[0],
             stderr=outputs[1],
             env=make_environment(),
             start_new_session=True,
-            preexec_fn=make_mortal(),
+            preexec_fn=_enter(directory),
         )
-    except OSError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         raise CannotMeasure(f"fio cannot be started: {error}") from None
 
 
@@ -179,6 +179,18 @@ def make_environment() -> dict[str, str]:
     """Return our environment for fio, which speaks English and needs no token."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_AGENT_")}
     return {**kept, "LC_ALL": "C"}
+
+
+def _enter(directory: int) -> Callable[[], None]:
+    """Return what makes a child start in a directory, and end when the agent is killed."""
+    bind_to_parent = make_mortal()
+
+    def prepare() -> None:
+        os.fchdir(directory)
+        if bind_to_parent:
+            bind_to_parent()
+
+    return prepare
 
 
 def make_mortal() -> Callable[[], None] | None:

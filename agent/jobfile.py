@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Iterator, Mapping, Sequence
 
 from agent.fio import make_environment
@@ -153,20 +154,23 @@ def find_needs(sections: Sequence[Section], *, time_limit_s: float | None) -> Ne
     return Needs(space_bytes, duration_s, memory_bytes, space_bytes)
 
 
-def check_by_fio(fio_path: str, jobfile: str, directory: str) -> None:
-    """Raise ConfigurationError with what fio says against a job file; old versions cannot be asked."""
+def check_by_fio(fio_path: str, jobfile: str, directory: int) -> None:
+    """Raise ConfigurationError with what fio says against a job file; old versions cannot be asked.
+
+    directory: the descriptor of the one that the job file is in.
+    """
     try:
         answer = subprocess.run(
             [fio_path, "--parse-only", jobfile],
-            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=make_environment(),
             timeout=_PARSE_TIMEOUT_S,
             check=False,
+            preexec_fn=partial(os.fchdir, directory),
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         raise CannotMeasure(f"fio --parse-only does not work: {error}") from None
     said = answer.stdout.decode("utf-8", "replace")
     if answer.returncode == 0 or "unrecognized option" in said:

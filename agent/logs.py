@@ -31,11 +31,11 @@ def list_log_options(fio_version: str) -> tuple[str, ...]:
     return (*kinds, "--log_avg_msec=1000", *clock)
 
 
-def read_logs(directory: str) -> Logs:
-    """Return the logs that fio left in its directory; all of them or, with the reason, none."""
+def read_logs(directory: int) -> Logs:
+    """Return the logs that fio left in its directory, a descriptor; all of them or, with the reason, none."""
     try:
-        names = sorted(entry.name for entry in os.scandir(directory) if _NAME.fullmatch(entry.name))
-        total = sum(os.path.getsize(os.path.join(directory, name)) for name in names)
+        names = sorted(name for name in os.listdir(directory) if _NAME.fullmatch(name))
+        total = sum(os.stat(name, dir_fd=directory).st_size for name in names)
         if not names:
             return Logs(problem="fio wrote no logs")
         if len(names) > _COUNT_MAXIMUM:
@@ -43,11 +43,12 @@ def read_logs(directory: str) -> Logs:
         if total > _TOTAL_MAXIMUM:
             limit = f"{_TOTAL_MAXIMUM // _MEGABYTE} MB"
             return Logs(problem=f"fio's logs take {total / _MEGABYTE:.1f} MB, more than {limit}")
-        return Logs({name: _read(os.path.join(directory, name)) for name in names})
+        return Logs({name: _read(name, directory) for name in names})
     except OSError as error:
         return Logs(problem=f"fio's logs cannot be read: {error}")
 
 
-def _read(path: str) -> str:
-    with open(path, encoding="ascii", errors="replace") as file:
+def _read(name: str, directory: int) -> str:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    with open(descriptor, encoding="ascii", errors="replace") as file:
         return file.read(_TOTAL_MAXIMUM)

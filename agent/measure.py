@@ -36,7 +36,8 @@ class Request:
 
     target, labels: as written; time_limit_s: None for one that fits the plan; has_logs: keep fio's logs, too.
     A sweep says more: known: fields of the target that hold where nothing was found; run_id: of this run; progress:
-    its own display. limits: when to put it off. asks_cloud, shows_serials: as the configuration has them, or more.
+    its own display. limits: when to put it off. asks_cloud, shows_serials, trusts_directory: as the configuration has
+    them, or more.
     """
 
     plan: Plan
@@ -52,6 +53,7 @@ class Request:
     limits: BusyLimits = field(default_factory=BusyLimits)
     asks_cloud: bool = False
     shows_serials: bool = False
+    trusts_directory: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,8 @@ def measure(request: Request, session: Session) -> SpooledRun:
     check_plan(request.plan)
     session.spool.check_room()
     setting = _look_around(request, session.config)
-    for leftover in clean_leftovers(session.spool.directory):
-        session.console.note(f"removed {leftover}, which a killed run had left")
+    for note in clean_leftovers(session.spool.directory):
+        session.console.note(note)
     reserve_bytes = session.config.reserve_bytes
     check_resources(request.directory, request.plan.needs, reserve_bytes=reserve_bytes)
     before = observe(setting.disks)
@@ -178,7 +180,8 @@ def _run_in_workspace(
     profile = request.plan.profile
     # What only reads leaves nothing on the storage under test.
     parent = session.spool.directory if profile.is_read_only else request.directory
-    workspace = Workspace(parent, session.spool.directory, run_id=run_id)
+    trusts_parent = request.trusts_directory or session.config.trusts_directory
+    workspace = Workspace(parent, session.spool.directory, run_id=run_id, trusts_parent=trusts_parent)
     with workspace:
         engine, is_direct, fallbacks = _choose_means(profile, setting.fio, workspace=workspace)
         for label in fallbacks.values():
@@ -195,7 +198,7 @@ def _run_in_workspace(
 
 def _collect_logs(workspace: Workspace, session: Session) -> dict[str, str]:
     """Return fio's logs; a run without them is still a run."""
-    found = read_logs(workspace.directory)
+    found = read_logs(workspace.descriptor)
     if found.problem:
         session.console.warn(f"{found.problem}; the result comes without logs")
     return found.logs

@@ -61,7 +61,7 @@ class Bench:
         self.workspace.write_file(JOBFILE, jobfile)
         return run_fio(
             build_argv(self.fio, JOBFILE, options=(*self.options, *options)),
-            directory=self.workspace.directory,
+            directory=self.workspace.descriptor,
             scratch_directory=self.scratch_directory,
             time_limit_s=self.time_limit_s,
             spent_s=time.monotonic() - self.started,
@@ -97,8 +97,13 @@ def carry_out(bench: Bench) -> Outcome:
 
 def describe_test_file(bench: Bench) -> dict[str, Any]:
     """Return the extents of the largest file that fio made; nothing where there is none or no tool tells."""
-    largest = max(os.scandir(bench.workspace.directory), key=_find_size, default=None)
-    return describe_extents(largest.path) if largest and _find_size(largest) else {}
+    descriptor = bench.workspace.descriptor
+    with os.scandir(descriptor) as entries:
+        largest = max(entries, key=_find_size, default=None)
+    if largest is None or not _find_size(largest):
+        return {}
+    # Not by the directory's path, which another user may lead elsewhere; a tool that is asked runs on Linux only.
+    return describe_extents(f"/proc/{os.getpid()}/fd/{descriptor}/{largest.name}")
 
 
 def _run_jobs(bench: Bench) -> Outcome:
@@ -126,7 +131,7 @@ def _check_own(bench: Bench, jobfile: str) -> None:
 
     assert bench.fio is not None
     bench.workspace.write_file(JOBFILE, jobfile)
-    check_by_fio(bench.fio.path, JOBFILE, bench.workspace.directory)
+    check_by_fio(bench.fio.path, JOBFILE, bench.workspace.descriptor)
 
 
 def _find_size(entry: os.DirEntry[str]) -> int:

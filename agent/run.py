@@ -70,6 +70,7 @@ def _read_request(arguments: argparse.Namespace, session: Session) -> Request:
         has_logs=arguments.logs,
         asks_cloud=arguments.cloud,
         shows_serials=arguments.serials,
+        trusts_directory=arguments.trust_directory,
         limits=_read_limits(arguments, session),
     )
 

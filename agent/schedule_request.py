@@ -14,6 +14,7 @@ from agent.profiles import Plan
 from agent.quantities import parse_duration
 from agent.run import choose_directory, read_plan
 from agent.timetable import Schedule, read_clock, read_interval
+from agent.workspace import check_path_trusted
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -34,6 +35,10 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
     directory = os.path.abspath(choose_directory(arguments, session, plan=plan))
     if not os.path.isdir(directory):
         raise ConfigurationError(f"{directory} is no directory: name an existing one with --directory")
+    is_trusted = arguments.trust_directory or session.config.trusts_directory
+    # What only reads writes nothing there, and --user runs it as somebody else than root.
+    if not (is_trusted or plan.profile.is_read_only or arguments.user):
+        check_path_trusted(directory)
     every_s = read_interval(arguments.every)
     try:
         splay_s = parse_duration(arguments.splay) if arguments.splay else 0
@@ -73,6 +78,8 @@ def _say_what(arguments: argparse.Namespace, request: ScheduleRequest) -> list[s
         options += ["--jobfile", os.path.abspath(arguments.jobfile)]
     if arguments.allow_outside:
         options.append("--allow-outside")
+    if arguments.trust_directory:
+        options.append("--trust-directory")
     for option, value in (("--file-size", arguments.file_size), ("--time-limit", arguments.time_limit)):
         options += [option, value] if value else []
     for pair in arguments.set:

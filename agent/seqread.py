@@ -34,7 +34,7 @@ def read_in_order(bench: Bench) -> Outcome:
 
     path = bench.plan.values["file"]
     cache = _make_cold(path, drops_all=bench.plan.values["drop_caches"] == "yes")
-    os.symlink(path, os.path.join(bench.workspace.directory, LINK))
+    os.symlink(path, LINK, dir_fd=bench.workspace.descriptor)
     jobfile = bench.write_jobfile()
     result = bench.execute(jobfile, options=("--readonly",))
     # After it: to ask for extents brings the filesystem's own maps into memory.

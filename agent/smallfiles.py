@@ -38,13 +38,16 @@ def write_and_read(bench: Bench) -> Outcome:
     """Make both loops in the workspace; its removal is not part of what is timed."""
     from agent.methods import Outcome
 
-    directory = os.path.join(bench.workspace.directory, "files")
     started_at, stopped_because, parts, problem = time.time(), None, [], ""
     try:
-        os.mkdir(directory)
-        for command, do in ((_WRITE, write_file), (_READ, read_file)):
-            timing = _time_loop(bench, directory, do)
-            parts.append(f"$ time {command}\n\n{format_timing(timing)}\n")
+        os.mkdir("files", dir_fd=bench.workspace.descriptor)
+        directory = os.open("files", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=bench.workspace.descriptor)
+        try:
+            for command, do in ((_WRITE, write_file), (_READ, read_file)):
+                timing = _time_loop(bench, directory, do)
+                parts.append(f"$ time {command}\n\n{format_timing(timing)}\n")
+        finally:
+            os.close(directory)
     except _Stopped as error:
         stopped_because = str(error)
     except OSError as error:
@@ -64,18 +67,19 @@ def write_and_read(bench: Bench) -> Outcome:
     return Outcome(result, "", bool(parts))
 
 
-def write_file(path: str) -> None:
+def write_file(name: str, directory: int) -> None:
     """Do what `echo 'test' > FILE` does: open for writing, cut to nothing, write, close."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o644, dir_fd=directory)
     try:
         os.write(descriptor, _CONTENT)
     finally:
         os.close(descriptor)
 
 
-def read_file(path: str) -> None:
+def read_file(name: str, directory: int) -> None:
     """Do what `cat FILE` does: open, read to the end, close."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         while os.read(descriptor, _READ_BYTES):
             pass
@@ -89,10 +93,10 @@ def format_timing(timing: Timing) -> str:
     return "".join(f"{name}\t{int(value // 60)}m{value % 60:.6f}s\n" for name, value in named)
 
 
-def _time_loop(bench: Bench, directory: str, do: Callable[[str], None]) -> Timing:
+def _time_loop(bench: Bench, directory: int, do: Callable[[str, int], None]) -> Timing:
     started, used = time.perf_counter(), os.times()
     for number in range(SMALL_FILES):
-        do(os.path.join(directory, f"test{number}.txt"))
+        do(f"test{number}.txt", directory)
         if bench.stop.received is not None:
             raise _Stopped("stopped by a signal")
         if bench.is_over:

@@ -35,6 +35,14 @@ def end_workers(directory: str) -> None:
         time.sleep(_PAUSE_S)
 
 
+def find_path(descriptor: int) -> str:
+    """Return the current path of an open directory, also after it was renamed; "" where there is no /proc."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return ""
+
+
 def list_workers(directory: str) -> tuple[int, ...]:
     """Return the fio processes that work in a directory; none where there is no /proc."""
     try:

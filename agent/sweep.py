@@ -23,6 +23,7 @@ from agent.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep
 from agent.sweep_request import dump_request, load_request, read_sweep_request, refuse_beside_resume
 from agent.sweep_run import Courier, SweepRun, describe_refusal
 from agent.sweep_state import SweepState, create_state, find_unfinished, load_state
+from agent.workspace import check_path_trusted
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -137,6 +138,9 @@ def _plan_new(arguments: argparse.Namespace, session: Session) -> _Planned:
     request = read_sweep_request(arguments, session.config)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(session))
     for each in plan.rounds:
+        if not request.trusts_directory:
+            # A stripe is mounted below the spool.
+            check_path_trusted(session.spool.directory if each.stripe else each.directory)
         for step in each.steps if each.stripe is None else ():
             check_resources(each.directory, step.plan.needs, reserve_bytes=session.config.reserve_bytes)
     devices = tuple(inspect_device(path) for path in request.devices)

@@ -38,7 +38,8 @@ class SweepRequest:
     """What was asked for.
 
     parameters: what --set says, a parameter with several values is an axis; directories: where, if no devices are
-    named; stripes: how many devices each round takes, from the first on; target, labels: as written.
+    named; stripes: how many devices each round takes, from the first on; target, labels: as written;
+    trusts_directory: let root measure also where another user can write.
     """
 
     profile: str
@@ -52,6 +53,7 @@ class SweepRequest:
     wiped: tuple[str, ...] = ()
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    trusts_directory: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,5 +237,7 @@ def _run_command(request: SweepRequest, each: Round, step: SweepStep) -> tuple[s
         *(("--target", f"{name}={value}") for name, value in {**target, **request.target}.items()),
         *(("--label", f"{name}={value}") for name, value in request.labels.items()),
     ]
-    options = itertools.chain.from_iterable(pairs)
+    options = list(itertools.chain.from_iterable(pairs))
+    if request.trusts_directory:
+        options.append("--trust-directory")
     return ("bench-agent", "run", "--profile", request.profile, "--directory", each.directory, *options)

@@ -29,6 +29,7 @@ _OF_A_NEW_SWEEP = (
     "set",
     "label",
     "target",
+    "trust_directory",
 )
 
 
@@ -48,6 +49,7 @@ def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRe
         "parameters": _read_parameters(arguments),
         "target": target,
         "labels": labels,
+        "trusts_directory": arguments.trust_directory or config.trusts_directory,
     }
     if arguments.directories:
         return SweepRequest(directories=_read_directories(arguments), **common)

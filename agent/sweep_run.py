@@ -99,8 +99,8 @@ class SweepRun:
 
     def put_right(self) -> None:
         """Take away what a killed sweep left, and find out whether its last run was kept."""
-        for leftover in clean_leftovers(self.session.spool.directory):
-            self.session.console.note(f"removed {leftover}, which a killed run had left")
+        for note in clean_leftovers(self.session.spool.directory):
+            self.session.console.note(note)
         number = self.state.round_number
         if number is not None:
             stripe = self.plan.rounds[number].stripe
@@ -195,6 +195,7 @@ class SweepRun:
             sweep_id=self.state.id,
             run_id=run_id,
             progress=self._progress,
+            trusts_directory=request.trusts_directory,
         )
 
     def _fail(self, step: SweepStep, why: str, *, is_kept: bool) -> None:

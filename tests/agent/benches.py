@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,14 +25,16 @@ class ScriptedBench:
     engine: str = "libaio"
     is_direct: bool = True
     jobfiles: list[str] = field(default_factory=list)
+    workspace: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        descriptor = os.open(self.directory, os.O_RDONLY)
+        weakref.finalize(self, os.close, descriptor)
+        self.workspace = SimpleNamespace(descriptor=descriptor)
 
     @property
     def plan(self) -> Plan:
         return make_plan(load_profile(self.profile), self.settings)
-
-    @property
-    def workspace(self) -> Any:
-        return SimpleNamespace(directory=str(self.directory))
 
     def write_jobfile(self, **places: Any) -> str:
         return self.plan.write_jobfile(engine=self.engine, is_direct=self.is_direct, **places)

@@ -56,6 +56,15 @@ esac
 """
 
 
+@contextlib.contextmanager
+def open_directory(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 @dataclass
 class Machine:
     """A host: home, spool, a directory to measure, and the agent as cron starts it."""

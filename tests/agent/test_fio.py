@@ -14,7 +14,7 @@ from agent import fio as module
 from agent.fio import FioResult, StopSignals, build_argv, choose_engine, find_fio, run_fio
 from agent.outcome import CannotMeasure
 from agent.workspace import Workspace, check_free_space, clean_leftovers
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, open_directory
 
 # The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -27,10 +27,10 @@ def run_fake(
 ) -> FioResult:
     monkeypatch.setenv("FAKE_FIO", behaviour)
     found = find_fio(str(machine.home / "fio"))
-    with StopSignals() as stop:
+    with StopSignals() as stop, open_directory(machine.directory) as directory:
         return run_fio(
             build_argv(found, "x.fio"),
-            directory=str(machine.directory),
+            directory=directory,
             scratch_directory=str(machine.home),
             stop=stop,
             **{"time_limit_s": 60.0, "tick": lambda: None, **options},  # type: ignore[arg-type]
@@ -151,7 +151,9 @@ def test_leftover_of_a_killed_run_is_removed_once_found(machine: Machine) -> Non
     workspace.__enter__()
     workspace.write_file("bench.test", "x")
 
-    assert clean_leftovers(str(machine.spool)) == [workspace.directory]
+    assert clean_leftovers(str(machine.spool)) == [
+        f"removed {workspace.directory}, which a killed run had left"
+    ]
     assert machine.leftovers() == []
     assert clean_leftovers(str(machine.spool)) == []
 
@@ -164,7 +166,9 @@ def test_marker_of_a_disk_that_is_not_mounted_is_kept(machine: Machine) -> None:
     assert clean_leftovers(str(machine.spool)) == []
 
     (machine.home / "unmounted").rename(machine.directory)
-    assert clean_leftovers(str(machine.spool)) == [workspace.directory]
+    assert clean_leftovers(str(machine.spool)) == [
+        f"removed {workspace.directory}, which a killed run had left"
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"directory": "/etc"}', '{"directory": 5}', "[]"])
@@ -186,8 +190,11 @@ def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
     Path(workspace.directory).rmdir()
     Path(workspace.directory).symlink_to(precious)
 
-    clean_leftovers(str(machine.spool))
+    (note,) = clean_leftovers(str(machine.spool))
 
+    assert (
+        note == f"{workspace.directory}, which a killed run had left, could not be removed: Not a directory"
+    )
     assert (precious / "file").exists()
 
 
@@ -195,10 +202,10 @@ def test_refusal_of_direct_io_is_noticed(machine: Machine, monkeypatch: pytest.M
     """Kernels before 6.6 refuse it on tmpfs; newer ones have no common filesystem that does."""
     real_open = os.open
 
-    def refuse(path: str, flags: int, mode: int = 0o777) -> int:
+    def refuse(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if flags & os.O_DIRECT:
             raise OSError(22, "Invalid argument")
-        return real_open(path, flags, mode)
+        return real_open(path, flags, mode, dir_fd=dir_fd)
 
     with Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID) as workspace:
         monkeypatch.setattr(os, "open", refuse)

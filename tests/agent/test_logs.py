@@ -9,7 +9,7 @@ import pytest
 
 from agent import logs
 from agent.logs import list_log_options, read_logs
-from tests.agent.conftest import FAKE_FIO, Machine
+from tests.agent.conftest import FAKE_FIO, Machine, open_directory
 from tests.agent.server import HostileServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -80,14 +80,16 @@ def test_more_logs_than_the_server_takes_are_left_out(tmp_path: Path) -> None:
     for number in range(201):
         (tmp_path / f"bench-agent_bw.{number}.log").write_text("0, 1, 0, 0\n")
 
-    assert read_logs(str(tmp_path)).problem == "fio wrote 201 logs, more than 200"
+    with open_directory(tmp_path) as directory:
+        assert read_logs(directory).problem == "fio wrote 201 logs, more than 200"
 
 
 def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:
     for name in ("bench-agent_bw.1.log", "bench-agent_clat_hist.1.log", "other_bw.1.log", "bench-agent.test"):
         (tmp_path / name).write_bytes(b"1, 2, 0, 0\n\xff")
 
-    assert read_logs(str(tmp_path)).logs == {"bench-agent_bw.1.log": "1, 2, 0, 0\n\ufffd"}
+    with open_directory(tmp_path) as directory:
+        assert read_logs(directory).logs == {"bench-agent_bw.1.log": "1, 2, 0, 0\n\ufffd"}
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_what_a_crashed_run_left_is_removed_before_the_next_measures(
     left.mkdir()
     (left / "bench-agent.test").write_bytes(b"\0" * 4096)
     (host.spool / "running").mkdir(parents=True)
-    write_marker(str(host.spool / "running" / "crashed.json"), str(left))
+    write_marker(str(host.spool / "running" / "crashed.json"), str(left), inode=left.stat().st_ino)
     log = host.home / "log"
 
     ended = host.measure("--log", str(log))

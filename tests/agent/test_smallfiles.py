@@ -11,7 +11,7 @@ import pytest
 from agent.fio import StopSignals
 from agent.smallfiles import Timing, format_timing, read_file, write_and_read, write_file
 from benchapp.fio import read_output
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, open_directory
 
 
 def test_timing_is_printed_as_bash_does() -> None:
@@ -24,8 +24,9 @@ def test_file_is_cut_to_nothing_before_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "test0.txt"
     path.write_text("something longer than it")
 
-    write_file(str(path))
-    read_file(str(path))
+    with open_directory(tmp_path) as directory:
+        write_file("test0.txt", directory)
+        read_file("test0.txt", directory)
 
     assert path.read_bytes() == b"test\n"
 
@@ -68,15 +69,15 @@ def test_signal_or_time_limit_ends_small_files(
 ) -> None:
     stop = StopSignals()
     stop.received = received
-    bench = SimpleNamespace(
-        workspace=SimpleNamespace(directory=str(tmp_path)),
-        stop=stop,
-        is_over=is_over,
-        time_limit_s=9.0,
-        tick=lambda: None,
-    )
-
-    outcome = write_and_read(bench)  # type: ignore[arg-type]
+    with open_directory(tmp_path) as directory:
+        bench = SimpleNamespace(
+            workspace=SimpleNamespace(descriptor=directory),
+            stop=stop,
+            is_over=is_over,
+            time_limit_s=9.0,
+            tick=lambda: None,
+        )
+        outcome = write_and_read(bench)  # type: ignore[arg-type]
 
     assert outcome.result.stopped_because == why
     assert not outcome.is_complete

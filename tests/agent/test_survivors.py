@@ -14,7 +14,7 @@ from agent.fio import StopSignals, run_fio
 from agent.outcome import StorageHangs
 from agent.survivors import end_workers, list_workers
 from agent.workspace import Workspace, clean_leftovers
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, open_directory
 
 # The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -48,10 +48,10 @@ def test_jobs_end_with_an_fio_that_was_killed(tmp_path: Path) -> None:
             os.kill(min(workers), signal.SIGKILL)
             time.sleep(0.01)
 
-    with StopSignals() as stop:
+    with StopSignals() as stop, open_directory(tmp_path) as directory:
         result = run_fio(
             (str(shutil.which("fio")), *jobs),
-            directory=str(tmp_path),
+            directory=directory,
             scratch_directory=str(tmp_path),
             time_limit_s=30.0,
             stop=stop,
@@ -68,10 +68,10 @@ def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
         if (tmp_path / "a.0.0").exists():
             raise BrokenPipeError
 
-    with StopSignals() as stop, pytest.raises(BrokenPipeError):
+    with StopSignals() as stop, open_directory(tmp_path) as directory, pytest.raises(BrokenPipeError):
         run_fio(
             (str(shutil.which("fio")), "--name=a", "--rw=write", "--size=1m", "--time_based", "--runtime=60"),
-            directory=str(tmp_path),
+            directory=directory,
             scratch_directory=str(tmp_path),
             time_limit_s=30.0,
             stop=stop,
@@ -96,7 +96,7 @@ def test_run_on_storage_that_hangs_ends_and_leaves_it_alone(
         clean_leftovers(str(machine.spool))
     assert left.exists()
     monkeypatch.undo()
-    assert clean_leftovers(str(machine.spool)) == [str(left)]
+    assert clean_leftovers(str(machine.spool)) == [f"removed {left}, which a killed run had left"]
     assert machine.leftovers() == []
 
 
