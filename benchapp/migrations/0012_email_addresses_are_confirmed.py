@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """New tables are empty: addresses of existing subscriptions are confirmed by a link, too (docs/notifications.md)."""
 
-    dependencies = [("benchapp", "0010_expectations_have_a_trail")]
+    dependencies = [("benchapp", "0011_submissions_have_a_scope")]
 
     operations = [
         migrations.CreateModel(

@@ -108,6 +108,7 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
     return subscription
 
 
+@retry_conflicts
 def request_test(subscription: Subscription, by: User) -> bool:
     """Put a test notice into the outbox; False where there was one within this minute.
 
