@@ -188,8 +188,10 @@ def _add_sweep(
         "sweep",
         parents=[common],
         help="measure over stripes, file sizes or parameters, step by step",
-        description="With --devices it destroys what is on them: it refuses devices that hold anything which "
-        "--wipe does not name, shows the plan, and asks.",
+        description="With --devices it destroys what is on them. Anything but zeros in the first and last 4 MiB of "
+        "a device and in 64 samples of 64 KiB between them counts as data, as does every known signature. A device "
+        "with data is refused unless --wipe names it, or a sweep of this spool left it exactly as it is. Without "
+        "--yes the plan is shown and confirmed first.",
         epilog="Values between commas vary: --set iodepth=1,4,16. Exit codes: bench-agent --help",
     )
     for option, placeholder, purpose in (
@@ -199,7 +201,7 @@ def _add_sweep(
         ("--file-sizes", "SIZE,…", "sizes of the test file: 5G,15G"),
         ("--profile", "NAME", "what to measure: see `bench-agent profiles`"),
         ("--chunk", "SIZE", "what goes to one device before the next (default: 512k)"),
-        ("--wipe", "DEV,…", "devices whose contents may be lost"),
+        ("--wipe", "DEV,…", "devices whose contents may be lost; each that holds data must be named"),
         ("--resume", "ID", "go on with a sweep that was stopped or killed, or with the last"),
     ):
         sweep.add_argument(option, metavar=placeholder, help=purpose)

@@ -1,5 +1,8 @@
 """What a block device holds, told by magic numbers: filesystems, partition tables, RAID, LVM, encryption, swap.
 
+No list of formats is complete, so the ends of a device and samples between them are also read: what is not zero there
+is data, whatever wrote it.
+
 Offsets are those of the formats' own descriptions: the kernel's headers (ext4.h, xfs_format.h, btrfs_tree.h, md_p.h,
 swap.h, bcache.h, f2fs_fs.h), the LUKS1 and LUKS2 on-disk formats, LVM2's label.h and layout.h, the ZFS on-disk
 specification, UEFI's GPT, ECMA-119, and the boot sectors of FAT, exFAT and NTFS.
@@ -7,8 +10,10 @@ specification, UEFI's GPT, ECMA-119, and the boot sectors of FAT, exFAT and NTFS
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Callable, Iterator, NamedTuple, Sequence
 
@@ -33,6 +38,12 @@ _ZFS_UBERBLOCK = 0x00BAB10C
 _LVM_MDA_MAGIC = b" LVM2 x[5A%r0N*>"
 # The metadata of a volume group begins with its name, which has 127 characters at most.
 _LVM_NAME_MAXIMUM = 128
+# Formats that are not listed here begin or end within this; large enough for the tables of ext4 behind its superblock.
+_END_BYTES = 4 * _KIB**2
+# Between the ends: together 4 MiB, and at most about a second of seeks on a hard disk.
+_SAMPLES = 64
+_SAMPLE_BYTES = 64 * _KIB
+_ALIGNMENT_BYTES = 4 * _KIB
 # FAT writes a boot sector with the mark of an MBR.
 _BOOT_SECTORS = ("FAT", "FAT32", "exFAT", "NTFS", "BitLocker")
 
@@ -49,6 +60,21 @@ class Signature:
         """Return it in words: ext4 “backup” at byte 1080."""
         label = f" “{self.label}”" if self.label else ""
         return f"{self.name}{label} at byte {self.offset_bytes}"
+
+
+@dataclass(frozen=True)
+class Content:
+    """The ends and samples of a device.
+
+    data_at: offset of the first byte that is not zero, None where all are; digest: SHA-256 of size and bytes, by which
+    the same content is recognized.
+    """
+
+    data_at: int | None = None
+    digest: str = ""
+
+
+EMPTY = Content()
 
 
 class _Magic(NamedTuple):
@@ -93,14 +119,14 @@ _MAGICS = (
 
 def read_signatures(path: str) -> tuple[Signature, ...]:
     """Return what the device or image at path holds; OSError where it cannot be read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
-        # What an array wrote beneath this device's own cache would not be seen.
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return find_signatures(lambda offset, length: os.pread(descriptor, length, offset), size_bytes)
-    finally:
-        os.close(descriptor)
+    with _open_device(path) as (read, size_bytes):
+        return find_signatures(read, size_bytes)
+
+
+def read_content(path: str) -> Content:
+    """Return what is not zero on the device or image at path; OSError where it cannot be read."""
+    with _open_device(path) as (read, size_bytes):
+        return find_content(read, size_bytes)
 
 
 def find_signatures(read: Read, size_bytes: int) -> tuple[Signature, ...]:
@@ -111,6 +137,41 @@ def find_signatures(read: Read, size_bytes: int) -> tuple[Signature, ...]:
     if not any(signature.name in _BOOT_SECTORS for signature in found):
         found.extend(_find_mbr(read))
     return tuple(sorted(set(found), key=lambda signature: (signature.offset_bytes, signature.name)))
+
+
+def find_content(read: Read, size_bytes: int) -> Content:
+    """Return whether a device of size_bytes has anything but zeros in the first and last 4 MiB and in 64 samples."""
+    digest = hashlib.sha256(str(size_bytes).encode())
+    data_at = None
+    for offset, length in list_samples(size_bytes):
+        piece = read(offset, length)
+        digest.update(piece)
+        rest = piece.lstrip(b"\0")
+        if rest and data_at is None:
+            data_at = offset + len(piece) - len(rest)
+    return Content(data_at, digest.hexdigest())
+
+
+def list_samples(size_bytes: int) -> list[tuple[int, int]]:
+    """Return offset and length of what is looked at of a device of size_bytes, in order."""
+    if size_bytes <= 2 * _END_BYTES + _SAMPLES * _SAMPLE_BYTES:
+        return [(0, size_bytes)]
+    between_bytes = size_bytes - 2 * _END_BYTES - _SAMPLE_BYTES
+    offsets = (_END_BYTES + between_bytes * number // (_SAMPLES - 1) for number in range(_SAMPLES))
+    samples = [(offset // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES, _SAMPLE_BYTES) for offset in offsets]
+    return [(0, _END_BYTES), *samples, (size_bytes - _END_BYTES, _END_BYTES)]
+
+
+@contextmanager
+def _open_device(path: str) -> Iterator[tuple[Read, int]]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
+        # What an array wrote beneath this device's own cache would not be seen.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        yield lambda offset, length: os.pread(descriptor, length, offset), size_bytes
+    finally:
+        os.close(descriptor)
 
 
 def _find_constants(read: Read, size_bytes: int) -> Iterator[Signature]:

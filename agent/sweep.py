@@ -22,7 +22,7 @@ from agent.sweep_devices import Device, Verdict, inspect_device, judge_devices
 from agent.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
 from agent.sweep_request import dump_request, load_request, read_sweep_request, refuse_beside_resume
 from agent.sweep_run import Courier, SweepRun, describe_refusal
-from agent.sweep_state import SweepState, create_state, find_unfinished, load_state
+from agent.sweep_state import SweepState, create_state, find_unfinished, load_left, load_state
 from agent.workspace import check_path_trusted
 
 if TYPE_CHECKING:
@@ -66,9 +66,14 @@ def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
             words=[step.words for step in planned.plan.steps],
             sizes={device.path: device.size_bytes for device in planned.devices},
             condemned={
-                device.path: [signature.describe() for signature in device.signatures]
+                device.path: device.list_contents()
                 for device in planned.devices
-                if device.signatures
+                if device.path in planned.plan.request.wiped and device.list_contents()
+            },
+            accepted={
+                device.path: device.content.digest
+                for device in planned.devices
+                if device.path not in planned.plan.request.wiped and device.list_contents()
             },
         )
         return _work(planned.plan, state, arguments, Courier(session, client))
@@ -144,7 +149,12 @@ def _plan_new(arguments: argparse.Namespace, session: Session) -> _Planned:
         for step in each.steps if each.stripe is None else ():
             check_resources(each.directory, step.plan.needs, reserve_bytes=session.config.reserve_bytes)
     devices = tuple(inspect_device(path) for path in request.devices)
-    verdict = judge_devices(devices, wiped=request.wiped, needed_bytes=plan.needed_bytes)
+    verdict = judge_devices(
+        devices,
+        wiped=request.wiped,
+        needed_bytes=plan.needed_bytes,
+        left=load_left(_directory(session)) if devices else (),
+    )
     return _Planned(plan, devices, verdict)
 
 

@@ -10,15 +10,16 @@ import os
 import stat
 from collections import Counter
 from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Container, Iterator, Sequence
 
 from agent.devices import find_name
 from agent.mounts import read_mounts
 from agent.quantities import format_size
-from agent.signatures import Signature, read_signatures
+from agent.signatures import EMPTY, Content, Signature, read_content, read_signatures
 from agent.sysfs import list_directory, read_line, read_text
 
 _SECTOR_BYTES = 512
+DATA = "data of an unknown format"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Device:
     """A block device as it was found.
 
     sysfs: its directory, "" where /sys does not show it; uses: why it may not be written whatever is said;
-    signatures: what would be lost.
+    signatures, content: what would be lost.
     """
 
     path: str
@@ -34,6 +35,12 @@ class Device:
     size_bytes: int
     uses: tuple[str, ...] = ()
     signatures: tuple[Signature, ...] = ()
+    content: Content = EMPTY
+
+    def list_contents(self) -> list[str]:
+        """Return what would be lost in words; data counts once, wherever it is."""
+        is_data = self.content.data_at is not None
+        return [*(each.describe() for each in self.signatures), *([DATA] if is_data else [])]
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,10 @@ def inspect_device(path: str, *, root: str = "/") -> Device:
     size_bytes = int(read_line(sysfs, "size") or 0) * _SECTOR_BYTES
     uses = (*find_uses(path, sysfs, root=root), *_try_exclusively(path))
     try:
-        signatures = read_signatures(path)
+        signatures, content = read_signatures(path), read_content(path)
     except OSError as error:
         return Device(path, sysfs, size_bytes, (*uses, f"cannot be read: {error.strerror}"))
-    return Device(path, sysfs, size_bytes, uses, signatures)
+    return Device(path, sysfs, size_bytes, uses, signatures, content)
 
 
 def find_uses(path: str, sysfs: str, *, root: str = "/") -> tuple[str, ...]:
@@ -83,17 +90,19 @@ def find_uses(path: str, sysfs: str, *, root: str = "/") -> tuple[str, ...]:
     return tuple(dict.fromkeys(uses))
 
 
-def judge_devices(devices: Sequence[Device], *, wiped: Sequence[str], needed_bytes: int) -> Verdict:
+def judge_devices(
+    devices: Sequence[Device], *, wiped: Sequence[str], needed_bytes: int, left: Container[str] = ()
+) -> Verdict:
     """Decide whether a sweep may write these devices.
 
-    wiped: paths whose contents may be lost, as --wipe names them; needed_bytes: what each must have at least.
+    wiped: paths whose contents may be lost, as --wipe names them; needed_bytes: what each must have at least; left:
+    digests of contents that a sweep left, which may be lost without --wipe.
     """
     objections = [f"--wipe {path}: it is none of --devices" for path in wiped if path not in _paths(devices)]
     for device in devices:
         objections.extend(f"{device.path} {use}" for use in device.uses)
-        if device.signatures and device.path not in wiped:
-            held = ", ".join(signature.describe() for signature in device.signatures)
-            objections.append(f"{device.path} holds {held}; to lose it, say --wipe {device.path}")
+        if device.path not in wiped:
+            objections.extend(_object_to_loss(device, left))
         if 0 < device.size_bytes < needed_bytes:
             size, needed = format_size(device.size_bytes), format_size(needed_bytes)
             objections.append(
@@ -106,6 +115,17 @@ def judge_devices(devices: Sequence[Device], *, wiped: Sequence[str], needed_byt
         range_ = f"{format_size(sizes[0])} to {format_size(sizes[-1])}"
         warnings.append(f"the devices have different sizes, {range_}: numbers of stripes do not compare well")
     return Verdict(tuple(objections), tuple(warnings))
+
+
+def _object_to_loss(device: Device, left: Container[str]) -> Iterator[str]:
+    if device.signatures:
+        held = ", ".join(signature.describe() for signature in device.signatures)
+        yield f"{device.path} holds {held}; to lose it, say --wipe {device.path}"
+    elif device.content.data_at is not None and device.content.digest not in left:
+        yield (
+            f"{device.path} holds data of an unknown format: byte {device.content.data_at} is not zero, and no sweep "
+            f"of this spool left the device so; to lose it, say --wipe {device.path}"
+        )
 
 
 def _paths(devices: Sequence[Device]) -> set[str]:

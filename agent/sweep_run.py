@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ from agent.fio import StopSignals
 from agent.measure import Request, measure
 from agent.outcome import CannotMeasure, ConfigurationError, ExitCode, Interrupted
 from agent.session import Session
+from agent.signatures import read_content
 from agent.stripe_work import raise_stripe, run_tool, take_down
 from agent.stripes import Stripe, wipe_commands
-from agent.sweep_devices import Device, inspect_device, judge_devices
+from agent.sweep_devices import DATA, Device, inspect_device, judge_devices
 from agent.sweep_plan import Round, SweepPlan, SweepStep
 from agent.sweep_state import SweepState
 from agent.workspace import clean_leftovers
@@ -119,8 +121,12 @@ class SweepRun:
         if self.state.condemned:
             for argv in wipe_commands([(device.path, device.signatures) for device in devices]):
                 run_tool(argv, stop=self.stop, tick=_do_nothing)
-            self._inspect({}, heading="the devices were wiped, and yet")
-            self.state.note_wiped()
+            # Signatures are wiped, other data are overwritten by the rounds.
+            data = {path: [DATA] for path in self.state.condemned}
+            devices = self._inspect(data, heading="the devices were wiped, and yet")
+            self.state.note_wiped(
+                {device.path: device.content.digest for device in devices if device.path in data}
+            )
 
     def run(self) -> None:
         """Make every step that is not over yet; raises Interrupted, with all put back, where a signal came."""
@@ -213,7 +219,7 @@ class SweepRun:
         remains = take_down(stripe, tick=_do_nothing)
         if remains.problems:
             raise StripeRemains(f"{remains.describe()}\nthen: bench-agent sweep --resume {self.state.id}")
-        self.state.end_round()
+        self.state.end_round(read_digests(stripe.devices))
 
     def _inspect(
         self, condemned: Mapping[str, Sequence[str]], *, heading: str = "nothing was written"
@@ -221,20 +227,35 @@ class SweepRun:
         """Return the devices as they are now; ConfigurationError where one may not be written."""
         devices = [inspect_device(path) for path in self.plan.request.devices]
         wiped = [device.path for device in devices if is_condemned(device, condemned.get(device.path, ()))]
-        verdict = judge_devices(devices, wiped=wiped, needed_bytes=self.plan.needed_bytes)
+        verdict = judge_devices(
+            devices, wiped=wiped, needed_bytes=self.plan.needed_bytes, left=self.state.overwritable
+        )
         changed = [
             f"{device.path} has {device.size_bytes} bytes, not {self.state.sizes[device.path]} as when the sweep began"
             for device in devices
             if device.size_bytes != self.state.sizes[device.path]
         ]
-        if verdict.objections or changed:
-            raise ConfigurationError(describe_refusal([*verdict.objections, *changed], heading=heading))
+        objections = [*verdict.objections, *changed]
+        if any("--wipe" in objection for objection in objections):
+            objections.append(f"sweep {self.state.id} takes no further --wipe: start a new sweep with it")
+        if objections:
+            raise ConfigurationError(describe_refusal(objections, heading=heading))
         return devices
 
 
 def is_condemned(device: Device, condemned: Sequence[str]) -> bool:
     """Say whether all that a device holds was agreed to be lost."""
-    return bool(device.signatures) and {each.describe() for each in device.signatures} <= set(condemned)
+    contents = device.list_contents()
+    return bool(contents) and set(contents) <= set(condemned)
+
+
+def read_digests(devices: Sequence[str]) -> dict[str, str]:
+    """Return the digest of what is on each device; a device that cannot be read is left out."""
+    digests = {}
+    for device in devices:
+        with contextlib.suppress(OSError):
+            digests[device] = read_content(device).digest
+    return digests
 
 
 def describe_refusal(objections: Sequence[str], *, heading: str = "nothing was written") -> str:

@@ -42,6 +42,16 @@ class SweepState:
         return dict(self._document["condemned"])
 
     @property
+    def left(self) -> Mapping[str, str]:
+        """Return by device the digest of what the sweep left on it after its last round."""
+        return dict(self._document.get("left", {}))
+
+    @property
+    def overwritable(self) -> frozenset[str]:
+        """Return the digests of contents that this sweep may overwrite: left by it, or agreed to be lost."""
+        return frozenset((*self.left.values(), *self._document.get("accepted", {}).values()))
+
+    @property
     def round_number(self) -> int | None:
         """Return the round, from 0, whose stripe is made or being made; None where all devices are bare."""
         number = self._document["round"]
@@ -70,17 +80,17 @@ class SweepState:
         """Return every step as JSON tells it: number, words, state, run_id, failure."""
         return [{"number": number, **step} for number, step in enumerate(self._document["steps"], 1)]
 
-    def note_wiped(self) -> None:
-        """Say that nothing foreign is on the devices any more."""
-        self._save(condemned={})
+    def note_wiped(self, accepted: Mapping[str, str]) -> None:
+        """Record that the devices have no foreign signature; accepted: digests of their contents by device."""
+        self._save(condemned={}, accepted={**self._document.get("accepted", {}), **accepted})
 
     def begin_round(self, number: int) -> None:
         """Say that from now on the devices may hold what the sweep writes."""
         self._save(round=number)
 
-    def end_round(self) -> None:
-        """Say that the devices are bare again."""
-        self._save(round=None)
+    def end_round(self, left: Mapping[str, str]) -> None:
+        """Record that the devices are bare again; left: digests of their contents by device."""
+        self._save(round=None, left={**self.left, **left})
 
     def begin_step(self, number: int, run_id: str) -> None:
         """Say which run is under way, before it is."""
@@ -122,8 +132,12 @@ def create_state(
     words: Sequence[str],
     sizes: Mapping[str, int],
     condemned: Mapping[str, Sequence[str]],
+    accepted: Mapping[str, str],
 ) -> SweepState:
-    """Write the file of a new sweep and forget the oldest finished ones."""
+    """Write the file of a new sweep and forget the oldest finished ones.
+
+    accepted: by device the digest of its contents where an earlier sweep left them.
+    """
     os.makedirs(directory, mode=0o700, exist_ok=True)
     _forget_finished(directory)
     path = os.path.join(directory, f"{sweep_id}.json")
@@ -135,6 +149,8 @@ def create_state(
         "request": request,
         "sizes": sizes,
         "condemned": condemned,
+        "accepted": accepted,
+        "left": {},
         "round": None,
         "steps": [{"words": each, "state": "waiting", "run_id": None, "failure": None} for each in words],
     }
@@ -155,6 +171,11 @@ def load_state(directory: str, name: str) -> SweepState:
             return state
     known = ", ".join(state.id for _, state in states[-5:]) or "none"
     raise ConfigurationError(f"--resume {name}: there is no such sweep; there are: {known}")
+
+
+def load_left(directory: str) -> frozenset[str]:
+    """Return the digests of what all sweeps left on their devices."""
+    return frozenset(digest for _, state in _load_all(directory) for digest in state.left.values())
 
 
 def find_unfinished(directory: str) -> SweepState | None:

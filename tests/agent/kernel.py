@@ -14,7 +14,7 @@ from agent import stripe_work, sweep, sweep_run, sweep_state
 from agent.measure import Request, SpooledRun
 from agent.outcome import CannotMeasure
 from agent.session import Session
-from agent.signatures import Signature
+from agent.signatures import Content, Signature
 from agent.spool import write_durably
 from agent.stripe_work import ToolFailed
 from agent.stripes import ARRAY, NAME, Found, Stripe, is_ours
@@ -37,6 +37,7 @@ class Kernel:
 
     def __init__(self, *devices: str) -> None:
         self.held: dict[str, list[Signature]] = {device: [] for device in devices}
+        self.written = dict.fromkeys(devices, 0)
         self.array: tuple[str, ...] = ()
         self.group: tuple[str, ...] = ()
         self.volume: list[Signature] = []
@@ -78,6 +79,18 @@ class Kernel:
         if argv[0] == self.refuses:
             raise ToolFailed(f"{argv[0]} ended with status 1: it will not")
         getattr(self, "_" + argv[0].replace(".", "_"))(argv)
+        for device in (*self.array, *self.group, *(word for word in argv if word in self.held)):
+            # What only zeroes writes nothing on a device that is empty.
+            if self.written[device] or argv[0] not in ("wipefs", "dd"):
+                self.write_data(device)
+
+    def write_data(self, device: str) -> None:
+        """Change what is on a device, other than its signatures."""
+        self.written[device] += 1
+
+    def read_content(self, device: str) -> Content:
+        count = self.written[device]
+        return Content(8192, f"{device} after {count}") if count else Content(None, device)
 
     def _mdadm(self, argv: Sequence[str]) -> None:
         devices = tuple(word for word in argv if word in self.held)
@@ -178,7 +191,7 @@ class Kernel:
         if path not in self.held:
             return Device(path, "", 0, ("cannot be found: No such file or directory",))
         uses = ("is held by md127",) if path in self.array or path in self.group else ()
-        return Device(path, f"/sys/{path}", GIB, uses, tuple(self.held[path]))
+        return Device(path, f"/sys/{path}", GIB, uses, tuple(self.held[path]), self.read_content(path))
 
     def measure(self, request: Request, session: Session) -> SpooledRun:
         """Keep a result, as real runs do: that is the instant from which on it counts."""
@@ -200,7 +213,7 @@ def boot(kernel: Kernel) -> Iterator[None]:
     """Put the kernel under the sweeps of this process."""
     places = {
         stripe_work: ("run_tool", "look_at", "find_foreign"),
-        sweep_run: ("run_tool", "inspect_device", "measure"),
+        sweep_run: ("run_tool", "inspect_device", "measure", "read_content"),
         sweep: ("inspect_device",),
         sweep_state: ("write_durably",),
     }

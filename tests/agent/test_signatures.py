@@ -3,11 +3,12 @@
 import shutil
 import struct
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from agent.signatures import Signature, find_signatures, read_signatures
+from agent.signatures import Read, Signature, find_content, find_signatures, list_samples, read_signatures
 from agent.stripes import wipe_commands
 
 MIB = 2**20
@@ -19,6 +20,11 @@ BCACHE = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
 def look(size_bytes: int, **pieces: bytes) -> list[Signature]:
     """Return what an otherwise empty device holds; a piece is named by its offset: at_1080=b"…"."""
     places = {int(name.partition("_")[2]): content for name, content in pieces.items()}
+    return list(find_signatures(make_reader(size_bytes, places), size_bytes))
+
+
+def make_reader(size_bytes: int, places: dict[int, bytes]) -> Read:
+    """Return what reads a device of zeros but for some places."""
 
     def read(offset: int, length: int) -> bytes:
         image = bytearray(max(0, min(length, size_bytes - offset)))
@@ -28,7 +34,7 @@ def look(size_bytes: int, **pieces: bytes) -> list[Signature]:
                     image[start + index - offset] = byte
         return bytes(image)
 
-    return list(find_signatures(read, size_bytes))
+    return read
 
 
 def md(name: bytes) -> bytes:
@@ -95,6 +101,49 @@ FORMATS: list[tuple[dict[str, bytes], str, int, str]] = [
 @pytest.mark.parametrize(("pieces", "name", "offset", "label"), FORMATS)
 def test_format_is_told_by_its_magic(pieces: dict[str, bytes], name: str, offset: int, label: str) -> None:
     assert look(128 * MIB, **pieces) == [Signature(name, offset, label)]
+
+
+@pytest.mark.parametrize("offset", [0, 1000, 4 * MIB - 1, 124 * MIB, 128 * MIB - 1])
+def test_single_byte_at_either_end_is_data(offset: int) -> None:
+    content = find_content(make_reader(128 * MIB, {offset: b"\x01"}), 128 * MIB)
+
+    assert content.data_at == offset
+
+
+def test_samples_are_spread_evenly_between_the_ends() -> None:
+    samples = list_samples(2**40)
+
+    assert samples[0] == (0, 4 * MIB)
+    assert samples[-1] == (2**40 - 4 * MIB, 4 * MIB)
+    assert samples[1] == (4 * MIB, 65536)
+    assert samples[-2] == (2**40 - 4 * MIB - 65536, 65536)
+    distances = [second[0] - first[0] for first, second in pairwise(samples[1:-1])]
+    assert len(distances) == 63
+    assert max(distances) - min(distances) <= 4096
+
+
+@pytest.mark.parametrize("number", [1, 17, 64])
+def test_byte_in_any_sample_is_data(number: int) -> None:
+    offset, length = list_samples(2**40)[number]
+
+    content = find_content(make_reader(2**40, {offset + length - 1: b"\xff"}), 2**40)
+
+    assert content.data_at == offset + length - 1
+
+
+@pytest.mark.parametrize("size_bytes", [0, 512, 8 * MIB, 12 * MIB, 12 * MIB + 4096, 2**40])
+def test_zeros_are_no_data_whatever_the_size(size_bytes: int) -> None:
+    assert find_content(make_reader(size_bytes, {}), size_bytes).data_at is None
+
+
+def test_content_is_recognized_by_its_digest() -> None:
+    digests = [
+        find_content(make_reader(size, {at: b"x"}), size).digest
+        for size, at in [(16 * MIB, 0), (16 * MIB, 0), (16 * MIB, 1), (17 * MIB, 0)]
+    ]
+
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
 
 
 @pytest.mark.skipif(shutil.which("wipefs") is None, reason="wipefs is not installed: apt install util-linux")

@@ -53,6 +53,7 @@ def test_sweep_that_is_killed_at_any_instant_goes_on(tmp_path: Path, raid: str, 
         machine = make_machine(tmp_path / f"{instant}")
         kernel = Kernel(*DEVICES)
         kernel.held["/dev/b"] = [EXT4]
+        kernel.write_data("/dev/b")
         kernel.dies_at, kernel.is_done = instant, is_done
         try:
             run_sweep(machine, kernel, "--raid", raid, "--wipe", "/dev/b", *SIZES)
@@ -192,6 +193,68 @@ def test_resumed_sweep_does_not_touch_what_others_made_meanwhile(machine: Machin
     assert ended.returncode == 2
     assert "/dev/a holds ext4 “backup”" in ended.stderr
     assert kernel.held["/dev/a"] == [EXT4]
+
+
+def test_next_sweep_needs_no_wipe_for_what_the_last_one_left(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    first = run_sweep(machine, kernel, *SIZES)
+
+    second = run_sweep(machine, kernel, *SIZES)
+
+    assert (first.returncode, second.returncode) == (0, 0), second.stderr
+    assert len(kernel.measured) == 8
+    assert kernel.read_content("/dev/b").data_at == 8192
+
+
+def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    run_sweep(machine, kernel, *SIZES)
+    kernel.write_data("/dev/b")
+    before = kernel.read_content("/dev/b")
+
+    refused = run_sweep(machine, kernel, *SIZES)
+    after = kernel.read_content("/dev/b")
+    wiped = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert refused.returncode == 2
+    assert "/dev/b holds data of an unknown format: byte 8192 is not zero" in refused.stderr
+    assert "to lose it, say --wipe /dev/b" in refused.stderr
+    assert "/dev/a holds" not in refused.stderr
+    assert after == before
+    assert wiped.returncode == 0, wiped.stderr
+
+
+def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    def stop(request: Request, session: Session) -> Any:
+        raise Interrupted("stopped: fio was ended", signal.SIGTERM)
+
+    with boot(kernel), mock.patch("agent.sweep_run.measure", stop):
+        machine.run(*SWEEP, *SIZES)
+    kernel.write_data("/dev/a")
+    before = kernel.read_content("/dev/a")
+
+    with boot(kernel):
+        ended = machine.run("sweep", "--resume", "last", "--no-send")
+
+    assert ended.returncode == 2
+    assert "/dev/a holds data of an unknown format" in ended.stderr
+    assert f"sweep {state(machine)['id']} takes no further --wipe: start a new sweep with it" in ended.stderr
+    assert kernel.read_content("/dev/a") == before
+
+
+def test_what_one_sweep_may_lose_is_not_lost_by_another(machine: Machine) -> None:
+    """The first sweep never gets as far as /dev/b, where the data of an unknown format still are."""
+    kernel = Kernel(*DEVICES)
+    kernel.write_data("/dev/b")
+    first = run_sweep(machine, kernel, "--stripes", "1", "--wipe", "/dev/b", *SIZES)
+
+    second = run_sweep(machine, kernel, "--stripes", "1", *SIZES)
+
+    assert (first.returncode, second.returncode) == (0, 2), first.stderr
+    assert "/dev/b holds data of an unknown format" in second.stderr
+    assert kernel.written["/dev/b"] == 1
 
 
 def test_signal_puts_everything_back_and_tells_how_to_go_on(machine: Machine) -> None:

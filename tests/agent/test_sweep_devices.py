@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.signatures import Signature
+from agent.signatures import Content, Signature
 from agent.sweep_devices import Device, find_uses, inspect_device, judge_devices
 from tests.agent.trees import ROOT_MOUNT, disk, join, plant
 
@@ -114,6 +114,9 @@ def test_regular_file_is_no_device(tmp_path: Path) -> None:
     assert inspect_device("/nonexistent").uses == ("cannot be found: No such file or directory",)
 
 
+UNKNOWN = (
+    "holds data of an unknown format: byte 8192 is not zero, and no sweep of this spool left the device so"
+)
 EXT4 = Signature("ext4", 1080, "backup")
 A = Device("/dev/a", "/sys/a", 128 * MIB)
 B = Device("/dev/b", "/sys/b", 128 * MIB)
@@ -134,6 +137,13 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
             ["/dev/a"],
             ("/dev/a is mounted at /data",),
         ),
+        (
+            [Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "of others"))],
+            [],
+            (f"/dev/a {UNKNOWN}; to lose it, say --wipe /dev/a",),
+        ),
+        ([Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "of others"))], ["/dev/a"], ()),
+        ([Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "left"))], [], ()),
         ([A], ["/dev/c"], ("--wipe /dev/c: it is none of --devices",)),
         (
             [A, Device("/dev/disk/by-id/x", "/sys/a", 128 * MIB)],
@@ -148,7 +158,7 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
     ],
 )
 def test_devices_are_judged(devices: list[Device], wiped: list[str], objections: tuple[str, ...]) -> None:
-    assert judge_devices(devices, wiped=wiped, needed_bytes=109 * MIB).objections == objections
+    assert judge_devices(devices, wiped=wiped, needed_bytes=109 * MIB, left={"left"}).objections == objections
 
 
 def test_partition_beside_its_disk_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.signatures import read_signatures
+from agent.signatures import read_content, read_signatures
 from tests.agent.conftest import Machine
 from tests.agent.loops import SBIN, run_tool
 from tests.agent.server import HostileServer
@@ -229,6 +230,70 @@ def test_filesystem_is_refused_and_lives_on(machine: Machine, make_loops: MakeLo
     assert ended.returncode == 2
     assert f"{loops[1]} holds ext4 “precious” at byte 1080; to lose it, say --wipe {loops[1]}" in ended.stderr
     assert [signature.label for signature in read_signatures(loops[1])] == ["precious"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "content"),
+    [
+        (2048, b"OCFSV2"),
+        (65536, struct.pack(">I", 0x01161970)),  # GFS2
+        (0x100000, struct.pack("<I", 0xC001D00D)),  # VMFS
+        (IMAGE_BYTES - 4096, struct.pack(">2I", 0x8374026B, 0)),  # DRBD, metadata at the end
+        (4096, b"!Stra0tis\x86\xff\x02^\x41rh"),
+        (0, struct.pack(">I", 0x0BE5A941)),  # SGI
+        (9000, b"\0\0raw data of a database"),
+    ],
+)
+def test_data_of_unknown_formats_are_refused_and_live_on(
+    machine: Machine, make_loops: MakeLoops, offset: int, content: bytes
+) -> None:
+    loops = make_loops(1)
+    with Path(loops[0]).open("r+b") as device:
+        device.seek(offset)
+        device.write(content)
+
+    ended = machine.run(*sweep(loops, "--yes", "--no-send"))
+    wiped = machine.run(*sweep(loops, "--wipe", loops[0], "--yes", "--no-send", "--dry-run"))
+
+    assert ended.returncode == 2
+    assert f"{loops[0]} holds data of an unknown format: byte " in ended.stderr
+    assert f"to lose it, say --wipe {loops[0]}" in ended.stderr
+    with Path(loops[0]).open("rb") as device:
+        device.seek(offset)
+        assert device.read(len(content)) == content
+    assert wiped.returncode == 0, wiped.stderr
+
+
+def test_ext4_without_its_first_superblock_is_refused(machine: Machine, make_loops: MakeLoops) -> None:
+    loops = make_loops(1)
+    run_tool("mkfs.ext4", "-q", loops[0])
+    run_tool(
+        "dd", "if=/dev/zero", f"of={loops[0]}", "bs=4096", "count=1", "conv=notrunc,fsync", "status=none"
+    )
+    assert read_signatures(loops[0]) == ()
+    before = read_content(loops[0])
+
+    ended = machine.run(*sweep(loops, "--yes", "--no-send"))
+
+    assert ended.returncode == 2
+    assert "holds data of an unknown format" in ended.stderr
+    assert read_content(loops[0]) == before
+
+
+def test_second_sweep_over_the_same_devices_needs_no_wipe(machine: Machine, make_loops: MakeLoops) -> None:
+    loops = make_loops(2)
+    first = machine.run(*sweep(loops, "--yes", "--no-send"))
+    assert all(read_content(loop).data_at is not None for loop in loops)
+
+    second = machine.run(*sweep(loops, "--yes", "--no-send"))
+    with Path(loops[1]).open("r+b") as device:
+        device.write(b"mine now")
+    third = machine.run(*sweep(loops, "--yes", "--no-send"))
+
+    assert (first.returncode, second.returncode) == (0, 0), second.stderr
+    assert third.returncode == 2
+    assert f"{loops[1]} holds data of an unknown format: byte 0 is not zero" in third.stderr
+    assert f"{loops[0]} holds" not in third.stderr
 
 
 def test_wipe_takes_the_named_filesystem(machine: Machine, make_loops: MakeLoops) -> None:
