@@ -185,7 +185,7 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # a label's name keeps its case
     try:
         with open(path, encoding="utf-8") as file:
-            _check_mode(path, os.fstat(file.fileno()).st_mode)
+            _check_writers(path, os.fstat(file.fileno()))
             parser.read_file(file)
     except FileNotFoundError:
         if must_exist:
@@ -196,11 +196,27 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     return parser
 
 
-def _check_mode(path: str, mode: int) -> None:
-    """Refuse what anybody may write: it names the fio that root runs and the file that root appends to."""
+def _check_writers(path: str, state: os.stat_result) -> None:
+    """Refuse what anybody may write, as root also what another user or a group may.
+
+    It names the fio that root runs and the file that root appends to.
+    """
+    is_root = os.geteuid() == 0
+    if is_root and state.st_uid != 0:
+        from agent.files import describe_user
+
+        raise ConfigurationError(
+            f"{path} belongs to {describe_user(state.st_uid)}, who could change what root runs: as root, only a "
+            "configuration of root is read; chown it to root, or run bench-agent as that user"
+        )
+    mode = state.st_mode
     if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
         raise ConfigurationError(
             f"{path} has mode {stat.S_IMODE(mode):04o}: anybody may change what runs here; chmod o-w it"
+        )
+    if is_root and stat.S_ISREG(mode) and mode & stat.S_IWGRP:
+        raise ConfigurationError(
+            f"{path} has mode {stat.S_IMODE(mode):04o}: its group may change what root runs; chmod g-w it"
         )
 
 

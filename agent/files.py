@@ -1,4 +1,4 @@
-"""Replace a file whole or not at all, and find a command where cron would not look for it."""
+"""Replace a file whole or not at all, name its owner, and find a command where cron would not look for it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ def replace_file(path: str, text: str, *, mode: int) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def describe_user(uid: int) -> str:
+    """Return a user in words, by name where this machine knows it: user postgres."""
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
 
 
 def find_command(name: str, environ: Mapping[str, str], *, root: str = "/") -> str | None:

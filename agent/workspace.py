@@ -7,13 +7,13 @@ import errno
 import json
 import mmap
 import os
-import pwd
 import stat
 import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Iterator
 
+from agent.files import describe_user
 from agent.outcome import CannotMeasure, ConfigurationError, StorageHangs
 from agent.quantities import format_size
 from agent.spool import write_durably
@@ -163,7 +163,7 @@ def check_path_trusted(directory: str) -> None:
         except OSError:
             continue  # what does not exist cannot be written to, and is refused elsewhere
         if state.st_uid != 0:
-            reason = f"belongs to {_name_user(state.st_uid)}"
+            reason = f"belongs to {describe_user(state.st_uid)}"
         elif state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX:
             reason = f"has mode {stat.S_IMODE(state.st_mode):04o}"
         else:
@@ -192,13 +192,6 @@ def _list_passed(path: str) -> Iterator[str]:
             left.extend(os.readlink(current).split("/")[::-1])
             current = "/" if left[-1] == "" else os.path.dirname(current)
     yield current
-
-
-def _name_user(uid: int) -> str:
-    try:
-        return f"user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"user {uid}"
 
 
 def _check_new(descriptor: int) -> None:

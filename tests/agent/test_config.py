@@ -1,5 +1,6 @@
 """Configuration from a file and the environment, and the token that nobody else may read."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,48 @@ def test_file_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
         ConfigurationError, match="has mode 0666: anybody may change what runs here; chmod o-w it"
     ):
         load(tmp_path, "[run]\nfio = /tmp/mine\n")
+
+
+ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+@ONLY_ROOT
+def test_root_does_not_read_the_configuration_of_another_user(tmp_path: Path) -> None:
+    (tmp_path / "agent.ini").touch(mode=0o600)
+    os.chown(tmp_path / "agent.ini", 65534, 65534)
+
+    with pytest.raises(ConfigurationError, match="belongs to user nobody, who could change what root runs"):
+        load(tmp_path, "[run]\nfio = /tmp/mine\n")
+
+
+@ONLY_ROOT
+@pytest.mark.parametrize("mode", [0o660, 0o664, 0o620])
+def test_root_does_not_read_a_configuration_that_a_group_may_write(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "agent.ini").touch()
+    (tmp_path / "agent.ini").chmod(mode)
+
+    with pytest.raises(ConfigurationError, match=f"has mode {mode:04o}: its group may change what root runs"):
+        load(tmp_path, "[run]\nfio = /tmp/mine\n")
+
+
+def test_other_users_read_a_configuration_that_their_group_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.ini").touch()
+    (tmp_path / "agent.ini").chmod(0o664)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    assert load(tmp_path, "[run]\nfio = fio-3.36\n").fio == "fio-3.36"
+
+
+@ONLY_ROOT
+def test_link_of_another_user_does_not_lead_root_to_his_file(tmp_path: Path) -> None:
+    (tmp_path / "his.ini").write_text("[run]\nfio = /tmp/mine\n")
+    os.chown(tmp_path / "his.ini", 65534, 65534)
+    (tmp_path / "agent.ini").symlink_to("his.ini")
+
+    with pytest.raises(ConfigurationError, match="belongs to user nobody"):
+        load_config(str(tmp_path / "agent.ini"), {})
 
 
 def test_named_file_must_exist(tmp_path: Path) -> None:
