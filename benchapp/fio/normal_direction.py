@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from benchapp.fio.normal_draft import DirectionDraft
 from benchapp.fio.normal_latency import read_latency, read_samples
-from benchapp.fio.normal_rates import count_runtime_in_us, read_rates, read_summary
+from benchapp.fio.normal_rates import count_runtime_in_us, read_rates
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
@@ -66,7 +66,7 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
     unprinted = "not-measured" if facts.is_whole else "not-reported"
     if lines.label == "sync":
         return _build_sync(lines, facts, _Ledger({}, [], notes, where, unprinted))
-    summary = read_summary(lines.summary)
+    summary = lines.figures
     if summary is None:
         kind = lines.label or "a direction"
         message = (

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from benchapp.fio.normal_header import Header, strip_command
-from benchapp.fio.normal_rates import read_summary
+from benchapp.fio.normal_rates import Summary, read_summary
 
 # "randrw: (groupid=0, jobs=1): err= 0: pid=123: Sat Nov 21 …", with "err=28 (file:…, error=…): pid=…" after errors.
 _JOB: Final = re.compile(
@@ -32,6 +32,15 @@ class DirectionDraft(Struct):
     latencies: dict[str, str] = field(default_factory=dict)
     percentiles: dict[str, list[str]] = field(default_factory=dict)
     samples: dict[str, str] = field(default_factory=dict)
+    _figures: Summary | None = None
+
+    @property
+    def figures(self) -> Summary | None:
+        """The figures of the summary; None if it cannot be read."""
+        figures = self._figures
+        if figures is None and self.summary:
+            figures = self._figures = read_summary(self.summary)
+        return figures
 
 
 class JobDraft(Struct):
@@ -64,13 +73,13 @@ class JobDraft(Struct):
     def is_complete(self) -> bool:
         """Whether it is whole, and no direction lacks the line that it begins with."""
         return self.is_whole and all(
-            direction.label == "sync" or read_summary(direction.summary) for direction in self.directions
+            direction.label == "sync" or direction.figures is not None for direction in self.directions
         )
 
     @property
     def is_readable(self) -> bool:
         """Whether there are results in it: it is whole, or a direction has its IOPS, bandwidth, bytes and run time."""
-        return self.is_whole or any(read_summary(direction.summary) for direction in self.directions)
+        return self.is_whole or any(direction.figures is not None for direction in self.directions)
 
 
 class ReportDraft(Struct):

@@ -11,7 +11,6 @@ from benchapp.fio.normal_direction import count_issued
 from benchapp.fio.normal_draft import DirectionDraft, JobDraft, ReportDraft
 from benchapp.fio.normal_figures import MODERN, OLD_BYTES, read_figure
 from benchapp.fio.normal_job import read_issued
-from benchapp.fio.normal_rates import read_summary
 from benchapp.fio.version import Version, parse_version
 
 # 11.9 MiB may print as 11.0 before 3.26; decimals before 2.20 are junk.
@@ -57,7 +56,7 @@ def _compare_jobs(before: JobDraft, after: JobDraft, version: Version) -> Iterat
 
 
 def _measure(direction: DirectionDraft, issued: tuple[int, ...]) -> _Progress | None:
-    summary = read_summary(direction.summary)
+    summary = direction.figures
     figure = read_figure(summary.io, MODERN if summary.is_modern else OLD_BYTES) if summary else None
     if summary is None or figure is None:
         return None

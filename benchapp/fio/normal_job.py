@@ -14,7 +14,6 @@ from benchapp.fio.normal_draft import JobDraft
 from benchapp.fio.normal_figures import MODERN, read_figure
 from benchapp.fio.normal_header import Header
 from benchapp.fio.normal_latency import read_latency, read_shares
-from benchapp.fio.normal_rates import read_summary
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
 from benchapp.fio.options import AGGREGATE, list_directions_asked
@@ -141,7 +140,7 @@ def _has_runtime_in_us(draft: JobDraft, issued: tuple[int, ...]) -> bool:
         return False
     runtime_ms, waited_ns, ios = 0, 0.0, 0
     for direction in draft.directions:
-        summary = read_summary(direction.summary)
+        summary = direction.figures
         count = count_issued(issued, direction.label) if summary else None
         if summary is None or not count:
             continue
