@@ -145,10 +145,11 @@ def _find_start(line: str) -> int | None:
 
 
 def _is_terse(line: str) -> bool:
-    if "%=" in line and line.count(";") >= _FIELDS_OF_ANCHOR:
-        return True
     pattern = _AFTER_VERSION_2 if line[0] == "2" else _AFTER_VERSION
-    return pattern.match(line, 2) is not None
+    if pattern.match(line, 2) is not None:
+        return True
+    # Counting takes longer.
+    return "%=" in line and line.count(";") >= _FIELDS_OF_ANCHOR
 
 
 def _take_line(
@@ -158,7 +159,7 @@ def _take_line(
     content = line[start:]
     if not _is_terse(content):
         return False
-    host = _HOST.fullmatch(line[:start])
+    host = _HOST.fullmatch(line, 0, start) if start else None
     is_last = at + len(line) == text_length
     try:
         if len(content) > LINE_LENGTH_MAXIMUM:

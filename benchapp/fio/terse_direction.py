@@ -116,10 +116,11 @@ def convert_direction(name: DirectionName, numbers: list[Any], *, version: Versi
         return None
     percentiles = _pair_percentiles(tuple(numbers[12:52:2]), numbers[13:52:2], is_bounded=True)
     completion = _make_latency(clat, percentiles)
-    minimum, maximum, _, mean, stddev, *further = numbers[56:]
+    minimum, maximum, _, mean, stddev = numbers[56:61]
     count = iops_samples = None
-    if further:
-        count, lowest, highest, middle, spread, times = further
+    has_further = len(numbers) > _FURTHER + PERCENTILES_COUNT
+    if has_further:
+        count, lowest, highest, middle, spread, times = numbers[61:]
         iops_samples = (
             Samples(float(lowest), float(highest), float(middle), float(spread), times) if times else None
         )
@@ -135,7 +136,7 @@ def convert_direction(name: DirectionName, numbers: list[Any], *, version: Versi
         _make_latency(lat, () if completion else percentiles),
         samples if has_samples else None,
         iops_samples,
-        bool(further),
+        has_further,
     )
     return _make_direction(name, block, version)
 

@@ -213,14 +213,14 @@ def _make_job(parts: _Parts, hostname: str | None, description: str | None) -> J
     switches, major_faults, minor_faults = parts.counters
     shares = parts.shares
     return Job(
-        index=0,
-        name=";".join(names),
-        groupid=min(read_whole(groupid) or 0, INTEGER_MAXIMUM),
-        hostname=hostname,
-        error=_read_error(error),
-        clones=1,
-        options=_NO_OPTIONS,
-        directions=tuple([direction for direction in parts.directions if direction is not None]),
+        0,
+        ";".join(names),
+        min(read_whole(groupid) or 0, INTEGER_MAXIMUM),
+        hostname,
+        _read_error(error),
+        1,
+        _NO_OPTIONS,
+        tuple([direction for direction in parts.directions if direction is not None]),
         description=description,
         cpu_user_percent=user_percent,
         cpu_system_percent=system_percent,

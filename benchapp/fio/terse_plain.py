@@ -5,7 +5,7 @@ Python needs as long for each number that it reads from a text as a reader of JS
 
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import contains
+from operator import contains, le
 from typing import Any, Final
 
 import orjson
@@ -72,8 +72,9 @@ def read_plain_line(text: str, *, stride: int) -> PlainLine | None:
     if not sum(numbers) < _SUM_MAXIMUM:
         return None
     length = stride + _PERCENTILES
-    for start in range(0, layout.blocks * length, length):
-        if any(numbers[start + place] > numbers[start + place + 1] for place in _EXTREMES):
+    end = layout.blocks * length
+    for place in _EXTREMES:
+        if not all(map(le, numbers[place:end:length], numbers[place + 1 : end : length])):
             return None
     return PlainLine(head.split(";"), layout.blocks, length, numbers, further)
 
