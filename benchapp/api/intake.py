@@ -243,6 +243,8 @@ async def _send(send: Send, answer: Answer) -> None:
         "Content-Length": str(len(body)),
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
+        # Answered before Django, whose middleware adds the policies of pages.
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
         **answer.headers,
     }
     await send(

@@ -1,8 +1,10 @@
 """One shape for every error."""
 
 import ast
+import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.exceptions import PermissionDenied
@@ -12,6 +14,7 @@ from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
 from benchapp.api.catalogue import PROBLEMS
+from benchapp.api.intake import send_problem
 from benchapp.api.problems import Problem, answer_exception, find_problem, problem_body
 from benchapp.queries.page import BadCursor
 
@@ -157,3 +160,19 @@ def test_page_that_problems_point_to_has_a_place_for_every_code():
     page = (ROOT / "templates" / "docs_errors.html").read_text()
 
     assert [code for code in PROBLEMS if f'id="{code}"' not in page] == []
+
+
+def test_problem_that_is_answered_before_django_carries_the_security_headers() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(send_problem(send, Problem(413, "body-too-big", "Body too big", "send less")))
+
+    headers = dict(sent[0]["headers"])
+    assert sent[0]["status"] == 413
+    assert headers[b"content-type"] == b"application/problem+json"
+    assert headers[b"cache-control"] == b"no-store"
+    assert headers[b"x-content-type-options"] == b"nosniff"
+    assert headers[b"content-security-policy"] == b"default-src 'none'; frame-ancestors 'none'"
