@@ -53,15 +53,16 @@ INSTALLED_APPS = [
     "benchapp",
 ]
 MIDDLEWARE = [
+    # These three come first, so that what the others answer themselves carries their headers, too.
+    "benchapp.web.security.add_headers",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "benchapp.web.security.content_security_policy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "benchapp.api.unavailable.answer_unavailable_database",
 ]
 ROOT_URLCONF = "benchapp.urls"

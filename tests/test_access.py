@@ -10,6 +10,7 @@ from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from benchapp.models import Role, Scope, Study
+from benchapp.web.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from tests.access_table import ACTORS, TABLE, Row
 from tests.factories import (
     make_expectation,
@@ -128,3 +129,138 @@ def test_method_without_a_row_is_let_in_nowhere(route, address_of):
 
     for method in sorted(METHODS - {row.method for row in TABLE[route]}):
         assert "+" not in ask_all({"admin": admin, "admin token": token}, method, address_of(route)), method
+
+
+def find_loose_caching(route: str, response: HttpResponseBase) -> str:
+    """Return the Cache-Control of an answer to somebody who signed in, "" where it is as strict as it must be."""
+    said = {part.strip() for part in response.headers.get("Cache-Control", "").split(",")}
+    # Reads of the API may be stored by the asker alone, who asks before each use whether they are still right.
+    is_checked_read = route.startswith("api/v1/") and {"private", "no-cache"} <= said
+    # The agent is the same file for all.
+    is_strict = "no-store" in said or is_checked_read or route == "agent/bench-agent.pyz"
+    return "" if is_strict else response.headers.get("Cache-Control", "none")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("route", "row"), CASES)
+def test_no_cache_keeps_what_somebody_who_signed_in_was_answered(route, row: Row, clients, address_of):
+    address = address_of(route)
+
+    loose = {}
+    for actor in ("viewer", "admin", "admin token"):
+        with transaction.atomic():
+            response = clients[actor].generic(row.method, address, "{}", content_type="application/json")
+            transaction.set_rollback(True)
+        loose[actor] = find_loose_caching(route, response)
+
+    assert {who: said for who, said in loose.items() if said} == {}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("route", ["api/v1/series/<int:series_id>/points", "api/v1/runs/<int:run_id>/output"])
+def test_reads_of_the_api_are_checked_before_each_use(route, clients, address_of):
+    reader = clients["read token"]
+
+    first = reader.get(address_of(route))
+    again = reader.get(address_of(route), headers={"If-None-Match": first.headers["ETag"]})
+
+    assert (first.status_code, first.headers["Cache-Control"]) == (200, "private, no-cache")
+    assert (again.status_code, again.headers["Cache-Control"]) == (304, "private, no-cache")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("route", ["docs/errors", "runs/", "agent/bench-agent.pyz"])
+def test_caching_of_what_strangers_read_is_as_it_was(route, address_of):
+    with override_settings(PUBLIC_READ=True):
+        response = Client().get(address_of(route))
+
+    expected = "public, no-cache" if route.startswith("agent/") else None
+    assert (response.status_code, response.headers.get("Cache-Control")) == (200, expected)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("route", "row"), CASES)
+def test_every_answer_carries_the_security_headers(route, row: Row, clients, address_of):
+    address = address_of(route)
+
+    for actor in ("anonymous", "admin"):
+        for method in (row.method, "OPTIONS"):
+            with transaction.atomic():
+                response = clients[actor].generic(method, address, "{}", content_type="application/json")
+                transaction.set_rollback(True)
+            check_security_headers(response)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("/runs", {}, 301),
+        ("/runs/", {"Host": "elsewhere.example"}, 400),
+        ("/nowhere/", {}, 404),
+        ("/api/v1/nowhere", {}, 404),
+        ("/api/v1/nowhere", {"Host": "elsewhere.example"}, 400),
+    ],
+)
+def test_errors_and_redirects_carry_the_security_headers(address, headers, status):
+    response = Client().get(address, headers=headers)
+
+    assert response.status_code == status
+    check_security_headers(response)
+
+
+@override_settings(SECURE_SSL_REDIRECT=True)
+def test_redirect_to_https_carries_the_security_headers():
+    response = Client().get("/runs/")
+
+    assert (response.status_code, response.headers["Location"]) == (301, "https://testserver/runs/")
+    check_security_headers(response)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/runs/", "/api/v1/runs"])
+def test_faults_carry_the_security_headers(path, clients, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("benchapp.web.runs.list_runs", fail)
+    monkeypatch.setattr("benchapp.api.runs.list_runs", fail)
+    clients["admin"].raise_request_exception = False
+
+    response = clients["admin"].get(path)
+
+    assert response.status_code == 500
+    assert "no-store" in response.headers["Cache-Control"]
+    check_security_headers(response)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "route",
+    [
+        "runs/<int:run_id>/output",
+        "runs/<int:run_id>/table.csv",
+        "uploads/<uuid:submission_id>/raw",
+        "agent/bench-agent.pyz",
+        "api/v1/runs/<int:run_id>/output",
+        "api/v1/series?format=csv",
+        "api/v1/series?format=ndjson",
+    ],
+)
+def test_downloads_are_files_that_no_browser_interprets(route, clients, address_of):
+    response = clients["admin"].get(address_of(route))
+
+    assert response.status_code == 200
+    assert response.headers["Content-Disposition"].startswith('attachment; filename="')
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert not response.headers["Content-Type"].startswith("text/html")
+
+
+def check_security_headers(response: HttpResponseBase) -> None:
+    """Fail where a header is missing that every answer carries; shared studies have a stricter Referrer-Policy."""
+    assert response.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+    assert response.headers["Permissions-Policy"] == PERMISSIONS_POLICY
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["Referrer-Policy"] in ("same-origin", "no-referrer")
+    assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"

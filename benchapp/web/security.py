@@ -22,19 +22,19 @@ AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
 @sync_and_async_middleware
-def content_security_policy(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:
-    """Add the policies to every answer."""
+def add_headers(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:
+    """Add the policies to every answer, and keep caches from storing what somebody who signed in was answered."""
     if iscoroutinefunction(get_response):
         answer_later = cast(AsyncAnswer, get_response)
 
         async def answer_async(request: HttpRequest) -> HttpResponseBase:
-            return _add_headers(await answer_later(request))
+            return _add_headers(request, await answer_later(request))
 
         return answer_async
     answer_now = cast(Answer, get_response)
 
     def answer(request: HttpRequest) -> HttpResponseBase:
-        return _add_headers(answer_now(request))
+        return _add_headers(request, answer_now(request))
 
     return answer
 
@@ -61,7 +61,16 @@ def is_trusted_proxy(address: str) -> bool:
     return any(mapped in network for network in settings.TRUSTED_PROXIES)
 
 
-def _add_headers(response: HttpResponseBase) -> HttpResponseBase:
+def _add_headers(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+    if _is_personal(request, response):
+        # Views that know better say so themselves: the API's reads are checked by ETag, the agent is the same for all.
+        response.headers.setdefault("Cache-Control", "private, no-store")
     return response
+
+
+def _is_personal(request: HttpRequest, response: HttpResponseBase) -> bool:
+    """Return whether a request came with a session or token, valid or not, or the answer sets a cookie: no query."""
+    has_key = settings.SESSION_COOKIE_NAME in request.COOKIES or "Authorization" in request.headers
+    return has_key or bool(response.cookies)

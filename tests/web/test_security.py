@@ -7,7 +7,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 
-from benchapp.web.security import CONTENT_SECURITY_POLICY, content_security_policy, read_client_address
+from benchapp.web.security import CONTENT_SECURITY_POLICY, add_headers, read_client_address
 from tests.factories import make_host
 
 
@@ -34,7 +34,7 @@ def test_policy_is_added_in_an_asynchronous_stack_too() -> None:
     async def answer(request: HttpRequest) -> HttpResponse:
         return HttpResponse("")
 
-    response = asyncio.run(content_security_policy(answer)(RequestFactory().get("/")))  # type: ignore[arg-type]
+    response = asyncio.run(add_headers(answer)(RequestFactory().get("/")))  # type: ignore[arg-type]
 
     assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
 
