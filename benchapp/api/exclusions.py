@@ -44,7 +44,7 @@ class RunExclusion(ApiView):
         wake_up()
         return answer_json(request, _row(run))
 
-    @extend_schema(operation_id="include_run", responses=ExclusionOutput)
+    @extend_schema(operation_id="include_run", responses={200: ExclusionOutput})
     def delete(self, request: Request, run_id: int) -> HttpResponse:
         """Put a run back into medians; nothing happens to one that counts already."""
         refuse_parameters(request)

@@ -52,6 +52,17 @@ def badge_codes(help_text: str) -> serializers.ListField:
     return serializers.ListField(child=text(), help_text=help_text)
 
 
+class ChosenColumns(Output):
+    """Put before the columns of a list: with the parameter `fields` a row has only those that it names."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Require none of them."""
+        fields = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields
+
+
 class TargetColumns(Output):
     target_name = maybe_text()
     volume_type = maybe_text()

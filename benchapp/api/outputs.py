@@ -8,6 +8,7 @@ from typing import Final
 from rest_framework import serializers
 
 from benchapp.api.output_fields import (
+    ChosenColumns,
     Output,
     PageOutput,
     maybe_number,
@@ -112,8 +113,12 @@ class SubmissionOutput(Output):
     url = text()
 
 
+class HostRowOutput(ChosenColumns, HostOutput):
+    pass
+
+
 class HostPage(PageOutput):
-    hosts = HostOutput(many=True)
+    hosts = HostRowOutput(many=True)
 
 
 class SubmissionPage(PageOutput):

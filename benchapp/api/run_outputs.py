@@ -5,6 +5,7 @@ from typing import Final
 from rest_framework import serializers
 
 from benchapp.api.output_fields import (
+    ChosenColumns,
     Environment,
     Output,
     PageOutput,
@@ -159,8 +160,12 @@ class RunDetailOutput(_RunColumns):
     output = text()
 
 
+class RunRowOutput(ChosenColumns, RunOutput):
+    pass
+
+
 class RunPage(PageOutput):
-    runs = RunOutput(many=True)
+    runs = RunRowOutput(many=True)
 
 
 # In the order in which `rows.py` writes them.

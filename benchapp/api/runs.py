@@ -71,9 +71,10 @@ class RunOutputFile(ApiView):
         parameters=[OutputParameters],
         responses={
             (200, "application/json"): OpenApiResponse(
-                OpenApiTypes.BINARY, "an agent's envelope, or a document of published numbers, byte for byte"
+                OpenApiTypes.OBJECT,
+                "byte for byte: an agent's envelope or a document of published numbers; as text what fio printed",
             ),
-            (200, "text/plain"): OpenApiResponse(OpenApiTypes.BINARY, "what fio printed, byte for byte"),
+            (200, "text/plain"): OpenApiTypes.STR,
         },
     )
     def get(self, request: Request, run_id: int) -> HttpResponse:

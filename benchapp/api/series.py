@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
 from rest_framework.request import Request
 
 from benchapp.api.answers import (
@@ -17,6 +17,7 @@ from benchapp.api.answers import (
     is_known,
     make_etag,
 )
+from benchapp.api.history_outputs import BucketPage
 from benchapp.api.parameters import (
     PointParameters,
     SeriesParameters,
@@ -107,13 +108,17 @@ class Points(ApiView):
         operation_id="list_points",
         parameters=[PointParameters],
         responses={
-            (200, "application/json"): PointPage,
+            (200, "application/json"): PolymorphicProxySerializer(
+                component_name="PointsOrBuckets",
+                serializers=[PointPage, BucketPage],
+                resource_type_field_name=None,
+            ),
             (200, "text/csv"): _LINES,
             (200, "application/x-ndjson"): _LINES,
         },
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
-        """List the points of a series in the order of time, with the metrics asked for."""
+        """List the points of a series in the order of time, with the metrics asked for; with `thin` buckets instead."""
         wanted = read_parameters(request, PointParameters)
         etag = make_etag(request, _read_version(series_id))
         if is_known(request, etag):

@@ -5,6 +5,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from benchapp.api.output_fields import (
+    ChosenColumns,
     Output,
     PageOutput,
     TargetColumns,
@@ -90,8 +91,12 @@ class SummaryOutput(Output):
     last = maybe_real()
 
 
+class SeriesRowOutput(ChosenColumns, SeriesOutput):
+    pass
+
+
 class SeriesPage(PageOutput):
-    series = SeriesOutput(many=True)
+    series = SeriesRowOutput(many=True)
 
 
 class PointPage(PageOutput):

@@ -23,6 +23,12 @@ class Submissions(ApiView):
 
     permission_classes = [MayRead]
 
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        """Name POST in the header Allow: intake takes it before Django sees it."""
+        headers: dict[str, str] = super().default_response_headers
+        return {**headers, "Allow": f"{headers['Allow']}, POST"}
+
     @extend_schema(
         operation_id="list_submissions", parameters=[SubmissionParameters], responses=SubmissionPage
     )
@@ -65,13 +71,16 @@ class OneSubmission(ApiView):
 
 @csrf_exempt
 def refuse_method(request: HttpRequest) -> HttpResponse:
-    """Name the one method that a door of intake takes."""
+    """Name the one method that this address of intake takes."""
+    allow = {"Allow": "OPTIONS, POST"}
+    if request.method == "OPTIONS":
+        return HttpResponse(status=204, headers=allow)
     return answer_problem(
         Problem(
             405,
             "method-not-allowed",
             "Method not allowed",
             "POST what fio printed here",
-            headers={"Allow": "POST"},
+            headers=allow,
         )
     )

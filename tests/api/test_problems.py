@@ -107,7 +107,7 @@ def test_retry_after_is_said_where_it_is_known():
         ("put", "/api/v1/", 405, "method-not-allowed"),
         ("get", "/api/v1/fio", 405, "method-not-allowed"),
         ("get", "/api/v1/enrollments", 401, "token-missing"),
-        ("options", "/api/v1/", 405, "method-not-allowed"),
+        ("patch", "/api/v1/", 405, "method-not-allowed"),
     ],
 )
 def test_every_error_of_the_api_is_a_problem(client, method, path, status, code):
@@ -126,7 +126,7 @@ def test_who_brings_nothing_is_asked_for_a_bearer_token(client):
 
 @pytest.mark.django_db
 def test_method_that_is_not_taken_names_those_that_are(client):
-    assert client.get("/api/v1/fio").headers["Allow"] == "POST"
+    assert client.get("/api/v1/fio").headers["Allow"] == "OPTIONS, POST"
 
 
 def test_every_code_that_is_raised_is_explained():

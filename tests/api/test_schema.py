@@ -1,6 +1,7 @@
 """The OpenAPI document: committed, complete, and true."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from django.core.management import call_command
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
+from django.test import Client
 from django.urls import resolve, reverse
 from hypothesis import HealthCheck, Phase, settings
 from rest_framework.serializers import Serializer
@@ -21,7 +23,8 @@ from schemathesis.specs.openapi.checks import (
 
 from benchapp.api import expectation_outputs, outputs, run_outputs, series_outputs
 from benchapp.api.urls import urlpatterns
-from benchapp.models import Role, Scope, Study
+from benchapp.models import Kind, Role, Scope, Study
+from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
     make_expectation,
@@ -30,6 +33,7 @@ from tests.factories import (
     make_measurement,
     make_run,
     make_series,
+    make_submission,
     make_target,
     make_token,
     make_user,
@@ -113,6 +117,199 @@ def test_what_is_there_is_told_in_the_shape_that_is_promised(case, one_transacti
     case.call_and_validate(
         headers=bearer, checks=[not_a_server_error, content_type_conformance, response_schema_conformance]
     )
+
+
+# A request for every operation: (method, path, query, body). Those of a host's own token are in OF_A_HOST.
+LATER = "2027-01-01T00:00:00Z"
+EXAMPLES_OF_ANSWERS = [
+    ("GET", "/api/v1/", {}, None),
+    ("GET", "/api/v1/changes", {}, None),
+    ("GET", "/api/v1/changes", {"format": "csv"}, None),
+    ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8"}, None),
+    ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8", "format": "ndjson"}, None),
+    ("GET", "/api/v1/dimensions", {}, None),
+    ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
+    ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
+    ("GET", "/api/v1/expectations", {}, None),
+    (
+        "POST",
+        "/api/v1/expectations",
+        {},
+        {"kind": "maintenance", "from_at": "2026-12-31T00:00:00Z", "to_at": LATER, "reason": "disks"},
+    ),
+    (
+        "POST",
+        "/api/v1/expectations",
+        {},
+        {
+            "kind": "change",
+            "from_at": "2026-12-31T00:00:00Z",
+            "to_at": LATER,
+            "reason": "disks",
+            "dry_run": True,
+        },
+    ),
+    ("GET", "/api/v1/expectations/{expectation_id}", {}, None),
+    ("PATCH", "/api/v1/expectations/{expectation_id}", {}, {"is_taken_back": True}),
+    ("DELETE", "/api/v1/expectations/{expectation_id}", {}, None),
+    ("GET", "/api/v1/history", {}, None),
+    ("GET", "/api/v1/history", {"thin": 1, "metrics": "iops,latency_p99_ns"}, None),
+    ("GET", "/api/v1/history", {"format": "csv"}, None),
+    ("GET", "/api/v1/hosts", {}, None),
+    ("GET", "/api/v1/hosts", {"fields": "name"}, None),
+    ("GET", "/api/v1/hosts/{name}", {}, None),
+    ("GET", "/api/v1/hosts/{name}/tokens", {}, None),
+    ("POST", "/api/v1/hosts/{name}/tokens", {}, {"label": "cron"}),
+    ("GET", "/api/v1/incidents", {}, None),
+    ("GET", "/api/v1/incidents/{incident_id}", {}, None),
+    ("PATCH", "/api/v1/incidents/{incident_id}", {}, {"comment": "seen"}),
+    ("GET", "/api/v1/matrix", {}, None),
+    ("GET", "/api/v1/matrix", {"format": "csv"}, None),
+    ("GET", "/api/v1/runs", {}, None),
+    ("GET", "/api/v1/runs", {"fields": "id,host"}, None),
+    ("GET", "/api/v1/runs/{run_id}", {}, None),
+    ("PUT", "/api/v1/runs/{run_id}/exclusion", {}, {"reason": "noise"}),
+    ("DELETE", "/api/v1/runs/{run_id}/exclusion", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/output", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/output", {"part": "fio"}, None),
+    ("GET", "/api/v1/runs/{run_of_agent}/output", {}, None),
+    ("GET", "/api/v1/runs/{run_of_agent}/output", {"part": "fio"}, None),
+    ("GET", "/api/v1/runs/{run_of_agent}/report", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/traces", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/traces", {"format": "ndjson"}, None),
+    ("GET", "/api/v1/scaling", {}, None),
+    ("GET", "/api/v1/scaling", {"format": "csv"}, None),
+    ("GET", "/api/v1/schema", {}, None),
+    ("GET", "/api/v1/series", {}, None),
+    ("GET", "/api/v1/series", {"fields": "id"}, None),
+    ("GET", "/api/v1/series", {"format": "ndjson"}, None),
+    ("GET", "/api/v1/series/{series_id}", {}, None),
+    ("GET", "/api/v1/series/{series_id}/explain", {}, None),
+    ("GET", "/api/v1/series/{series_id}/histogram", {}, None),
+    ("GET", "/api/v1/series/{series_id}/histogram", {"format": "csv"}, None),
+    ("GET", "/api/v1/series/{series_id}/percentiles", {"thin": 1}, None),
+    ("GET", "/api/v1/series/{series_id}/percentiles", {"format": "csv"}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {"metrics": "iops", "rolling": 3}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {"thin": 2}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {"thin": 2, "format": "csv"}, None),
+    ("GET", "/api/v1/series/{series_id}/summary", {}, None),
+    ("GET", "/api/v1/studies", {}, None),
+    ("POST", "/api/v1/studies", {}, {"title": "Disks"}),
+    ("GET", "/api/v1/studies/{study_id}", {}, None),
+    ("PATCH", "/api/v1/studies/{study_id}", {}, {"title": "Other disks"}),
+    ("DELETE", "/api/v1/studies/{study_id}", {}, None),
+    ("GET", "/api/v1/submissions", {}, None),
+    ("GET", "/api/v1/submissions/{submission_id}", {}, None),
+    ("GET", "/api/v1/subscriptions", {}, None),
+    ("POST", "/api/v1/subscriptions", {}, {"channel": "email", "address": "anna@example.org"}),
+    ("GET", "/api/v1/subscriptions/{subscription_id}", {}, None),
+    ("DELETE", "/api/v1/subscriptions/{subscription_id}", {}, None),
+    ("POST", "/api/v1/subscriptions/{subscription_id}/test", {}, None),
+    ("DELETE", "/api/v1/tokens/{public_id}", {}, None),
+]
+OF_A_HOST = [
+    ("GET", "/api/v1/hosts/me", {}, None),
+    (
+        "PUT",
+        "/api/v1/hosts/me/schedule",
+        {},
+        {"entries": [{"profile": "quick", "every_s": 3600, "directory": "/data"}]},
+    ),
+]
+# Answered before Django: tests/api/test_intake.py and test_wire.py.
+INTAKE = [("POST", "/api/v1/submissions"), ("POST", "/api/v1/fio")]
+
+
+@pytest.fixture
+def more_things(things):
+    """Add a run of an agent, whose output is an envelope, to what there is."""
+    host = make_host("db-8")
+    make_series([11.0, 12.0], host=host)
+    body = pack_envelope()
+    submission = make_submission(host, kind=Kind.ENVELOPE, body=body)
+    return {**things, "run_of_agent": make_run(host, submission=submission).pk}
+
+
+@pytest.fixture
+def bearer_of_host(db):
+    """Give the header of a host's own token."""
+    return {"Authorization": f"Bearer {make_token(Scope.INGEST)[1]}", "Accept-Encoding": "identity"}
+
+
+def test_every_operation_has_an_example_of_its_answer():
+    documented = {
+        (method.upper(), path)
+        for path, operations in schema.raw_schema["paths"].items()
+        for method in operations
+    }
+
+    examples = {(method, find_path(path)) for method, path, *_ in [*EXAMPLES_OF_ANSWERS, *OF_A_HOST]}
+
+    assert examples | set(INTAKE) == documented
+
+
+@pytest.mark.parametrize(("method", "path", "query", "body"), EXAMPLES_OF_ANSWERS)
+def test_answer_is_as_documented(method, path, query, body, one_transaction, more_things, bearer):
+    check_answer((method, path, query, body), more_things, bearer)
+
+
+@pytest.mark.parametrize(("method", "path", "query", "body"), OF_A_HOST)
+def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transaction, bearer_of_host):
+    check_answer((method, path, query, body), {}, bearer_of_host)
+
+
+def find_path(path):
+    """Return the path as the document has it."""
+    return path.replace("{run_of_agent}", "{run_id}")
+
+
+def check_answer(example, values, headers):
+    """Ask, and hold status, type and body of a success against the document."""
+    method, path, query, body = example
+    operation = schema[find_path(path)][method]
+    names = dict(zip(re.findall(r"{(\w+)}", find_path(path)), re.findall(r"{(\w+)}", path), strict=True))
+    given = {} if body is None else {"body": body, "media_type": "application/json"}
+    case = operation.Case(
+        path_parameters={name: values[own] for name, own in names.items()}, query=query, **given
+    )
+
+    response = case.call(headers=headers)
+
+    documented = schema.raw_schema["paths"][find_path(path)][method.lower()]["responses"]
+    assert str(response.status_code) in documented, response.text
+    # Lines of nothing are nothing.
+    is_empty = "content" not in documented[str(response.status_code)] or query.get("format") == "ndjson"
+    assert response.content or is_empty
+    case.validate_response(response, checks=[content_type_conformance, response_schema_conformance])
+
+
+def test_allow_names_the_documented_methods_and_no_other_is_taken(more_things, bearer, bearer_of_host):
+    person, host = Client(headers=bearer), Client(headers=bearer_of_host)
+
+    wrong = [
+        line
+        for path, operations in schema.raw_schema["paths"].items()
+        for line in find_wrong_methods(
+            host if path.startswith("/api/v1/hosts/me") else person,
+            path.format(**more_things),
+            {method.upper() for method in operations},
+        )
+    ]
+
+    assert wrong == []
+
+
+def find_wrong_methods(client, address, documented):
+    """Yield the methods whose status, or header Allow, is not that of a resource with these methods."""
+    allowed = documented | {"OPTIONS"} | ({"HEAD"} if "GET" in documented else set())
+    for method in ("OPTIONS", "GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
+        if method in documented:
+            continue
+        response = client.generic(method, address)
+        names = set(response.headers.get("Allow", "").split(", "))
+        if (response.status_code, names) != (204 if method == "OPTIONS" else 405, allowed):
+            yield f"{method} {address}: {response.status_code}, {sorted(names)}"
 
 
 def test_committed_document_is_that_of_the_code(tmp_path):
