@@ -25,7 +25,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "gzip-trailing": "Bytes follow the end of the gzip. Send one gzip member.",
     "gzip-truncated": "The gzip ends before its end. Send it again.",
     "host-exists": "A host of this name is enrolled and its token works. Revoke that, or use another name.",
-    "host-name-invalid": "This is no host name: letters, digits, dots, hyphens and underscores.",
+    "host-name-invalid": "Not a valid host name: letters, digits, dots, hyphens and underscores; `me` is reserved.",
     "host-retired": "The host is retired. Bring it back on the page Hosts, or enrol it anew.",
     "id-taken": "A submission of this id exists with another body. Make an id once for each result.",
     "idempotency-key-differs": "The header Idempotency-Key and the envelope's id differ.",

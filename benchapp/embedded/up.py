@@ -293,4 +293,6 @@ def host_name() -> str:
         letter if (letter.isascii() and letter.isalnum()) or letter in ".-_" else "-"
         for letter in socket.gethostname()
     )
-    return name.strip(".-_")[:253] or "this-machine"
+    name = name.strip(".-_")[:253]
+    # `me` is reserved (pipeline.enroll), which this process cannot import: Django is not set up in it.
+    return name if name and name.lower() != "me" else "this-machine"

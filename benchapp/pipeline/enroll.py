@@ -10,6 +10,8 @@ from benchapp.models import ApiToken, Host, Scope, User
 from benchapp.pipeline.tokens import issue_token
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+# Words that stand for something else where an address names a host: /api/v1/hosts/me is the host that asks.
+RESERVED_NAMES: Final = frozenset({"me"})
 
 
 class EnrolmentRefused(Exception):
@@ -52,10 +54,16 @@ def enroll_host(name: str, *, enrolment: ApiToken, agent_version: str = "") -> t
 
 
 def check_host_name(name: str) -> str:
-    """Return the name in lower case; EnrolmentRefused when it is no host name."""
+    """Return the name in lower case; EnrolmentRefused when it is not a valid host name, or reserved."""
     if not _NAME.fullmatch(name):
         raise EnrolmentRefused(
             "host-name-invalid",
             f"{name[:80]!r} is no host name: letters, digits, dots, hyphens and underscores, 253 at most",
+        )
+    # A host that got such a name before it was reserved keeps it.
+    if name.lower() in RESERVED_NAMES and not Host.objects.filter(name=name.lower()).exists():
+        raise EnrolmentRefused(
+            "host-name-invalid",
+            f"{name!r} is reserved: /api/v1/hosts/{name.lower()} is the host that asks; choose another name",
         )
     return name.lower()

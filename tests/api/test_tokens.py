@@ -115,6 +115,7 @@ def test_host_enrols_itself(client_of):
     [
         ({"name": "taken"}, 409, "host-exists"),
         ({"name": "no host"}, 422, "host-name-invalid"),
+        ({"name": "Me"}, 422, "host-name-invalid"),
         ({}, 400, "value-invalid"),
         ({"name": "a", "pool": "b"}, 400, "member-unknown"),
     ],

@@ -19,6 +19,7 @@ from benchapp.embedded.account import PROJECT, can_run_code, choose_account
 from benchapp.embedded.agent_run import read_pages
 from benchapp.embedded.home import Home
 from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
+from benchapp.embedded.up import host_name
 from tests.ports import find_free_port
 
 
@@ -432,3 +433,15 @@ def test_options_of_manage_py_up_are_the_same():
         option in said
         for option in ("--host", "--port", "--data-dir", "--no-run", "--exit-after-run", "--sample")
     )
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [("db 1.", "db-1"), ("...", "this-machine"), ("Me", "this-machine"), ("me-2", "me-2")],
+)
+def test_machine_is_enrolled_under_a_name_that_is_valid_and_not_reserved(
+    machine: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: machine)
+
+    assert host_name() == name

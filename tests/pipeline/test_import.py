@@ -396,6 +396,7 @@ def test_quiet_command_says_nothing(quiet: dict[str, int], folder: Path) -> None
     [
         (["--host", "nobody"], "there is no host 'nobody': add --create-host"),
         (["--host", "a/b", "--create-host"], "'a/b' is no host name"),
+        (["--host", "me", "--create-host"], "'me' is reserved"),
         (["--host", "gone"], "host 'gone' is retired"),
         (
             ["--host", "db-7", "--target", "volume_cuont=4"],

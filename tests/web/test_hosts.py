@@ -10,11 +10,14 @@ from unittest import mock
 
 import pytest
 from django.test import Client
-from django.urls import reverse
+from django.urls import resolve, reverse
 from django.utils import timezone
 
+from benchapp.api import urls as api_urls
 from benchapp.models import ApiToken, Host, Scope
+from benchapp.pipeline.enroll import RESERVED_NAMES
 from benchapp.pipeline.tokens import TokenRefused, read_token
+from benchapp.web import urls as web_urls
 from benchapp.web.lines import say_agent_lines
 from benchapp.web.schedule_words import say_span
 from tests.factories import NOON, make_host, make_run, make_token
@@ -266,3 +269,34 @@ def test_only_admins_change_a_host(name: str, editor: Client) -> None:
 @pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
 def test_change_of_no_host_is_not_found(name: str, admin: Client) -> None:
     assert admin.post(reverse(name, args=["nobody"])).status_code == 404
+
+
+def test_reserved_name_adds_nothing_and_says_so(admin: Client) -> None:
+    admin.post(reverse("add_host"), {"name": "ME"})
+
+    assert "is reserved" in admin.get(reverse("hosts")).content.decode()
+    assert not Host.objects.exists()
+
+
+def test_host_that_had_a_reserved_name_before_gets_tokens_as_ever(admin: Client) -> None:
+    host = make_host("me")
+
+    response = admin.post(reverse("make_host_token", args=["me"]))
+
+    assert response.status_code == 302
+    assert host.tokens.count() == 1
+
+
+def test_every_word_beside_the_names_of_hosts_in_addresses_is_reserved_or_in_nobodys_way() -> None:
+    """A host named like a sibling of `hosts/<name>` must be found at its own addresses."""
+    routes = [(str(pattern.pattern), "/") for pattern in web_urls.urlpatterns]
+    routes += [(str(pattern.pattern), "/api/v1/") for pattern in api_urls.urlpatterns]
+    words = {route.split("/")[1] for route, _ in routes if route.startswith("hosts/")}
+    names = {word for word in words if word and "<" not in word} - RESERVED_NAMES
+
+    assert names == {"add", "enrolment"}
+    for name in names:
+        for route, prefix in routes:
+            if route.startswith(("hosts/<host_name:name>", "hosts/<str:name>")):
+                address = prefix + re.sub("<[^>]*>", name, route)
+                assert resolve(address).kwargs == {"name": name}
