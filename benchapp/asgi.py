@@ -1,6 +1,7 @@
 """The web process: the body guard, the hot path of intake, and Django behind them."""
 
 import os
+from functools import partial
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchapp.settings")
 os.environ.setdefault("BENCHAPP_ROLE", "web")
@@ -10,9 +11,24 @@ from django.core.asgi import get_asgi_application
 _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
+from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
-from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, read_wire, replay_body  # noqa: E402
-from benchapp.api.intake import PATHS, answer_intake, send_problem  # noqa: E402
+from benchapp.api.guard import (  # noqa: E402
+    BODIES,
+    SMALL_BODY_BYTES,
+    Body,
+    HeldBody,
+    Receive,
+    Scope,
+    Send,
+    announces_more,
+    discard_rest,
+    read_headers,
+    read_wire,
+    replay_body,
+)
+from benchapp.api.intake import PATHS, Answer, answer_intake, answer_problem, send_answer, work  # noqa: E402
+from benchapp.api.permissions import require_editor  # noqa: E402
 from benchapp.api.problems import Problem  # noqa: E402
 from benchapp.checks import log_warnings  # noqa: E402
 from benchapp.web.security import is_trusted_proxy  # noqa: E402
@@ -22,6 +38,8 @@ from benchapp.web.static_files import answer_static_file  # noqa: E402
 log_warnings()
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
+# Files that a person uploads, and studies, whose words alone may be 220 000 characters. Only editors send these.
+_LARGE_VIEWS = frozenset({"hand_in", "add_study", "edit_study", "api_studies", "api_study"})
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,20 +76,51 @@ def _drop_forwarded(scope: Scope) -> Scope:
 
 
 async def _answer_guarded(scope: Scope, receive: Receive, send: Send) -> None:
+    with BODIES.hold() as held:
+        try:
+            body = await _read_body(scope, receive, held)
+        except Problem as problem:
+            body = answer_problem(problem)
+        if isinstance(body, Body):
+            inner_scope, inner_receive = replay_body(scope, body)
+            await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]
+            return
+    await send_answer(send, body)
+    if not held.is_whole:
+        await discard_rest(receive, limit=settings.BODY_LIMIT_BYTES)
+
+
+async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> Body | Answer:
+    """Return the body, or the answer to who may not send one of its size; raises Problem."""
+    limit = SMALL_BODY_BYTES
+    if announces_more(scope, SMALL_BODY_BYTES) and _find_view(scope["path"]) in _LARGE_VIEWS:
+        refusal = await _refuse_large(scope)
+        if refusal is not None:
+            return refusal
+        limit = settings.BODY_LIMIT_BYTES
+    wire = await read_wire(scope, receive, limit=limit, held=held)
+    if wire.is_packed:
+        # Only results come packed: unpacking for strangers is work that they could ask for at will.
+        raise Problem(415, "encoding-unsupported", "Content encoding not supported", "send this body plain")
+    return Body(wire.body, None)
+
+
+async def _refuse_large(scope: Scope) -> Answer | None:
+    headers = read_headers(scope)
+    authorization, cookies = (
+        headers.get(name, b"").decode("latin-1") for name in (b"authorization", b"cookie")
+    )
+    refusal = await work(partial(require_editor, authorization, cookies))
+    if refusal is not None and refusal.status == 401 and not scope["path"].startswith("/api/"):
+        return Answer(303, {}, {"Location": reverse("sign_in")})
+    return refusal
+
+
+def _find_view(path: str) -> str | None:
     try:
-        wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES)
-        if wire.is_packed:
-            # Only results come packed: unpacking for strangers is work that they could ask for at will.
-            raise Problem(
-                415, "encoding-unsupported", "Content encoding not supported", "send this body plain"
-            )
-    except SenderLeft:
-        return
-    except Problem as problem:
-        await send_problem(send, problem)
-        return
-    inner_scope, inner_receive = replay_body(scope, Body(wire.body, None))
-    await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]
+        return resolve(path).url_name
+    except Resolver404:
+        return None
 
 
 async def _live(receive: Receive, send: Send) -> None:

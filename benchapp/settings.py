@@ -189,6 +189,14 @@ SPECTACULAR_SETTINGS = {
 # Intake (docs/operations.md, "Limits").
 BODY_LIMIT_BYTES = read_integer("BENCHAPP_BODY_LIMIT_MIB", default=8, minimum=1, maximum=256) * 2**20
 UNPACKED_LIMIT_BYTES = read_integer("BENCHAPP_UNPACKED_LIMIT_MIB", default=32, minimum=1, maximum=512) * 2**20
+# Bodies that a web process receives at one time, all together, as they come over the wire.
+BODIES_IN_FLIGHT_BYTES = (
+    read_integer("BENCHAPP_BODIES_IN_FLIGHT_MIB", default=256, minimum=1, maximum=65_536) * 2**20
+)
+if BODIES_IN_FLIGHT_BYTES < BODY_LIMIT_BYTES:
+    raise ImproperlyConfigured(
+        "BENCHAPP_BODIES_IN_FLIGHT_MIB is less than BENCHAPP_BODY_LIMIT_MIB: no body of that size could be received"
+    )
 BACKLOG_LIMIT = read_integer("BENCHAPP_BACKLOG_LIMIT", default=100_000, minimum=1, maximum=10_000_000)
 HOST_QUOTA_PER_HOUR = read_integer(
     "BENCHAPP_HOST_QUOTA_PER_HOUR", default=3_600, minimum=1, maximum=10_000_000

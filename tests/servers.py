@@ -19,6 +19,8 @@ import psycopg
 from benchapp.embedded.account import choose_account, make_private_directory
 from benchapp.embedded.child import spawn, stop, wait_until
 from benchapp.embedded.postgres import Postgres
+from benchapp.embedded.preflight import Address
+from benchapp.embedded.processes import ALLOCATOR, web_command
 from benchapp.embedded.valkey import Valkey, find_bundled
 from tests.ports import find_free_port
 
@@ -67,6 +69,7 @@ class Servers:
         """Return the environment of a process of this role."""
         return (
             os.environ
+            | ALLOCATOR
             | {
                 "DATABASE_URL": self.postgres.url,
                 "BROKER_URL": self.valkey.url,
@@ -109,8 +112,7 @@ class Servers:
         """Start the web process as compose does and wait until it answers."""
         if not self.port:
             self.port = find_free_port()
-        argv = [sys.executable, "-m", "granian", "--interface", "asginl", "--host", "127.0.0.1"]
-        argv += ["--port", str(self.port), "--workers", "1", "--no-ws", "benchapp.asgi:application"]
+        argv = web_command(Address("127.0.0.1", self.port))
         log = self.directory / "web.log"
         process = spawn(argv, log=log, account=None, env=self.env("web"), cwd=ROOT)
         self.processes["web"] = process

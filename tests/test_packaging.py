@@ -23,7 +23,7 @@ import yaml
 from benchapp.embedded.child import read_tail, spawn, stop
 from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
-from benchapp.embedded.processes import drain_command, web_command, worker_command
+from benchapp.embedded.processes import ALLOCATOR, drain_command, web_command, worker_command
 from benchapp.embedded.valkey import find_bundled
 from tests.ports import find_free_port
 from tests.stack import RUNTIME
@@ -47,7 +47,7 @@ PATIENCE_S = 120
 
 def read_known_variables() -> set[str]:
     """Return every environment variable that the code reads."""
-    names = {"DJANGO_SETTINGS_MODULE", "REMAP_SIGTERM", "PYTHONUNBUFFERED", "MALLOC_ARENA_MAX"}
+    names = {"DJANGO_SETTINGS_MODULE", "REMAP_SIGTERM", "PYTHONUNBUFFERED", *ALLOCATOR}
     for path in (ROOT / "benchapp").rglob("*.py"):
         text = path.read_text()
         names.update(re.findall(r"[\"'](BENCHAPP_[A-Z_]+|DATABASE_URL|BROKER_URL)[\"']", text))
@@ -201,8 +201,24 @@ def test_the_embedded_and_the_compose_processes_are_the_same_programs():
 
     assert web_command(Address("0.0.0.0", 8000))[2:8] == web[:6]
     assert web_command(Address("0.0.0.0", 8000))[-1] == web[-1]
+    for name in ("--http", "--http1-buffer-size"):
+        assert _option(web_command(Address("0.0.0.0", 8000)), name) == _option(web, name)
     assert worker_command(Path("/tmp/s"))[2:6] == worker[:4]
     assert drain_command()[1:] == ["manage.py", "drain", "--loop"]
+
+
+def test_image_has_the_servers_options_and_the_allocators_settings():
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    (command,) = re.findall(r"^CMD (\[.*granian.*\])$", dockerfile, re.M)
+
+    for name in ("--http", "--http1-buffer-size"):
+        assert _option(json.loads(command), name) == _option(web_command(Address("0.0.0.0", 8000)), name)
+    for name, value in ALLOCATOR.items():
+        assert f"{name}={value}" in dockerfile
+
+
+def _option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
 
 
 def test_port_is_the_same_in_command_mapping_health_check_and_image():

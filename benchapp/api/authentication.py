@@ -7,7 +7,7 @@ from rest_framework.request import Request
 
 from benchapp.api.problems import Problem
 from benchapp.models import ApiToken
-from benchapp.pipeline.tokens import TokenRefused, read_token
+from benchapp.pipeline.tokens import TokenRefused, read_token, require_form
 
 
 class TokenUser:
@@ -43,13 +43,23 @@ class TokenAuthentication(BaseAuthentication):
 
 def authenticate_bearer(header: str) -> ApiToken:
     """Return the valid token of an Authorization header; Problem 401 otherwise."""
+    text = require_bearer(header)
+    try:
+        return read_token(text)
+    except TokenRefused as refusal:
+        raise _refuse(refusal.code, str(refusal)) from refusal
+
+
+def require_bearer(header: str) -> str:
+    """Return the token's text, whose form is right, without asking the database; Problem 401 otherwise."""
     scheme, _, text = header.strip().partition(" ")
     if scheme.lower() != "bearer" or not text:
         raise _refuse("token-missing", "send the token as `Authorization: Bearer bench_…`")
     try:
-        return read_token(text.strip())
+        require_form(text.strip())
     except TokenRefused as refusal:
         raise _refuse(refusal.code, str(refusal)) from refusal
+    return text.strip()
 
 
 def _refuse(code: str, detail: str) -> Problem:

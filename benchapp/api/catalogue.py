@@ -4,6 +4,7 @@ from typing import Final
 
 PROBLEMS: Final[dict[str, str]] = {
     "backlog-full": "Too many results wait to be worked in. Nothing was stored; send it again later.",
+    "body-broken": "The body ended early or its chunks are malformed. Nothing was stored; send it again, whole.",
     "body-empty": "The body is empty. Was the file written, did fio print anything?",
     "body-length": "Fewer or more bytes came than Content-Length says. Send it again.",
     "body-not-json": "The body is not JSON.",
@@ -14,7 +15,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "database-away": "PostgreSQL does not answer just now. Nothing was stored; try again after Retry-After.",
     "database-too-slow": "PostgreSQL took too long and was stopped. Ask for less: narrow the filter or the time.",
     "disk-low": "The server's disk is nearly full. Nothing was stored; try again later.",
-    "encoding-unsupported": "The body's Content-Encoding is not supported. Send gzip, or none.",
+    "encoding-unsupported": "The body's Content-Encoding or Transfer-Encoding is not supported. Send gzip, or none.",
     "envelope-invalid": "A field of the envelope is not what it must be; `pointer` names it.",
     "envelope-kind": "The envelope's kind is unknown.",
     "envelope-not-json": "The envelope is not JSON.",

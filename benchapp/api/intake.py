@@ -1,14 +1,16 @@
 """The hot path: POST /api/v1/submissions and /api/v1/fio, answered beside Django's stack.
 
 Django's middleware and thread hops cost more under ASGI than all the rest of a POST; this small application has
-one hop, to a thread that checks the token and commits one INSERT through Django's connection pool.
+two hops to a thread, through Django's connection pool: one checks the token before a byte of the body is read, the
+other commits one INSERT.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 from uuid import UUID
 
@@ -17,8 +19,19 @@ import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
-from benchapp.api.authentication import authenticate_bearer
-from benchapp.api.guard import Body, Receive, Scope, Send, SenderLeft, Wire, read_wire, unpack_wire
+from benchapp.api.authentication import authenticate_bearer, require_bearer
+from benchapp.api.guard import (
+    BODIES,
+    Body,
+    HeldBody,
+    Receive,
+    Scope,
+    Send,
+    Wire,
+    discard_rest,
+    read_wire,
+    unpack_wire,
+)
 from benchapp.api.limits import Limits, try_later
 from benchapp.api.problems import DATABASE_AWAY, Problem, database_busy, problem_body
 from benchapp.api.unavailable import refresh_connections
@@ -35,11 +48,11 @@ from benchapp.tasks import wake_up
 
 log = structlog.get_logger(__name__)
 
+_Result = TypeVar("_Result")
+
 PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
 # Eight requests in hand keep two cores and PostgreSQL busy; more only queue inside.
 _THREADS: Final = 8
-# Bodies that wait for a thread, 8 MiB each at most; cron on hundreds of hosts at one minute stays below.
-_IN_HAND_MAXIMUM: Final = 256
 # Posts that come together need one wake-up between them: the worker claims in batches.
 _WAKE_UP_DELAY_S: Final = 0.02
 
@@ -64,9 +77,9 @@ class Answer:
     content_type: str = "application/json"
 
 
-def answer_post(post: Post) -> Answer:
-    """Authenticate, validate, store, answer. Synchronous; raises Problem."""
-    token = authenticate_bearer(post.headers.get("authorization", ""))
+def admit_sender(authorization: str) -> ApiToken:
+    """Return the token of a host that may post one more result now; Problem 401, 403, 429 or 503 otherwise."""
+    token = authenticate_bearer(authorization)
     if token.scope != TokenScope.INGEST or token.host_id is None:
         raise Problem(
             403,
@@ -75,69 +88,74 @@ def answer_post(post: Post) -> Answer:
             f"{token} posts no results: use a host's token",
         )
     _LIMITS.check(token.host_id)
+    return token
+
+
+def answer_post(post: Post, token: ApiToken) -> Answer:
+    """Validate, store, answer, for a sender that was admitted. Synchronous; raises Problem."""
     arrival = _read_arrival(post, unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES), token)
     return _answer_receipt(accept_submission(arrival))
 
 
 async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the ASGI requests whose path is in PATHS."""
-    try:
-        if scope["method"] != "POST":
-            raise Problem(
-                405,
-                "method-not-allowed",
-                "Method not allowed",
-                "POST results here",
-                headers={"Allow": "POST"},
-            )
-        wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES)
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        post = Post(scope["path"], _read_query(scope), headers, wire)
-        answer = await _answer_soon(post)
-    except SenderLeft:
-        return
-    except Problem as problem:
-        answer = _answer_problem(problem)
+    with BODIES.hold() as held:
+        try:
+            answer = await _take_in(scope, receive, held)
+        except Problem as problem:
+            answer = answer_problem(problem)
     if answer.status == 202:
         _WAKE_UPS.ask()
-    await _send(send, answer)
+    await send_answer(send, answer)
+    if not held.is_whole:
+        await discard_rest(receive, limit=settings.BODY_LIMIT_BYTES)
 
 
-async def _answer_soon(post: Post) -> Answer:
-    """Answer in a thread; refuse at once when more wait for one than memory should hold."""
-    global _in_hand
-    if _in_hand >= _IN_HAND_MAXIMUM:
-        raise try_later("busy", f"{_IN_HAND_MAXIMUM} results are being taken in just now: try again")
-    _in_hand += 1
-    try:
-        return await asyncio.get_running_loop().run_in_executor(_executor, _answer_in_thread, post)
-    finally:
-        _in_hand -= 1
+async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
+    """Check the sender, then read the body and store it; raises Problem."""
+    if scope["method"] != "POST":
+        raise Problem(
+            405, "method-not-allowed", "Method not allowed", "POST results here", headers={"Allow": "POST"}
+        )
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    query = _read_query(scope)
+    authorization = headers.get("authorization", "")
+    # Here and not in a thread: strangers without a token cost neither that nor a connection to PostgreSQL.
+    require_bearer(authorization)
+    token = await work(partial(admit_sender, authorization))
+    if isinstance(token, Answer):
+        return token
+    wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES, held=held)
+    return await work(partial(answer_post, Post(scope["path"], query, headers, wire), token))
 
 
-def _answer_in_thread(post: Post) -> Answer:
+async def work(task: Callable[[], _Result]) -> _Result | Answer:
+    """Return what a synchronous function returns, called in a thread, or the answer to what it raised."""
+    return await asyncio.get_running_loop().run_in_executor(_executor, _work_in_thread, task)
+
+
+def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
+    # An exception that crossed to the event loop would keep, by its traceback, the body.
     try:
         try:
-            return answer_post(post)
+            return task()
         except (OperationalError, InterfaceError):
             # The connection may have died in the pool, with a PostgreSQL that is back since. Arrival is idempotent.
             refresh_connections()
-            return answer_post(post)
+            return task()
     except Problem as problem:
-        return _answer_problem(problem)
+        return answer_problem(problem)
     except DATABASE_AWAY as error:
         if is_conflict(error):
             return _answer_problem(database_busy())
         log.warning("intake.database_away", error=str(error)[:200])
-        return _answer_problem(
+        return answer_problem(
             try_later("database-away", "the database does not answer just now; nothing was stored: try again")
         )
     except Exception:
         # The process edge: a fault of ours must reach the log and leave the sender its file.
         log.exception("intake.failed")
-        return _answer_problem(
+        return answer_problem(
             Problem(500, "fault", "Our fault", "this failed on our side; nothing was stored: try again later")
         )
     finally:
@@ -232,11 +250,13 @@ def _answer_receipt(receipt: Receipt) -> Answer:
     )
 
 
-def _answer_problem(problem: Problem) -> Answer:
+def answer_problem(problem: Problem) -> Answer:
+    """Return the answer that a problem is."""
     return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send an answer whole."""
     body = orjson.dumps(answer.body)
     headers = {
         "Content-Type": answer.content_type,
@@ -275,13 +295,7 @@ class _WakeUps:
         asyncio.get_running_loop().run_in_executor(_publisher, wake_up)
 
 
-_in_hand = 0  # counted on the event loop alone
 _executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="intake")
 _publisher = ThreadPoolExecutor(1, thread_name_prefix="wake-up")
 _LIMITS = Limits()
 _WAKE_UPS = _WakeUps()
-
-
-async def send_problem(send: Send, problem: Problem) -> None:
-    """Answer an ASGI request with a problem."""
-    await _send(send, _answer_problem(problem))

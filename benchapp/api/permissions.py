@@ -3,10 +3,15 @@
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpRequest, parse_cookie
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from benchapp.api.authentication import authenticate_bearer
+from benchapp.api.problems import Problem
 from benchapp.models import ApiToken, Role, Scope, User
 
 
@@ -86,6 +91,30 @@ class MayAdminister(BasePermission):
         if token is not None:
             return token.scope == Scope.ADMIN
         return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(Role.ADMIN)
+
+
+def require_editor(authorization: str, cookies: str) -> None:
+    """Let pass what MayEdit does, by the headers alone; Problem 401 or 403 otherwise.
+
+    For what must be known before a large body is read; the view checks again, behind it.
+    """
+    if authorization:
+        may_edit = authenticate_bearer(authorization).scope == Scope.ADMIN
+    else:
+        request = HttpRequest()
+        request.session = SessionStore(parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME))
+        person = get_user(request)
+        if not isinstance(person, User):
+            raise Problem(
+                401,
+                "token-missing",
+                "Not signed in",
+                "a body of this size needs an editor: sign in, or send a token of the scope admin",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        may_edit = person.has_role(Role.EDITOR)
+    if not may_edit:
+        raise Problem(403, "forbidden", "Not allowed", MayEdit.message)
 
 
 def read_api_token(request: Request) -> ApiToken | None:

@@ -50,6 +50,14 @@ def parse_token(text: str) -> ParsedToken | None:
     return ParsedToken(public_id, secret)
 
 
+def require_form(text: str) -> ParsedToken:
+    """Return the parts of a token, without asking the database; TokenRefused where it is not one."""
+    parsed = parse_token(text)
+    if parsed is None:
+        raise TokenRefused("token-malformed", "this is no token of ours: was it cut or mistyped?")
+    return parsed
+
+
 def issue_token(
     *,
     scope: Scope,
@@ -93,9 +101,7 @@ def revoke_token(public_id: str) -> bool:
 
 def read_token(text: str) -> ApiToken:
     """Return the valid token (with its host) that this text is, and note its use; TokenRefused otherwise."""
-    parsed = parse_token(text)
-    if parsed is None:
-        raise TokenRefused("token-malformed", "this is no token of ours: was it cut or mistyped?")
+    parsed = require_form(text)
     token = _find_token(parsed.public_id)
     if token is None or not hmac.compare_digest(bytes(token.digest), _digest(parsed.secret)):
         raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is not known here")

@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.api import intake
 from benchapp.api.guard import Wire
-from benchapp.api.intake import Post, answer_post
+from benchapp.api.intake import Post, admit_sender, answer_post
 from benchapp.api.limits import Limits
 from benchapp.models import Host, Run, Scope
 from benchapp.pipeline.normalize import normalize_batch
@@ -33,7 +33,8 @@ def test_output_of_every_format_becomes_a_run(name: str, form: str, content_type
     _, token = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"))
     headers = {"authorization": f"Bearer {token}", "content-type": content_type}
 
-    answer = answer_post(Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False)))
+    post = Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False))
+    answer = answer_post(post, admit_sender(headers["authorization"]))
     normalize_batch()
 
     assert answer.status == 202

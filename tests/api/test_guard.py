@@ -7,11 +7,26 @@ import zlib
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 
-from benchapp.api.guard import Body, SenderLeft, read_wire, replay_body, unpack_gzip, unpack_wire
+from benchapp.api.guard import (
+    Body,
+    BodyBudget,
+    Wire,
+    announces_more,
+    read_wire,
+    replay_body,
+    unpack_gzip,
+    unpack_wire,
+)
 from benchapp.api.problems import Problem
 
 LIMIT = 1000
+
+
+def read_whole(scope: dict[str, Any], receive: Any, budget: BodyBudget | None = None) -> Wire:
+    with (budget or BodyBudget()).hold() as held:
+        return asyncio.run(read_wire(scope, receive, limit=LIMIT, held=held))
 
 
 def read(parts: list[bytes], *, headers: dict[str, str] | None = None, leaves: bool = False) -> Body:
@@ -28,7 +43,7 @@ def read(parts: list[bytes], *, headers: dict[str, str] | None = None, leaves: b
         return next(queue)
 
     scope = {"headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()]}
-    return unpack_wire(asyncio.run(read_wire(scope, receive, limit=LIMIT)), limit=4 * LIMIT)
+    return unpack_wire(read_whole(scope, receive), limit=4 * LIMIT)
 
 
 def refusal(parts: list[bytes], **arguments: Any) -> tuple[int, str]:
@@ -79,14 +94,58 @@ def test_body_too_big_by_its_length_is_refused_before_a_byte_is_read() -> None:
         raise AssertionError("a byte was read")
 
     with pytest.raises(Problem) as caught:
-        asyncio.run(read_wire({"headers": [(b"content-length", b"1001")]}, receive, limit=LIMIT))
+        read_whole({"headers": [(b"content-length", b"1001")]}, receive)
 
     assert caught.value.status == 413
 
 
-def test_sender_that_hangs_up_gets_no_answer_and_stores_nothing() -> None:
-    with pytest.raises(SenderLeft):
-        read([b"half"], leaves=True)
+def test_body_that_breaks_off_is_refused_by_name() -> None:
+    assert refusal([b"half"], leaves=True) == (400, "body-broken")
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "identity"])
+def test_other_transfer_encoding_than_chunks_is_refused(coding: str) -> None:
+    assert refusal([b"abc"], headers={"transfer-encoding": coding}) == (400, "encoding-unsupported")
+
+
+def test_body_beyond_the_budget_is_busy_and_what_it_held_is_given_back(settings: LazySettings) -> None:
+    settings.BODIES_IN_FLIGHT_BYTES = 10
+    budget = BodyBudget()
+    parts = iter([b"12345", b"67890", b"x"])
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": next(parts), "more_body": True}
+
+    with pytest.raises(Problem) as caught:
+        read_whole({"headers": []}, receive, budget)
+
+    assert (caught.value.status, caught.value.code) == (503, "busy")
+    assert caught.value.headers["Retry-After"] == "15"
+    assert budget.held_bytes == 0
+
+
+def test_budget_is_held_until_the_end_of_the_block() -> None:
+    budget = BodyBudget()
+
+    with budget.hold() as first, budget.hold() as second:
+        first.add(3)
+        second.add(4)
+        assert budget.held_bytes == 7
+
+    assert budget.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "more"),
+    [
+        ([], False),
+        ([(b"content-length", b"1000")], False),
+        ([(b"content-length", b"1001")], True),
+        ([(b"transfer-encoding", b"chunked")], True),
+    ],
+)
+def test_chunks_may_be_more_than_any_size(headers: list[tuple[bytes, bytes]], more: bool) -> None:
+    assert announces_more({"headers": headers}, 1000) is more
 
 
 def test_slow_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +155,7 @@ def test_slow_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(Problem) as caught:
-        asyncio.run(read_wire({"headers": []}, receive, limit=LIMIT))
+        read_whole({"headers": []}, receive)
 
     assert (caught.value.status, caught.value.code) == (408, "body-too-slow")
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from benchapp.api import intake
 from benchapp.api.guard import Wire
-from benchapp.api.intake import Answer, Post, answer_post
+from benchapp.api.intake import Answer, Post, admit_sender, answer_post
 from benchapp.api.limits import Limits
 from benchapp.api.problems import Problem
 from benchapp.models import ApiToken, Host, Scope, State, Submission
@@ -47,7 +47,8 @@ def post(
     sent = {"authorization": f"Bearer {token}"} if token else {}
     wire = Wire(gzip.compress(body), True) if is_packed else Wire(body, False)
     text = query if isinstance(query, str) else urlencode(query)
-    return answer_post(Post(path, text, sent | (headers or {}), wire))
+    all_sent = sent | (headers or {})
+    return answer_post(Post(path, text, all_sent, wire), admit_sender(all_sent.get("authorization", "")))
 
 
 def refused(*arguments: Any, **named: Any) -> Problem:

@@ -213,6 +213,222 @@ def test_other_bodies_meet_the_same_guard(stack: Servers) -> None:
         assert connection.recv(20).startswith(b"HTTP/1.1 413")
 
 
+def read_status(connection: socket.socket) -> int:
+    received = b""
+    while b"\r\n" not in received:
+        part = connection.recv(65536)
+        assert part, "closed without an answer"
+        received += part
+    return int(received.split()[1])
+
+
+def start_post(
+    stack: Servers, path: str, *lines: str, size_bytes: int = 8 * 2**20, body: bytes = b""
+) -> socket.socket:
+    """Announce a body and send what is given of it."""
+    connection = connect(stack)
+    given = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {size_bytes}", *lines, "", ""]
+    connection.sendall("\r\n".join(given).encode() + body)
+    return connection
+
+
+def unknown_token() -> str:
+    public_id, secret = "0" * 12, "0" * 43
+    return f"bench_{public_id}_{secret}{zlib.crc32(f'{public_id}_{secret}'.encode()):08x}"
+
+
+@pytest.mark.parametrize("path", [SUBMISSIONS, FIO])
+@pytest.mark.parametrize(
+    "authorization",
+    [None, "Bearer nonsense", f"Bearer {unknown_token()}"],
+    ids=["none", "malformed", "unknown"],
+)
+def test_sender_without_a_valid_token_is_answered_before_its_body(
+    stack: Servers, path: str, authorization: str | None
+) -> None:
+    lines = [f"Authorization: {authorization}"] if authorization else []
+
+    with closing(start_post(stack, path, *lines)) as connection:
+        assert read_status(connection) == 401
+
+
+def test_answer_to_a_refused_body_reaches_a_sender_that_sends_it_all_the_same(stack: Servers) -> None:
+    with closing(start_post(stack, SUBMISSIONS, body=bytes(4 * 2**20))) as connection:
+        assert read_status(connection) == 401
+        connection.sendall(bytes(4 * 2**20))
+
+
+@pytest.mark.parametrize("path", ["/sign-in/", "/nowhere/", "/api/v1/enroll", "/hosts/add"])
+def test_body_that_is_no_result_may_have_64_kib(stack: Servers, path: str) -> None:
+    with closing(start_post(stack, path, size_bytes=64 * 2**10 + 1)) as connection:
+        assert read_status(connection) == 413
+    with closing(start_post(stack, path, size_bytes=64 * 2**10, body=bytes(64 * 2**10))) as connection:
+        assert read_status(connection) in (400, 401, 403, 404)
+    with closing(connect(stack)) as connection:
+        request = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(request.encode() + chunk(bytes(64 * 2**10 + 1)))
+        assert read_status(connection) == 413
+
+
+def sign_in(stack: Servers, role: str) -> str:
+    """Return the header of somebody who is signed in with this role."""
+    code = (
+        "from django.contrib.sessions.backends.db import SessionStore; from benchapp.models import User;"
+        f"person, _ = User.objects.get_or_create(username={role!r}, role={role!r}); session = SessionStore();"
+        "session.update({'_auth_user_id': str(person.pk), '_auth_user_hash': person.get_session_auth_hash(),"
+        " '_auth_user_backend': 'django.contrib.auth.backends.ModelBackend'}); session.save();"
+        "print(session.session_key)"
+    )
+    key = stack.manage("shell", "--no-imports", "-c", code).strip().splitlines()[-1]
+    return f"Cookie: sessionid={key}; csrftoken={'c' * 32}"
+
+
+@pytest.mark.parametrize("path", ["/uploads/add", "/studies/add", "/studies/1/edit"])
+def test_large_upload_of_who_is_not_signed_in_leads_to_the_sign_in_page_unread(
+    stack: Servers, path: str
+) -> None:
+    for line in ("Cookie: sessionid=nonsense", "X-Nothing: 1"):
+        with closing(start_post(stack, path, line)) as connection:
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 303")
+            assert b"location: /sign-in/\r\n" in answer
+
+
+def test_large_upload_of_a_viewer_is_refused_unread(stack: Servers) -> None:
+    with closing(start_post(stack, "/uploads/add", sign_in(stack, "viewer"))) as connection:
+        assert read_status(connection) == 403
+
+
+@pytest.mark.parametrize("path", ["/api/v1/studies", "/api/v1/studies/1"])
+def test_large_study_needs_a_token_before_it_is_read(stack: Servers, token: str, path: str) -> None:
+    with closing(start_post(stack, path)) as connection:
+        assert read_status(connection) == 401
+    with closing(start_post(stack, path, f"Authorization: Bearer {token}")) as connection:
+        assert read_status(connection) == 403
+
+
+def test_large_upload_of_an_editor_is_read_and_stored(stack: Servers, token: str) -> None:
+    output = read_fio("07_json.out").encode() + b" " * 200_000
+    boundary = "b" * 20
+    fields = {"csrfmiddlewaretoken": "c" * 32, "host": "wire-1", "layout": ""}
+    body = b"".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields.items()
+    )
+    body += (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.json"\r\n'
+        "Content-Type: application/json\r\n\r\n"
+    ).encode()
+    body += output + f"\r\n--{boundary}--\r\n".encode()
+    lines = [
+        sign_in(stack, "editor"),
+        "Accept: application/json",
+        f"Content-Type: multipart/form-data; boundary={boundary}",
+        "Connection: close",
+    ]
+
+    with closing(start_post(stack, "/uploads/add", *lines, size_bytes=len(body), body=body)) as connection:
+        status, answer = read_answer(connection)
+
+    assert status == 200
+    assert [file["status"] for file in answer["files"]] == [202]
+    assert stored_bytes(stack, answer["files"][0]["id"])
+
+
+def malformed(body: bytes, *lines: str) -> tuple[tuple[str, ...], bytes]:
+    return (lines or ("Transfer-Encoding: chunked",)), body
+
+
+# What hyper, the parser of the web server, passes on: our code answers.
+MALFORMED = {
+    "size is not hexadecimal": malformed(b"zz\r\nabc\r\n0\r\n\r\n"),
+    "size has a prefix": malformed(b"0x3\r\nabc\r\n0\r\n\r\n"),
+    "size is negative": malformed(b"-3\r\nabc\r\n0\r\n\r\n"),
+    "size is missing": malformed(b"\r\nabc\r\n0\r\n\r\n"),
+    "size overflows": malformed(b"f" * 19 + b"\r\nabc\r\n0\r\n\r\n"),
+    "lines end with LF": malformed(b"3\nabc\n0\n\n"),
+    "no CRLF behind the chunk": malformed(b"3\r\nabcX\r\n0\r\n\r\n"),
+    "extensions of 20 kB": malformed(b"3;" + b"a" * 20_000 + b"\r\nabc\r\n0\r\n\r\n"),
+    "newline in an extension": malformed(b"3;a\nb\r\nabc\r\n0\r\n\r\n"),
+    "trailer is not a field": malformed(b"3\r\nabc\r\n0\r\ngarbage\r\n\r\n"),
+    "two thousand trailers": malformed(b"3\r\nabc\r\n0\r\n" + b"a: b\r\n" * 2_000 + b"\r\n"),
+    "trailer of 100 kB": malformed(b"3\r\nabc\r\n0\r\na: " + b"b" * 100_000 + b"\r\n\r\n"),
+    "ends in a chunk": malformed(b"5\r\nab"),
+    "ends in a size": malformed(b"5"),
+    "ends before the first chunk": malformed(b""),
+    "ends before the last chunk": malformed(b"3\r\nabc\r\n"),
+    "ends before Content-Length": malformed(b"abc", "Content-Length: 10"),
+    "two codings": malformed(b"3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: gzip, chunked"),
+}
+# What hyper refuses by itself: 400 with an empty body, before any code of ours.
+REFUSED_BY_THE_PARSER = {
+    "unknown coding": malformed(b"3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: xchunked"),
+    "chunked is not the last coding": malformed(b"3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked, gzip"),
+    "two values of Content-Length": malformed(b"abc", "Content-Length: 3", "Content-Length: 4"),
+    "negative Content-Length": malformed(b"abc", "Content-Length: -3"),
+}
+
+
+def send_malformed(stack: Servers, request: bytes, *, ends: bool = False) -> tuple[int, bytes]:
+    """Send a request, and that it ends here; return the status and the body of the answer.
+
+    The parser drops a whole request whose sender ends the connection.
+    """
+    received = b""
+    with closing(connect(stack)) as connection:
+        connection.sendall(request)
+        if ends:
+            connection.shutdown(socket.SHUT_WR)
+        while part := connection.recv(65536):
+            received += part
+    lines, _, body = received.partition(b"\r\n\r\n")
+    return int(lines.split()[1]), body
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.parametrize("path", [SUBMISSIONS, FIO, "/sign-in/"])
+def test_malformed_body_is_a_400_that_says_why(stack: Servers, token: str, path: str, name: str) -> None:
+    lines, body = MALFORMED[name]
+    before = stack.query("SELECT count(*) FROM benchapp_submission")
+
+    status, answer = send_malformed(
+        stack, head(token, *lines, path=path) + body, ends=name.startswith("ends")
+    )
+
+    problem = json.loads(answer)
+    assert (status, problem["status"]) == (400, 400)
+    assert problem["code"] in ("body-broken", "body-length", "encoding-unsupported")
+    assert len(problem["detail"]) > 20
+    assert stack.query("SELECT count(*) FROM benchapp_submission") == before
+
+
+@pytest.mark.parametrize("length", [3, 10**6])
+def test_content_length_beside_chunks_is_ignored_and_the_connection_closed(
+    stack: Servers, token: str, length: int
+) -> None:
+    """The parser takes Content-Length away before our code sees the request (RFC 9112, 6.3)."""
+    body = pack_envelope()
+    lines = (f"Content-Length: {length}", "Transfer-Encoding: chunked")
+    request = head(token, *lines).replace(b"Connection: close\r\n", b"") + chunk(body)
+    hidden = head(token, "Content-Length: 0", path="/hidden")
+
+    status, answer = send_malformed(stack, request + hidden)
+
+    assert status == 202
+    assert stored_bytes(stack, json.loads(answer)["id"]) == body
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_THE_PARSER)
+def test_head_that_contradicts_itself_is_refused_by_the_parser(stack: Servers, token: str, name: str) -> None:
+    lines, body = REFUSED_BY_THE_PARSER[name]
+    before = stack.query("SELECT count(*) FROM benchapp_submission")
+
+    status, answer = send_malformed(stack, head(token, *lines) + body)
+
+    assert (status, answer) == (400, b"")
+    assert stack.query("SELECT count(*) FROM benchapp_submission") == before
+
+
 def test_body_behind_a_get_is_not_waited_for(stack: Servers) -> None:
     with closing(connect(stack)) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999\r\n\r\n")
