@@ -303,6 +303,8 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["console"], "level": read_text("BENCHAPP_LOG_LEVEL", "INFO")},
     "loggers": {
         "django.request": {"level": "ERROR"},
+        # benchapp.urls logs it, without the traceback.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
         # The server's own lines, those of its access log among them, go the same way: addresses may be secrets.
         "_granian": {"handlers": ["console"], "propagate": False},
         "granian.access": {"handlers": ["console"], "propagate": False},

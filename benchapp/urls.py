@@ -1,8 +1,15 @@
 """Where everything is."""
 
+import structlog
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
 from benchapp.api import health
+from benchapp.api.problems import Problem, answer_problem
+from benchapp.web import errors
+
+log = structlog.get_logger(__name__)
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -12,7 +19,20 @@ urlpatterns = [
     path("", include("benchapp.web.urls")),
 ]
 
-handler400 = "benchapp.web.errors.bad_request"
+handler400 = "benchapp.urls.answer_bad_request"
 handler403 = "benchapp.web.errors.forbidden"
 handler404 = "benchapp.web.errors.not_found"
 handler500 = "benchapp.web.errors.fault"
+
+
+def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that Django refuses: as a problem under /api/, as a page elsewhere."""
+    detail = str(exception)[:300] or "this request makes no sense"
+    if isinstance(exception, DisallowedHost):
+        # Scanners ask under any name: one line, and not the traceback that Django logs (settings.LOGGING).
+        name = request.META.get("HTTP_HOST", "")[:200]
+        log.warning("request.host_unknown", host=name, path=request.path[:200])
+        detail = f"the Host header {name!r} is not a name of this server: BENCHAPP_ALLOWED_HOSTS lists them"
+    if request.path.startswith("/api/"):
+        return answer_problem(Problem(400, "request-invalid", "Bad request", detail))
+    return errors.bad_request(request, exception)

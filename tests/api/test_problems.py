@@ -10,6 +10,7 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError
 from django.http import Http404
+from django.test import Client
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
@@ -176,3 +177,21 @@ def test_problem_that_is_answered_before_django_carries_the_security_headers() -
     assert headers[b"cache-control"] == b"no-store"
     assert headers[b"x-content-type-options"] == b"nosniff"
     assert headers[b"content-security-policy"] == b"default-src 'none'; frame-ancestors 'none'"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:x", "a" * 5_000, "a\\b", "\xff"])
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/nowhere", "/", "/sign-in/", "/nowhere/"])
+def test_unknown_host_header_is_a_400_and_one_line_in_the_log(path, host, caplog):
+    response = Client(headers={"Host": host}).get(path)
+
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert len(record.getMessage()) < 800
+    assert response.status_code == 400
+    if path.startswith("/api/"):
+        assert response["Content-Type"] == "application/problem+json"
+        assert (response.json()["code"], response.json()["status"]) == ("request-invalid", 400)
+        assert "BENCHAPP_ALLOWED_HOSTS" in response.json()["detail"]
+    else:
+        assert response["Content-Type"].startswith("text/html")
+        assert b"BENCHAPP_ALLOWED_HOSTS" in response.content
