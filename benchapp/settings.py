@@ -63,6 +63,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "benchapp.api.parameters.check_query",
     "benchapp.api.unavailable.answer_unavailable_database",
 ]
 ROOT_URLCONF = "benchapp.urls"

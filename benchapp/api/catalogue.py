@@ -37,7 +37,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "not-acceptable": "The server cannot answer in a form that you accept.",
     "not-found": "There is nothing at this address, or nothing that you may know of.",
     "output-expired": "The raw output of this run is past its time of retention; the run itself is still there.",
-    "parameter-invalid": "A query parameter has a bad value; `pointer` names it.",
+    "parameter-invalid": "A query parameter has a bad value, or is not UTF-8; `pointer` names it.",
     "parameter-repeated": "A query parameter is given twice.",
     "parameter-unknown": "A query parameter is unknown; `valid` lists the valid ones.",
     "quota-exceeded": "A limit is reached, such as submissions in an hour; Retry-After says when to try again.",

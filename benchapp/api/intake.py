@@ -33,6 +33,7 @@ from benchapp.api.guard import (
     unpack_wire,
 )
 from benchapp.api.limits import Limits, try_later
+from benchapp.api.parameters import refuse_undecodable
 from benchapp.api.problems import DATABASE_AWAY, Problem, database_busy, problem_body
 from benchapp.api.unavailable import refresh_connections
 from benchapp.models import ApiToken, Kind
@@ -164,11 +165,13 @@ def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
 
 def _read_query(scope: Scope) -> str:
     try:
-        return str(scope["query_string"].decode())
+        query = str(scope["query_string"].decode())
     except UnicodeDecodeError:
         raise Problem(
-            400, "parameter-invalid", "Bad query parameter", "the query is no UTF-8: percent-encode it"
+            400, "parameter-invalid", "Bad query parameter", "the query is not UTF-8: percent-encode it"
         ) from None
+    refuse_undecodable(query)
+    return query
 
 
 def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:

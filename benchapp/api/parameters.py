@@ -1,15 +1,20 @@
 """Query parameters: typed, bounded, and refused with a list of the valid ones where unknown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
+from urllib.parse import unquote, unquote_to_bytes
 
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_only_middleware
 from rest_framework import serializers
 from rest_framework.fields import empty
 from rest_framework.request import Request
 
 from benchapp.api.outputs import HOST_COLUMNS
-from benchapp.api.problems import Problem
+from benchapp.api.problems import Problem, answer_problem
 from benchapp.api.run_outputs import RUN_COLUMNS
 from benchapp.api.series_outputs import SERIES_COLUMNS
 from benchapp.grammar import BadFilter, Filter, parse_filter
@@ -312,6 +317,35 @@ class OutputParameters(Parameters):
         default="submission",
         help_text="submission: the exact body received; fio: what fio printed",
     )
+
+
+def refuse_undecodable(query: str) -> None:
+    """Raise Problem 400 for a query whose percent-encoding is not UTF-8: whoever decodes it would put U+FFFD there."""
+    for pair in query.split("&") if "%" in query else ():
+        name = unquote(pair.partition("=")[0].replace("+", " "))[:80]
+        try:
+            unquote_to_bytes(pair).decode()
+        except UnicodeDecodeError:
+            detail = f"parameter {name!r} is not UTF-8: percent-encode the bytes of UTF-8"
+            raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=name) from None
+
+
+@sync_only_middleware
+def check_query(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Refuse a query that is not UTF-8, on every address."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        try:
+            refuse_undecodable(request.META.get("QUERY_STRING", ""))
+        except Problem as problem:
+            if request.path.startswith("/api/"):
+                return answer_problem(problem)
+            raise BadRequest(problem.detail) from None
+        return get_response(request)
+
+    return answer
 
 
 def read_parameters(request: Request, kind: type[Parameters]) -> dict[str, Any]:

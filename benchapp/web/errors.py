@@ -1,5 +1,6 @@
 """What people read when something is not there, not allowed, or broken."""
 
+from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -7,7 +8,8 @@ from django.template.loader import render_to_string
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Say that the request cannot be understood; without the frame, which needs a host name that is known."""
-    return HttpResponse(render_to_string("400.html"), status=400)
+    reason = str(exception) if isinstance(exception, BadRequest) else ""
+    return HttpResponse(render_to_string("400.html", {"reason": reason}), status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -74,3 +74,25 @@ def test_times_are_taken_as_day_or_moment(reader, query):
 
 def test_cursor_of_another_list_is_refused(reader):
     assert problem_of(reader, "/api/v1/submissions?cursor=AAYO9_s-AAAAAAAAAAAABw")["code"] == "cursor-invalid"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [("host=%FF", "host"), ("q=a&host=%C3", "host"), ("a%20b=%ED%A0%80", "a b"), ("%FF=1", "\ufffd")],
+)
+def test_query_that_is_not_utf_8_is_a_400_that_names_the_parameter(reader, query, name):
+    problem = reader.get(f"/api/v1/runs?{query}")
+    page = reader.get(f"/runs/?{query}")
+
+    assert (problem.status_code, problem.json()["code"]) == (400, "parameter-invalid")
+    assert problem.json()["pointer"] == name
+    assert page.status_code == 400
+    assert f"parameter &#x27;{name}&#x27;" in page.content.decode()
+
+
+@pytest.mark.django_db
+def test_query_of_utf_8_is_decoded(reader):
+    response = reader.get("/api/v1/runs?host=%C3%BC%F0%9F%98%80")
+
+    assert (response.status_code, response.json()["runs"]) == (200, [])

@@ -184,6 +184,32 @@ def test_wrong_body_is_a_4xx_that_says_why(
     assert stack.query("SELECT count(*) FROM benchapp_submission") == before
 
 
+@pytest.mark.parametrize("value", [b"%FF", b"%C3", b"a%80b", b"%ED%A0%80"])
+def test_label_that_is_not_utf_8_is_a_400_that_names_it(stack: Servers, token: str, value: bytes) -> None:
+    body = read_fio("07_json.out").encode()
+    before = stack.query("SELECT count(*) FROM benchapp_submission")
+    request = head(token, f"Content-Length: {len(body)}", path=f"{FIO}?volume_count=4&label.x=VALUE")
+
+    status, problem = send(stack, request.replace(b"VALUE", value), body)
+
+    assert (status, problem["code"], problem["pointer"]) == (400, "parameter-invalid", "label.x")
+    assert stack.query("SELECT count(*) FROM benchapp_submission") == before
+
+
+@pytest.mark.parametrize("value", ["%C3%BC", "ü"])
+def test_label_of_utf_8_is_kept_percent_encoded_or_not(stack: Servers, token: str, value: str) -> None:
+    body = read_fio("07_json.out").encode()
+    request = head(token, f"Content-Length: {len(body)}", path=f"{FIO}?label.x={value}")
+
+    status, answer = send(stack, request, body)
+
+    assert status in (200, 202)
+    ((parameters,),) = stack.query(
+        "SELECT parameters FROM benchapp_submission WHERE id = %s::uuid", answer["id"]
+    )
+    assert parameters["labels"] == {"x": "ü"}
+
+
 def test_two_thousand_clones_are_stored_as_one_run(stack: Servers, token: str) -> None:
     report = json.loads(read_fio("07_json.out"))
     entry = report["jobs"][0]
