@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -17,6 +18,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
+from benchapp.api.limits import Disk, measure_disk
 from benchapp.api.permissions import MayRead
 from benchapp.api.problems import DATABASE_AWAY, RETRY_AFTER_S
 from benchapp.api.view import ApiView
@@ -40,18 +42,34 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Say whether requests can be served: PostgreSQL answers and is migrated.
 
-    Without a broker results are still taken and shown, only later: that is degraded, and ready.
+    Without a broker results are still taken and shown, only later: that is degraded, and ready. So is a disk that is
+    low: results are refused (503 disk-low), and the pages still show what there is.
     """
     database = check_database()
     broker = check_broker()
+    disk = measure_disk()
+    is_low = disk is not None and disk.is_low
     is_ready = database == "ok"
-    status = "unavailable" if not is_ready else "ok" if broker in ("ok", "none") else "degraded"
+    status = (
+        "unavailable" if not is_ready else "ok" if broker in ("ok", "none") and not is_low else "degraded"
+    )
     headers = {"Cache-Control": "no-store", **({} if is_ready else {"Retry-After": str(RETRY_AFTER_S)})}
     return JsonResponse(
-        {"status": status, "database": database, "broker": broker},
+        {"status": status, "database": database, "broker": broker, "disk": _describe_disk(disk)},
         status=200 if is_ready else 503,
         headers=headers,
     )
+
+
+def _describe_disk(disk: Disk | None) -> dict[str, Any]:
+    if disk is None:
+        return {"status": "none"}
+    return {
+        "status": "disk-low" if disk.is_low else "ok",
+        "path": str(disk.path),
+        "free_bytes": disk.free_bytes,
+        "reserve_bytes": settings.DISK_RESERVE_BYTES,
+    }
 
 
 def check_database() -> str:
@@ -98,6 +116,7 @@ class Metrics(ApiView):
         """Count what there is, in PostgreSQL, now: every web process tells the same."""
         registry = CollectorRegistry()
         registry.register(_Totals(count_totals()))
+        registry.register(_Disk(measure_disk()))
         return HttpResponse(
             generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
         )
@@ -127,6 +146,33 @@ class _Totals(Collector):
         yield GaugeMetricFamily("benchapp_runs", "Runs stored.", value=totals.runs)
         yield GaugeMetricFamily("benchapp_series", "Series with a history.", value=totals.series)
         yield GaugeMetricFamily("benchapp_hosts", "Hosts that are not retired.", value=totals.hosts)
+
+
+class _Disk(Collector):
+    """The disk of the data directory of the process that answers, where it has one."""
+
+    def __init__(self, disk: Disk | None) -> None:
+        self._disk = disk
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield whether it is low, and the numbers behind it."""
+        if self._disk is None:
+            return
+        yield GaugeMetricFamily(
+            "benchapp_disk_low",
+            "1 while results are refused, as less is free than is kept back; else 0.",
+            value=int(self._disk.is_low),
+        )
+        yield GaugeMetricFamily(
+            "benchapp_disk_free_bytes",
+            "Free space on the disk of the data directory.",
+            value=self._disk.free_bytes,
+        )
+        yield GaugeMetricFamily(
+            "benchapp_disk_reserve_bytes",
+            "Free space that is kept back (BENCHAPP_DISK_RESERVE_MIB).",
+            value=settings.DISK_RESERVE_BYTES,
+        )
 
 
 @cache

@@ -3,6 +3,8 @@
 import shutil
 import threading
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from django.conf import settings
@@ -50,9 +52,31 @@ class Limits:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk that is watched. path: the data directory."""
+
+    path: Path
+    free_bytes: int
+
+    @property
+    def is_low(self) -> bool:
+        """Say whether less is free than BENCHAPP_DISK_RESERVE_MIB keeps back: no result is stored then."""
+        return self.free_bytes < settings.DISK_RESERVE_BYTES
+
+
+def measure_disk() -> Disk | None:
+    """Return the disk of the data directory, None where there is no such directory (PostgreSQL is elsewhere)."""
+    try:
+        return Disk(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def find_shortage() -> tuple[str, str] | None:
     """Return the code and the words for what is short, None where there is room."""
-    if settings.DATA_DIR.exists() and shutil.disk_usage(settings.DATA_DIR).free < settings.DISK_RESERVE_BYTES:
+    disk = measure_disk()
+    if disk is not None and disk.is_low:
         return ("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
     if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
         return ("backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later")

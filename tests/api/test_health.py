@@ -1,7 +1,11 @@
+import shutil
+from unittest.mock import ANY
+
 import pytest
 from django.db import OperationalError, connection
 from django.test import override_settings
 
+from benchapp.api.limits import find_shortage
 from benchapp.models import State
 from benchapp.queries.missing_columns import check_columns
 from tests.factories import make_host, make_run, make_submission
@@ -13,13 +17,18 @@ def test_process_is_alive_without_any_database(client):
     assert response.json() == {"status": "ok", "instance": "tests"}
 
 
+@pytest.fixture(autouse=True)
+def without_data_directory(settings, tmp_path):
+    settings.DATA_DIR = tmp_path / "none"
+
+
 @pytest.mark.django_db
 @override_settings(BROKER_URL="")
 def test_ready_without_a_broker(client):
     response = client.get("/readyz")
 
     assert response.status_code == 200
-    assert response.json() == {"status": "ok", "database": "ok", "broker": "none"}
+    assert response.json() == {"status": "ok", "database": "ok", "broker": "none", "disk": {"status": "none"}}
 
 
 @pytest.mark.django_db
@@ -28,7 +37,12 @@ def test_broker_that_is_away_is_degraded_and_ready(client):
     response = client.get("/readyz")
 
     assert response.status_code == 200
-    assert response.json() == {"status": "degraded", "database": "ok", "broker": "away"}
+    assert response.json() == {
+        "status": "degraded",
+        "database": "ok",
+        "broker": "away",
+        "disk": {"status": "none"},
+    }
 
 
 @pytest.mark.django_db
@@ -36,7 +50,7 @@ def test_broker_that_answers_is_ok(client, valkey_server):
     with override_settings(BROKER_URL=valkey_server.url):
         response = client.get("/readyz")
 
-    assert response.json() == {"status": "ok", "database": "ok", "broker": "ok"}
+    assert response.json() == {"status": "ok", "database": "ok", "broker": "ok", "disk": {"status": "none"}}
 
 
 @pytest.mark.django_db
@@ -108,3 +122,54 @@ def test_metrics_are_for_who_may_read(client):
     assert client.get("/metrics").status_code == 401
     with override_settings(PUBLIC_READ=True):
         assert client.get("/metrics").status_code == 200
+
+
+@pytest.fixture
+def disk(settings, tmp_path, monkeypatch):
+    """Give what sets the free space of the data directory's disk."""
+    settings.DATA_DIR = tmp_path
+    settings.DISK_RESERVE_BYTES = 1000
+
+    def set_free(free_bytes):
+        usage = shutil.disk_usage(tmp_path)._replace(free=free_bytes)
+        monkeypatch.setattr("benchapp.api.limits.shutil.disk_usage", lambda path: usage)
+
+    return set_free
+
+
+@pytest.mark.django_db
+@override_settings(BROKER_URL="")
+@pytest.mark.parametrize(
+    ("free_bytes", "status", "disk_status"), [(999, "degraded", "disk-low"), (1000, "ok", "ok")]
+)
+def test_disk_that_is_low_is_degraded_and_ready(client, disk, tmp_path, free_bytes, status, disk_status):
+    disk(free_bytes)
+
+    response = client.get("/readyz")
+
+    assert response.status_code == 200
+    assert response.json()["status"] == status
+    assert response.json()["disk"] == {
+        "status": disk_status,
+        "path": str(tmp_path),
+        "free_bytes": free_bytes,
+        "reserve_bytes": 1000,
+    }
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("free_bytes", "is_low"), [(999, 1), (1000, 0)])
+def test_metrics_tell_when_results_are_refused_for_the_disk(reader, disk, free_bytes, is_low):
+    disk(free_bytes)
+
+    lines = reader.get("/metrics").content.decode().splitlines()
+
+    assert f"benchapp_disk_low {is_low}.0" in lines
+    assert f"benchapp_disk_free_bytes {free_bytes}.0" in lines
+    assert "benchapp_disk_reserve_bytes 1000.0" in lines
+    assert (find_shortage() == ("disk-low", ANY)) is bool(is_low)
+
+
+@pytest.mark.django_db
+def test_metrics_have_no_disk_where_there_is_no_data_directory(reader):
+    assert "benchapp_disk" not in reader.get("/metrics").content.decode()
