@@ -40,12 +40,11 @@ _LATENCIES: Final = ("slat", "clat", "lat", "sync")
 _SAMPLES: Final = ("bw", "iops")
 # Distributions of one priority before 3.30, and of the blocks that a flash device lost.
 _IGNORED: Final = ("high", "low", "block")
-# A block as fio prints it is read about three times as fast as its lines one by one. No line but the first has another
-# bracket than at its beginning: a job's line that runs into one has.
-_REST: Final = r"[^\n(]*\n"
+# Blocks as fio prints them: one match instead of a call for each line.
+_REST: Final = r".*+\n"
 _DISTRIBUTION: Final = rf"(\([a-z]{{3,4}}\) *+: min={_REST})"
 _DIRECTION_BLOCK: Final = re.compile(
-    rf" ++(read|write|trim|mixed) ?+: *+(IOPS=[^\n(]*\([^\n(]*\([^\n(]*\n|io={_REST})"
+    rf" ++(read|write|trim|mixed) ?+: *+((?:IOPS|io)={_REST})"
     rf"(?: ++slat {_DISTRIBUTION})?+(?: ++clat {_DISTRIBUTION})?+(?: ++lat {_DISTRIBUTION})?+"
     rf"(?: ++(clat|lat) (percentiles \([a-z]{{4}}\):\n)((?: ++\| {_REST}){{1,30}}+))?+"
     rf"(?: ++bw (\([ A-Za-z]*/s\) *+: min={_REST}))?+(?: ++iops ++(: min={_REST}))?+"
@@ -131,8 +130,11 @@ class _Scan:
 
         Return where the block ends, or where it began if there is none: its lines are then read one by one.
         """
-        match = _DIRECTION_BLOCK.match(text, at)
-        if match is not None:
+        match = _DIRECTION_BLOCK.match(text, at) or _TAIL_BLOCK.match(text, at)
+        # A job's line may run into another one.
+        if match is None or text.find("(g", at, match.end()) >= 0:
+            return at
+        if match.re is _DIRECTION_BLOCK:
             label, summary, slat, clat, lat, kind, head, rows, bandwidth, iops = match.groups()
             direction = self._begin_direction(job, label, summary)
             latencies, samples = direction.latencies, direction.samples
@@ -153,9 +155,6 @@ class _Scan:
                 samples["iops"] = iops
                 self._rank, self._rows = _RANKS["iops"], None
             return match.end()
-        match = _TAIL_BLOCK.match(text, at)
-        if match is None:
-            return at
         shares, *lines = match.groups()
         if shares:
             job.shares += shares.split("lat ")[1:]
