@@ -148,7 +148,7 @@ def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
         return answer_problem(problem)
     except DATABASE_AWAY as error:
         if is_conflict(error):
-            return _answer_problem(database_busy())
+            return answer_problem(database_busy())
         log.warning("intake.database_away", error=str(error)[:200])
         return answer_problem(
             try_later("database-away", "the database does not answer just now; nothing was stored: try again")
