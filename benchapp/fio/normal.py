@@ -40,22 +40,6 @@ _LATENCIES: Final = ("slat", "clat", "lat", "sync")
 _SAMPLES: Final = ("bw", "iops")
 # Distributions of one priority before 3.30, and of the blocks that a flash device lost.
 _IGNORED: Final = ("high", "low", "block")
-# Blocks as fio prints them: one match instead of a call for each line.
-_REST: Final = r".*+\n"
-_DISTRIBUTION: Final = rf"(\([a-z]{{3,4}}\) *+: min={_REST})"
-_DIRECTION_BLOCK: Final = re.compile(
-    rf" ++(read|write|trim|mixed) ?+: *+((?:IOPS|io)={_REST})"
-    rf"(?: ++slat {_DISTRIBUTION})?+(?: ++clat {_DISTRIBUTION})?+(?: ++lat {_DISTRIBUTION})?+"
-    rf"(?: ++(clat|lat) (percentiles \([a-z]{{4}}\):\n)((?: ++\| {_REST}){{1,30}}+))?+"
-    rf"(?: ++bw (\([ A-Za-z]*/s\) *+: min={_REST}))?+(?: ++iops ++(: min={_REST}))?+"
-)
-_TAIL_BLOCK: Final = re.compile(
-    rf"((?: ++lat \([a-z]{{4}}\) *+: [0-9>]{_REST}){{0,40}}+)"
-    rf" ++cpu ++(: {_REST}) ++IO (depths ++: {_REST}) ++submit ++(: {_REST}) ++complete ++(: {_REST})"
-    rf" ++issued ++([a-z]*+ *+: {_REST})(?: ++latency ++(: {_REST}))?+"
-)
-_TAIL_WORDS: Final = ("cpu", "IO", "submit", "complete", "issued", "latency")
-_BLOCK_BEGINNINGS: Final = frozenset((*_LABELS, "lat", "cpu"))
 _GROUP_LABELS: Final = frozenset(("READ:", "WRITE:", "TRIM:", "MIXED:", "SYNC:"))
 _HOST_PREFIX: Final = re.compile(r"<([^>\n]{1,255})>(?: |$)(.*)", re.DOTALL)
 # In the order in which fio prints them.
@@ -100,17 +84,8 @@ class _Scan:
 
     def find_reports(self) -> Iterator[ReportDraft]:
         """Sort all lines, and give each report as soon as another one begins."""
-        plain, at, next_number = self._lines.plain, 0, 0
         for number, line in enumerate(self._lines):
-            line_at, at = at, at + len(line)
-            if number < next_number:
-                continue
             words = line.split(None, 1)
-            if words and plain and self._job is not None and words[0] in _BLOCK_BEGINNINGS:
-                end = self._read_block(self._job, plain, line_at)
-                if end > line_at:
-                    next_number = number + plain.count("\n", line_at, end)
-                    continue
             if not words or (number == self._lines.open_end and self._is_cut(words[0])):
                 continue
             if words[0] == "|" and self._rows is not None:
@@ -124,45 +99,6 @@ class _Scan:
                 self._closed.clear()
         self._close()
         yield from self._closed
-
-    def _read_block(self, job: JobDraft, text: str, at: int) -> int:
-        """Keep the lines of a direction, or those behind the last, where fio's own stand one after the other.
-
-        Return where the block ends, or where it began if there is none: its lines are then read one by one.
-        """
-        match = _DIRECTION_BLOCK.match(text, at) or _TAIL_BLOCK.match(text, at)
-        # A job's line may run into another one.
-        if match is None or text.find("(g", at, match.end()) >= 0:
-            return at
-        if match.re is _DIRECTION_BLOCK:
-            label, summary, slat, clat, lat, kind, head, rows, bandwidth, iops = match.groups()
-            direction = self._begin_direction(job, label, summary)
-            latencies, samples = direction.latencies, direction.samples
-            if slat:
-                latencies["slat"] = slat
-            if clat:
-                latencies["clat"] = clat
-            if lat:
-                latencies["lat"] = lat
-                self._rank = _RANKS["lat"]
-            if kind:
-                self._rows = direction.percentiles[kind] = [head, rows]
-                self._rank = _RANK_OF_TABLES
-            if bandwidth:
-                samples["bw"] = bandwidth
-                self._rank, self._rows = _RANKS["bw"], None
-            if iops:
-                samples["iops"] = iops
-                self._rank, self._rows = _RANKS["iops"], None
-            return match.end()
-        shares, *lines = match.groups()
-        if shares:
-            job.shares += shares.split("lat ")[1:]
-        for word, line in zip(_TAIL_WORDS, lines, strict=True):
-            if line:
-                job.lines[word] = line
-        self._rows = None
-        return match.end()
 
     def _is_cut(self, word: str) -> bool:
         """Say whether a text without an end of line may end within a number of a job."""

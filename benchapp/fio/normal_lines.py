@@ -36,7 +36,6 @@ class Lines:
     differ from line to line. The "<host> " of fio's client is none.
 
     open_end: number of the line without an end with which the text ends, -1 where there is none.
-    plain: the text, if its lines are as they stand in it and each ends with a newline; empty if not.
     """
 
     def __init__(self, text: str) -> None:
@@ -48,9 +47,6 @@ class Lines:
             mark in text for mark in _EMPHASIS_MARKS
         )
         self.open_end = -1 if text.endswith(("\n", "\r")) else len(self._lines) - 1
-        is_plain = self._prefix is None and not self._has_emphasis
-        is_open = self.open_end >= 0
-        self.plain = text if is_plain and text.count("\n") + is_open == len(self._lines) else ""
 
     def __iter__(self) -> Iterator[str]:
         """Give each line, without emphasis."""
