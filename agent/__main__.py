@@ -7,6 +7,6 @@ if not __package__:
     # Started by its path: what holds the package takes the place of the package's own directory.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from agent.cli import main
+from agent.commands.cli import main
 
 sys.exit(main())

@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Mapping
 
-from agent.outcome import ConfigurationError
+from agent.exit_codes import ConfigurationError
 from agent.quantities import LOAD_MAXIMUM, parse_duration, parse_limit, parse_size
 
 if TYPE_CHECKING:

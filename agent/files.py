@@ -7,6 +7,37 @@ import shutil
 from typing import Mapping
 
 
+def write_durably(path: str, content: bytes) -> None:
+    """Write whole or not at all: new file, fsync, rename, fsync of the directory."""
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, ".new-" + name)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except OSError:
+        _unlink(temporary)  # half of it would fill what is left of the disk
+        raise
+    _sync_directory(directory)
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
 def replace_file(path: str, text: str, *, mode: int) -> None:
     """Write text where path leads, also through a link; a reader sees the old file or the new one."""
     path = os.path.realpath(path)

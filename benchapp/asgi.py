@@ -13,7 +13,10 @@ _django = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
-from benchapp.api.guard import (  # noqa: E402
+from benchapp.api.framework.permissions import require_editor  # noqa: E402
+from benchapp.api.framework.problems import Problem  # noqa: E402
+from benchapp.api.ingest.app import PATHS, Answer, answer_intake, answer_problem, send_answer, work  # noqa: E402
+from benchapp.api.ingest.body import (  # noqa: E402
     BODIES,
     SMALL_BODY_BYTES,
     Body,
@@ -27,12 +30,9 @@ from benchapp.api.guard import (  # noqa: E402
     read_wire,
     replay_body,
 )
-from benchapp.api.intake import PATHS, Answer, answer_intake, answer_problem, send_answer, work  # noqa: E402
-from benchapp.api.permissions import require_editor  # noqa: E402
-from benchapp.api.problems import Problem  # noqa: E402
 from benchapp.checks import log_warnings  # noqa: E402
-from benchapp.web.security import is_trusted_proxy  # noqa: E402
-from benchapp.web.static_files import answer_static_file  # noqa: E402
+from benchapp.web.site.security import is_trusted_proxy  # noqa: E402
+from benchapp.web.site.static_files import answer_static_file  # noqa: E402
 
 # Here, as granian's asginl knows no lifespan.
 log_warnings()

@@ -155,7 +155,7 @@ def format_value(value: float | None, unit: str) -> str:
     Whole IOPS are shown in full with a thin space between thousands (33 415); other units are scaled by
     magnitude (bytes/s by 1000: MB/s; bytes by 1024: MiB; ns: ns, µs, ms, s). None, nan and infinity give an en
     dash, and what is not 0 but would be shown as 0, "<0.001". The same table of cases
-    (tests/data/format_cases.json) tests static/js/format.js.
+    (tests/data/format_cases.json) tests static/js/site/format.js.
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN

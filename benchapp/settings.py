@@ -54,7 +54,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     # These three come first, so that what the others answer themselves carries their headers, too.
-    "benchapp.web.security.add_headers",
+    "benchapp.web.site.security.add_headers",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -63,8 +63,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "benchapp.api.parameters.check_query",
-    "benchapp.api.unavailable.answer_unavailable_database",
+    "benchapp.api.framework.parameters.check_query",
+    "benchapp.api.framework.database_errors.answer_unavailable_database",
 ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"
@@ -78,7 +78,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "benchapp.web.frame.describe_frame",
+                "benchapp.web.site.page_context.describe_frame",
             ],
             "builtins": ["benchapp.templatetags.values"],
         },
@@ -147,7 +147,7 @@ _IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "benchapp.web.static_storage.StaticStorage"
+        "BACKEND": "benchapp.web.site.static_storage.StaticStorage"
         if _IS_COLLECTED or "collectstatic" in sys.argv
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -157,14 +157,14 @@ WHITENOISE_AUTOREFRESH = not _IS_COLLECTED
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "benchapp.api.authentication.TokenAuthentication",
+        "benchapp.api.framework.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["benchapp.api.permissions.MayRead"],
-    "DEFAULT_RENDERER_CLASSES": ["benchapp.api.renderers.JsonRenderer"],
+    "DEFAULT_PERMISSION_CLASSES": ["benchapp.api.framework.permissions.MayRead"],
+    "DEFAULT_RENDERER_CLASSES": ["benchapp.api.framework.json.JsonRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "benchapp.api.problems.answer_exception",
+    "EXCEPTION_HANDLER": "benchapp.api.framework.problems.answer_exception",
     "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -179,11 +179,11 @@ SPECTACULAR_SETTINGS = {
         "ChangeStateEnum": "benchapp.models.ChangeState.values",
         "IncidentStateEnum": "benchapp.models.IncidentState.values",
         "ExpectationKindEnum": "benchapp.models.ExpectationKind.values",
-        "ExpectationStateEnum": "benchapp.queries.expectations.ExpectationState.values",
+        "ExpectationStateEnum": "benchapp.queries.maintenance.ExpectationState.values",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "benchapp.api.schema.add_intake_paths",
+        "benchapp.api.framework.openapi.add_intake_paths",
     ],
 }
 

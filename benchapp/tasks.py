@@ -23,15 +23,14 @@ from django.db import connection, transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerAway
 
-from benchapp.pipeline.catch_up import renormalize_older
-from benchapp.pipeline.detect import has_judging_due
-from benchapp.pipeline.judge import judge_and_tell
-from benchapp.pipeline.normalize import has_waiting, normalize_batch
-from benchapp.pipeline.notice_retention import forget_old_notices
-from benchapp.pipeline.notify import send_due
-from benchapp.pipeline.silence_notices import watch_silence
-from benchapp.pipeline.summarize import has_due, summarize_due
-from benchapp.pipeline.throttle import forget_old_attempts
+from benchapp.pipeline.access.throttle import forget_old_attempts
+from benchapp.pipeline.judge import has_judging_due, judge_and_tell
+from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
+from benchapp.pipeline.normalize.reparse import renormalize_older
+from benchapp.pipeline.normalize.summaries import has_due, summarize_due
+from benchapp.pipeline.notifications.enqueue import send_due
+from benchapp.pipeline.notifications.outbox import forget_old_notices
+from benchapp.pipeline.notifications.silence_notices import watch_silence
 
 log = structlog.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
 from benchapp.api import health
-from benchapp.api.problems import Problem, answer_problem
-from benchapp.web import errors
+from benchapp.api.framework.problems import Problem, answer_problem
+from benchapp.web.site import errors
 
 log = structlog.get_logger(__name__)
 
@@ -20,9 +20,9 @@ urlpatterns = [
 ]
 
 handler400 = "benchapp.urls.answer_bad_request"
-handler403 = "benchapp.web.errors.forbidden"
-handler404 = "benchapp.web.errors.not_found"
-handler500 = "benchapp.web.errors.fault"
+handler403 = "benchapp.web.site.errors.forbidden"
+handler404 = "benchapp.web.site.errors.not_found"
+handler500 = "benchapp.web.site.errors.fault"
 
 
 def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -7,7 +7,7 @@ from unittest import mock
 
 from django.utils import timezone
 
-from benchapp.pipeline.detect import judge_due
+from benchapp.pipeline.judge import judge_due
 from benchmarks.fleet_noise import Kind, Planted
 from benchmarks.fleet_world import (
     RUNS_A_DAY,

@@ -35,8 +35,8 @@ from benchapp.models import (
     User,
     Workload,
 )
-from benchapp.pipeline.intake import pack
-from benchapp.pipeline.tokens import issue_token
+from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.intake.submissions import pack
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FIO_TEXT = b'{"fio version": "fio-3.33", "jobs": []}'

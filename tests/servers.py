@@ -129,7 +129,7 @@ class Servers:
 
     def issue_token(self, name: str = "chaos-1") -> str:
         """Return the token of a host, which is made."""
-        code = f"from benchapp.pipeline.enroll import issue_host_token; print(issue_host_token({name!r}))"
+        code = f"from benchapp.pipeline.hosts import issue_host_token; print(issue_host_token({name!r}))"
         return self.manage("shell", "--no-imports", "-c", code).strip().splitlines()[-1]
 
     def get(self, path: str, token: str | None = None) -> tuple[int, Any]:

@@ -15,27 +15,27 @@ SECONDS = {
     "tests/embedded/test_up.py": 70,
     "tests/chaos/test_chaos.py": 50,
     "tests/test_wide.py": 45,
-    "tests/agent/test_real_profiles.py": 20,
-    "tests/agent/test_torture.py": 20,
+    "tests/agent/profiles/test_real_profiles.py": 20,
+    "tests/agent/delivery/test_torture.py": 20,
     "tests/test_access.py": 16,
-    "tests/api/test_wire.py": 11,
-    "tests/agent/test_sweep_loops.py": 9,
+    "tests/api/ingest/test_wire.py": 11,
+    "tests/agent/sweeping/test_sweep_loops.py": 9,
     "tests/test_migrations.py": 9,
-    "tests/pipeline/test_summarize_always.py": 9,
-    "tests/pipeline/test_detect_together.py": 8,
+    "tests/pipeline/normalize/test_summaries_any_order.py": 9,
+    "tests/pipeline/detection/test_concurrent_detection.py": 8,
     "tests/embedded/test_postgres.py": 7,
-    "tests/pipeline/test_detect.py": 7,
-    "tests/pipeline/test_group.py": 7,
+    "tests/pipeline/detection/test_detect.py": 7,
+    "tests/pipeline/incidents/test_grouping.py": 7,
     "tests/test_packaging.py": 7,
     "tests/test_run_tests.py": 7,
-    "tests/web/test_accounts.py": 7,
-    "tests/web/test_sample.py": 7,
-    "tests/agent/test_run.py": 6,
+    "tests/web/accounts/test_sign_in.py": 7,
+    "tests/web/studies/test_sample.py": 7,
+    "tests/agent/running/test_run.py": 6,
 }
 # One unit for the folder: a Chromium and a web process serve all of it.
 FOLDERS = ("tests/browser",)
 # A unit for each test.
-DIVIDED = ("tests/agent/test_sweep_loops.py",)
+DIVIDED = ("tests/agent/sweeping/test_sweep_loops.py",)
 
 
 def find_unit(nodeid: str) -> str:

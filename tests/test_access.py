@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from benchapp.models import Role, Scope, Study
-from benchapp.web.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
+from benchapp.web.site.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from tests.access_table import ACTORS, TABLE, Row
 from tests.factories import (
     make_expectation,
@@ -223,8 +223,8 @@ def test_faults_carry_the_security_headers(path, clients, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("benchapp.web.runs.list_runs", fail)
-    monkeypatch.setattr("benchapp.api.runs.list_runs", fail)
+    monkeypatch.setattr("benchapp.web.runs.views.list_runs", fail)
+    monkeypatch.setattr("benchapp.api.resources.runs.list_runs", fail)
     clients["admin"].raise_request_exception = False
 
     response = clients["admin"].get(path)

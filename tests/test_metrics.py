@@ -1,4 +1,4 @@
-"""Values are shown alike everywhere; the same table of cases tests static/js/format.js."""
+"""Values are shown alike everywhere; the same table of cases tests static/js/site/format.js."""
 
 import json
 import math

@@ -20,10 +20,10 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg import sql
 
-from benchapp.api.guard import Wire
-from benchapp.api.intake import Post, answer_post
+from benchapp.api.ingest.app import Post, answer_post
+from benchapp.api.ingest.body import Wire
 from benchapp.models import Series, State, Submission
-from benchapp.pipeline.normalize import normalize_batch
+from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import pack_envelope
 
 ROOT = Path(__file__).parent.parent

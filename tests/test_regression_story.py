@@ -19,13 +19,13 @@ import pytest
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.api import intake
-from benchapp.api.limits import Limits
+from benchapp.api.ingest import app as intake
+from benchapp.api.ingest.limits import Limits
 from benchapp.env import EmailServer
 from benchapp.models import Host, Incident, Run, Scope
-from benchapp.pipeline.tokens import issue_token
+from benchapp.pipeline.access.tokens import issue_token
 from benchmarks.histories import make_generator, make_history
-from tests.api.test_intake import post
+from tests.api.ingest.test_app import post
 from tests.envelopes import pack_envelope, read_fio
 from tests.factories import NOON
 from tests.mail_server import MailServer, serve_mail

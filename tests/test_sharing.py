@@ -11,7 +11,10 @@ from tests.stack import ROOT
     [
         ("tests/fio/test_values.py::test_it[a::b]", "tests/fio/test_values.py"),
         ("tests/browser/test_ways.py::test_it", "tests/browser"),
-        ("tests/agent/test_sweep_loops.py::test_it[xfs]", "tests/agent/test_sweep_loops.py::test_it[xfs]"),
+        (
+            "tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]",
+            "tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]",
+        ),
     ],
 )
 def test_unit_is_a_file_a_folder_or_a_test(nodeid, unit):

@@ -8,12 +8,12 @@ from django.core.management import call_command
 
 from benchapp import tasks
 from benchapp.models import Incident, Series, SeriesSummary
-from benchapp.pipeline.detect import has_judging_due
-from benchapp.pipeline.normalize import Batch
-from benchapp.pipeline.summarize import has_due
+from benchapp.pipeline.judge import has_judging_due
+from benchapp.pipeline.normalize.batch import Batch
+from benchapp.pipeline.normalize.summaries import has_due
 from tests.factories import make_host, make_series
-from tests.pipeline.judging import make_cells, make_level
-from tests.pipeline.test_normalize import submit
+from tests.pipeline.detection.judging import make_cells, make_level
+from tests.pipeline.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.agent.loops import run_tool
-from tests.agent.test_sweep_loops import OBSTACLE
+from tests.agent.sweeping.loops import run_tool
+from tests.agent.sweeping.test_sweep_loops import OBSTACLE
 from tests.servers import ROOT, Servers, wait_for
 
 pytestmark = [

@@ -18,10 +18,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
-from benchapp.api.limits import Disk, measure_disk
-from benchapp.api.permissions import MayRead
-from benchapp.api.problems import DATABASE_AWAY, RETRY_AFTER_S
-from benchapp.api.view import ApiView
+from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.problems import DATABASE_AWAY, RETRY_AFTER_S
+from benchapp.api.framework.view import ApiView
+from benchapp.api.ingest.limits import Disk, measure_disk
 from benchapp.queries.missing_columns import ColumnsMissing, check_columns
 from benchapp.queries.totals import Totals, count_totals
 

@@ -2,29 +2,29 @@
 
 from django.urls import path
 
-from benchapp.api import (
-    changes,
+from benchapp.api.resources import (
     comparison,
     dimensions,
-    exclusions,
-    expectations,
-    explain_series,
     history,
     hosts,
     incidents,
     index,
     matrix,
-    run_report,
     runs,
     scaling,
-    schedules,
     series,
     studies,
     submissions,
     subscriptions,
     tokens,
-    traces,
 )
+from benchapp.api.resources import detection_report as explain_series
+from benchapp.api.resources import hosts as schedules
+from benchapp.api.resources import incidents as changes
+from benchapp.api.resources import maintenance as expectations
+from benchapp.api.resources import run_provenance as run_report
+from benchapp.api.resources import run_traces as traces
+from benchapp.api.resources import runs as exclusions
 
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),

@@ -21,7 +21,7 @@ def main() -> None:
 
     call_command("migrate", interactive=False, verbosity=0, stdout=sys.stderr)
 
-    from benchapp.pipeline.accounts import create_setup_link
+    from benchapp.pipeline.access.accounts import create_setup_link
 
     answer = {
         "token": _find_token(asked["host"], asked["token"]),
@@ -33,7 +33,7 @@ def main() -> None:
 
 def _load_sample() -> str:
     """Load what is not there yet of the sample; say in a few words what is there now."""
-    from benchapp.pipeline.sample import load_sample
+    from benchapp.pipeline.importing.sample import load_sample
 
     loaded = load_sample()
     new = loaded.imported.measurements
@@ -41,8 +41,8 @@ def _load_sample() -> str:
 
 
 def _find_token(host: str, known: str | None) -> str:
-    from benchapp.pipeline.enroll import issue_host_token
-    from benchapp.pipeline.tokens import TokenRefused, read_token
+    from benchapp.pipeline.access.tokens import TokenRefused, read_token
+    from benchapp.pipeline.hosts import issue_host_token
 
     if known:
         try:

@@ -4,17 +4,17 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from benchapp.fio.documents import Findings, find_documents, list_messages, name_place
-from benchapp.fio.json_report import read_document
-from benchapp.fio.normal import read_normal
+from benchapp.fio.json.documents import Findings, find_documents, list_messages, name_place
+from benchapp.fio.json.report import read_document
+from benchapp.fio.json.snapshots import drop_snapshots
+from benchapp.fio.merging.duplicates import choose_documents
 from benchapp.fio.notes import Notes
 from benchapp.fio.reading import Reading
 from benchapp.fio.report import Document, Report
-from benchapp.fio.same_run import choose_documents
-from benchapp.fio.snapshots import drop_snapshots
-from benchapp.fio.terse import read_terse
+from benchapp.fio.shell_time.reader import read_timing
+from benchapp.fio.terse.reader import read_terse
 from benchapp.fio.text import decode_output
-from benchapp.fio.timing import read_timing
+from benchapp.fio.text_report.reader import read_normal
 from benchapp.fio.unreadable import UnreadableOutput
 from benchapp.fio.wrappers import unwrap_output
 

@@ -1,10 +1,170 @@
-"""Judge and tell: what is found and the notices of it are written together, so that neither is without the other."""
+"""Judge and tell: what is found and the notices of it are written together, so that neither is without the other.
 
-from django.db import transaction
+Judge series as their runs arrive: claim, read, look, reconcile, group; one transaction, the same rows however often.
 
+Whoever changes what counts of measurements marks their series (`judging_is_due`) in the same transaction. A judge that
+is killed leaves nothing behind but the mark; two at once take different series.
+
+Judge history anew: by a new method, or to be sure.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from benchapp.grammar import parse_filter
+from benchapp.models import ChangeState, Series
+from benchapp.models.filtering import match_series
 from benchapp.pipeline.conflicts import retry_conflicts
-from benchapp.pipeline.detect import Judged, judge_due
-from benchapp.pipeline.notify import enqueue
+from benchapp.pipeline.detection.drift import judge_drift
+from benchapp.pipeline.detection.histories import (
+    READ_METRICS,
+    Claimed,
+    claim_due,
+    lock_series,
+    read_histories,
+)
+from benchapp.pipeline.detection.rows import (
+    Row,
+    insert_changes,
+    read_baselines,
+    read_changes,
+    update_changes,
+    upsert_judgements,
+)
+from benchapp.pipeline.detection.series import Outcome, cut_metric, judge_series_metric
+from benchapp.pipeline.incidents.grouping import group_changes, lock_incidents
+from benchapp.pipeline.notifications.enqueue import enqueue
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What became of one change; before None: it is new."""
+
+    change_id: int
+    series_id: int
+    metric: str
+    started_at: datetime
+    relative: float
+    before: ChangeState | None
+    after: ChangeState
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one batch did: series looked at, changes made, moved or withdrawn, incidents touched.
+
+    event_ids: of the incident events that somebody may want to be told of. transitions: those changes whose state is
+    another one.
+    """
+
+    series_ids: tuple[int, ...] = ()
+    change_ids: tuple[int, ...] = ()
+    incident_ids: tuple[int, ...] = ()
+    event_ids: tuple[int, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+
+
+def has_judging_due() -> bool:
+    """Say whether any series waits to be judged."""
+    return Series.objects.filter(judging_is_due=True).exists()
+
+
+@transaction.atomic
+def judge_due(*, limit: int = 1000) -> Judged:
+    """Judge up to `limit` series that are due, and group what is found; `series_ids` is empty where none is left.
+
+    Bounded by measurements too: long histories come in smaller batches.
+    """
+    return _judge(claim_due(limit))
+
+
+@transaction.atomic
+def judge_series(ids: Sequence[int]) -> Judged:
+    """Judge these series, due or not; the first of them where they have too many measurements for one batch."""
+    return _judge(lock_series(ids))
+
+
+def mark_series(*, after: int, limit: int) -> int:
+    """Mark the next `limit` series behind this id as due; return the last one's id, or 0 where there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH marked AS ("
+            # ARRAY: chosen once. As a join it may be asked for each row, and what it marked it would not choose again.
+            " UPDATE benchapp_series SET judging_is_due = TRUE WHERE id = ANY (ARRAY("
+            "  SELECT id FROM benchapp_series WHERE id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE)) RETURNING id"
+            ") SELECT coalesce(max(id), 0) FROM marked",
+            [after, limit],
+        )
+        return int(cursor.fetchone()[0])
+
+
+def _judge(claimed: Sequence[Claimed]) -> Judged:
+    if not claimed:
+        return Judged()
+    ids = [series.series_id for series in claimed]
+    known = read_changes(ids)
+    outcomes = _look_at(claimed, known)
+    inserts = [row for outcome in outcomes for row in outcome.inserts]
+    updates = [row for outcome in outcomes for row in outcome.updates]
+    if updates:
+        # Before any change is written: who holds this lock writes changes of every series.
+        lock_incidents()
+    update_changes(updates)
+    made = insert_changes(inserts)
+    upsert_judgements([outcome.judgement for outcome in outcomes if outcome.judgement], ids)
+    Series.objects.filter(pk__in=ids).update(judging_is_due=False)
+    drifted = judge_drift(ids, now=timezone.now())
+    change_ids = (*(row["id"] for row in updates), *made, *drifted.change_ids)
+    grouped = group_changes(change_ids)
+    return Judged(
+        tuple(ids),
+        change_ids,
+        grouped.incident_ids,
+        tuple(sorted((*drifted.event_ids, *grouped.event_ids))),
+        _list_transitions(known, updates, list(zip(made, inserts, strict=True))),
+    )
+
+
+def _look_at(claimed: Sequence[Claimed], known: dict[tuple[int, str], list[Row]]) -> list[Outcome]:
+    ids = [series.series_id for series in claimed]
+    # A statement of its own, behind the locks: it sees all that was committed before they were taken.
+    histories, baselines, now = read_histories(ids), read_baselines(ids), timezone.now()
+    outcomes = []
+    for series in claimed:
+        for metric in READ_METRICS:
+            place = (series.series_id, metric)
+            if metric not in series.metrics and place not in known:
+                continue
+            cut = cut_metric(
+                histories[series.series_id], series.series_id, metric, baseline_from_at=baselines.get(place)
+            )
+            outcomes.append(judge_series_metric(cut, known.get(place, ()), now=now))
+    return outcomes
+
+
+def _list_transitions(
+    known: dict[tuple[int, str], list[Row]], updates: Sequence[Row], made: Sequence[tuple[int, Row]]
+) -> tuple[Transition, ...]:
+    before = {row["id"]: ChangeState(row["state"]) for rows in known.values() for row in rows}
+    rows = [(row["id"], row) for row in updates if before[row["id"]] != row["state"]]
+    return tuple(
+        Transition(
+            change_id=change_id,
+            series_id=row["series_id"],
+            metric=row["metric"],
+            started_at=row["started_at"],
+            relative=row["relative"],
+            before=before.get(change_id),
+            after=ChangeState(row["state"]),
+        )
+        for change_id, row in [*rows, *made]
+    )
 
 
 @retry_conflicts
@@ -15,3 +175,33 @@ def judge_and_tell(*, limit: int = 1000) -> Judged:
     if judged.event_ids:
         enqueue(judged.event_ids)
     return judged
+
+
+_BATCH: Final = 200
+
+
+def select_series(text: str = "") -> list[int]:
+    """Return the series that a filter leaves, by id; all that were ever measured for "". Raises BadFilter."""
+    condition = match_series(parse_filter(text)) if text.strip() else Q()
+    return list(
+        Series.objects.filter(condition, measurement_count__gt=0).order_by("id").values_list("id", flat=True)
+    )
+
+
+def redetect(ids: Sequence[int], *, is_dry_run: bool) -> Iterator[Judged]:
+    """Judge these series, a batch at a time, and yield what each did; a dry run takes it back.
+
+    Nobody is told: what is found of a history that people have lived with is no news.
+    """
+    left = list(ids)
+    while left:
+        with transaction.atomic():
+            judged = judge_series(left[:_BATCH])
+            transaction.set_rollback(is_dry_run)
+        yield judged
+        # A batch that held too many measurements judged its first ones; a series that is gone counts as done.
+        done = set(judged.series_ids) or set(left[:_BATCH])
+        gone = set(left[:_BATCH]) - set(
+            Series.objects.filter(pk__in=left[:_BATCH]).values_list("pk", flat=True)
+        )
+        left = [series_id for series_id in left if series_id not in done | gone]

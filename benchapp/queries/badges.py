@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchapp.analysis.badges import CODES, HARMLESS, is_doubtful
+from benchapp.analysis.validity.badges import CODES, HARMLESS, is_doubtful
 
 __all__ = [
     "BADGE_CODES",

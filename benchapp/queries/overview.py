@@ -9,10 +9,9 @@ from django.utils import timezone
 
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Host, State, Submission
-from benchapp.queries.hosts import list_known
-from benchapp.queries.schedules import read_schedules
-from benchapp.queries.series import SeriesRow, list_rows, with_points
-from benchapp.queries.standings import Standing, read_standings
+from benchapp.queries.hosts import list_known, read_schedules
+from benchapp.queries.series.current_levels import Standing, read_standings
+from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
 # A page of them; what moved is looked for among these, and not among a million.
 _FRESHEST: Final = 100

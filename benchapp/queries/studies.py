@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import F, Func, IntegerField
 
 from benchapp.models import Study, User
-from benchapp.queries.page import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 
 
 @dataclass(frozen=True, slots=True)

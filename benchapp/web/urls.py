@@ -3,33 +3,30 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from benchapp.web import (
-    accounts,
-    comparison,
-    confirm_address,
-    documents,
-    exclusions,
-    expectations,
-    hand_in,
-    history,
-    home,
-    hosts,
-    incident_acts,
-    incidents,
-    matrix,
-    people,
-    run_report,
-    runs,
-    scaling,
-    series,
-    shared_studies,
-    studies,
-    study_edits,
-    subscriptions,
-    tokens,
-    uploads,
-    watched,
-)
+from benchapp.web import help as documents
+from benchapp.web import overview as home
+from benchapp.web.accounts import people, tokens
+from benchapp.web.accounts import sign_in as accounts
+from benchapp.web.charts.comparison import views as comparison
+from benchapp.web.charts.matrix import views as matrix
+from benchapp.web.charts.scaling import views as scaling
+from benchapp.web.hosts import views as hosts
+from benchapp.web.incidents import actions as incident_acts
+from benchapp.web.incidents import detection_status as watched
+from benchapp.web.incidents import views as incidents
+from benchapp.web.maintenance import views as expectations
+from benchapp.web.runs import exclusions
+from benchapp.web.runs import provenance as run_report
+from benchapp.web.runs import views as runs
+from benchapp.web.series import series_list as series
+from benchapp.web.series import views as history
+from benchapp.web.studies import edit as study_edits
+from benchapp.web.studies import shared as shared_studies
+from benchapp.web.studies import views as studies
+from benchapp.web.subscriptions import confirm_address
+from benchapp.web.subscriptions import views as subscriptions
+from benchapp.web.uploads import upload_files as hand_in
+from benchapp.web.uploads import views as uploads
 
 
 class HostNameConverter(StringConverter):

@@ -55,7 +55,7 @@ def test_command_runs_on_python_3_8(arguments: list[str], tmp_path: Path) -> Non
 def test_quick_command_loads_nothing_slow(command: str, tmp_path: Path) -> None:
     """ssl, urllib.request and subprocess are two thirds of the start-up time; only who needs them pays."""
     script = (
-        "import sys\nfrom agent.cli import main\n"
+        "import sys\nfrom agent.commands.cli import main\n"
         f"status = main([{command!r}, '--quiet'])\n"
         "print(status, sorted({'ssl', 'urllib.request', 'subprocess', 'email', 'http.client'} & set(sys.modules)))"
     )
@@ -73,7 +73,7 @@ def test_quick_command_loads_nothing_slow(command: str, tmp_path: Path) -> None:
 
 
 def test_help_tells_every_exit_code() -> None:
-    from agent.outcome import ExitCode
+    from agent.exit_codes import ExitCode
 
     ended = subprocess.run(
         [sys.executable, "-m", "agent", "--help"], cwd=ROOT, capture_output=True, text=True, check=True

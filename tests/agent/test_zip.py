@@ -19,7 +19,9 @@ def archive(tmp_path: Path) -> Path:
     with path.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-            packed.writestr("__main__.py", "import sys\nfrom agent.cli import main\nsys.exit(main())\n")
+            packed.writestr(
+                "__main__.py", "import sys\nfrom agent.commands.cli import main\nsys.exit(main())\n"
+            )
             for source in sorted((ROOT / "agent").rglob("*")):
                 if source.suffix in (".py", ".fio"):
                     packed.write(source, source.relative_to(ROOT))

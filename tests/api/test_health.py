@@ -5,7 +5,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import override_settings
 
-from benchapp.api.limits import find_shortage
+from benchapp.api.ingest.limits import find_shortage
 from benchapp.models import State
 from benchapp.queries.missing_columns import check_columns
 from tests.factories import make_host, make_run, make_submission
@@ -132,7 +132,7 @@ def disk(settings, tmp_path, monkeypatch):
 
     def set_free(free_bytes):
         usage = shutil.disk_usage(tmp_path)._replace(free=free_bytes)
-        monkeypatch.setattr("benchapp.api.limits.shutil.disk_usage", lambda path: usage)
+        monkeypatch.setattr("benchapp.api.ingest.limits.shutil.disk_usage", lambda path: usage)
 
     return set_free
 

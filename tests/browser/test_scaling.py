@@ -150,7 +150,7 @@ def test_saved_picture_brings_the_legend_of_its_bars(visit: Visit, sweep: None) 
 
     legend = watched.page.evaluate(
         """async () => {
-          const { readLegend } = await import("/static/js/pages/image_legend.js");
+          const { readLegend } = await import("/static/js/charts/shared/image_legend.js");
           return readLegend(document.querySelector("[data-scaling]"));
         }"""
     )

@@ -30,9 +30,9 @@ from benchapp.models import (
     Trace,
     User,
 )
-from benchapp.pipeline.accounts import create_invitation
-from benchapp.pipeline.expectations import expect
-from benchapp.pipeline.summarize import summarize_series
+from benchapp.pipeline.access.accounts import create_invitation
+from benchapp.pipeline.maintenance.expectations import expect
+from benchapp.pipeline.normalize.summaries import summarize_series
 from tests.envelopes import read_fio
 from tests.factories import (
     make_change,

@@ -9,7 +9,7 @@ from benchapp.celery import app
 
 django.setup()  # Celery does this only after it has imported its application
 
-from benchapp.pipeline import plan  # noqa: E402
+from benchapp.pipeline.normalize import plan  # noqa: E402
 
 POISON = "poison: this text kills the worker that reads it"
 _read_output = plan.read_output

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
-import { ApiProblem, getJson } from "../../static/js/api.js";
+import { ApiProblem, getJson } from "../../static/js/site/api.js";
 
 const fetchOfNode = globalThis.fetch;
 

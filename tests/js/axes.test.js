@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ninesOf, ninesTicks } from "../../static/js/chart/nines_axis.js";
-import { timeTicks } from "../../static/js/chart/time_axis.js";
+import { ninesOf, ninesTicks } from "../../static/js/charts/shared/nines_axis.js";
+import { timeTicks } from "../../static/js/charts/shared/time_axis.js";
 import {
   isLogWorthwhile,
   lineDomain,
   linearTicks,
   logDomain,
   logTicks,
-} from "../../static/js/chart/value_axis.js";
+} from "../../static/js/charts/shared/value_axis.js";
 
 const labels = (ticks) => ticks.map((tick) => tick.label);
 

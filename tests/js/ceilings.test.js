@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { choosePlace, drawCeilings } from "../../static/js/chart/ceilings.js";
+import { choosePlace, drawCeilings } from "../../static/js/charts/scaling/limits.js";
 
 const colours = { ink: "ink", paper: "paper" };
 const area = { left: 0, right: 400, top: 0, bottom: 200, width: 400, height: 200 };

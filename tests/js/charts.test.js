@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findNearest, shorten, spreadApart } from "../../static/js/chart/marks.js";
-import { assignStyles, COLOUR_NAMES, withAlpha } from "../../static/js/chart/palette.js";
-import { buildPercentiles, describeMark, preparePercentiles } from "../../static/js/chart/percentiles.js";
-import { moveBy } from "../../static/js/pages/navigation.js";
+import { findNearest, shorten, spreadApart } from "../../static/js/charts/shared/marks.js";
+import { assignStyles, COLOUR_NAMES, withAlpha } from "../../static/js/charts/shared/palette.js";
+import { buildPercentiles, describeMark, preparePercentiles } from "../../static/js/charts/latency/percentiles.js";
+import { moveBy } from "../../static/js/site/navigation.js";
 
 const colours = {
   ink: "rgb(0, 0, 0)",

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { complete, findPiece, fitNames, withoutPiece } from "../../static/js/completion.js";
+import { complete, findPiece, fitNames, withoutPiece } from "../../static/js/site/completion.js";
 
 // "|" is the caret.
 function at(marked) {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { buildEvidence, describeEntry, prepareEvidence } from "../../static/js/chart/evidence.js";
-import { describeValue, readHistory, sayFoundChange } from "../../static/js/chart/history.js";
-import { COLOUR_NAMES } from "../../static/js/chart/palette.js";
+import { buildEvidence, describeEntry, prepareEvidence } from "../../static/js/charts/evidence/evidence.js";
+import { describeValue, readHistory, sayFoundChange } from "../../static/js/charts/history/history.js";
+import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
 
 const colours = {
   ink: "rgb(0, 0, 0)",

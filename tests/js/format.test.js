@@ -8,7 +8,7 @@ import {
   formatTick,
   formatValue,
   nameUnit,
-} from "../../static/js/format.js";
+} from "../../static/js/site/format.js";
 
 const cases = JSON.parse(readFileSync(new URL("../data/format_cases.json", import.meta.url), "utf8"));
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, test } from "node:test";
-import { postForm } from "../../static/js/api.js";
-import { isHidden, makeParcels, readSubmission, splitLogName, summarize } from "../../static/js/parcels.js";
+import { postForm } from "../../static/js/site/api.js";
+import { isHidden, makeParcels, readSubmission, splitLogName, summarize } from "../../static/js/uploads/batches.js";
 
 const named = (...names) => names.map((name) => ({ name, folder: "" }));
 

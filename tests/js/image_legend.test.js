@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { layLegend } from "../../static/js/pages/image_legend.js";
+import { layLegend } from "../../static/js/charts/shared/image_legend.js";
 
 // Ten pixels a letter.
 const context = { measureText: (text) => ({ width: text.length * 10 }) };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { drawMatrix, layMatrix } from "../../static/js/chart/matrix_picture.js";
+import { drawMatrix, layMatrix } from "../../static/js/charts/matrix/matrix_image.js";
 
 const colours = { ink: "ink", muted: "muted", line: "line", paper: "paper", accent: "accent", regression: "red", improvement: "green" };
 const cell = { level: "24 000", shift: { text: "▼ −25.0 % worse", kind: "worse" }, points: [[2, 4], [70, 16]], notes: ["1 d · n 12"] };

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLOUR_NAMES } from "../../static/js/chart/palette.js";
-import { buildScaling, describeCell, moveWithin, prepareScaling, sayCell } from "../../static/js/chart/scaling.js";
-import { HATCHES } from "../../static/js/chart/scaling_marks.js";
-import { compareCells } from "../../static/js/pages/sortable.js";
+import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { buildScaling, describeCell, moveWithin, prepareScaling, sayCell } from "../../static/js/charts/scaling/scaling.js";
+import { HATCHES } from "../../static/js/charts/scaling/marks.js";
+import { compareCells } from "../../static/js/site/sortable.js";
 
 const colours = {
   ink: "rgb(0, 0, 0)",

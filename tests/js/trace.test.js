@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLOUR_NAMES } from "../../static/js/chart/palette.js";
-import { buildTrace, describeMark, prepareTrace } from "../../static/js/chart/trace.js";
+import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { buildTrace, describeMark, prepareTrace } from "../../static/js/charts/trace/trace.js";
 
 const colours = {
   ink: "rgb(0, 0, 0)",

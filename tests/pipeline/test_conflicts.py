@@ -12,18 +12,28 @@ from django.utils import timezone
 from psycopg.errors import DeadlockDetected
 
 from benchapp.models import Change, Incident, Notice, NoticeState, Role, Subscription
-from benchapp.pipeline import conflicts, detect, notify, outbox, silence_notices, subscriptions
+from benchapp.pipeline import conflicts
+from benchapp.pipeline import judge as detect
 from benchapp.pipeline.conflicts import retry_conflicts
-from benchapp.pipeline.detect import judge_due
-from benchapp.pipeline.notices import Message
-from benchapp.pipeline.notify import send_due
-from benchapp.pipeline.outbox import Draft, claim_next, drop_paused, put_notices, settle_failed, settle_sent
-from benchapp.pipeline.subscriptions import change_subscription, delete_subscription
-from benchapp.pipeline.triage import merge
-from benchapp.pipeline.webhook_channel import NotDelivered
+from benchapp.pipeline.incidents.triage import merge
+from benchapp.pipeline.judge import judge_due
+from benchapp.pipeline.notifications import enqueue as notify
+from benchapp.pipeline.notifications import outbox, silence_notices, subscriptions
+from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+from benchapp.pipeline.notifications.enqueue import send_due
+from benchapp.pipeline.notifications.message import Message
+from benchapp.pipeline.notifications.outbox import (
+    Draft,
+    claim_next,
+    drop_paused,
+    put_notices,
+    settle_failed,
+    settle_sent,
+)
+from benchapp.pipeline.notifications.subscriptions import change_subscription, delete_subscription
 from tests.factories import make_host, make_user
 from tests.notices import make_subscription
-from tests.pipeline.judging import add_runs, make_cells, make_level
+from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 from tests.servers import wait_for
 
 PATIENCE_S = 60

@@ -7,11 +7,11 @@ from structlog.testing import capture_logs
 
 from benchapp.models import Measurement, Role, Run, Series, SeriesSummary
 from benchapp.pipeline.exclusions import BadReason, UnknownRun, exclude_run, include_run
-from benchapp.pipeline.normalize import normalize_batch
-from benchapp.pipeline.renormalize import renormalize
-from benchapp.pipeline.summarize import summarize_due
+from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.pipeline.normalize.reparse import renormalize
+from benchapp.pipeline.normalize.summaries import summarize_due
 from tests.factories import make_series, make_user
-from tests.pipeline.test_normalize import submit
+from tests.pipeline.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
 

@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from benchapp.analysis.silence import Expectation, expect_run
+from benchapp.analysis.detection.silence import Expectation, expect_run
 from benchapp.models import Host
-from benchapp.pipeline.schedules import ScheduleEntry, note_schedule
-from benchapp.pipeline.tokens import read_token
-from benchapp.queries.hosts import read_host
-from benchapp.queries.schedules import KnownSchedule, read_schedules
+from benchapp.pipeline.access.tokens import read_token
+from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
+from benchapp.queries.hosts import KnownSchedule, read_host, read_schedules
 from tests.factories import NOON, make_host, make_run, make_token
 
 QUICK = ScheduleEntry("quick", every_s=21_600, splay_s=600, directory="/data")

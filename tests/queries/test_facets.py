@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import parse_filter
-from benchapp.queries.facets import read_facet
+from benchapp.queries.dimension_values import read_facet
 from tests.factories import make_host, make_series, make_target, make_workload
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.models import Scope
 from benchapp.queries.hosts import HostFilter, list_hosts, page_hosts, read_host
-from benchapp.queries.page import BadCursor
+from benchapp.queries.pagination import BadCursor
 from tests.factories import NOON, make_host, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db

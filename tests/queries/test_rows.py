@@ -1,8 +1,8 @@
 import pytest
 
 from benchapp.models import ENVIRONMENT_FIELDS, METRIC_FIELDS, TARGET_FIELDS, WORKLOAD_FIELDS
-from benchapp.queries.rows import EnvironmentRow, TargetRow, WorkloadRow, names_of
-from benchapp.queries.runs import MeasurementRow
+from benchapp.queries.runs.runs import MeasurementRow
+from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.queries.rows import TargetRow, WorkloadRow
+from benchapp.queries.shapes import TargetRow, WorkloadRow
 from benchapp.queries.titles import (
     describe_block_size,
     describe_series,

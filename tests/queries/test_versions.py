@@ -4,7 +4,7 @@ import pytest
 from django.db import transaction
 
 from benchapp.models import Series
-from benchapp.queries.versions import KeptByVersion, read_series_versions
+from benchapp.queries.series_versions import KeptByVersion, read_series_versions
 from tests.factories import make_series
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client, override_settings
 
 from benchapp.models import Role, Series
-from benchapp.pipeline.summarize import summarize_due
+from benchapp.pipeline.normalize.summaries import summarize_due
 from tests.factories import make_host, make_series, make_target, make_user, make_workload
 
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import Host, State
-from benchapp.pipeline.summarize import summarize_series
+from benchapp.pipeline.normalize.summaries import summarize_series
 from tests.factories import make_host, make_series, make_submission, make_target
 from tests.web.pages import Page
 

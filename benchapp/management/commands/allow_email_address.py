@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from benchapp.pipeline.email_confirmation import allow_address
+from benchapp.pipeline.notifications.email_confirmation import allow_address
 
 
 class Command(BaseCommand):

@@ -9,13 +9,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from benchapp.pipeline.catch_up import renormalize_older
 from benchapp.pipeline.judge import judge_and_tell
-from benchapp.pipeline.normalize import normalize_batch
-from benchapp.pipeline.notice_retention import forget_old_notices
-from benchapp.pipeline.notify import send_due
-from benchapp.pipeline.silence_notices import watch_silence
-from benchapp.pipeline.summarize import summarize_due
+from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.pipeline.normalize.reparse import renormalize_older
+from benchapp.pipeline.normalize.summaries import summarize_due
+from benchapp.pipeline.notifications.enqueue import send_due
+from benchapp.pipeline.notifications.outbox import forget_old_notices
+from benchapp.pipeline.notifications.silence_notices import watch_silence
 
 log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0

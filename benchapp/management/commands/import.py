@@ -17,12 +17,12 @@ from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
-from benchapp.pipeline.enroll import EnrolmentRefused
-from benchapp.pipeline.found_files import Folder, find_folders
-from benchapp.pipeline.import_files import Order, Pile, Summary, UnknownHost, find_host, import_files
-from benchapp.pipeline.layout import BadLayout
-from benchapp.pipeline.parameters import BadParameter, read_parameters
-from benchapp.pipeline.summarize import summarize_due
+from benchapp.pipeline.hosts import EnrolmentRefused
+from benchapp.pipeline.importing.discovery import Folder, find_folders
+from benchapp.pipeline.importing.files import Order, Pile, Summary, UnknownHost, find_host, import_files
+from benchapp.pipeline.intake.metadata import BadLayout
+from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
+from benchapp.pipeline.normalize.summaries import summarize_due
 from benchapp.tasks import wake_up
 
 _BY_FILE: Final = "mtime"

@@ -13,14 +13,14 @@ from benchapp.embedded.backup import BackupFailed
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
-from benchapp.pipeline.enroll import EnrolmentRefused
-from benchapp.pipeline.envelope import BadEnvelope
-from benchapp.pipeline.import_files import UnknownHost, find_host
-from benchapp.pipeline.import_published import Imported, import_published
-from benchapp.pipeline.layout import BadLayout
-from benchapp.pipeline.published_columns import list_columns
-from benchapp.pipeline.published_table import FAULTS_MAXIMUM, BadTable, read_table
-from benchapp.pipeline.reported import Publication, read_source_url
+from benchapp.pipeline.hosts import EnrolmentRefused
+from benchapp.pipeline.importing.files import UnknownHost, find_host
+from benchapp.pipeline.importing.published import Imported, import_published
+from benchapp.pipeline.importing.published_csv import FAULTS_MAXIMUM, BadTable, read_table
+from benchapp.pipeline.importing.published_csv_columns import list_columns
+from benchapp.pipeline.intake.envelope import BadEnvelope
+from benchapp.pipeline.intake.metadata import BadLayout
+from benchapp.pipeline.intake.published_document import Publication, read_source_url
 
 _BYTES_MAXIMUM: Final = 32 * 2**20
 _NAME_LENGTH: Final = 200

@@ -14,8 +14,8 @@ from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.commands.import_study import describe_import
 from benchapp.management.database import use_database
-from benchapp.pipeline.import_files import UnknownHost
-from benchapp.pipeline.sample import HOST, SOURCE, Loaded, load_sample
+from benchapp.pipeline.importing.files import UnknownHost
+from benchapp.pipeline.importing.sample import HOST, SOURCE, Loaded, load_sample
 
 
 class Command(BaseCommand):

@@ -5,12 +5,11 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.analysis.detectors import CURRENT
+from benchapp.analysis.changepoints.versions import CURRENT
 from benchapp.grammar import BadFilter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, ChangeState
-from benchapp.pipeline.detect import Transition
-from benchapp.pipeline.redetect import redetect, select_series
+from benchapp.pipeline.judge import Transition, redetect, select_series
 
 _SHOWN: Final = 50
 

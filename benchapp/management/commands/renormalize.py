@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.pipeline.judge import judge_and_tell
-from benchapp.pipeline.normalize import Rejection
-from benchapp.pipeline.reading_changes import Difference
-from benchapp.pipeline.renormalize import Outcome, count_emptied, renormalize, select_submissions
-from benchapp.pipeline.summarize import summarize_due
+from benchapp.pipeline.normalize.batch import Rejection
+from benchapp.pipeline.normalize.reparse import Outcome, count_emptied, renormalize, select_submissions
+from benchapp.pipeline.normalize.reparse_report import Difference
+from benchapp.pipeline.normalize.summaries import summarize_due
 
 _SHOWN = 50
 

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
-from benchapp.pipeline.accounts import create_setup_link
+from benchapp.pipeline.access.accounts import create_setup_link
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from benchapp.pipeline.summarize import mark_series, summarize_due
+from benchapp.pipeline.normalize.summaries import mark_series, summarize_due
 
 _MARKED_AT_ONCE = 10_000
 

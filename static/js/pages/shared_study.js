@@ -1,14 +1,14 @@
 // A shared study: the words are there at once, the pictures come one after the other, each by its own request.
-import { getPage } from "../api.js";
-import { showProblem } from "./chart_frame.js";
+import { getPage } from "../site/api.js";
+import { showProblem } from "../charts/shared/chart_frame.js";
 
 // Kind of picture → what starts one that was put into the page. The modules start by themselves what was there before.
 const STARTERS = {
   async scaling() {
     const [{ startScaling }, { startSorting }] = await Promise.all([
-      import("./scaling_figure.js"),
-      import("./sortable.js"),
-      import("./scaling.js"),
+      import("../charts/scaling/figure.js"),
+      import("../site/sortable.js"),
+      import("../charts/scaling/page.js"),
     ]);
     return (picture) => {
       picture.querySelectorAll("[data-scaling]").forEach(startScaling);
@@ -16,15 +16,15 @@ const STARTERS = {
     };
   },
   async history() {
-    const { startHistory } = await import("./history_figure.js");
+    const { startHistory } = await import("../charts/history/figure.js");
     return (picture) => picture.querySelectorAll("[data-history]").forEach((figure) => startHistory(figure));
   },
   async compare() {
-    const { startComparison } = await import("./comparison.js");
+    const { startComparison } = await import("../charts/comparison/page.js");
     return (picture) => picture.querySelectorAll("[data-comparison]").forEach(startComparison);
   },
   async matrix() {
-    const { startMatrix } = await import("./matrix.js");
+    const { startMatrix } = await import("../charts/matrix/page.js");
     return (picture) => picture.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);
   },
 };

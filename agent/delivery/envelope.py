@@ -1,0 +1,133 @@
+"""The document that is posted: made once, its bytes fixed from then on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Mapping, Optional
+
+from agent import __version__
+from agent.exit_codes import ConfigurationError
+from agent.quantities import format_time, parse_count, parse_size
+
+if TYPE_CHECKING:
+    from agent.measuring.fio import FioResult
+
+SCHEMA = "benchapp-envelope/1"
+# The fields of the target with the most characters that text may have; None where they are numbers.
+TARGET_FIELDS: Mapping[str, Optional[int]] = {
+    "name": 200,
+    "volume_type": 100,
+    "volume_size_bytes": None,
+    "volume_count": None,
+    "provisioned_iops": None,
+    "raid_level": 20,
+    "stripe_count": None,
+    "chunk_size_bytes": None,
+    "filesystem": 50,
+    "mount_options": 1000,
+    "instance_type": 100,
+}
+_ALIASES = {"volume_size": "volume_size_bytes", "chunk_size": "chunk_size_bytes"}
+_LABEL_COUNT_MAXIMUM = 50
+_LABEL_NAME_MAXIMUM = 100
+_LABEL_MAXIMUM = 500
+
+
+def make_envelope(
+    envelope_id: str,
+    result: FioResult,
+    *,
+    profile: str,
+    jobfile: str,
+    target: Mapping[str, Any],
+    labels: Mapping[str, str],
+    environment: Mapping[str, Any],
+    conditions: Mapping[str, Any] | None = None,
+    logs: Mapping[str, str] | None = None,
+    sweep: str | None = None,
+) -> dict[str, Any]:
+    """Return the envelope as the API describes it; unknown is null, and logs are there if there are any.
+
+    environment: what many runs share; conditions: what was seen at this run alone.
+    """
+    envelope = {
+        "schema": SCHEMA,
+        "id": envelope_id,
+        "kind": "fio",
+        "agent": {"version": __version__, "python": python_version()},
+        "profile": profile,
+        "started_at": format_time(result.started_at),
+        "finished_at": format_time(result.finished_at),
+        "command": {
+            "argv": list(result.argv),
+            "exit_status": result.exit_status,
+            "signal": result.signal,
+            "stderr": result.stderr,
+            "jobfile": jobfile,
+        },
+        "fio_output": result.stdout,
+        "target": {name: target.get(name) for name in TARGET_FIELDS},
+        "labels": dict(labels),
+        "environment": dict(environment),
+        "conditions": dict(conditions or {}),
+        "sweep": sweep,
+    }
+    if logs:
+        envelope["logs"] = dict(logs)
+    return envelope
+
+
+def python_version() -> str:
+    """Return the version of the interpreter: 3.11.7."""
+    return ".".join(str(part) for part in sys.version_info[:3])
+
+
+def pack_envelope(envelope: Mapping[str, Any]) -> bytes:
+    """Return gzip of UTF-8 JSON; the same envelope gives the same bytes.
+
+    A path that is no UTF-8 loses its odd bytes to "?": a lone surrogate would be refused by every reader.
+    """
+    text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)
+
+
+def read_target(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return typed fields of the target; nothing behind the equals sign means unknown.
+
+    A mistake is refused here, before hours of measuring, and not by the server after it.
+    """
+    target: dict[str, Any] = {}
+    for name, text in given.items():
+        field = _ALIASES.get(name, name)
+        if field not in TARGET_FIELDS:
+            raise ConfigurationError(
+                f"target has no field {name!r}; there are: {', '.join(TARGET_FIELDS)}; anything else is a --label"
+            )
+        try:
+            target[field] = _read_field(field, text.strip()) if text.strip() else None
+        except ValueError as error:
+            raise ConfigurationError(f"target {name}={text}: {error}") from None
+    return target
+
+
+def check_labels(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels, or raise ConfigurationError where the server would refuse them."""
+    if len(given) > _LABEL_COUNT_MAXIMUM:
+        raise ConfigurationError(f"{len(given)} labels are more than {_LABEL_COUNT_MAXIMUM}")
+    for name, value in given.items():
+        if not 0 < len(name) <= _LABEL_NAME_MAXIMUM:
+            raise ConfigurationError(f"label {name[:80]!r}: a name has 1 to {_LABEL_NAME_MAXIMUM} characters")
+        if len(value) > _LABEL_MAXIMUM:
+            raise ConfigurationError(f"label {name}: {len(value)} characters are more than {_LABEL_MAXIMUM}")
+    return dict(given)
+
+
+def _read_field(field: str, text: str) -> Any:
+    maximum = TARGET_FIELDS[field]
+    if maximum is not None:
+        if len(text) > maximum:
+            raise ValueError(f"{len(text)} characters are more than {maximum}")
+        return text
+    return parse_size(text) if field.endswith("_bytes") else parse_count(text)

@@ -1,0 +1,266 @@
+"""Results on disk until the server has acknowledged them; bounded, locked, and safe against a kill at any time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping
+
+from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
+from agent.files import _sync_directory, _unlink, write_durably
+from agent.quantities import format_size, format_time
+
+_NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
+# A clock before this has not been set since boot; ages by it mean nothing.
+_CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
+# What fio prints of the largest shipped profile takes 1 MiB, and its envelope a tenth of it.
+_ROOM_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One envelope on disk; made_at by this host's clock, seconds since the epoch."""
+
+    path: str
+    id: str
+    size_bytes: int
+    made_at: float
+
+    def read(self) -> bytes:
+        """Return the bytes that are posted."""
+        with open(self.path, "rb") as file:
+            return file.read()
+
+
+@dataclass(frozen=True)
+class RejectedEntry:
+    """An envelope that the server will never take, and what it said."""
+
+    entry: Entry
+    reason: Mapping[str, Any]
+
+
+class Spool:
+    """A directory: pending/ and rejected/ hold envelopes, running/ the markers of runs, lock the lock.
+
+    Whatever writes needs the lock; reading does not.
+    """
+
+    def __init__(self, directory: str, *, max_bytes: int, max_age_s: int) -> None:
+        self.directory = directory
+        self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
+        self._pending = os.path.join(directory, "pending")
+        self._rejected = os.path.join(directory, "rejected")
+        self._counts = os.path.join(directory, "counts.json")
+
+    def prepare(self) -> None:
+        """Make the directories; ConfigurationError where that is not allowed."""
+        try:
+            for path in (self.directory, self._pending, self._rejected):
+                os.makedirs(path, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"the spool {self.directory} cannot be used: {error}") from None
+        if not os.access(self._pending, os.W_OK | os.X_OK):
+            raise ConfigurationError(f"the spool {self.directory} is not writable for this user")
+
+    @contextmanager
+    def lock(self, *, patience_s: float = 0.0) -> Iterator[None]:
+        """Hold the lock of this spool; TryLater if another agent does, for longer than patience_s.
+
+        The kernel drops it at any death.
+        """
+        self.prepare()
+        try:
+            descriptor = os.open(
+                os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+        except OSError as error:
+            raise ConfigurationError(f"the spool {self.directory} cannot be used: {error}") from None
+        try:
+            if not _wait_for_lock(descriptor, patience_s):
+                holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+                raise TryLater(
+                    f"another bench-agent is at work (process {holder or 'unknown'}): one at a time"
+                )
+            _note_holder(descriptor)
+            self._remove_torn_files()
+            yield
+        finally:
+            os.close(descriptor)
+
+    def find_holder(self) -> int | None:
+        """Return the process that holds the lock, None if none does."""
+        try:
+            descriptor = os.open(os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            if _try_lock(descriptor):
+                return None
+            text = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            return int(text) if text.isdigit() else 0
+        finally:
+            os.close(descriptor)
+
+    def check_room(self) -> None:
+        """Raise CannotMeasure where a result could not be kept: hours of measuring would be lost."""
+        try:
+            state = os.statvfs(self.directory)
+        except OSError as error:
+            raise CannotMeasure(f"the spool {self.directory} cannot be used: {error}") from None
+        free_bytes = state.f_bavail * state.f_frsize
+        if free_bytes < _ROOM_BYTES:
+            raise CannotMeasure(
+                f"the spool {self.directory} has {format_size(free_bytes)} free and a result wants "
+                f"{format_size(_ROOM_BYTES)}: make room there, or deliver what waits with `bench-agent flush`"
+            )
+
+    def add(self, envelope_id: str, packed: bytes) -> Entry:
+        """Keep an envelope durably: when this returns, a power cut does not lose it."""
+        stamp = format_time(time.time()).replace("-", "").replace(":", "")
+        path = os.path.join(self._pending, f"{stamp}-{envelope_id}.json.gz")
+        write_durably(path, packed)
+        return Entry(path, envelope_id, len(packed), time.time())
+
+    def pending(self) -> list[Entry]:
+        """Return what waits, oldest first."""
+        return _list_entries(self._pending)
+
+    def rejected(self) -> list[RejectedEntry]:
+        """Return what the server refused, oldest first."""
+        return [
+            RejectedEntry(entry, _read_json(_reason_path(entry.path)))
+            for entry in _list_entries(self._rejected)
+        ]
+
+    def remove(self, entry: Entry) -> None:
+        """Forget an envelope that the server has acknowledged."""
+        _unlink(entry.path)
+
+    def reject(self, entry: Entry, reason: Mapping[str, Any]) -> None:
+        """Put an envelope aside for good. The reason is written first: there is none without it."""
+        path = os.path.join(self._rejected, os.path.basename(entry.path))
+        text = json.dumps({**reason, "rejected_at": format_time(time.time())}, indent=1)
+        write_durably(_reason_path(path), text.encode())
+        os.rename(entry.path, path)
+        _sync_directory(self._rejected)
+
+    def restore_rejected(self) -> int:
+        """Put what was rejected back into the queue and return how many; for after the server was mended."""
+        rejected = self.rejected()
+        for refused in rejected:
+            os.rename(refused.entry.path, os.path.join(self._pending, os.path.basename(refused.entry.path)))
+            _unlink(_reason_path(refused.entry.path))
+        return len(rejected)
+
+    def trim(self) -> list[Entry]:
+        """Drop the oldest while there are too many bytes, and what is too old; pending and rejected each.
+
+        Returns what was dropped from pending, which is a loss and is counted; a rejected one was none any more.
+        """
+        now = time.time()
+        for refused in self._find_surplus([item.entry for item in self.rejected()], now):
+            _unlink(refused.path)
+            _unlink(_reason_path(refused.path))
+        dropped = self._find_surplus(self.pending(), now)
+        for entry in dropped:
+            _unlink(entry.path)
+        if dropped:
+            counts = {"dropped": self.count_dropped() + len(dropped), "last_dropped_at": format_time(now)}
+            write_durably(self._counts, json.dumps(counts).encode())
+        return dropped
+
+    def count_dropped(self) -> int:
+        """Return how many results were ever dropped for want of room or for their age."""
+        count = _read_json(self._counts).get("dropped")
+        return count if isinstance(count, int) else 0
+
+    def _find_surplus(self, entries: list[Entry], now: float) -> list[Entry]:
+        """Return the oldest entries that must go; the newest always stays."""
+        total_bytes = sum(entry.size_bytes for entry in entries)
+        surplus = []
+        for entry in entries[:-1]:
+            is_old = min(entry.made_at, now) > _CLOCK_IS_SET_AFTER_S and now - entry.made_at > self._max_age_s
+            if total_bytes > self._max_bytes or is_old:
+                surplus.append(entry)
+                total_bytes -= entry.size_bytes
+        return surplus
+
+    def _remove_torn_files(self) -> None:
+        """Remove what a kill left half written; it was never acknowledged to anybody."""
+        for directory in (self._pending, self._rejected, self.directory):
+            for name in os.listdir(directory):
+                if name.startswith(".new-"):
+                    _unlink(os.path.join(directory, name))
+
+
+def _wait_for_lock(descriptor: int, patience_s: float) -> bool:
+    """Try for half a second at least: `status` holds it for a moment, and so does a process that is just dying."""
+    deadline = time.monotonic() + max(patience_s, 0.5)
+    pause_s = 0.05
+    while not _try_lock(descriptor):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, 5.0) if patience_s else pause_s
+    return True
+
+
+def _note_holder(descriptor: int) -> None:
+    """Write down who holds the lock, for whoever waits; a full disk must not keep `flush` from emptying it."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except OSError:
+        return
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _list_entries(directory: str) -> list[Entry]:
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigurationError(f"the spool cannot be read by this user: {error}") from None
+    found = [_find_entry(os.path.join(directory, name)) for name in names]
+    return [entry for entry in found if entry is not None]
+
+
+def _find_entry(path: str) -> Entry | None:
+    """Return the entry at path; None where it is no envelope, or was delivered a moment ago."""
+    match = _NAME.fullmatch(os.path.basename(path))
+    try:
+        state = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return Entry(path, match.group(2), state.st_size, state.st_mtime) if match else None
+
+
+def _reason_path(path: str) -> str:
+    return path[: -len(".json.gz")] + ".reason.json"
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,170 @@
+"""What may explain a change: kernel, CPU, memory, virtualisation; from /proc, /sys and /etc/os-release only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agent.environment.control_groups import describe_limits, find_container
+from agent.environment.time_zone import find_time_zone
+from agent.storage.identity import conceal
+from agent.storage.layout import Storage
+from agent.storage.sysfs import list_directory, read_choice, read_line, read_text
+
+_OS_RELEASE = ("etc/os-release", "usr/lib/os-release")
+_FACTS = {
+    "vendor": "sys/class/dmi/id/sys_vendor",
+    "product": "sys/class/dmi/id/product_name",
+    "bios_version": "sys/class/dmi/id/bios_version",
+    "clocksource": "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "smt_active": "sys/devices/system/cpu/smt/active",
+    "numa_nodes": "sys/devices/system/node/online",
+    "turbo_off": "sys/devices/system/cpu/intel_pstate/no_turbo",
+    "idle_driver": "sys/devices/system/cpu/cpuidle/current_driver",
+    "swappiness": "proc/sys/vm/swappiness",
+    "dirty_ratio": "proc/sys/vm/dirty_ratio",
+    "dirty_background_ratio": "proc/sys/vm/dirty_background_ratio",
+    "dirty_bytes": "proc/sys/vm/dirty_bytes",
+}
+_VULNERABILITIES = "sys/devices/system/cpu/vulnerabilities"
+# Of the kernel's command line these alone; the rest may hold what is nobody's business.
+_KERNEL_PARAMETERS = re.compile(
+    r"(mitigations|spectre_v2|pti|nopti|l1tf|mds|tsx|nosmt|idle|elevator|isolcpus|nohz_full|rcu_nocbs"
+    r"|transparent_hugepage|numa_balancing|iommu|intel_iommu|amd_iommu|iommu\.\w+|pcie_aspm|intel_pstate|amd_pstate"
+    r"|intel_idle\.\w+|processor\.\w+|nvme\.\w+|nvme_core\.\w+|scsi_mod\.\w+|dm_mod\.use_blk_mq|clocksource|tsc)(=.*)?"
+)
+# A guest's clock names its hypervisor more surely than the vendor of its mainboard.
+_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
+_VENDORS = {
+    "QEMU": "qemu",
+    "VMware, Inc.": "vmware",
+    "innotek GmbH": "oracle",
+    "Xen": "xen",
+    "Bochs": "bochs",
+}
+
+
+def describe_environment(
+    storage: Storage,
+    *,
+    directory: str,
+    root: str = "/",
+    shows_serials: bool = False,
+    process_zone: str | None = None,
+) -> dict[str, Any]:
+    """Return the environment as the envelope holds it; nothing in it changes from run to run by itself.
+
+    process_zone: this process's time zone, told where the machine's has no name.
+    """
+    cpuinfo = read_text(root, "proc/cpuinfo")
+    time_zone = find_time_zone(root=root) or process_zone
+    return {
+        "kernel": read_line(root, "proc/sys/kernel/osrelease"),
+        "os": _read_os(root),
+        "cpu_model": _read_cpu_field(cpuinfo, "model name"),
+        "cpu_count": _count_cpus(root, cpuinfo),
+        "memory_bytes": _read_memory(root),
+        "governor": _read_of_cpus(root, "scaling_governor"),
+        "virtualization": _find_virtualization(root, cpuinfo),
+        **{name: storage.environment.get(name) for name in ("scheduler", "device_model", "device_firmware")},
+        "facts": {
+            **_collect_facts(root, shows_serials=shows_serials),
+            **({"time_zone": time_zone} if time_zone else {}),
+            "directory": directory,
+            **storage.facts,
+        },
+    }
+
+
+def find_instance_type(*, root: str = "/") -> str | None:
+    """Return the instance type where the firmware names it, as EC2's Nitro does; None everywhere else."""
+    if read_line(root, _FACTS["vendor"]) == "Amazon EC2":
+        return read_line(root, _FACTS["product"])
+    return None
+
+
+def _collect_facts(root: str, *, shows_serials: bool) -> dict[str, Any]:
+    machine_id = read_line(root, "etc/machine-id")
+    status = read_text(root, "proc/self/status")
+    told = {
+        **{name: read_line(root, path) for name, path in _FACTS.items()},
+        "transparent_hugepage": read_choice(root, "sys/kernel/mm/transparent_hugepage/enabled"),
+        "frequency_driver": _read_of_cpus(root, "scaling_driver"),
+        "frequency_max_khz": _read_of_cpus(root, "scaling_max_freq"),
+        "cpus_allowed": _read_field(status, "Cpus_allowed_list"),
+        "memory_nodes_allowed": _read_field(status, "Mems_allowed_list"),
+        "vulnerabilities": _read_vulnerabilities(root) or None,
+        "kernel_parameters": _read_parameters(root) or None,
+        "machine_id": conceal("machine_id", machine_id, is_open=shows_serials) if machine_id else None,
+        "container": find_container(root=root),
+    }
+    return {
+        **{name: value for name, value in told.items() if value is not None},
+        **describe_limits(root=root),
+    }
+
+
+def _read_os(root: str) -> str | None:
+    for path in _OS_RELEASE:
+        match = re.search(r"^PRETTY_NAME=(.*)$", read_text(root, path), re.MULTILINE)
+        if match:
+            return match.group(1).strip().strip("\"'") or None
+    return None
+
+
+def _read_cpu_field(cpuinfo: str, name: str) -> str | None:
+    match = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    return re.sub(r"\s+", " ", match.group(1)).strip() if match else None
+
+
+def _read_field(status: str, name: str) -> str | None:
+    match = re.search(rf"^{name}:\s*(\S+)$", status, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def _count_cpus(root: str, cpuinfo: str) -> int | None:
+    online = read_line(root, "sys/devices/system/cpu/online")
+    if online and re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", online):
+        ranges = [part.partition("-") for part in online.split(",")]
+        return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
+    return len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE)) or None
+
+
+def _read_memory(root: str) -> int | None:
+    match = re.search(r"^MemTotal:\s*(\d+) kB$", read_text(root, "proc/meminfo"), re.MULTILINE)
+    return int(match.group(1)) * 1024 if match else None
+
+
+def _read_of_cpus(root: str, name: str) -> str | None:
+    """Return what all CPUs have of a setting of their frequency, or all of it where they differ."""
+    directory = "sys/devices/system/cpu"
+    cpus = [cpu for cpu in list_directory(root, directory) if re.fullmatch(r"cpu\d+", cpu)]
+    values = {read_line(root, directory, cpu, "cpufreq", name) for cpu in cpus}
+    return ",".join(sorted(value for value in values if value)) or None
+
+
+def _read_vulnerabilities(root: str) -> dict[str, str]:
+    """Return what the kernel does about each fault of this CPU; those that it has not are left out."""
+    told = {name: read_line(root, _VULNERABILITIES, name) for name in list_directory(root, _VULNERABILITIES)}
+    return {name: value for name, value in told.items() if value not in (None, "Not affected")}
+
+
+def _read_parameters(root: str) -> str:
+    words = read_text(root, "proc/cmdline").split()
+    return " ".join(word for word in words if _KERNEL_PARAMETERS.fullmatch(word))
+
+
+def _find_virtualization(root: str, cpuinfo: str) -> str | None:
+    """Return the hypervisor, "none" on bare metal, "other" where there is one of no name, None where unknown."""
+    hypervisor = read_line(root, "sys/hypervisor/type")
+    if hypervisor:
+        return hypervisor
+    clocks = read_text(root, "sys/devices/system/clocksource/clocksource0/available_clocksource").split()
+    named = next((_CLOCKS[clock] for clock in clocks if clock in _CLOCKS), None)
+    vendor = _VENDORS.get(read_line(root, _FACTS["vendor"]) or "")
+    if named or vendor:
+        return named or vendor
+    flags = _read_cpu_field(cpuinfo, "flags")
+    if flags is None:
+        return None  # not x86: nothing here tells
+    return "other" if "hypervisor" in flags.split() else "none"

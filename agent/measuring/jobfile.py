@@ -1,0 +1,250 @@
+"""A job file of the operator's own: read, checked, and turned into a plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Iterator, Mapping, Sequence
+
+from agent.exit_codes import CannotMeasure, ConfigurationError
+from agent.measuring.fio import make_environment
+from agent.profiles.needs import Needs
+from agent.profiles.profiles import Plan, Profile, list_names
+from agent.profiles.shipped import JOB_MEMORY_BYTES
+from agent.quantities import parse_size
+
+_JOBFILE_MAXIMUM = 64 * 1024
+_PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_TIME = re.compile(r"(\d{1,9})(us|ms|s|m|h|d)?", re.ASCII)
+_SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# These run programs, which may do anything anywhere.
+_PROGRAMS = ("exec_prerun", "exec_postrun", "program", "trigger", "trigger-file")
+# By what fio's engines sign in elsewhere (engines/http.c).
+_SECRETS = (
+    "http_pass",
+    "http_s3_key",
+    "http_s3_security_token",
+    "http_s3_sse_customer_key",
+    "http_swift_auth_token",
+)
+_NOT_SENT = "(not sent)"
+_PARSE_TIMEOUT_S = 30.0
+_COMPLAINTS_MAXIMUM = 3
+
+
+@dataclass(frozen=True)
+class Section:
+    """One job with all that holds for it: its own options over those of [global] before it."""
+
+    name: str
+    options: Mapping[str, str]
+
+
+def read_jobfile(path: str) -> str:
+    """Return the text of a job file; ConfigurationError says why it cannot be one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_JOBFILE_MAXIMUM + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--jobfile {path}: {error}") from None
+    if len(text) > _JOBFILE_MAXIMUM:
+        raise ConfigurationError(f"--jobfile {path}: more than {_JOBFILE_MAXIMUM} characters")
+    return text
+
+
+def plan_jobfile(
+    path: str, text: str, *, name: str | None, time_limit_s: float | None, allows_outside: bool
+) -> Plan:
+    """Return the plan of a job file; name: of the profile, by default the file's own without its ending."""
+    profile = name or _name_after(path)
+    if not _PROFILE_NAME.fullmatch(profile):
+        raise ConfigurationError(
+            f"--profile {profile}: letters, digits, dots, hyphens and underscores, at most 100"
+        )
+    if profile in list_names():
+        raise ConfigurationError(
+            f"{profile} is the name of a shipped profile: name this job file otherwise, with --profile"
+        )
+    sections = parse_sections(text)
+    if not sections:
+        raise ConfigurationError(
+            f"--jobfile {path}: there is no job in it, which is a [section] but [global]"
+        )
+    if not allows_outside:
+        refuse_outside(text)
+    needs = find_needs(sections, time_limit_s=time_limit_s)
+    summary = f"the job file {os.path.basename(path)}"
+    return Plan(Profile(profile, summary, "", text, (), lambda _: needs, engine="own", is_own=True), {})
+
+
+def parse_sections(text: str) -> list[Section]:
+    """Return the jobs of a file; options of a [global] hold for the jobs after it, as fio has it."""
+    shared: dict[str, str] = {}
+    sections: list[Section] = []
+    current = shared
+    for number, line in _list_lines(text):
+        if line.startswith("["):
+            name = line[1:].partition("]")[0]
+            if name == "global":
+                current = shared
+            else:
+                current = dict(shared)
+                sections.append(Section(name, current))
+        elif line.split()[0] == "include":
+            raise ConfigurationError(f"line {number}: include is not possible here; put all into one file")
+        else:
+            option, _, value = line.partition("=")
+            current[option.strip().lower()] = value.strip()
+    return sections
+
+
+def refuse_outside(text: str) -> None:
+    """Raise ConfigurationError where an option leaves the run's directory or starts a program."""
+    environ = make_environment()
+    for number, line in _list_lines(text):
+        option, _, value = line.partition("=")
+        name = option.strip().lower()
+        if line.startswith("["):
+            if re.search(r"[/\\]", line):
+                raise ConfigurationError(
+                    f"line {number}: {line} names files by a path; --allow-outside lets it"
+                )
+            continue
+        if name in _PROGRAMS or (name == "ioengine" and value.strip().startswith("exec")):
+            raise ConfigurationError(f"line {number}: {name} starts programs; --allow-outside lets it")
+        if is_outside(value, environ):
+            raise ConfigurationError(
+                f"line {number}: {name}={value.strip()} leads out of the directory that is measured; "
+                "--allow-outside lets it, and then nothing that it writes is removed or counted"
+            )
+
+
+def is_outside(value: str, environ: Mapping[str, str]) -> bool:
+    """Say whether an option's value names a path from the root on or one above; several stand between colons."""
+    parts = [part.strip().strip("'\"") for part in re.split(r"[:,]", _expand(value, environ))]
+    return any(part.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", part) for part in parts)
+
+
+def hide_secrets(text: str, jobfile: str, environ: Mapping[str, str]) -> str:
+    """Return a text without the passwords and keys of a job file, which fio prints among its options."""
+    options = [section.options for section in parse_sections(jobfile)]
+    for secret in {each[name] for each in options for name in _SECRETS if each.get(name)}:
+        expanded = _expand(secret, environ)
+        for shape in (secret, expanded, json.dumps(expanded)[1:-1]):
+            text = text.replace(shape, _NOT_SENT) if shape else text
+    return text
+
+
+def find_needs(sections: Sequence[Section], *, time_limit_s: float | None) -> Needs:
+    """Return what the jobs take, as far as they say; their time must be known from runtime or from the limit."""
+    durations_s = [_find_duration(section) for section in sections]
+    endless = [section.name for section, seconds in zip(sections, durations_s) if seconds is None]
+    if endless and time_limit_s is None:
+        raise ConfigurationError(
+            f"job {endless[0]} has no runtime: give it one, or say with --time-limit when to end it"
+        )
+    known_s = sum(seconds for seconds in durations_s if seconds is not None)
+    duration_s = known_s if not endless or time_limit_s is None else time_limit_s
+    space_bytes = _sum_space(sections)
+    memory_bytes = sum(_count_jobs(section) * _find_job_memory(section) for section in sections)
+    return Needs(space_bytes, duration_s, memory_bytes, space_bytes)
+
+
+def check_by_fio(fio_path: str, jobfile: str, directory: int) -> None:
+    """Raise ConfigurationError with what fio says against a job file; old versions cannot be asked.
+
+    directory: the descriptor of the one that the job file is in.
+    """
+    try:
+        answer = subprocess.run(
+            [fio_path, "--parse-only", jobfile],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=make_environment(),
+            timeout=_PARSE_TIMEOUT_S,
+            check=False,
+            preexec_fn=partial(os.fchdir, directory),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CannotMeasure(f"fio --parse-only does not work: {error}") from None
+    said = answer.stdout.decode("utf-8", "replace")
+    if answer.returncode == 0 or "unrecognized option" in said:
+        return
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    complaint = " | ".join(lines[:_COMPLAINTS_MAXIMUM]) or f"status {answer.returncode}"
+    raise ConfigurationError(f"fio does not take this job file: {complaint}")
+
+
+def _expand(value: str, environ: Mapping[str, str]) -> str:
+    """Return a value as fio sees it, which puts in variables of the environment."""
+    return _VARIABLE.sub(lambda match: environ.get(match.group(1), ""), value)
+
+
+def _name_after(path: str) -> str:
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-")[:100] or "jobfile"
+
+
+def _list_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield what is no comment and not empty, with its number from 1."""
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith(("#", ";")):
+            yield number, stripped
+
+
+def _find_duration(section: Section) -> float | None:
+    """Return the seconds that a job may take; None where it does not say."""
+    runtime_s = _read_time(section.options.get("runtime") or section.options.get("timeout"))
+    if not runtime_s:
+        return None
+    before_s = sum(_read_time(section.options.get(name)) or 0.0 for name in ("ramp_time", "startdelay"))
+    return runtime_s + before_s
+
+
+def _read_time(text: str | None) -> float | None:
+    """Return seconds of 90, 90s or 2m; of a range its end."""
+    match = _TIME.fullmatch((text or "").lower().rpartition("-")[2].strip())
+    return int(match.group(1)) * _SECONDS[match.group(2)] if match else None
+
+
+def _sum_space(sections: Sequence[Section]) -> int:
+    """Return the bytes of all files whose size is said in bytes; jobs that name a file share it."""
+    shared: dict[str, int] = {}
+    own_bytes = 0
+    for section in sections:
+        size_bytes = _read_size(section.options.get("size") or section.options.get("filesize"))
+        filename = section.options.get("filename")
+        if filename is None:
+            own_bytes += size_bytes * _count_jobs(section)
+        elif not is_outside(filename, os.environ):
+            shared[filename] = max(shared.get(filename, 0), size_bytes)
+    return own_bytes + sum(shared.values())
+
+
+def _find_job_memory(section: Section) -> int:
+    blocks = re.split(r"[,\-]", section.options.get("bs") or section.options.get("blocksize") or "4k")
+    largest_bytes = max(_read_size(block) for block in blocks)
+    return JOB_MEMORY_BYTES + largest_bytes * _read_number(section.options.get("iodepth"))
+
+
+def _count_jobs(section: Section) -> int:
+    return _read_number(section.options.get("numjobs"))
+
+
+def _read_number(text: Any) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else 1
+
+
+def _read_size(text: str | None) -> int:
+    """Return bytes, 0 where it is no size but a share, say; fio's kB is 1024 unless it is told otherwise."""
+    try:
+        return parse_size(re.sub(r"(?i)i?b$", "", text.strip())) if text else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,67 @@
+"""Several executions of fio in one submission: their documents one behind the other, as fio prints them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Mapping, Sequence
+
+from agent.measuring.fio import FioResult
+
+_DIRECTIONS = ("read", "write")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one execution came to: of the directions together IOPS, of the slower one p95.
+
+    p95_ns: completion latency, None where fio did not tell.
+    """
+
+    iops: float
+    p95_ns: float | None
+
+
+def join_results(results: Sequence[FioResult]) -> FioResult:
+    """Return executions as if they were one: the last one's end, everyone's output, in order."""
+    return replace(
+        results[-1],
+        stdout="".join(result.stdout for result in results),
+        stderr="".join(result.stderr for result in results),
+        started_at=results[0].started_at,
+    )
+
+
+def join_jobfiles(jobfiles: Sequence[str]) -> str:
+    """Return the first job file, and of the others what differs from it: all of them would tell one thing often."""
+    first = jobfiles[0].splitlines()
+    parts = [jobfiles[0]]
+    for number, jobfile in enumerate(jobfiles[1:], 2):
+        changed = [line for line in jobfile.splitlines() if line not in first]
+        parts.append(f"# execution {number}: {', '.join(changed)}\n")
+    return "".join(parts)
+
+
+def read_figures(result: FioResult) -> Figures | None:
+    """Return the figures of the first job of a report; None where the execution failed or did nothing."""
+    try:
+        report, _ = json.JSONDecoder().raw_decode(result.stdout, result.stdout.index("{"))
+        job = report["jobs"][0]
+        parts = [job[name] for name in _DIRECTIONS if job[name]["total_ios"]]
+        iops = sum(float(part["iops"]) for part in parts)
+        latencies = [_read_p95(part) for part in parts]
+    except (ValueError, LookupError, TypeError):
+        return None
+    if not result.is_success or job.get("error") or not iops:
+        return None
+    known = [latency for latency in latencies if latency is not None]
+    return Figures(iops, max(known, default=None))
+
+
+def _read_p95(part: Mapping[str, Any]) -> float | None:
+    """Return nanoseconds; before fio 3.0 the name lacks its unit, which was a microsecond."""
+    for name, factor in (("clat_ns", 1), ("clat", 1000)):
+        value = part.get(name, {}).get("percentile", {}).get("95.000000")
+        if value is not None:
+            return float(value) * factor
+    return None

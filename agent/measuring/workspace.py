@@ -1,0 +1,342 @@
+"""The directory of one run: made fresh, always removed, and found again after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import mmap
+import os
+import stat
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Iterator
+
+from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
+from agent.files import describe_user, write_durably
+from agent.measuring.orphans import end_workers
+from agent.quantities import format_size
+
+_PREFIX = ".bench-agent-"
+# A device that is not mounted now may be back later; its marker is kept as long.
+_MARKER_AGE_MAXIMUM_S = 30 * 86400
+# What others may write meanwhile: 5 % of the filesystem, but no more than 1 GiB of a large one.
+_RESERVE_SHARE = 0.05
+_RESERVE_MAXIMUM = 2**30
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# The parent need not be readable.
+_PARENT = _DIRECTORY | getattr(os, "O_PATH", 0)
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# As many as Linux follows in one lookup.
+_LINKS_MAXIMUM = 40
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The directory of a run as the spool knows it; inode: None until it was made."""
+
+    directory: str
+    inode: int | None
+
+
+class Workspace:
+    """A directory of our own under the path to measure; all that fio makes lies in it.
+
+    A marker in the spool names it before it exists, so that a run that was killed is cleaned up by the next one.
+    Whoever may write to the parent can rename the directory and put a link in its place. Everything is therefore done
+    relative to a descriptor that is opened once, and `directory`, its path, is only for messages.
+    """
+
+    def __init__(
+        self, parent: str, spool_directory: str, *, run_id: str, trusts_parent: bool = False
+    ) -> None:
+        self.directory = os.path.join(os.path.realpath(parent), _PREFIX + run_id)
+        self.descriptor = -1
+        self.is_removed = False
+        self._named_parent = None if trusts_parent else parent
+        self._parent = -1
+        self._marker = os.path.join(_markers_directory(spool_directory), run_id + ".json")
+
+    def __enter__(self) -> Workspace:
+        if self._named_parent is not None:
+            check_path_trusted(self._named_parent)
+        self._note(inode=None)
+        try:
+            self._make()
+        except OSError as error:
+            if self._parent >= 0:
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.basename(self.directory), dir_fd=self._parent)
+            self._close()
+            os.unlink(self._marker)
+            raise CannotMeasure(
+                f"nothing can be written in {os.path.dirname(self.directory)}: {error}"
+            ) from None
+        try:
+            self._note(inode=os.fstat(self.descriptor).st_ino)
+        except CannotMeasure:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, StorageHangs):
+            self._close()
+        else:
+            self._remove()
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a small file beside the test file, in place of one of that name."""
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self.descriptor)
+            descriptor = os.open(name, os.O_WRONLY | _NEW_FILE, 0o600, dir_fd=self.descriptor)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise CannotMeasure(f"{name} cannot be written in {self.directory}: {error}") from None
+
+    def has_direct_io(self) -> bool:
+        """Try whether this filesystem does O_DIRECT: some refuse the open, some only the write."""
+        name = "direct.probe"
+        try:
+            flags = os.O_RDWR | _NEW_FILE | getattr(os, "O_DIRECT", 0)
+            descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
+            try:
+                # O_DIRECT wants aligned memory; an anonymous map is whole pages.
+                with mmap.mmap(-1, mmap.PAGESIZE) as page:
+                    os.write(descriptor, page)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+                return False
+            raise CannotMeasure(f"nothing can be written in {self.directory}: {error}") from None
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self.descriptor)
+        return hasattr(os, "O_DIRECT")
+
+    def _note(self, *, inode: int | None) -> None:
+        try:
+            write_marker(self._marker, self.directory, inode=inode)
+        except OSError as error:
+            raise CannotMeasure(f"the spool cannot be written, {self._marker}: {error}") from None
+
+    def _make(self) -> None:
+        parent, name = os.path.split(self.directory)
+        self._parent = os.open(parent, _PARENT)
+        os.mkdir(name, 0o700, dir_fd=self._parent)
+        self.descriptor = os.open(name, _DIRECTORY, dir_fd=self._parent)
+        _check_new(self.descriptor)
+
+    def _remove(self) -> None:
+        self.is_removed = _remove_directory(
+            self.descriptor, os.path.basename(self.directory), parent=self._parent
+        )
+        self._close()
+        if self.is_removed:
+            os.unlink(self._marker)
+
+    def _close(self) -> None:
+        """Close both descriptors: an open one keeps a filesystem from being unmounted."""
+        for descriptor in (self.descriptor, self._parent):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.descriptor = self._parent = -1
+
+
+def check_path_trusted(directory: str) -> None:
+    """Raise ConfigurationError where, for root, another user can rename or replace a part of a path.
+
+    A group-writable directory counts as well: this is also what the mode of one with an access control list looks like.
+    """
+    if os.geteuid() != 0:
+        return
+    for path in dict.fromkeys(_list_passed(directory)):
+        try:
+            state = os.lstat(path)
+        except OSError:
+            continue  # what does not exist cannot be written to, and is refused elsewhere
+        if state.st_uid != 0:
+            reason = f"belongs to {describe_user(state.st_uid)}"
+        elif state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX:
+            reason = f"has mode {stat.S_IMODE(state.st_mode):04o}"
+        else:
+            continue
+        raise ConfigurationError(
+            f"{path} {reason}: another user could replace what root writes under {directory}; run bench-agent as that "
+            "user, choose a directory that only root can change, or accept the risk with --trust-directory"
+        )
+
+
+def _list_passed(path: str) -> Iterator[str]:
+    """Yield every directory that the lookup of a path passes, from the root on, also behind links."""
+    left = os.path.join(os.getcwd(), path).split("/")[::-1]
+    current, links_left = "/", _LINKS_MAXIMUM
+    while left:
+        yield current
+        name = left.pop()
+        if name == "..":
+            current = os.path.dirname(current)
+        elif name not in ("", "."):
+            current = os.path.join(current, name)
+        if os.path.islink(current):
+            if not links_left:
+                return  # the kernel does not follow it either
+            links_left -= 1
+            left.extend(os.readlink(current).split("/")[::-1])
+            current = "/" if left[-1] == "" else os.path.dirname(current)
+    yield current
+
+
+def _check_new(descriptor: int) -> None:
+    """Raise OSError unless a directory is what mkdir has just made: empty, ours, and closed to others.
+
+    Ours is whatever owner the filesystem gives to our files: NFS maps root to nobody, FAT has one owner for all.
+    """
+    name = "owner.probe"
+    probe = os.open(name, os.O_WRONLY | _NEW_FILE, 0o600, dir_fd=descriptor)
+    try:
+        os.unlink(name, dir_fd=descriptor)
+        is_ours = os.fstat(probe).st_uid == os.fstat(descriptor).st_uid
+    finally:
+        os.close(probe)
+    if is_ours:
+        with contextlib.suppress(OSError):  # a filesystem without modes
+            os.fchmod(descriptor, 0o700)
+    if not is_ours or os.listdir(descriptor):
+        raise OSError(errno.EEXIST, "another user replaced the directory of the run")
+
+
+def check_free_space(directory: str, needed_bytes: int, *, reserve_bytes: int | None) -> None:
+    """Raise CannotMeasure where the test file would not leave the reserve free; the default reserve is small."""
+    try:
+        state = os.statvfs(directory)
+    except OSError as error:
+        raise CannotMeasure(f"{directory} cannot be measured: {error}") from None
+    free_bytes = state.f_bavail * state.f_frsize
+    default = min(int(state.f_blocks * state.f_frsize * _RESERVE_SHARE), _RESERVE_MAXIMUM)
+    reserve = default if reserve_bytes is None else reserve_bytes
+    if free_bytes - needed_bytes < reserve:
+        raise CannotMeasure(
+            f"{directory} has {format_size(free_bytes)} free; the test file takes {format_size(needed_bytes)} and "
+            f"{format_size(reserve)} must stay free: nothing was written"
+        )
+
+
+def clean_leftovers(spool_directory: str) -> list[str]:
+    """Remove what runs left that were killed; return in words what was done. Call it under the lock.
+
+    StorageHangs where an fio of theirs cannot be ended.
+    """
+    markers = _markers_directory(spool_directory)
+    notes = []
+    for name in sorted(os.listdir(markers)):
+        path = os.path.join(markers, name)
+        marker = read_marker(path)
+        if marker is None or name.startswith("."):
+            os.unlink(path)
+            continue
+        end_workers(marker.directory)
+        problem = _remove_leftover(marker)
+        if problem is None:
+            os.unlink(path)
+            notes.append(f"removed {marker.directory}, which a killed run had left")
+            continue
+        if problem:
+            notes.append(f"{marker.directory}, which a killed run had left, could not be removed: {problem}")
+        if time.time() - os.stat(path).st_mtime > _MARKER_AGE_MAXIMUM_S:
+            os.unlink(path)
+    return notes
+
+
+def write_marker(path: str, directory: str, *, inode: int | None) -> None:
+    """Note durably which directory is about to be made, and its inode once it is."""
+    write_durably(path, json.dumps({"directory": directory, "inode": inode}).encode())
+
+
+def read_marker(path: str) -> Marker | None:
+    """Return what a marker names; None for a torn one, which was written before its directory."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        directory, inode = document["directory"], document.get("inode")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    is_ours = isinstance(directory, str) and os.path.basename(directory).startswith(_PREFIX)
+    return Marker(directory, inode if isinstance(inode, int) else None) if is_ours else None
+
+
+def _remove_leftover(marker: Marker) -> str | None:
+    """Remove the directory of a killed run: None where that worked, "" where it is not there, else the reason.
+
+    Only what that run made: by now another user may have put another directory, or a link, in its place.
+    """
+    parent, name = os.path.split(marker.directory)
+    try:
+        parent_descriptor = os.open(parent, _PARENT)
+    except OSError:
+        return ""  # not mounted now
+    try:
+        descriptor = os.open(name, _DIRECTORY, dir_fd=parent_descriptor)
+        try:
+            state = os.fstat(descriptor)
+            # Without an inode the run was killed before it wrote anything, or is of an older version.
+            is_ours = state.st_uid == os.geteuid() if marker.inode is None else state.st_ino == marker.inode
+            if not is_ours:
+                return "another directory is in its place"
+            is_removed = _remove_directory(descriptor, name, parent=parent_descriptor)
+            return None if is_removed else "what is in it cannot be removed"
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        os.close(parent_descriptor)
+
+
+def _remove_directory(descriptor: int, name: str, *, parent: int) -> bool:
+    """Remove a run's directory by its descriptor, and its name in parent; return whether that worked.
+
+    shutil.rmtree takes a descriptor from Python 3.11 on.
+    """
+    try:
+        _empty(descriptor)
+        # If the directory was renamed, this fails, or removes an empty directory: either is harmless.
+        os.rmdir(name, dir_fd=parent)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _empty(descriptor: int) -> None:
+    """Remove everything in a directory without following links."""
+    with os.scandir(descriptor) as entries:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in names:
+        if not is_directory:
+            os.unlink(name, dir_fd=descriptor)
+            continue
+        child = os.open(name, _DIRECTORY, dir_fd=descriptor)
+        try:
+            _empty(child)
+        finally:
+            os.close(child)
+        os.rmdir(name, dir_fd=descriptor)
+
+
+def _markers_directory(spool_directory: str) -> str:
+    path = os.path.join(spool_directory, "running")
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"the spool {spool_directory} cannot be used: {error}") from None
+    return path

@@ -1,0 +1,86 @@
+"""TODO docstring."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
+
+from agent.measuring.fio import Fio, FioResult, StopSignals, build_argv, run_fio
+from agent.measuring.workspace import Workspace
+from agent.methods.extents import describe_extents
+from agent.profiles.profiles import Plan
+
+JOBFILE = "bench-agent.fio"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured.
+
+    facts: what was seen beside it, by name; words: what it comes to, "" where the numbers say all; is_complete:
+    whether there is something to store.
+    """
+
+    result: FioResult
+    jobfile: str
+    is_complete: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a method works with; started: by time.monotonic(); fio: None where the method needs none."""
+
+    plan: Plan
+    workspace: Workspace
+    fio: Fio | None
+    engine: str
+    is_direct: bool
+    stop: StopSignals
+    started: float
+    time_limit_s: float
+    scratch_directory: str
+    tick: Callable[[], None]
+    options: Sequence[str] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self.started + self.time_limit_s
+
+    def write_jobfile(self, **places: Any) -> str:
+        """Return the plan's job file for the engine that there is."""
+        return self.plan.write_jobfile(engine=self.engine, is_direct=self.is_direct, **places)
+
+    def execute(self, jobfile: str, *, options: Sequence[str] = ()) -> FioResult:
+        """Run fio once, for as long as is left of the time."""
+        assert self.fio is not None
+        self.workspace.write_file(JOBFILE, jobfile)
+        return run_fio(
+            build_argv(self.fio, JOBFILE, options=(*self.options, *options)),
+            directory=self.workspace.descriptor,
+            scratch_directory=self.scratch_directory,
+            time_limit_s=self.time_limit_s,
+            spent_s=time.monotonic() - self.started,
+            stop=self.stop,
+            tick=self.tick,
+        )
+
+
+def describe_test_file(bench: Bench) -> dict[str, Any]:
+    """Return the extents of the largest file that fio made; nothing where there is none or no tool tells."""
+    descriptor = bench.workspace.descriptor
+    with os.scandir(descriptor) as entries:
+        largest = max(entries, key=_find_size, default=None)
+    if largest is None or not _find_size(largest):
+        return {}
+    # Not by the directory's path, which another user may lead elsewhere; a tool that is asked runs on Linux only.
+    return describe_extents(f"/proc/{os.getpid()}/fd/{descriptor}/{largest.name}")
+
+
+def _find_size(entry: os.DirEntry[str]) -> int:
+    """Return 0 for what is no test file: a link, a log, the job file itself."""
+    is_test_file = entry.is_file(follow_symlinks=False) and not entry.name.endswith((".log", ".fio"))
+    return entry.stat(follow_symlinks=False).st_size if is_test_file else 0

@@ -1,0 +1,64 @@
+"""How a plan is carried out: one execution of fio, many, or none; and what each leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Callable, Mapping
+
+from agent.measuring.fio import make_environment
+from agent.methods.bench import JOBFILE, Bench, Outcome, describe_test_file
+from agent.profiles.profiles import Plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise ConfigurationError where a plan lacks something that no default can be given for."""
+    from agent.methods.seqread import check_file
+
+    if plan.profile.method == "seqread":
+        check_file(plan)
+
+
+def carry_out(bench: Bench) -> Outcome:
+    """Do what the plan says."""
+    from agent.methods.saturation import find_saturation
+    from agent.methods.seqread import read_in_order
+    from agent.methods.smallfiles import write_and_read
+    from agent.methods.steady import write_until_steady
+
+    methods: Mapping[str, Callable[[Bench], Outcome]] = {
+        "jobs": _run_jobs,
+        "saturation": find_saturation,
+        "seqread": read_in_order,
+        "smallfiles": write_and_read,
+        "steady": write_until_steady,
+    }
+    return methods[bench.plan.profile.method](bench)
+
+
+def _run_jobs(bench: Bench) -> Outcome:
+    if bench.plan.profile.is_own:
+        return _run_own(bench)
+    jobfile = bench.write_jobfile()
+    result = bench.execute(jobfile)
+    return Outcome(result, jobfile, result.has_report, describe_test_file(bench))
+
+
+def _run_own(bench: Bench) -> Outcome:
+    """Run the operator's own job file; what is told of it holds none of its passwords."""
+    from agent.measuring.jobfile import hide_secrets
+
+    jobfile = bench.write_jobfile()
+    _check_own(bench, jobfile)
+    result = bench.execute(jobfile)
+    hide = partial(hide_secrets, jobfile=jobfile, environ=make_environment())
+    result = replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr))
+    return Outcome(result, hide(jobfile), result.has_report, describe_test_file(bench))
+
+
+def _check_own(bench: Bench, jobfile: str) -> None:
+    from agent.measuring.jobfile import check_by_fio
+
+    assert bench.fio is not None
+    bench.workspace.write_file(JOBFILE, jobfile)
+    check_by_fio(bench.fio.path, JOBFILE, bench.workspace.descriptor)

@@ -1,0 +1,106 @@
+"""Small files written, then read, as the shell loop of GitLab's file system benchmark does; no fio is needed."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Callable
+
+from agent.exit_codes import CannotMeasure
+from agent.measuring.fio import FioResult
+from agent.profiles.shipped import SMALL_FILES
+
+if TYPE_CHECKING:
+    from agent.methods.bench import Bench, Outcome
+
+# The recipe's lines; what the server reads the kind of work and the number of files from.
+_WRITE = """for i in {0..1000}; do echo 'test' > "test${i}.txt"; done"""
+_READ = """for i in {0..1000}; do cat "test${i}.txt" > /dev/null; done"""
+_CONTENT = b"test\n"
+_READ_BYTES = 128 * 1024
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What one loop took, s."""
+
+    real_s: float
+    user_s: float
+    system_s: float
+
+
+class _Stopped(Exception):
+    """A signal came, or time is over; the message says which."""
+
+
+def write_and_read(bench: Bench) -> Outcome:
+    """Make both loops in the workspace; its removal is not part of what is timed."""
+    from agent.methods.bench import Outcome
+
+    started_at, stopped_because, parts, problem = time.time(), None, [], ""
+    try:
+        os.mkdir("files", dir_fd=bench.workspace.descriptor)
+        directory = os.open("files", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=bench.workspace.descriptor)
+        try:
+            for command, do in ((_WRITE, write_file), (_READ, read_file)):
+                timing = _time_loop(bench, directory, do)
+                parts.append(f"$ time {command}\n\n{format_timing(timing)}\n")
+        finally:
+            os.close(directory)
+    except _Stopped as error:
+        stopped_because = str(error)
+    except OSError as error:
+        problem = f"small files: {error}\n"
+    if problem and not parts:
+        raise CannotMeasure(problem.strip())
+    result = FioResult(
+        argv=(),
+        exit_status=1 if problem else 0,
+        signal=None,
+        stdout="".join(parts),
+        stderr=problem or (f"bench-agent: {stopped_because}\n" if stopped_because else ""),
+        started_at=started_at,
+        finished_at=time.time(),
+        stopped_because=stopped_because,
+    )
+    return Outcome(result, "", bool(parts))
+
+
+def write_file(name: str, directory: int) -> None:
+    """Do what `echo 'test' > FILE` does: open for writing, cut to nothing, write, close."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o644, dir_fd=directory)
+    try:
+        os.write(descriptor, _CONTENT)
+    finally:
+        os.close(descriptor)
+
+
+def read_file(name: str, directory: int) -> None:
+    """Do what `cat FILE` does: open, read to the end, close."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        while os.read(descriptor, _READ_BYTES):
+            pass
+    finally:
+        os.close(descriptor)
+
+
+def format_timing(timing: Timing) -> str:
+    """Return the three lines that bash prints, to the microsecond."""
+    named = (("real", timing.real_s), ("user", timing.user_s), ("sys", timing.system_s))
+    return "".join(f"{name}\t{int(value // 60)}m{value % 60:.6f}s\n" for name, value in named)
+
+
+def _time_loop(bench: Bench, directory: int, do: Callable[[str, int], None]) -> Timing:
+    started, used = time.perf_counter(), os.times()
+    for number in range(SMALL_FILES):
+        do(f"test{number}.txt", directory)
+        if bench.stop.received is not None:
+            raise _Stopped("stopped by a signal")
+        if bench.is_over:
+            raise _Stopped(f"stopped after the hard time limit of {bench.time_limit_s:.0f} s")
+        bench.tick()
+    ended = os.times()
+    return Timing(time.perf_counter() - started, ended.user - used.user, ended.system - used.system)

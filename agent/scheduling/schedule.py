@@ -1,0 +1,246 @@
+"""The command `schedule`: profiles that run by themselves, from a crontab or by timers of systemd."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Sequence
+
+from agent.delivery.report_schedule import keep_entries, send_kept
+from agent.exit_codes import ConfigurationError, ExitCode
+from agent.scheduling import crontab, systemd
+from agent.scheduling.own_command import find_passing
+from agent.scheduling.schedule_request import read_schedule_request, write_command
+from agent.scheduling.scheduled import Machine, find_machine, find_schedules
+from agent.scheduling.timetable import Schedule, find_next, find_slots, format_interval, make_entries
+
+if TYPE_CHECKING:
+    from agent.running.session import Session
+
+_ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
+
+
+def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """Install, remove, show or report."""
+    actions = {"install": _install, "remove": _remove, "show": _show, "report": _report}
+    return actions[arguments.action](arguments, session)
+
+
+def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    machine, user = find_machine(), _read_user(arguments.user)
+    request = read_schedule_request(arguments, session)
+    schedule, command = request.schedule, write_command(arguments, request, session=session)
+    plan = _plan_cron if arguments.cron else _plan_systemd
+    if arguments.dry_run:
+        return session.finish(
+            ExitCode.OK, {"would_write": plan(machine, schedule, command, user=user, session=session)}
+        )
+    _warn_of_surroundings(session, command)
+    install = _install_cron if arguments.cron else _install_systemd
+    places, problems = install(machine, schedule, command, user=user, session=session)
+    _leave_other_kind(machine, schedule, user, is_cron=arguments.cron, session=session)
+    for problem in problems:
+        session.console.warn(problem)
+    session.console.say(f"{schedule.describe()}: {', '.join(places)}")
+    next_at = find_next(find_slots(schedule), datetime.now())
+    session.console.say(f"next run {next_at:%Y-%m-%d %H:%M} local time{_say_splay(schedule)}")
+    document = {
+        **_describe("cron" if arguments.cron else "systemd", schedule, next_at=next_at),
+        "written": list(places),
+        "is_told": _tell(machine, user, session) == ExitCode.OK,
+        "problems": problems,
+    }
+    return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
+
+
+def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    machine, user = find_machine(), _read_user(arguments.user)
+    removed = _remove_cron(machine, arguments.profile, user)
+    of_systemd, problems = systemd.remove_units(machine.find_units(), arguments.profile)
+    for schedule in (*removed, *of_systemd):
+        session.console.say(f"removed: {schedule.describe()}")
+    if not removed and not of_systemd:
+        session.console.say(
+            "nothing was scheduled" + (f" of {arguments.profile}" if arguments.profile else "")
+        )
+    for problem in problems:
+        session.console.warn(problem)
+    document = {
+        "removed": make_entries([*removed, *of_systemd]),
+        "is_told": _tell(machine, user, session) == ExitCode.OK,
+        "problems": problems,
+    }
+    return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
+
+
+def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    found = find_schedules(find_machine(), _read_user(arguments.user))
+    now = datetime.now()
+    documents = []
+    for one in found:
+        next_at = None if one.is_running is False else find_next(find_slots(one.schedule), now)
+        when = f"next {next_at:%Y-%m-%d %H:%M} local time{_say_splay(one.schedule)}" if next_at else ""
+        session.console.say(
+            f"{one.kind:<9}{one.schedule.describe()}; {when or f'{one.kind} is not running here'}"
+        )
+        documents.append(_describe(one.kind, one.schedule, next_at=next_at))
+    if not found:
+        session.console.say("nothing is scheduled; `bench-agent schedule install --help` shows how")
+    return session.finish(ExitCode.OK, {"schedules": documents})
+
+
+def _report(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    told = _tell(find_machine(), None, session)
+    words = {
+        ExitCode.OK: "the server knows the schedule",
+        ExitCode.TRY_LATER: "the server will be told at the next run",
+        ExitCode.REJECTED: "the server does not know the schedule",
+    }
+    session.console.say(words[told])
+    return session.finish(told, {"is_told": told == ExitCode.OK})
+
+
+def _read_user(user: str | None) -> str | None:
+    """Return the user for whom root acts, None for who asks."""
+    if user is None:
+        return None
+    try:
+        wanted = pwd.getpwnam(user)
+    except KeyError:
+        raise ConfigurationError(f"--user {user}: there is no such user here") from None
+    if wanted.pw_uid == os.geteuid():
+        return None
+    if os.geteuid() != 0:
+        raise ConfigurationError(f"--user {user}: only root schedules for others")
+    return wanted.pw_name
+
+
+def _plan_cron(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> dict[str, str]:
+    table = machine.find_table(user)
+    text = crontab.put_schedule(crontab.read_table(table), schedule, command, table=table)
+    # What others have in it is not ours to show.
+    block = crontab.find_block(text)
+    session.console.say(f"would have in the {table.name}:\n{block}")
+    return {table.name: block}
+
+
+def _plan_systemd(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> dict[str, str]:
+    units = machine.find_units()
+    texts = {
+        os.path.join(units.directory, systemd.name_unit(schedule.profile, kind)): text
+        for kind, text in _write_units(units, schedule, command, user=user, session=session).items()
+    }
+    for path, text in texts.items():
+        session.console.say(f"would write {path}:\n{text}")
+    return texts
+
+
+def _install_cron(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> tuple[tuple[str, ...], list[str]]:
+    table = machine.find_table(user)
+    before = crontab.read_table(table)
+    text = crontab.put_schedule(before, schedule, command, table=table)
+    if text != before:
+        crontab.write_table(table, text)
+    if crontab.find_mail_aim(text) == "":
+        session.console.note(
+            'MAILTO="" stands before our lines: what goes wrong is mailed to nobody; set [run] log'
+        )
+    if crontab.is_cron_running(machine.root) is False:
+        session.console.warn("no cron is running here: nothing will run until one is")
+    return (table.name,), []
+
+
+def _install_systemd(
+    machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> tuple[tuple[str, ...], list[str]]:
+    units = machine.find_units()
+    texts = _write_units(units, schedule, command, user=user, session=session)
+    if not units.is_running:
+        session.console.warn(
+            "no systemd is running here that could be told: the files are written, and "
+            f"`{'systemctl --user' if units.is_user else 'systemctl'} enable --now "
+            f"{systemd.name_unit(schedule.profile, 'timer')}` starts the timer where one is"
+        )
+    elif units.is_user:
+        session.console.note("it runs while you are signed in; `loginctl enable-linger` lets it run always")
+    return systemd.install_units(units, schedule, service=texts["service"], timer=texts["timer"])
+
+
+def _write_units(
+    units: systemd.Units, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
+) -> dict[str, str]:
+    written = [session.config.spool_directory, *([session.config.log] if session.config.log else [])]
+    service = systemd.write_service(schedule, command, written=written, user=user, is_user=units.is_user)
+    return {"service": service, "timer": systemd.write_timer(schedule)}
+
+
+def _remove_cron(machine: Machine, profile: str | None, user: str | None) -> list[Schedule]:
+    try:
+        table = machine.find_table(user)
+    except ConfigurationError:
+        return []
+    text = crontab.read_table(table)
+    removed = [one for one in crontab.list_schedules(text) if profile in (None, one.profile)]
+    if removed:
+        crontab.write_table(table, crontab.remove_schedule(text, profile, table=table))
+    return removed
+
+
+def _leave_other_kind(
+    machine: Machine, schedule: Schedule, user: str | None, *, is_cron: bool, session: Session
+) -> None:
+    """Take the profile out of where it was before, so that it does not run twice."""
+    if is_cron:
+        removed, problems = systemd.remove_units(machine.find_units(), schedule.profile)
+        for problem in problems:
+            session.console.warn(problem)
+    else:
+        removed = _remove_cron(machine, schedule.profile, user)
+    if removed:
+        session.console.note(f"its {'timer' if is_cron else 'crontab entry'} of before is removed")
+
+
+def _tell(machine: Machine, user: str | None, session: Session) -> ExitCode:
+    """Tell the server what is installed now, or keep it for the next delivery; say how that went."""
+    if user is not None:
+        session.console.note(f"the server is told by {user}: `bench-agent schedule report` as {user}")
+        return ExitCode.TRY_LATER
+    keep_entries(session.spool, make_entries(found.schedule for found in find_schedules(machine)))
+    try:
+        client = session.make_client()
+    except ConfigurationError as error:
+        session.console.note(f"the server is told at the next delivery: {error}")
+        return ExitCode.TRY_LATER
+    return send_kept(session.spool, client, console=session.console)
+
+
+def _warn_of_surroundings(session: Session, command: Sequence[str]) -> None:
+    """Say what holds in this shell and will not where the schedule runs."""
+    for name in _ENVIRONMENT:
+        if os.environ.get(name):
+            session.console.note(
+                f"{name} is set here and will not be there: write it into {session.config.path}"
+            )
+    passing = find_passing(command)
+    if passing:
+        session.console.warn(f"{passing} may be emptied at the next boot: keep it elsewhere")
+
+
+def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        **make_entries([schedule])[0],
+        "next_at": next_at.isoformat(timespec="minutes") if next_at else None,
+    }
+
+
+def _say_splay(schedule: Schedule) -> str:
+    return f", or up to {format_interval(schedule.splay_s)} later" if schedule.splay_s else ""

@@ -1,0 +1,265 @@
+"""Schedules as timers of systemd: bench-agent-PROFILE.service and .timer, for the machine or for one user."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from agent.exit_codes import ConfigurationError
+from agent.files import find_command, replace_file
+from agent.scheduling.timetable import Schedule, find_slots, format_interval, read_mark, write_mark
+
+_PREFIX = "bench-agent-"
+_TIMEOUT_S = 60
+_WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+# Directories that ProtectSystem=full makes read-only.
+_PROTECTED = ("/usr", "/boot", "/efi", "/etc")
+
+# Nice=19: whatever else wants a CPU has it first. The I/O is not idle-classed: it waits for everybody else's, and
+# what is measured would be the others' load. Class and priority are written out, as without them the kernel takes
+# the priority from Nice, and 19 is its lowest (7); 4 is what a run from cron or by hand has.
+# Nothing that is a seccomp filter, such as RestrictAddressFamilies: it would run at every system call of fio, and on
+# kernels before 5.16 it turns on mitigations that cost per cents. Nothing that hides devices or mounts, such as
+# PrivateTmp: what is under a path would be told otherwise than from cron, and be another series.
+_SERVICE = """\
+{mark}
+[Unit]
+Description=Storage benchmark {profile} in {directory}
+{unit}
+[Service]
+Type=oneshot
+ExecStart={command}
+{user}SuccessExitStatus=1
+Nice=19
+IOSchedulingClass=best-effort
+IOSchedulingPriority=4
+KillMode=mixed
+TimeoutStartSec=infinity
+TimeoutStopSec=60
+UMask=0077
+NoNewPrivileges=yes
+{hardening}"""
+_NETWORK = """\
+Wants=network-online.target
+After=network-online.target
+"""
+_HARDENING = "CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_BOOT CAP_SYS_TIME CAP_NET_ADMIN\n"
+_TIMER = """\
+{mark}
+[Unit]
+Description=Storage benchmark {profile} every {every}
+
+[Timer]
+OnCalendar={calendar}
+RandomizedDelaySec={splay_s}
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Where units are kept. is_user: by one user's own systemd; is_running: there is one to be told of them.
+
+    stamps: where systemd notes when a persistent timer last elapsed.
+    """
+
+    directory: str
+    stamps: str
+    is_user: bool
+    is_running: bool
+    systemctl: str | None
+
+
+def find_units(*, is_root: bool, environ: Mapping[str, str], root: str = "/") -> Units:
+    """Return the place for units of who asks: the machine's for root, else that user's own."""
+    systemctl = find_command("systemctl", environ, root=root)
+    has_system = os.path.isdir(os.path.join(root, "run/systemd/system"))
+    if is_root:
+        directory = os.path.join(root, "etc/systemd/system")
+        stamps = os.path.join(root, "var/lib/systemd/timers")
+        return Units(directory, stamps, False, has_system and systemctl is not None, systemctl)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    config = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    state = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local/share")
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    has_own = bool(runtime) and os.path.exists(os.path.join(runtime, "systemd"))
+    directory = os.path.join(root, config.lstrip("/"), "systemd/user")
+    stamps = os.path.join(root, state.lstrip("/"), "systemd/timers")
+    return Units(directory, stamps, True, has_system and has_own and systemctl is not None, systemctl)
+
+
+def name_unit(profile: str, kind: str) -> str:
+    """Return the file name of a unit: bench-agent-quick.timer."""
+    return f"{_PREFIX}{re.sub(r'[^A-Za-z0-9_.-]', '_', profile)}.{kind}"
+
+
+def write_service(
+    schedule: Schedule,
+    command: Sequence[str],
+    *,
+    written: Sequence[str] = (),
+    user: str | None = None,
+    is_user: bool = False,
+) -> str:
+    """Return the text of a service.
+
+    written: what a run writes besides the directory under test; user: whom the machine's systemd runs it as, None
+    for root; is_user: for a user's own systemd, which may not make a sandbox.
+    """
+    places = (schedule.directory, *written)
+    protects = not is_user and not any(_is_below(place, _PROTECTED) for place in places)
+    hardening = ("ProtectSystem=full\n" if protects else "") + ("" if is_user else _HARDENING)
+    return _SERVICE.format(
+        mark=write_mark(schedule),
+        profile=_escape(schedule.profile),
+        directory=_escape(schedule.directory),
+        unit="" if is_user else _NETWORK,
+        command=" ".join(quote(argument) for argument in command),
+        user=f"User={user}\n" if user else "",
+        hardening=hardening,
+    )
+
+
+def write_timer(schedule: Schedule) -> str:
+    """Return the text of a timer; systemd itself adds the splay, and makes up for what it slept through."""
+    return _TIMER.format(
+        mark=write_mark(schedule),
+        profile=_escape(schedule.profile),
+        every=format_interval(schedule.every_s),
+        calendar=write_calendar(schedule),
+        splay_s=schedule.splay_s,
+    )
+
+
+def write_calendar(schedule: Schedule) -> str:
+    """Return the moments as systemd.time(7) has them: *-*-* 00,06,12,18:00:00."""
+    slots = find_slots(schedule)
+    day = "" if slots.weekday is None else f"{_WEEKDAYS[slots.weekday]} "
+    hours = "*" if slots.hours is None else ",".join(f"{hour:02d}" for hour in slots.hours)
+    minutes = "*" if len(slots.minutes) == 60 else ",".join(f"{minute:02d}" for minute in slots.minutes)
+    return f"{day}*-*-* {hours}:{minutes}:00"
+
+
+def quote(argument: str) -> str:
+    """Return an argument as ExecStart takes it: no specifier, no variable, one word."""
+    if re.search(r"[\x00-\x1f\x7f]", argument):
+        raise ConfigurationError(f"{argument!r} holds a control character, which no unit can say")
+    text = argument.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return text if re.fullmatch(r"[\w@%+=:,./$-]+", argument, re.ASCII) else f'"{text}"'
+
+
+def list_schedules(units: Units) -> list[Schedule]:
+    """Return the schedules for which there is a timer of ours."""
+    found = (_read_schedule(os.path.join(units.directory, name)) for name in _list_timers(units))
+    return [schedule for schedule in found if schedule is not None]
+
+
+def install_units(
+    units: Units, schedule: Schedule, *, service: str, timer: str
+) -> tuple[tuple[str, ...], list[str]]:
+    """Write both units and start the timer where systemd runs; return the paths, and what did not work."""
+    paths = (
+        os.path.join(units.directory, name_unit(schedule.profile, "service")),
+        os.path.join(units.directory, name_unit(schedule.profile, "timer")),
+    )
+    is_new = not os.path.exists(paths[1])
+    try:
+        os.makedirs(units.directory, exist_ok=True)
+        for path, text in zip(paths, (service, timer)):
+            replace_file(path, text, mode=0o644)
+    except OSError as error:
+        raise ConfigurationError(f"{units.directory} cannot be written: {error}") from None
+    if not units.is_running:
+        return paths, []
+    name = os.path.basename(paths[1])
+    steps = [("daemon-reload",), ("enable", "--now", name)]
+    if not is_new:
+        # A timer that runs already would keep the moments of before.
+        steps.append(("restart", name))
+    return paths, [problem for step in steps for problem in _ask_systemctl(units, *step)]
+
+
+def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], list[str]]:
+    """Stop and remove the units of a profile, None for all of ours; return what was removed, and what did not work."""
+    removed: list[Schedule] = []
+    problems: list[str] = []
+    for name in _list_timers(units):
+        schedule = _read_schedule(os.path.join(units.directory, name))
+        if schedule is None or profile not in (None, schedule.profile):
+            continue
+        if units.is_running:
+            problems += _ask_systemctl(units, "disable", "--now", name)
+        for kind in ("timer", "service"):
+            _remove(os.path.join(units.directory, name_unit(schedule.profile, kind)))
+        _remove(os.path.join(units.directory, "timers.target.wants", name))
+        # Else the timer, installed once more, would make up at once for all the time that it was not there.
+        _remove(os.path.join(units.stamps, f"stamp-{name}"))
+        removed.append(schedule)
+    if removed and units.is_running:
+        problems += _ask_systemctl(units, "daemon-reload")
+    return removed, problems
+
+
+def is_enabled(units: Units, profile: str) -> bool:
+    """Say whether the timer starts by itself."""
+    return os.path.lexists(os.path.join(units.directory, "timers.target.wants", name_unit(profile, "timer")))
+
+
+def _list_timers(units: Units) -> list[str]:
+    try:
+        names = sorted(os.listdir(units.directory))
+    except OSError:
+        return []
+    return [name for name in names if name.startswith(_PREFIX) and name.endswith(".timer")]
+
+
+def _read_schedule(path: str) -> Schedule | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return read_mark(file.readline().rstrip("\n"))
+    except OSError:
+        return None
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be removed: {error}") from None
+
+
+def _ask_systemctl(units: Units, *arguments: str) -> list[str]:
+    """Run systemctl and return what it complains of; the units are written in any case."""
+    argv = [units.systemctl or "systemctl", *(["--user"] if units.is_user else []), *arguments]
+    try:
+        ended = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"{' '.join(argv)} does not work: {error}"]
+    if ended.returncode == 0:
+        return []
+    complaint = ended.stderr.decode("utf-8", "replace").strip() or f"status {ended.returncode}"
+    return [f"{' '.join(argv)} failed: {complaint}"]
+
+
+def _escape(text: str) -> str:
+    """Return text for a description, in which a per cent sign would begin a specifier."""
+    return re.sub(r"[\x00-\x1f\x7f]", "?", text).replace("%", "%%")
+
+
+def _is_below(path: str, parents: Sequence[str]) -> bool:
+    return any(path == parent or path.startswith(parent + "/") for parent in parents)

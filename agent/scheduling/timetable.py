@@ -1,0 +1,151 @@
+"""When a scheduled run starts: intervals that crontab and systemd can both say, and the moments that they mean."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Iterable
+
+from agent.exit_codes import ConfigurationError
+from agent.quantities import parse_duration
+
+MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60, 3600, 86400, 7 * 86400
+# Only what divides the hour or the day evenly: `*/45` of cron starts at :00 and :45, 15 minutes apart.
+_MINUTES = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
+_HOURS = (1, 2, 3, 4, 6, 8, 12)
+_INTERVALS_S = (
+    *(minutes * MINUTE_S for minutes in _MINUTES),
+    *(hours * HOUR_S for hours in _HOURS),
+    DAY_S,
+    WEEK_S,
+)
+POSSIBLE = f"{', '.join(f'{n}m' for n in _MINUTES)}; {', '.join(f'{n}h' for n in _HOURS)}; 24h or 1d; 7d (on Sundays)"
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
+_MARK = "# bench-agent "
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One profile that runs by itself. at_minute: minutes after local midnight; splay_s: 0 for none."""
+
+    profile: str
+    directory: str
+    every_s: int
+    splay_s: int = 0
+    at_minute: int = 0
+
+    def describe(self) -> str:
+        """Return the schedule in words."""
+        splay = f", up to {format_interval(self.splay_s)} later" if self.splay_s else ""
+        return f"{self.profile} in {self.directory} every {format_interval(self.every_s)}{splay}"
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The moments of a timetable. None is every hour, or every day; weekday is 0 for Sunday."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...] | None
+    weekday: int | None
+
+
+def read_interval(text: str) -> int:
+    """Return seconds of an interval; ConfigurationError lists the possible ones."""
+    try:
+        every_s = parse_duration(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--every: {error}") from None
+    if every_s not in _INTERVALS_S:
+        raise ConfigurationError(
+            f"--every {text}: neither a crontab nor a timer keeps this interval evenly; possible are {POSSIBLE}"
+        )
+    return every_s
+
+
+def read_clock(text: str) -> int:
+    """Return minutes after midnight of a local time of day: 02:30."""
+    match = _CLOCK.fullmatch(text.strip())
+    if match is None:
+        raise ConfigurationError(f"--at {text}: write a time of day as 02:30, from 00:00 to 23:59")
+    return int(match.group(1)) * 60 + int(match.group(2))
+
+
+def find_slots(schedule: Schedule) -> Slots:
+    """Return the moments at which cron or systemd starts a schedule; a short interval takes only its part of `at`."""
+    hour, minute = divmod(schedule.at_minute, 60)
+    if schedule.every_s < HOUR_S:
+        step = schedule.every_s // MINUTE_S
+        return Slots(tuple(range(minute % step, 60, step)), None, None)
+    if schedule.every_s < DAY_S:
+        step = schedule.every_s // HOUR_S
+        return Slots((minute,), None if step == 1 else tuple(range(hour % step, 24, step)), None)
+    return Slots((minute,), (hour,), 0 if schedule.every_s == WEEK_S else None)
+
+
+def find_next(slots: Slots, now: datetime) -> datetime:
+    """Return the first slot after now; naive local times, as cron and systemd count them."""
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for offset in range(9):
+        date = day + timedelta(days=offset)
+        if slots.weekday is not None and date.isoweekday() % 7 != slots.weekday:
+            continue
+        for hour in slots.hours or range(24):
+            for minute in slots.minutes:
+                moment = date.replace(hour=hour, minute=minute)
+                if moment > now:
+                    return moment
+    raise ValueError(f"{slots} has no slot within nine days")
+
+
+def write_mark(schedule: Schedule) -> str:
+    """Return the comment by which `schedule show` and `schedule remove` know what they once wrote."""
+    return _MARK + json.dumps(
+        {
+            "profile": schedule.profile,
+            "directory": schedule.directory,
+            "every_s": schedule.every_s,
+            "splay_s": schedule.splay_s,
+            "at_minute": schedule.at_minute,
+        }
+    )
+
+
+def read_mark(line: str) -> Schedule | None:
+    """Return the schedule that a comment tells of, None for any other line."""
+    if not line.startswith(_MARK):
+        return None
+    try:
+        told: Any = json.loads(line[len(_MARK) :])
+        return Schedule(
+            profile=str(told["profile"]),
+            directory=str(told["directory"]),
+            every_s=int(told["every_s"]),
+            splay_s=int(told["splay_s"]),
+            at_minute=int(told["at_minute"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
+    """Return what the server is told of the schedules."""
+    return [
+        {
+            "profile": schedule.profile,
+            "every_s": schedule.every_s,
+            "splay_s": schedule.splay_s,
+            # As in the envelope: the odd bytes of a path that is no UTF-8 would be refused by every reader.
+            "directory": schedule.directory.encode("utf-8", "replace").decode(),
+        }
+        for schedule in sorted(schedules, key=lambda schedule: (schedule.profile, schedule.directory))
+    ]
+
+
+def format_interval(seconds: int) -> str:
+    """Return an interval in the largest unit that it fills: 6 h, 15 min, 7 d, 90 s."""
+    for unit, length_s in (("d", DAY_S), ("h", HOUR_S), ("min", MINUTE_S)):
+        if seconds >= length_s and seconds % length_s == 0:
+            return f"{seconds // length_s} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,198 @@
+"""What a disk is and how its queue is set: model, firmware, size, scheduler, how it is attached, which one it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Sequence
+
+from agent.storage.devices import Layer
+from agent.storage.identity import conceal
+from agent.storage.sysfs import list_directory, read_bytes, read_choice, read_line, read_number
+
+_SECTOR_BYTES = 512
+_QUEUE_FACTS = (
+    "nr_requests",
+    "rotational",
+    "read_ahead_kb",
+    "logical_block_size",
+    "physical_block_size",
+    "minimum_io_size",
+    "optimal_io_size",
+    "max_sectors_kb",
+    "max_hw_sectors_kb",
+    "write_cache",
+    "fua",
+    "wbt_lat_usec",
+    "nomerges",
+    "rq_affinity",
+    "io_poll",
+    "add_random",
+    "discard_granularity",
+    "discard_max_bytes",
+    "zoned",
+    "dax",
+    "stable_writes",
+    "chunk_sectors",
+)
+# A server takes at most 500 of anything; more disks than these are told by what they share.
+_DISKS_MAXIMUM = 64
+# What the path of a device in sysfs says of how it is attached; the first that fits.
+_BUSES = (
+    (r"/session\d+/", "iscsi"),
+    (r"/rport-", "fc"),
+    (r"/end_device-", "sas"),
+    (r"/ata\d+/", "sata"),
+    (r"/usb\d+/", "usb"),
+    (r"/virtio\d+/", "virtio"),
+    (r"/vbd-\d+/", "xen"),
+    (r"/mmc_host/", "mmc"),
+    (r"/VMBUS:|/vmbus", "vmbus"),
+)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What a disk tells of itself; None is unknown. model: with its maker; of multipath, what all its paths tell."""
+
+    layer: Layer
+    size_bytes: int | None
+    model: str | None
+    firmware: str | None
+    scheduler: str | None
+
+
+def read_disk(layer: Layer) -> Disk:
+    """Return a disk as it tells itself."""
+    sectors = read_number(layer.path, "size")
+    return Disk(
+        layer,
+        size_bytes=sectors * _SECTOR_BYTES if sectors else None,
+        model=_ask_paths(layer, _read_model),
+        firmware=_ask_paths(layer, _read_firmware),
+        scheduler=read_choice(layer.path, "queue/scheduler"),
+    )
+
+
+def agree(values: Iterable[Any]) -> Any:
+    """Return the value that all share, None where they differ or one is unknown."""
+    found = None
+    for value in values:
+        if value is None or found not in (None, value):
+            return None
+        found = value
+    return found
+
+
+def describe_disks(disks: Sequence[Disk], *, shows_serials: bool) -> dict[str, Any]:
+    """Return facts of disks: "queue" is what all share of their settings, "disk" tells each by its name."""
+    paths = [disk.layer.path for disk in disks]
+    queue = {name: agree(read_line(path, "queue", name) for path in paths) for name in _QUEUE_FACTS}
+    queue["hardware_queues"] = agree(map(_count_hardware_queues, paths))
+    queue["queue_depth"] = agree(read_line(path, "device/queue_depth") for path in paths)
+    facts: dict[str, Any] = {"queue": _keep_known(queue)}
+    if len(disks) <= _DISKS_MAXIMUM:
+        facts["disk"] = {disk.layer.name: _describe_disk(disk, shows_serials=shows_serials) for disk in disks}
+    return facts
+
+
+def _describe_disk(disk: Disk, *, shows_serials: bool) -> dict[str, Any]:
+    path = disk.layer.path
+    ids = {"serial": _read_serial(path), "wwn": _read_wwn(disk.layer)}
+    return _keep_known(
+        {
+            "size_bytes": disk.size_bytes,
+            "model": disk.model,
+            "firmware": disk.firmware,
+            "scheduler": disk.scheduler,
+            **{name: conceal(name, value, is_open=shows_serials) for name, value in ids.items() if value},
+            "transport": _find_transport(path),
+            "numa_node": _find_numa_node(path),
+            "link_speed": _find_above(path, "current_link_speed"),
+            "link_width": _find_above(path, "current_link_width"),
+            "path_states": _read_path_states(disk.layer) or None,
+        }
+    )
+
+
+def _ask_paths(layer: Layer, read: Callable[[str], str | None]) -> str | None:
+    """Return what a disk tells; of multipath, what all its paths do."""
+    if layer.kind == "loop":
+        return None  # a file has none of it
+    if layer.kind != "multipath":
+        return read(layer.path)
+    return agree(read(path) for path in _find_paths(layer))  # type: ignore[no-any-return]
+
+
+def _find_paths(layer: Layer) -> list[str]:
+    return [os.path.join(layer.path, "slaves", name) for name in list_directory(layer.path, "slaves")]
+
+
+def _read_path_states(layer: Layer) -> list[str]:
+    """Return what SCSI says of each path of a multipath: "sda running"."""
+    if layer.kind != "multipath":
+        return []
+    states = [(os.path.basename(path), read_line(path, "device/state")) for path in _find_paths(layer)]
+    return [f"{name} {state}" for name, state in states if state is not None]
+
+
+def _read_model(path: str) -> str | None:
+    model = read_line(path, "device/model") or read_line(path, "device/name")
+    vendor = read_line(path, "device/vendor")
+    # SATA disks give "ATA"; of virtio and NVMe this file is absent or a PCI number.
+    if model and vendor and vendor != "ATA" and not vendor.startswith("0x"):
+        return f"{vendor} {model}"
+    return model
+
+
+def _read_firmware(path: str) -> str | None:
+    names = ("device/firmware_rev", "device/rev", "device/fwrev")
+    return next((text for name in names if (text := read_line(path, name)) is not None), None)
+
+
+def _read_serial(path: str) -> str | None:
+    """Return the serial number: of NVMe and MMC, of virtio, or of SCSI from its page 80, behind a head of 4 bytes."""
+    told = read_line(path, "device/serial") or read_line(path, "serial")
+    page = read_bytes(path, "device/vpd_pg80")[4:]
+    return told or page.decode("ascii", "replace").replace("\x00", "").strip() or None
+
+
+def _read_wwn(layer: Layer) -> str | None:
+    if layer.kind == "multipath":
+        return layer.mapping.partition("-")[2] or None
+    return read_line(layer.path, "wwid") or read_line(layer.path, "device/wwid")
+
+
+def _find_transport(path: str) -> str | None:
+    told = read_line(path, "device/transport")
+    if told:
+        return f"nvme-{told}" if os.path.basename(path).startswith("nvme") else told
+    return next((bus for pattern, bus in _BUSES if re.search(pattern, path)), None)
+
+
+def _find_numa_node(path: str) -> str | None:
+    """Return the node that a disk's controller is at; a machine with one node often says -1, which is none."""
+    node = _find_above(path, "numa_node")
+    return node if node and node.isdigit() else None
+
+
+def _find_above(path: str, name: str) -> str | None:
+    """Return what the nearest device above a disk says under a name; a device without hardware has none above."""
+    if "/devices/virtual/" in path:
+        return None
+    while os.path.basename(path) not in ("devices", "sys", ""):
+        value = read_line(path, name)
+        if value is not None:
+            return None if value in ("Unknown", "0") and name.startswith("current_link") else value
+        path = os.path.dirname(path)
+    return None
+
+
+def _count_hardware_queues(path: str) -> str | None:
+    count = len(list_directory(path, "mq"))
+    return str(count) if count else None
+
+
+def _keep_known(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,139 @@
+"""What is under a path: mount, block devices, RAID; None where /proc and /sys do not say.
+
+Every path is read below `root`, so that a recorded tree can be read as well. Two programs are asked, if they are there:
+`dmsetup table` by root about a logical volume on several devices, and `zpool status` about a ZFS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+from agent.storage.backing import describe_caches, describe_loops, describe_overlay
+from agent.storage.btrfs import read_btrfs
+from agent.storage.devices import (
+    Layer,
+    choose_disks,
+    describe_layer,
+    find_btrfs,
+    find_devices,
+    find_disks,
+    find_node,
+    trace_layers,
+)
+from agent.storage.disk_facts import Disk, agree, describe_disks, read_disk
+from agent.storage.identity import conceal
+from agent.storage.lvm import find_volumes, read_volume
+from agent.storage.mounts import Mount, choose_mount, find_mount, read_mounts
+from agent.storage.network_storage import describe_network, hide_ids, hide_login
+from agent.storage.raid import Array, count_volumes, describe_arrays, describe_target, read_md
+from agent.storage.sysfs import read_line, read_text
+from agent.storage.tools import Ask, ask_nobody, ask_tool
+from agent.storage.zfs import read_pool
+
+__all__ = ["Mount", "Storage", "describe_storage", "find_disks", "find_mount", "read_line", "read_text"]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What is known of the storage under a path: fields of the target, and of the environment.
+
+    target, environment: as the envelope names them; facts: more of it, which does not change from run to run.
+    """
+
+    target: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """A mount, the devices that are mounted, with all below them, and the arrays among these."""
+
+    mount: Mount
+    devices: Sequence[str]
+    layers: Sequence[Layer]
+    disks: Sequence[Disk]
+    arrays: Sequence[Array]
+
+    @property
+    def is_tiered(self) -> bool:
+        return any(layer.is_tiered for layer in self.layers)
+
+
+def describe_storage(
+    path: str, *, root: str = "/", ask: Ask | None = None, shows_serials: bool = False
+) -> Storage:
+    """Return the layout under an absolute path without links.
+
+    ask: runs a tool; of a recorded tree it asks nobody by default. shows_serials: tell ids of disks as they are.
+    """
+    mounts = read_mounts(root)
+    mount = choose_mount(mounts, path)
+    if mount is None:
+        return Storage({}, {}, {})
+    stack = _look_down(mount, root=root, ask=ask or (ask_tool if root == "/" else ask_nobody))
+    volumes = () if stack.is_tiered else stack.disks
+    target = {
+        "filesystem": mount.filesystem,
+        "mount_options": mount.options,
+        "volume_count": count_volumes(stack.arrays, len(volumes)),
+        "volume_size_bytes": agree(disk.size_bytes for disk in volumes),
+        **describe_target(stack.arrays),
+    }
+    environment = {
+        "scheduler": agree(disk.scheduler for disk in stack.disks),
+        "device_model": agree(disk.model for disk in stack.disks),
+        "device_firmware": agree(disk.firmware for disk in stack.disks),
+    }
+    facts = {
+        **_describe_stack(stack, shows_serials=shows_serials),
+        **describe_network(mount, root=root),
+        **describe_loops(stack.layers, mounts, root=root),
+        **describe_overlay(mount, mounts, root=root),
+    }
+    return Storage(target, environment, facts)
+
+
+def _look_down(mount: Mount, *, root: str, ask: Ask) -> _Stack:
+    devices = find_devices(mount, root=root)
+    arrays: list[Array] = []
+    volume = find_btrfs(mount, root=root)
+    if volume:
+        arrays.append(read_btrfs(volume))
+    if mount.filesystem == "zfs":
+        pool, nodes = read_pool(mount, ask=ask, root=root)
+        arrays.append(pool)
+        found = [find_node(node, root=root) for node in nodes]
+        # With one of them unknown the others would be a wrong number of volumes.
+        devices = tuple(device for device in found if device) if all(found) else ()
+    layers = trace_layers(devices)
+    arrays.extend(read_md(layer) for layer in layers if layer.kind == "md")
+    arrays.extend(read_volume(layer, layers, ask=ask) for layer in find_volumes(layers))
+    disks = tuple(map(read_disk, choose_disks(layers)))
+    return _Stack(mount, devices, layers, disks, arrays)
+
+
+def _describe_stack(stack: _Stack, *, shows_serials: bool) -> dict[str, Any]:
+    names = {layer.path: layer.name for layer in stack.layers}
+    source = hide_login(stack.mount.source)
+    if stack.devices and not shows_serials:
+        source = hide_ids(source, names[stack.devices[0]], _hash_names(stack.layers))
+    facts: dict[str, Any] = {"mount_point": stack.mount.mount_point, "mount_source": source}
+    if stack.mount.root != "/":
+        facts["mount_root"] = stack.mount.root
+    if stack.devices:
+        facts["devices"] = [names[device] for device in stack.devices]
+        facts["chain"] = [describe_layer(layer) for layer in stack.layers]
+    if stack.disks:
+        facts["disks"] = [disk.layer.name for disk in stack.disks]
+        facts.update(describe_disks(stack.disks, shows_serials=shows_serials))
+    facts.update(describe_arrays(stack.arrays))
+    facts.update(describe_caches(stack.layers))
+    return facts
+
+
+def _hash_names(layers: Sequence[Layer]) -> dict[str, str]:
+    """Return the ids of multipath disks, which their nodes may be named after, each with its hash."""
+    ids = {layer.mapping.partition("mpath-")[2] for layer in layers}
+    return {value: conceal("wwn", value) for value in ids if value}

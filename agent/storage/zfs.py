@@ -1,0 +1,88 @@
+"""What a ZFS dataset lies on: its pool's state from /proc/spl, the pool's devices only where `zpool` tells them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from agent.storage.mounts import Mount
+from agent.storage.raid import Array
+from agent.storage.sysfs import read_line
+from agent.storage.tools import Ask
+
+# Groups of a pool that hold no data of a dataset, or only some of it.
+_ASIDE = ("logs", "cache", "spares", "special", "dedup")
+_ROW = re.compile(r"\t( *)(\S+)(?: +([A-Z]+)\b.*)?")
+_GROUP = re.compile(r"(mirror|raidz\d?|draid\d?)\b.*-\d+")
+# In the words of validity.md.
+_TROUBLES = {"DEGRADED": "degraded", "FAULTED": "failed", "SUSPENDED": "failed", "UNAVAIL": "failed"}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What `zpool status` tells. groups: kinds of what data are spread over; devices: nodes that hold data."""
+
+    groups: tuple[str, ...]
+    devices: tuple[str, ...]
+    is_resilvering: bool
+
+    @property
+    def level(self) -> str | None:
+        """Return what its groups are, "stripe" for several lone disks; None for one disk and for a mixture."""
+        kinds = set(self.groups)
+        if len(kinds) != 1:
+            return None
+        kind = self.groups[0]
+        if kind != "disk":
+            return "raidz1" if kind == "raidz" else kind
+        return "stripe" if len(self.groups) > 1 else None
+
+
+def parse_status(text: str) -> Pool | None:
+    """Return the data devices of the one pool that `zpool status -P -L POOL` shows; None where it shows none."""
+    groups: list[str] = []
+    devices: list[str] = []
+    is_data = True
+    rows = [match.groups() for match in map(_ROW.fullmatch, map(str.rstrip, text.splitlines())) if match]
+    for indent, name, state in rows:
+        if name == "NAME" and state == "STATE":
+            continue
+        if not indent:
+            is_data = name not in _ASIDE
+        elif is_data:
+            group = _GROUP.fullmatch(name)
+            if len(indent) == 2:
+                groups.append(group.group(1) if group else "disk")
+            if name.startswith("/"):
+                devices.append(name)
+    if not groups:
+        return None
+    return Pool(
+        tuple(groups), tuple(devices), re.search(r"^ *scan: resilver in progress", text, re.M) is not None
+    )
+
+
+def read_pool(mount: Mount, *, ask: Ask, root: str = "/") -> tuple[Array, tuple[str, ...]]:
+    """Return what is known of a mounted dataset's pool, and the nodes of its devices, none where unknown."""
+    name = mount.source.partition("/")[0]
+    state = read_line(root, "proc/spl/kstat/zfs", name, "state")
+    pool = parse_status(ask("zpool", "status", "-P", "-L", name)) if name else None
+    facts: dict[str, Any] = {
+        "pool": name,
+        "dataset": mount.source,
+        "state": state,
+        "version": read_line(root, "sys/module/zfs/version"),
+        "arc_max_bytes": read_line(root, "sys/module/zfs/parameters/zfs_arc_max"),
+        "groups": list(pool.groups) if pool else None,
+    }
+    trouble = "rebuilding" if pool and pool.is_resilvering else _TROUBLES.get(state or "")
+    array = Array(
+        kind="zfs",
+        name=name,
+        level=pool.level if pool else None,
+        found=len(pool.devices) if pool else None,
+        trouble=trouble,
+        facts={name: value for name, value in facts.items() if value is not None},
+    )
+    return array, pool.devices if pool else ()

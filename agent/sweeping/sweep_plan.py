@@ -1,0 +1,243 @@
+"""What a sweep does, step by step, worked out from what was asked for; nothing here touches the machine."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from dataclasses import dataclass, field
+from typing import Any, Container, Iterable, Iterator, Mapping, Sequence
+
+from agent.exit_codes import ConfigurationError
+from agent.profiles.profiles import Plan, Profile, make_plan
+from agent.quantities import format_duration, format_size
+from agent.sweeping.signatures import Signature
+from agent.sweeping.stripes import (
+    Stripe,
+    build_commands,
+    check_stripe,
+    find_size_minimum,
+    foresee,
+    undo_commands,
+    wipe_commands,
+)
+
+# The parameter that --file-sizes varies.
+SIZE_PARAMETER = "size"
+# mkfs, mount and their opposites on an idle machine; mkfs.xfs on 16 volumes takes about two seconds.
+_BUILD_S = 5.0
+_STEPS_MAXIMUM = 1000
+# What a filesystem keeps for itself, and the reserve that a run leaves free: 5 %, of a large one 1 GiB.
+_OVERHEAD_SHARE = 0.05
+_OVERHEAD_BYTES = 64 * 2**20
+_RESERVE_SHARE = 0.05
+_RESERVE_MAXIMUM = 2**30
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """What was asked for.
+
+    parameters: what --set says, a parameter with several values is an axis; directories: where, if no devices are
+    named; stripes: how many devices each round takes, from the first on; target, labels: as written;
+    trusts_directory: let root measure also where another user can write.
+    """
+
+    profile: str
+    parameters: Mapping[str, tuple[str, ...]]
+    directories: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    stripes: tuple[int, ...] = ()
+    raid: str = "mdadm"
+    filesystem: str = "xfs"
+    chunk_bytes: int = 0
+    wiped: tuple[str, ...] = ()
+    target: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    trusts_directory: bool = False
+
+
+@dataclass(frozen=True)
+class SweepStep:
+    """One run of the sweep. number: from 1; settings: what --set would say; words: what makes it another step."""
+
+    number: int
+    plan: Plan
+    settings: Mapping[str, str]
+    words: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """The steps on one stripe, or in one directory."""
+
+    directory: str
+    stripe: Stripe | None
+    steps: tuple[SweepStep, ...]
+
+    @property
+    def duration_s(self) -> float:
+        build_s = _BUILD_S if self.stripe else 0.0
+        return build_s + sum(step.plan.duration_s for step in self.steps)
+
+    @property
+    def file_size_bytes(self) -> int:
+        return max(step.plan.file_size_bytes for step in self.steps)
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """All rounds, in order. duration_s: without the time in which test files are written for the first time."""
+
+    request: SweepRequest
+    rounds: tuple[Round, ...]
+
+    @property
+    def steps(self) -> tuple[SweepStep, ...]:
+        return tuple(step for each in self.rounds for step in each.steps)
+
+    @property
+    def duration_s(self) -> float:
+        return sum(each.duration_s for each in self.rounds)
+
+    @property
+    def needed_bytes(self) -> int:
+        """Return what each device must have at least."""
+        return max((find_needed_bytes(each) for each in self.rounds), default=0)
+
+
+def plan_sweep(request: SweepRequest, profile: Profile, *, mount_point: str) -> SweepPlan:
+    """Return the steps: places outermost, so that a stripe is made once for all that is measured on it."""
+    variants = _vary(request.parameters)
+    places = list(_list_places(request, mount_point))
+    count = len(places) * len(variants)
+    if not count or count > _STEPS_MAXIMUM:
+        raise ConfigurationError(f"{count} steps: a sweep has 1 to {_STEPS_MAXIMUM}")
+    varied = [name for name, values in request.parameters.items() if len(values) > 1]
+    numbers = itertools.count(1)
+    rounds = []
+    for directory, stripe, place in places:
+        steps = []
+        for settings in variants:
+            words = [place, *(f"{name}={settings[name]}" for name in varied)]
+            plan = make_plan(profile, settings)
+            steps.append(
+                SweepStep(next(numbers), plan, settings, ", ".join(filter(None, words)) or profile.name)
+            )
+        rounds.append(Round(directory, stripe, tuple(steps)))
+    return SweepPlan(request, tuple(rounds))
+
+
+def find_needed_bytes(each: Round) -> int:
+    """Return the bytes that each device of a round needs: for the test file, the reserve and the filesystem."""
+    if each.stripe is None:
+        return 0
+    count = len(each.stripe.devices)
+    file_bytes = each.file_size_bytes
+    filesystem_bytes = (file_bytes + _OVERHEAD_BYTES) / (1 - _OVERHEAD_SHARE)
+    reserve_bytes = min(filesystem_bytes * _RESERVE_SHARE, _RESERVE_MAXIMUM)
+    share_bytes = int((filesystem_bytes + reserve_bytes) / count)
+    minimum_bytes = find_size_minimum(each.stripe.filesystem)
+    # Only btrfs wants its least of every device; the others of what mdadm and LVM put together.
+    is_each = each.stripe.layer in ("btrfs", None)
+    return max(share_bytes, minimum_bytes if is_each else -(-minimum_bytes // count))
+
+
+def list_commands(
+    plan: SweepPlan,
+    *,
+    size_bytes: int,
+    signatures: Sequence[tuple[str, Sequence[Signature]]] = (),
+    over: Container[int] = (),
+) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
+    """Yield titles and the commands under them, in the order in which they are run.
+
+    size_bytes: of the smallest device; signatures: what --wipe takes away before the first round; over: numbers of
+    steps that are not to be made again.
+    """
+    wipes = wipe_commands(signatures)
+    if wipes:
+        yield "wipe", wipes
+    for each in plan.rounds:
+        steps = [step for step in each.steps if step.number not in over]
+        if not steps:
+            continue
+        if each.stripe:
+            yield f"make {describe_place(each)}", build_commands(each.stripe)
+        for step in steps:
+            time = format_duration(step.plan.duration_s)
+            title = f"step {step.number} of {len(plan.steps)}: {step.words}, about {time}"
+            yield title, (_run_command(plan.request, each, step),)
+        if each.stripe:
+            found = foresee(each.stripe, size_bytes=size_bytes)
+            yield f"take away {describe_place(each)}", undo_commands(each.stripe, found)
+
+
+def describe_place(each: Round) -> str:
+    """Return where a round measures, in words."""
+    stripe = each.stripe
+    if stripe is None:
+        return each.directory
+    if stripe.layer is None:
+        return f"{stripe.filesystem} on {stripe.devices[0]}"
+    chunk = format_size(stripe.chunk_bytes)
+    raid = "btrfs" if stripe.layer == "btrfs" else f"{stripe.filesystem} on {stripe.layer}"
+    return f"{raid} RAID0 of {len(stripe.devices)}, chunk {chunk}"
+
+
+def describe_plan(plan: SweepPlan) -> str:
+    """Return the plan in few lines, for the question whether to begin."""
+    time = format_duration(plan.duration_s)
+    largest = format_size(max(each.file_size_bytes for each in plan.rounds))
+    lines = [
+        f"{_count_steps(plan)} of {plan.request.profile}, about {time}; the largest test files take {largest}"
+    ]
+    for each in plan.rounds:
+        words = "; ".join(step.words for step in each.steps)
+        lines.append(f"  {describe_place(each)}: {words}")
+    return "\n".join(lines)
+
+
+def _count_steps(plan: SweepPlan) -> str:
+    return "1 step" if len(plan.steps) == 1 else f"{len(plan.steps)} steps"
+
+
+def render_commands(sections: Iterable[tuple[str, tuple[tuple[str, ...], ...]]]) -> Iterator[str]:
+    """Yield lines that a shell would run, the titles as comments."""
+    for title, commands in sections:
+        yield f"# {title}"
+        for argv in commands:
+            yield shlex.join(argv)
+
+
+def _vary(parameters: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return every combination of the values, the last parameter varying fastest."""
+    return [dict(zip(parameters, values)) for values in itertools.product(*parameters.values())]
+
+
+def _list_places(request: SweepRequest, mount_point: str) -> Iterator[tuple[str, Stripe | None, str]]:
+    """Yield directory, stripe, and what names the place in a step's words."""
+    for directory in request.directories:
+        yield directory, None, directory if len(request.directories) > 1 else ""
+    for count in request.stripes:
+        if not 1 <= count <= len(request.devices):
+            raise ConfigurationError(f"--stripes {count}: there are {len(request.devices)} devices")
+        stripe = Stripe(
+            request.devices[:count], request.raid, request.filesystem, request.chunk_bytes, mount_point
+        )
+        check_stripe(stripe)
+        yield mount_point, stripe, f"{count} {'stripe' if count == 1 else 'stripes'}"
+
+
+def _run_command(request: SweepRequest, each: Round, step: SweepStep) -> tuple[str, ...]:
+    """Return the command that would make this run by hand."""
+    facts: dict[str, Any] = dict(each.stripe.list_facts()) if each.stripe else {}
+    target = {name: value for name, value in facts.items() if value is not None}
+    pairs = [
+        *(("--set", f"{name}={value}") for name, value in step.settings.items()),
+        *(("--target", f"{name}={value}") for name, value in {**target, **request.target}.items()),
+        *(("--label", f"{name}={value}") for name, value in request.labels.items()),
+    ]
+    options = list(itertools.chain.from_iterable(pairs))
+    if request.trusts_directory:
+        options.append("--trust-directory")
+    return ("bench-agent", "run", "--profile", request.profile, "--directory", each.directory, *options)

@@ -1,0 +1,148 @@
+"""What the arguments of `sweep` ask for, checked as far as that is possible without looking at the machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Callable, Mapping, TypeVar
+
+from agent.config import Config
+from agent.delivery.envelope import check_labels, read_target
+from agent.exit_codes import ConfigurationError
+from agent.quantities import parse_count, parse_size
+from agent.running.run import read_pairs
+from agent.sweeping.stripes import BTRFS_CHUNK_BYTES, CHUNK_DEFAULT_BYTES, FILESYSTEMS, RAIDS
+from agent.sweeping.sweep_plan import SIZE_PARAMETER, SweepRequest
+
+T = TypeVar("T")
+# These say what another sweep is; a resumed one knows.
+_OF_A_NEW_SWEEP = (
+    "devices",
+    "directories",
+    "stripes",
+    "file_sizes",
+    "profile",
+    "raid",
+    "fs",
+    "chunk",
+    "wipe",
+    "set",
+    "label",
+    "target",
+    "trust_directory",
+)
+
+
+def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRequest:
+    """Return what was asked for; ConfigurationError says what is missing or cannot be."""
+    if bool(arguments.devices) == bool(arguments.directories):
+        raise ConfigurationError("sweep over what? name either --devices or --directories")
+    profile = arguments.profile or config.profile
+    if not profile:
+        raise ConfigurationError("measure what? name a profile with --profile")
+    target = read_pairs(arguments.target, "--target")
+    labels = read_pairs(arguments.label, "--label")
+    read_target(target)
+    check_labels({**config.labels, **labels})
+    common: dict[str, Any] = {
+        "profile": profile,
+        "parameters": _read_parameters(arguments),
+        "target": target,
+        "labels": labels,
+        "trusts_directory": arguments.trust_directory or config.trusts_directory,
+    }
+    if arguments.directories:
+        return SweepRequest(directories=_read_directories(arguments), **common)
+    return SweepRequest(**common, **_read_layout(arguments))
+
+
+def refuse_beside_resume(arguments: argparse.Namespace) -> None:
+    """Raise ConfigurationError where --resume comes with options that describe a new sweep."""
+    given = [name for name in _OF_A_NEW_SWEEP if getattr(arguments, name)]
+    if given:
+        options = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise ConfigurationError(f"--resume goes on with a sweep as it was planned: leave out {options}")
+
+
+def dump_request(request: SweepRequest) -> dict[str, Any]:
+    """Return the request as JSON holds it."""
+    document = dict(vars(request))
+    document["parameters"] = {name: list(values) for name, values in request.parameters.items()}
+    return document
+
+
+def load_request(document: Mapping[str, Any]) -> SweepRequest:
+    """Return the request that dump_request wrote; KeyError, TypeError or ValueError where it is none."""
+    values = dict(document)
+    for name in ("directories", "devices", "stripes", "wiped"):
+        values[name] = tuple(values[name])
+    values["parameters"] = {name: tuple(texts) for name, texts in values["parameters"].items()}
+    return SweepRequest(**values)
+
+
+def _read_parameters(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """Return every parameter with its values; file sizes come first and so vary slowest."""
+    parameters: dict[str, tuple[str, ...]] = {}
+    if arguments.file_sizes:
+        parameters[SIZE_PARAMETER] = _read_list(arguments.file_sizes, "--file-sizes")
+    for name, text in read_pairs(arguments.set, "--set").items():
+        if name in parameters:
+            raise ConfigurationError(f"--set {name}={text}: --file-sizes says it already")
+        parameters[name] = _read_list(text, f"--set {name}")
+    return parameters
+
+
+def _read_directories(arguments: argparse.Namespace) -> tuple[str, ...]:
+    given = [name for name in ("stripes", "raid", "fs", "chunk", "wipe") if getattr(arguments, name)]
+    if given:
+        raise ConfigurationError(f"--{given[0]} goes with --devices; directories are measured as they are")
+    directories = _read_list(arguments.directories, "--directories")
+    for directory in directories:
+        if not os.path.isdir(directory):
+            raise ConfigurationError(f"--directories {directory}: is no directory")
+    return tuple(os.path.abspath(directory) for directory in directories)
+
+
+def _read_layout(arguments: argparse.Namespace) -> dict[str, Any]:
+    devices = _read_list(arguments.devices, "--devices")
+    raid = arguments.raid or RAIDS[0]
+    filesystem = arguments.fs or ("btrfs" if raid == "btrfs" else FILESYSTEMS[0])
+    chunk_bytes = BTRFS_CHUNK_BYTES if raid == "btrfs" else CHUNK_DEFAULT_BYTES
+    if arguments.chunk:
+        chunk_bytes = _read("--chunk", parse_size, arguments.chunk)
+    stripes = (
+        tuple(_read("--stripes", parse_count, text) for text in _read_list(arguments.stripes, "--stripes"))
+        if arguments.stripes
+        else _choose_stripes(len(devices))
+    )
+    return {
+        "devices": devices,
+        "stripes": stripes,
+        "raid": raid,
+        "filesystem": filesystem,
+        "chunk_bytes": chunk_bytes,
+        "wiped": _read_list(arguments.wipe, "--wipe") if arguments.wipe else (),
+    }
+
+
+def _choose_stripes(count: int) -> tuple[int, ...]:
+    """Return 1, 2, 4, 8 … up to the number of devices, and that number."""
+    powers = [1 << exponent for exponent in range(count.bit_length()) if 1 << exponent <= count]
+    return tuple(dict.fromkeys([*powers, count]))
+
+
+def _read_list(text: str, option: str) -> tuple[str, ...]:
+    values = tuple(value.strip() for value in text.split(","))
+    if not all(values):
+        raise ConfigurationError(f"{option} {text}: a value is missing beside a comma")
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise ConfigurationError(f"{option} {text}: {', '.join(twice)} is there twice")
+    return values
+
+
+def _read(option: str, read: Callable[[str], T], text: str) -> T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{option}: {error}") from None

@@ -1,0 +1,283 @@
+"""Find the first points of new levels in a history of measurements: method v1. docs/detection.md explains it.
+
+Linear in time; bounded memory: a history is judged in stretches, and what lies far enough behind the newest point is
+settled and not judged again. Judging one more point therefore gives the same answer as judging all of them anew.
+Frozen once rows carry the name of the method.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from benchapp.analysis.changepoints.contrast_v1 import compare_sides
+from benchapp.analysis.changepoints.elimination_v1 import SIDE_POINTS, eliminate
+from benchapp.analysis.changepoints.level_shift_v1 import Level, Shift, recall_level, recall_shift
+from benchapp.analysis.changepoints.noise_v1 import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.rank_test_v1 import score_ranks
+from benchapp.analysis.changepoints.segmentation_v1 import Levels, find_boundaries
+
+__all__ = [
+    "ChangePoint",
+    "History",
+    "Judgement",
+    "Level",
+    "Shift",
+    "change_indices",
+    "extend_history",
+    "find_changes",
+    "judge_next",
+    "judge_values",
+]
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+VERSION: Final = "changepoints-v1"
+# Points. Two levels of three; before that a history is learning.
+LEAST_POINTS: Final = 6
+# fio's percentiles come from 64 buckets an octave, 1.1 to 1.6 % apart: less than 1 % cannot be said of any.
+LEAST_RELATIVE_CHANGE: Final = 0.01
+# Of the level. Below a tenth of the least change noise is as good as none; a history of equal values has no spread.
+LEAST_SPREAD: Final = 0.001
+# Points. A stretch ends at each 512th point and 128 after it: what it finds up to the 512th is settled, since twice the
+# points that any test reads (60) lie on both sides of it. The next stretch begins 128 before, or at the last change.
+SETTLED_EVERY: Final = 512
+MARGIN: Final = 128
+LEAD: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """The first measurement of a new level, with the evidence: at most 60 points to each side, in the values' units.
+
+    `index` is 0-based; `confidence` is 1 less the chance that noise alone reaches these scores at any of the places
+    looked at; scores are standard normal.
+    """
+
+    index: int
+    before: Level
+    after: Level
+    shift: Shift
+    t_score: float
+    rank_score: float
+    correlation: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """As much of a judged series as judging its next point needs: its settled changes and at most 768 points.
+
+    The tail is what is not settled: index and value of its finite points. `count` is of all values ever given,
+    `finite_count` of the finite ones; at `stretch_end` of these the next stretch is settled.
+    """
+
+    least_relative_change: float = LEAST_RELATIVE_CHANGE
+    settled: tuple[ChangePoint, ...] = ()
+    tail_indices: tuple[int, ...] = ()
+    tail_values: tuple[float, ...] = ()
+    count: int = 0
+    finite_count: int = 0
+    stretch_end: int = SETTLED_EVERY + MARGIN
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A history and all its changes, ascending; pass the history on to judge the next point."""
+
+    history: History
+    changes: tuple[ChangePoint, ...]
+
+
+def find_changes(
+    values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
+) -> list[ChangePoint]:
+    """Return the changes of a series, oldest value first, ascending; [] under 6 finite values.
+
+    Deterministic. NaN and infinities are passed over (they keep their index). Values that are all positive are judged
+    by their ratios; with others among them, by differences in terms of their median size. `least_relative_change`
+    (0.05 is 5 %, at least 0.01) is the smallest change worth saying.
+    """
+    return list(judge_values(values, least_relative_change=least_relative_change).changes)
+
+
+def change_indices(values: Iterable[float]) -> list[int]:
+    """Return the index of each change alone: 0-based, of the first point of the new level."""
+    found: list[int] = []
+    for stretch in _walk(_read_values(values, History())):
+        found.extend(stretch.indices[stretch.reported].tolist())
+    return found
+
+
+def judge_values(
+    values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
+) -> Judgement:
+    """Return the changes of a series and what is needed to judge its next points."""
+    least = max(least_relative_change, LEAST_RELATIVE_CHANGE)
+    return extend_history(History(least_relative_change=least), values)
+
+
+def judge_next(history: History, value: float) -> Judgement:
+    """Return the changes after one more point: the same as `judge_values` of all of them, in a time of its own."""
+    return extend_history(history, (value,))
+
+
+def extend_history(history: History, values: Iterable[float]) -> Judgement:
+    """Return the changes after some more points; none may be left out in between."""
+    given = values if isinstance(values, np.ndarray) else list(values)
+    settled = list(history.settled)
+    stretch = None
+    for stretch in _walk(_read_values(given, history)):
+        changes = [_describe_change(stretch, place) for place in stretch.reported]
+        if stretch.is_settled:
+            settled.extend(changes)
+    assert stretch is not None
+    return Judgement(
+        replace(
+            history,
+            settled=tuple(settled),
+            tail_indices=tuple(stretch.indices.tolist()),
+            tail_values=tuple(stretch.values.tolist()),
+            count=history.count + len(given),
+            finite_count=stretch.first + len(stretch.values),
+            stretch_end=stretch.end,
+        ),
+        (*settled, *changes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Finite points from the `first` one on, counted among the finite ones, and where the next stretch ends."""
+
+    indices: Indices
+    values: Array
+    first: int
+    end: int
+    least_shift: float
+
+    def skip(self, count: int) -> "_Points":
+        return replace(
+            self, indices=self.indices[count:], values=self.values[count:], first=self.first + count
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A judged stretch: where its levels begin, and which of these places are reported."""
+
+    indices: Indices
+    values: Array
+    first: int
+    end: int
+    levels: Levels
+    spread: float
+    places: list[int]
+    is_settled: bool
+
+    @property
+    def reported(self) -> list[int]:
+        """All places of the open stretch; of a settled one those that have the margin behind them."""
+        if not self.is_settled:
+            return self.places
+        return [place for place in self.places if self.first + place <= self.end - MARGIN]
+
+
+def _read_values(values: Iterable[float], history: History) -> _Points:
+    given = np.asarray(values if isinstance(values, np.ndarray | list) else list(values), dtype=np.float64)
+    is_finite = np.isfinite(given)
+    return _Points(
+        indices=np.concatenate(
+            [np.array(history.tail_indices, dtype=np.intp), np.flatnonzero(is_finite) + history.count]
+        ),
+        values=np.concatenate([np.array(history.tail_values, dtype=np.float64), given[is_finite]]),
+        first=history.finite_count - len(history.tail_values),
+        end=history.stretch_end,
+        least_shift=math.log1p(history.least_relative_change),
+    )
+
+
+def _walk(points: _Points) -> Iterator[_Stretch]:
+    """Yield the stretches: those that can be settled, then the open one."""
+    while points.first + len(points.values) > points.end:
+        stretch = _judge_stretch(points, points.end - points.first)
+        yield stretch
+        overlap = points.end - MARGIN - LEAD - points.first
+        points = points.skip(max([0, overlap, *stretch.reported[-1:]]))
+        points = replace(points, end=points.end + SETTLED_EVERY)
+    yield _judge_stretch(points, None)
+
+
+def _judge_stretch(points: _Points, length: int | None) -> _Stretch:
+    values = points.values[:length]
+    levels, spread = _level_out(values)
+    places: list[int] = []
+    if len(values) >= LEAST_POINTS:
+        places = find_boundaries(levels, spread)
+    if places:
+        places = eliminate(levels, places, spread=spread, least_shift=points.least_shift)
+    return _Stretch(
+        points.indices[:length],
+        values,
+        points.first,
+        points.end,
+        levels,
+        spread,
+        places,
+        is_settled=length is not None,
+    )
+
+
+def _level_out(values: Array) -> tuple[Levels, float]:
+    """Return the values as ratios, spikes clipped, around 0; and the spread of their noise."""
+    ratios = _take_ratios(values)
+    if not len(ratios):
+        return Levels(ratios), LEAST_SPREAD
+    spread = measure_spread(ratios, least=LEAST_SPREAD)
+    clipped = clip_spikes(ratios, spread)
+    # Around 0, or the running sums of squares would lose the digits that matter; by the first value and not the mean,
+    # so that a value is the same with each point that follows.
+    return Levels(clipped - clipped[0]), spread
+
+
+def _take_ratios(values: Array) -> Array:
+    """Return logarithms; where a value is not positive, arcsinh of the values in terms of their median size.
+
+    arcsinh is linear around 0 and logarithmic far from it, of either sign: no value is too large for the sums.
+    """
+    if not len(values) or values.min() > 0:
+        return np.log(values)
+    sizes = np.abs(values)
+    # Halved, so that the mean of two huge values does not overflow.
+    size = 2 * float(np.median(sizes / 2)) or float((sizes / len(sizes)).sum())
+    return np.arcsinh(values / size) if size > 0 else np.zeros_like(values)
+
+
+def _describe_change(stretch: _Stretch, place: int) -> ChangePoint:
+    edges = [0, *stretch.places, len(stretch.values)]
+    number = edges.index(place, 1)
+    start = max(edges[number - 1], place - SIDE_POINTS)
+    end = min(edges[number + 1], place + SIDE_POINTS)
+    contrast = compare_sides(stretch.levels, start, place, end=end, spread=stretch.spread)
+    judged = stretch.levels.values
+    rank_score = score_ranks(judged[start:place], judged[place:end])
+    before, after = stretch.values[start:place].tobytes(), stretch.values[place:end].tobytes()
+    return ChangePoint(
+        index=int(stretch.indices[place]),
+        before=recall_level(before),
+        after=recall_level(after),
+        shift=recall_shift(before, after, contrast.correlation),
+        t_score=contrast.t_score,
+        rank_score=rank_score,
+        correlation=contrast.correlation,
+        confidence=_doubt_less(min(contrast.t_score, rank_score), end - start),
+    )
+
+
+def _doubt_less(score: float, places: int) -> float:
+    """Return 1 − places · 2Φ(−score), at least 0: Bonferroni's bound over the places where the boundary could be."""
+    return max(1 - places * math.erfc(score / math.sqrt(2)), 0.0)

@@ -1,0 +1,49 @@
+"""The methods that find changes, by the version that the rows they made carry."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.analysis.changepoints import v1 as changepoints_v1
+from benchapp.analysis.changepoints.v1 import ChangePoint, History, Judgement
+
+__all__ = [
+    "CURRENT",
+    "DETECTORS",
+    "ChangePoint",
+    "Detector",
+    "History",
+    "Judgement",
+    "UnknownDetector",
+    "get_detector",
+]
+
+
+class UnknownDetector(LookupError):
+    """No method of this version is shipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A method under its version; frozen once rows carry it: a better one gets a new version beside it."""
+
+    version: str
+    judge_values: Callable[..., Judgement]
+    extend_history: Callable[..., Judgement]
+
+
+DETECTORS: Final = {
+    detector.version: detector
+    for detector in (
+        Detector(changepoints_v1.VERSION, changepoints_v1.judge_values, changepoints_v1.extend_history),
+    )
+}
+CURRENT: Final = DETECTORS["changepoints-v1"]
+
+
+def get_detector(version: str) -> Detector:
+    """Return the method of a version; UnknownDetector names those that there are."""
+    try:
+        return DETECTORS[version]
+    except KeyError:
+        raise UnknownDetector(f"no detector {version!r}; there are: {', '.join(DETECTORS)}") from None

@@ -1,0 +1,293 @@
+"""What a scaling picture says: where gains stop, what is linear, erratic, saturated, what falls off a cliff. Pure.
+
+Every finding holds the numbers that it rests on and the places of their cells, so that a reader can check it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from benchapp.analysis.charts.curves import (
+    STEP_FROM,
+    Curve,
+    Place,
+    Point,
+    are_same,
+    do_differ,
+    does_reach,
+    find_hidden,
+    find_margin,
+)
+
+GROWS_FROM: Final = 1.1
+LINEAR_FROM: Final = 0.9
+LINEAR_TO: Final = 1.25
+# An erratic curve turns twice, and once deeply.
+TURNS_MINIMUM: Final = 2
+DEEP: Final = 0.3
+CLIFF_TO: Final = 0.5
+CONTRAST_FROM: Final = 1.25
+AT_CEILING_TO: Final = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A named limit at the x of some points of one panel: values by x, None where it is not known."""
+
+    facet: int
+    name: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GainsStop:
+    """The best value, and that the next one is no better though x grew; what follows is the same (`are_same`)."""
+
+    best: Point
+    after: Point
+
+
+@dataclass(frozen=True, slots=True)
+class Saturates:
+    """From a point on all values are the same (`are_same`); level: their median."""
+
+    start: Point
+    end: Point
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Every value is nearly as many times the first as x is; efficiency: of the last."""
+
+    first: Point
+    last: Point
+    efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Erratic:
+    """Up and down without a trend: the highest value before the deepest fall, and the value after it."""
+
+    high: Point
+    low: Point
+
+
+@dataclass(frozen=True, slots=True)
+class Falls:
+    """From the highest value to the lowest one behind it; share: of the first that is left."""
+
+    high: Point
+    low: Point
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grows:
+    """From first to last by a factor; efficiency: share of ideal at the last, None where x is no count."""
+
+    first: Point
+    last: Point
+    factor: float
+    efficiency: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """x changes nothing: all values lie within 10 % of each other."""
+
+    first: Point
+    last: Point
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """The lowest and the highest value lie a step apart, but the runs scatter more; margin: what chance may do."""
+
+    low: Point
+    high: Point
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """At the same x another panel or line has at most half; share: what is left. is_facet: panels, else lines."""
+
+    value: Point
+    reference: Point
+    share: float
+    is_facet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Of two cells that differ in one unordered thing the higher and the lower; factor: between them."""
+
+    high: Point
+    low: Point
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class AtCeiling:
+    """From a point on all values are at a ceiling: 97 to 115 % of it, or below it by no more than chance."""
+
+    name: str
+    start: Point
+    end: Point
+    limit: float
+
+
+Finding = (
+    GainsStop | Saturates | Linear | Erratic | Falls | Grows | Steady | Unclear | Cliff | Contrast | AtCeiling
+)
+
+
+def read_curve(curve: Curve) -> Finding | None:
+    """Return what one curve says; None where two points are not there."""
+    points = curve.points
+    if len(points) < 2 or any(point.value <= 0 for point in points):
+        return None
+    return (
+        _find_erratic(points)
+        or (_find_linear(points) if curve.is_higher_better else None)
+        or (_find_plateau(points) if curve.is_higher_better else None)
+        or _find_fall(points)
+        or _find_growth(points)
+        or _find_unclear(points)
+        or Steady(points[0], points[-1], median(point.value for point in points))
+    )
+
+
+def find_cliffs(curves: Sequence[Curve], *, is_facet: bool) -> Iterator[Cliff]:
+    """Give the deepest fall between each two neighbours that differ in one ordered thing; None of throughput only.
+
+    curves: of one line in neighbouring panels (is_facet), or of neighbouring lines in one panel; in order.
+    """
+    for before, behind in pairwise(curves):
+        references = {point.place.x: point for point in before.points}
+        falls = [
+            Cliff(point, reference, point.value / reference.value, is_facet)
+            for point in behind.points
+            if (reference := references.get(point.place.x)) is not None
+            and reference.value > 0
+            and do_differ(point, reference)
+        ]
+        deepest = min(falls, key=lambda fall: fall.share, default=None)
+        if deepest is not None and deepest.share <= CLIFF_TO and behind.is_higher_better:
+            yield deepest
+
+
+def find_contrast(one: Curve, other: Curve) -> Contrast | None:
+    """Return where two curves lie farthest apart at the same x; None where nowhere by a quarter."""
+    at_same = {point.place.x: point for point in one.points}
+    pairs = [(point, at_same[point.place.x]) for point in other.points if point.place.x in at_same]
+    return _find_widest(pairs)
+
+
+def find_extremes(curve: Curve) -> Contrast | None:
+    """Return the highest and the lowest value of a curve whose x has no order; None where they are alike."""
+    if len(curve.points) < 2:
+        return None
+    ordered = sorted(curve.points, key=lambda point: point.value)
+    return _find_widest([(ordered[-1], ordered[0])])
+
+
+def find_at_ceiling(curve: Curve, ceiling: Ceiling) -> AtCeiling | None:
+    """Return from where on a curve is at a ceiling, to its end; None where its last value is not."""
+    at: list[tuple[Point, float]] = []
+    for point in reversed(curve.points):
+        limit = ceiling.values[point.place.x]
+        if not limit or not does_reach(point, limit) or point.value > AT_CEILING_TO * limit:
+            break
+        at.append((point, limit))
+    return AtCeiling(ceiling.name, at[-1][0], at[0][0], at[0][1]) if at else None
+
+
+def list_places(finding: Finding) -> tuple[Place, ...]:
+    """Return the cells that a finding rests on, the most telling first."""
+    match finding:
+        case GainsStop(best, after):
+            return (best.place, after.place)
+        case Saturates(start, end) | AtCeiling(_, start, end):
+            return (start.place, end.place)
+        case Linear(first, last) | Grows(first, last) | Steady(first, last):
+            return (last.place, first.place)
+        case Erratic(high, low) | Falls(high, low) | Unclear(low, high):
+            return (low.place, high.place)
+        case Contrast(high, low):
+            return (high.place, low.place)
+        case Cliff(value, reference):
+            return (value.place, reference.place)
+
+
+def _find_widest(pairs: Sequence[tuple[Point, Point]]) -> Contrast | None:
+    ordered = [sorted(pair, key=lambda point: point.value) for pair in pairs if do_differ(*pair)]
+    found = [Contrast(high, low, high.value / low.value) for low, high in ordered if low.value > 0]
+    widest = max(found, key=lambda contrast: contrast.factor, default=None)
+    return widest if widest is not None and widest.factor >= CONTRAST_FROM else None
+
+
+def _find_erratic(points: Sequence[Point]) -> Erratic | None:
+    steps = [(after.value / before.value, before, after) for before, after in pairwise(points)]
+    steps = [step for step in steps if abs(step[0] - 1) > STEP_FROM and do_differ(step[1], step[2])]
+    ways = [ratio > 1 for ratio, _, _ in steps]
+    if sum(before != after for before, after in pairwise(ways)) < TURNS_MINIMUM:
+        return None
+    ratio, high, low = min(steps, key=lambda step: step[0])
+    return Erratic(high, low) if ratio <= 1 - DEEP else None
+
+
+def _find_linear(points: Sequence[Point]) -> Linear | None:
+    first, last = points[0], points[-1]
+    shares = []
+    for point in points:
+        if not point.count or not first.count:
+            return None
+        shares.append(point.value / (first.value * point.count / first.count))
+    is_linear = all(LINEAR_FROM <= share <= LINEAR_TO for share in shares)
+    return Linear(first, last, shares[-1]) if is_linear else None
+
+
+def _find_plateau(points: Sequence[Point]) -> GainsStop | Saturates | Steady | None:
+    for start in range(len(points) - 1):
+        if not are_same(points[start:]):
+            continue
+        rest = [point.value for point in points[start:]]
+        if start == 0:
+            return Steady(points[0], points[-1], median(rest))
+        has_grown = points[start].value >= points[0].value * GROWS_FROM
+        if not has_grown or not do_differ(points[start], points[0]):
+            return None
+        if points[start + 1].value <= points[start].value:
+            return GainsStop(points[start], points[start + 1])
+        return Saturates(points[start], points[-1], median(rest))
+    return None
+
+
+def _find_fall(points: Sequence[Point]) -> Falls | None:
+    place = max(range(len(points)), key=lambda each: points[each].value)
+    behind = points[place + 1 :]
+    if not behind:
+        return None
+    low = min(behind, key=lambda point: point.value)
+    share = low.value / points[place].value
+    is_fall = share <= 1 - STEP_FROM and do_differ(low, points[place])
+    return Falls(points[place], low, share) if is_fall else None
+
+
+def _find_growth(points: Sequence[Point]) -> Grows | None:
+    first, last = points[0], points[-1]
+    factor = last.value / first.value
+    if factor < GROWS_FROM or not do_differ(first, last):
+        return None
+    efficiency = factor * first.count / last.count if first.count and last.count else None
+    return Grows(first, last, factor, efficiency)
+
+
+def _find_unclear(points: Sequence[Point]) -> Unclear | None:
+    hidden = find_hidden(points)
+    return None if hidden is None else Unclear(*hidden, margin=find_margin(*hidden))

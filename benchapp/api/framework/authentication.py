@@ -1,0 +1,66 @@
+"""Who asks: a bearer token, or a signed-in person."""
+
+from typing import Any
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from benchapp.api.framework.problems import Problem
+from benchapp.models import ApiToken
+from benchapp.pipeline.access.tokens import TokenRefused, read_token, require_form
+
+
+class TokenUser:
+    """The face that a token shows where a user is expected."""
+
+    is_authenticated = True
+    is_active = True
+    is_anonymous = False
+    is_staff = False
+    is_superuser = False
+    username = ""
+
+    def __init__(self, token: ApiToken) -> None:
+        self.token = token
+        self.pk = f"token-{token.pk}"
+
+
+class TokenAuthentication(BaseAuthentication):
+    """`Authorization: Bearer bench_…`; request.auth is then the ApiToken."""
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+        """Return the token's face and the token; None where the request brings no bearer token."""
+        header = request.headers.get("Authorization", "")
+        if not header:
+            return None
+        token = authenticate_bearer(header)
+        return TokenUser(token), token
+
+    def authenticate_header(self, request: Request) -> str:
+        """Name the scheme that a 401 asks for."""
+        return "Bearer"
+
+
+def authenticate_bearer(header: str) -> ApiToken:
+    """Return the valid token of an Authorization header; Problem 401 otherwise."""
+    text = require_bearer(header)
+    try:
+        return read_token(text)
+    except TokenRefused as refusal:
+        raise _refuse(refusal.code, str(refusal)) from refusal
+
+
+def require_bearer(header: str) -> str:
+    """Return the token's text, whose form is right, without asking the database; Problem 401 otherwise."""
+    scheme, _, text = header.strip().partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        raise _refuse("token-missing", "send the token as `Authorization: Bearer bench_…`")
+    try:
+        require_form(text.strip())
+    except TokenRefused as refusal:
+        raise _refuse(refusal.code, str(refusal)) from refusal
+    return text.strip()
+
+
+def _refuse(code: str, detail: str) -> Problem:
+    return Problem(401, code, "Token refused", detail, headers={"WWW-Authenticate": "Bearer"})

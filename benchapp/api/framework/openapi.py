@@ -1,0 +1,197 @@
+"""What the OpenAPI document cannot learn from the views: intake, which stands beside Django; tokens; errors."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+
+from benchapp.api.framework.json import dump_json
+from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDocument:
+    """The document and what tells its versions apart."""
+
+    body: dict[str, object]
+    etag: str
+
+
+@cache
+def make_schema() -> SchemaDocument:
+    """Generate the OpenAPI document, once: it takes as long as a hundred other answers."""
+    body = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    return SchemaDocument(body, f'W/"{hashlib.sha256(dump_json(body)).hexdigest()[:24]}"')
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Bearer tokens, as the document names them."""
+
+    target_class = "benchapp.api.framework.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> Json:
+        """Return the scheme of RFC 6750."""
+        return _TOKEN
+
+
+def add_intake_paths(result: Json, **kwargs: Any) -> Json:
+    """Add POST /api/v1/submissions and POST /api/v1/fio, and the one shape of all errors."""
+    components = result.setdefault("components", {})
+    components.setdefault("securitySchemes", {})["token"] = _TOKEN
+    components.setdefault("schemas", {}).update(Problem=_PROBLEM, Receipt=_RECEIPT, Envelope=_ENVELOPE)
+    paths = result["paths"]
+    paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
+    paths.setdefault("/api/v1/fio", {})["post"] = _POST_FIO
+    for path, operations in paths.items():
+        for operation in operations.values():
+            operation["responses"].setdefault("default", _ERROR)
+            operation["tags"] = [path.removeprefix("/api/v1/").partition("/")[0] or "index"]
+    result["paths"] = dict(sorted(paths.items()))
+    return result
+
+
+def _nullable(kind: str, **more: Any) -> Json:
+    return {"type": kind, "nullable": True, **more}
+
+
+def _object(properties: Json, *, required: tuple[str, ...] = (), **more: Any) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": list(required)} if required else {}),
+        **more,
+    }
+
+
+def _query(name: str, description: str) -> Json:
+    return {"in": "query", "name": name, "schema": {"type": "string"}, "description": description}
+
+
+_TOKEN: Final[Json] = {"type": "http", "scheme": "bearer", "bearerFormat": "bench_…"}
+_TEXT: Final[Json] = {"type": "string"}
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
+
+_PROBLEM: Final = _object(
+    {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "code": {"type": "string", "description": "stable; /docs/errors explains each"},
+        "detail": {"type": "string", "description": "a sentence that names what is wrong and where"},
+        "pointer": {
+            "type": "string",
+            "description": "JSON pointer or query parameter, where one is at fault",
+        },
+    },
+    required=("type", "title", "status", "code", "detail"),
+    description="RFC 9457",
+)
+_ERROR: Final[Json] = {
+    "description": "a problem; 429 and 503 say in Retry-After when to come back",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+_RECEIPT: Final = _object(
+    {
+        "id": {"type": "string", "format": "uuid"},
+        "state": {"type": "string", "enum": ["received", "stored", "rejected"]},
+        "url": _TEXT,
+    },
+    required=("id", "state", "url"),
+)
+_TARGET_KINDS: Final = {"volume_count": "integer", "provisioned_iops": "integer", "stripe_count": "integer"}
+_TARGET: Final = _object(
+    {
+        ("name" if field == "target_name" else field): _nullable(
+            "integer" if field.endswith("_bytes") else _TARGET_KINDS.get(field, "string")
+        )
+        for field in TARGET_FIELDS
+    },
+    description="the storage under test; unknown is null or left out, never a guess",
+    additionalProperties=False,
+)
+_ENVELOPE: Final = _object(
+    {
+        "schema": {"type": "string", "enum": ["benchapp-envelope/1"]},
+        "id": {"type": "string", "format": "uuid", "description": "made once; the same on every retry"},
+        "kind": {"type": "string", "enum": ["fio"]},
+        "agent": _object({"version": _TEXT, "python": _TEXT}),
+        "profile": _nullable("string", maxLength=100),
+        "started_at": _TIME | {"nullable": True},
+        "finished_at": _TIME | {"nullable": True},
+        "command": _object(
+            {
+                "argv": {"type": "array", "items": _TEXT},
+                "exit_status": _nullable("integer"),
+                "signal": _nullable("integer"),
+                "stderr": _nullable("string"),
+                "jobfile": _nullable("string"),
+            }
+        ),
+        "fio_output": {"type": "string", "description": "exactly what fio printed on standard output"},
+        "target": _TARGET,
+        "labels": {"type": "object", "additionalProperties": _TEXT},
+        "environment": _object({name: {} for name in ENVIRONMENT_FIELDS if name != "fio_version"}),
+        "conditions": {
+            "type": "object",
+            "description": "what held at this run alone, by name: load_before, extents, knee_iops, …",
+        },
+        "sweep": _nullable("string", format="uuid"),
+        "logs": {
+            "type": "object",
+            "additionalProperties": _TEXT,
+            "maxProperties": 200,
+            "description": "fio's logs by file name: NAME_bw.1.log, _iops, _lat, _clat, _slat",
+        },
+    },
+    required=("schema", "id", "kind", "fio_output"),
+)
+
+
+def _post(
+    operation_id: str, summary: str, description: str, *, content: Json, parameters: list[Json]
+) -> Json:
+    receipt = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Receipt"}}}}
+    key = {"in": "header", "name": "Idempotency-Key", "schema": {"type": "string", "format": "uuid"}}
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "description": description,
+        "parameters": [key, *parameters],
+        "requestBody": {"required": True, "content": content},
+        "security": [{"token": []}],
+        "responses": {
+            "202": {"description": "committed; Location says where to ask for it", **receipt},
+            "200": {"description": "was here already: Idempotency-Replayed is true", **receipt},
+        },
+    }
+
+
+_POST_SUBMISSION: Final = _post(
+    "create_submission",
+    "Post what an agent measured.",
+    "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409.",
+    content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}}},
+    parameters=[],
+)
+_POST_FIO: Final = _post(
+    "create_submission_of_fio",
+    "Post what fio printed.",
+    "`fio --output-format=json+ job.fio | curl --data-binary @- …`; text and terse, of any version, as well, and what"
+    " the shell's `time` says of the small-files test. Labels are parameters of the form label.NAME.",
+    content={"application/json": {"schema": {}}, "text/plain": {"schema": _TEXT}},
+    parameters=[
+        _query("profile", "name of the job set"),
+        _query("started_at", "RFC 3339; where the output does not say it"),
+        *(
+            _query("name" if field == "target_name" else field, "of the target; sizes also as 500GiB")
+            for field in TARGET_FIELDS
+        ),
+    ],
+)

@@ -1,0 +1,75 @@
+"""What all views of the API share."""
+
+from typing import Any
+
+import orjson
+from django.http import HttpRequest
+from rest_framework import serializers
+from rest_framework.exceptions import ParseError
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from benchapp.api.framework.json import JsonRenderer
+from benchapp.api.framework.problems import Problem
+
+
+def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """Return the checked members of a JSON body; Problem 400 for a wrong or an unknown one."""
+    if not isinstance(request.data, dict):
+        raise Problem(400, "value-invalid", "Bad value", "the body must be a JSON object")
+    unknown = sorted(set(request.data) - set(kind().fields))
+    if unknown:
+        raise Problem(
+            400,
+            "member-unknown",
+            "Unknown member",
+            f"{unknown[0][:80]!r} is unknown; there are: {', '.join(kind().fields)}",
+            pointer=f"/{unknown[0][:80]}",
+        )
+    serializer = kind(data=request.data)
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
+
+
+class JsonParser(BaseParser):
+    """JSON by orjson, which stops at 1024 levels and knows no NaN."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        """Return the value of a body; ParseError where it is not JSON."""
+        try:
+            return orjson.loads(stream.read())
+        except orjson.JSONDecodeError as error:
+            raise ParseError(f"the body is not JSON: {error}") from error
+
+
+class WhateverIsAccepted(BaseContentNegotiation):
+    """Answer in our one format whatever the asker says to accept: `format` chooses where there is a choice."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        """Return the parser for the body's type."""
+        named = (request.content_type or "application/json").partition(";")[0].strip().lower()
+        return next((parser for parser in parsers if parser.media_type == named), None)
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        """Return the first renderer."""
+        return renderers[0], renderers[0].media_type
+
+
+class ApiView(APIView):
+    """A resource: authenticates, validates, makes one call, answers."""
+
+    parser_classes = [JsonParser]
+    renderer_classes = [JsonRenderer]
+    content_negotiation_class = WhateverIsAccepted
+
+    def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """Answer with the header Allow alone: the schema describes the rest."""
+        return Response(status=204)

@@ -1,0 +1,304 @@
+"""The hot path: POST /api/v1/submissions and /api/v1/fio, answered beside Django's stack.
+
+Django's middleware and thread hops cost more under ASGI than all the rest of a POST; this small application has
+two hops to a thread, through Django's connection pool: one checks the token before a byte of the body is read, the
+other commits one INSERT.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import orjson
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from benchapp.api.framework.authentication import authenticate_bearer, require_bearer
+from benchapp.api.framework.database_errors import refresh_connections
+from benchapp.api.framework.parameters import refuse_undecodable
+from benchapp.api.framework.problems import DATABASE_AWAY, Problem, database_busy, problem_body
+from benchapp.api.ingest.body import (
+    BODIES,
+    Body,
+    HeldBody,
+    Receive,
+    Scope,
+    Send,
+    Wire,
+    discard_rest,
+    read_wire,
+    unpack_wire,
+)
+from benchapp.api.ingest.limits import Limits, try_later
+from benchapp.models import ApiToken, Kind
+from benchapp.models import Scope as TokenScope
+from benchapp.pipeline.conflicts import is_conflict
+from benchapp.pipeline.intake.envelope import BadEnvelope, load_document, type_envelope
+from benchapp.pipeline.intake.format_check import find_fault_at_door
+from benchapp.pipeline.intake.metadata import BadLayout
+from benchapp.pipeline.intake.published_document import is_reported, read_reported
+from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
+from benchapp.pipeline.intake.submissions import Arrival, Outcome, Receipt, accept_submission
+from benchapp.tasks import wake_up
+
+log = structlog.get_logger(__name__)
+
+_Result = TypeVar("_Result")
+
+PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
+# Eight requests in hand keep two cores and PostgreSQL busy; more only queue inside.
+_THREADS: Final = 8
+# Posts that come together need one wake-up between them: the worker claims in batches.
+_WAKE_UP_DELAY_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One request with its body whole."""
+
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    wire: Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, headers and JSON of a response."""
+
+    status: int
+    body: dict[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+def admit_sender(authorization: str) -> ApiToken:
+    """Return the token of a host that may post one more result now; Problem 401, 403, 429 or 503 otherwise."""
+    token = authenticate_bearer(authorization)
+    if token.scope != TokenScope.INGEST or token.host_id is None:
+        raise Problem(
+            403,
+            "scope-insufficient",
+            "Token may not post results",
+            f"{token} posts no results: use a host's token",
+        )
+    _LIMITS.check(token.host_id)
+    return token
+
+
+def answer_post(post: Post, token: ApiToken) -> Answer:
+    """Validate, store, answer, for a sender that was admitted. Synchronous; raises Problem."""
+    arrival = _read_arrival(post, unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES), token)
+    return _answer_receipt(accept_submission(arrival))
+
+
+async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the ASGI requests whose path is in PATHS."""
+    with BODIES.hold() as held:
+        try:
+            answer = await _take_in(scope, receive, held)
+        except Problem as problem:
+            answer = answer_problem(problem)
+    if answer.status == 202:
+        _WAKE_UPS.ask()
+    await send_answer(send, answer)
+    if not held.is_whole:
+        await discard_rest(receive, limit=settings.BODY_LIMIT_BYTES)
+
+
+async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
+    """Check the sender, then read the body and store it; raises Problem."""
+    if scope["method"] != "POST":
+        raise Problem(
+            405, "method-not-allowed", "Method not allowed", "POST results here", headers={"Allow": "POST"}
+        )
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    query = _read_query(scope)
+    authorization = headers.get("authorization", "")
+    # Here and not in a thread: strangers without a token cost neither that nor a connection to PostgreSQL.
+    require_bearer(authorization)
+    token = await work(partial(admit_sender, authorization))
+    if isinstance(token, Answer):
+        return token
+    wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES, held=held)
+    return await work(partial(answer_post, Post(scope["path"], query, headers, wire), token))
+
+
+async def work(task: Callable[[], _Result]) -> _Result | Answer:
+    """Return what a synchronous function returns, called in a thread, or the answer to what it raised."""
+    return await asyncio.get_running_loop().run_in_executor(_executor, _work_in_thread, task)
+
+
+def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
+    # An exception that crossed to the event loop would keep, by its traceback, the body.
+    try:
+        try:
+            return task()
+        except (OperationalError, InterfaceError):
+            # The connection may have died in the pool, with a PostgreSQL that is back since. Arrival is idempotent.
+            refresh_connections()
+            return task()
+    except Problem as problem:
+        return answer_problem(problem)
+    except DATABASE_AWAY as error:
+        if is_conflict(error):
+            return answer_problem(database_busy())
+        log.warning("intake.database_away", error=str(error)[:200])
+        return answer_problem(
+            try_later("database-away", "the database does not answer just now; nothing was stored: try again")
+        )
+    except Exception:
+        # The process edge: a fault of ours must reach the log and leave the sender its file.
+        log.exception("intake.failed")
+        return answer_problem(
+            Problem(500, "fault", "Our fault", "this failed on our side; nothing was stored: try again later")
+        )
+    finally:
+        connection.close()  # back to the pool
+
+
+def _read_query(scope: Scope) -> str:
+    try:
+        query = str(scope["query_string"].decode())
+    except UnicodeDecodeError:
+        raise Problem(
+            400, "parameter-invalid", "Bad query parameter", "the query is not UTF-8: percent-encode it"
+        ) from None
+    refuse_undecodable(query)
+    return query
+
+
+def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
+    kind = PATHS[post.path]
+    if not body.unpacked.strip():
+        raise Problem(
+            400,
+            "body-empty",
+            "Empty body",
+            "the body is empty: was the file written, did fio print anything?",
+        )
+    key = _read_idempotency_key(post.headers.get("idempotency-key"))
+    assert token.host_id is not None
+    if kind == Kind.ENVELOPE:
+        kind, document_id = _check_document(body.unpacked, key)
+        return Arrival(token.host_id, kind, body.unpacked, document_id, body.packed)
+    try:
+        parameters = read_parameters(parse_qsl(post.query, keep_blank_values=True))
+    except BadParameter as error:
+        raise Problem(400, error.code, "Bad query parameter", str(error), pointer=error.parameter) from error
+    except BadLayout as error:
+        raise Problem(
+            400, "parameter-invalid", "Bad query parameter", str(error), pointer=error.pointer
+        ) from error
+    fault = find_fault_at_door(body.unpacked)
+    if fault is not None:
+        raise Problem(422, fault.code, "No output of fio", fault.detail)
+    return Arrival(token.host_id, kind, body.unpacked, key, body.packed, parameters)
+
+
+def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
+    """Return what a document is and its id: an agent's envelope, or numbers that someone published."""
+    try:
+        document = load_document(body)
+        if is_reported(document):
+            kind, document_id = Kind.REPORTED, read_reported(document).id
+        else:
+            kind, document_id = Kind.ENVELOPE, type_envelope(document).id
+    except BadEnvelope as error:
+        status = 400 if error.code == "envelope-not-json" else 422
+        raise Problem(status, error.code, "Bad document", str(error), pointer=error.pointer) from error
+    if key is not None and key != document_id:
+        raise Problem(
+            422,
+            "idempotency-key-differs",
+            "Two ids",
+            f"Idempotency-Key is {key} and the document's id is {document_id}: they must be one",
+            pointer="/id",
+        )
+    return kind, document_id
+
+
+def _read_idempotency_key(value: str | None) -> UUID | None:
+    if value is None:
+        return None
+    try:
+        return UUID(value.strip().strip('"'))
+    except ValueError:
+        raise Problem(
+            400,
+            "idempotency-key-invalid",
+            "Bad Idempotency-Key",
+            f"Idempotency-Key {value[:80]!r} is no UUID",
+        ) from None
+
+
+def _answer_receipt(receipt: Receipt) -> Answer:
+    url = f"/api/v1/submissions/{receipt.id}"
+    body = {"id": str(receipt.id), "state": receipt.state.value, "url": url}
+    if receipt.outcome == Outcome.NEW:
+        return Answer(202, body, {"Location": url})
+    if receipt.outcome == Outcome.REPLAYED:
+        return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
+    raise Problem(
+        409,
+        "id-taken",
+        "Id taken",
+        f"submission {receipt.id} exists with another body: an id is made once for each result",
+    )
+
+
+def answer_problem(problem: Problem) -> Answer:
+    """Return the answer that a problem is."""
+    return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
+
+
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send an answer whole."""
+    body = orjson.dumps(answer.body)
+    headers = {
+        "Content-Type": answer.content_type,
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        # Answered before Django, whose middleware adds the policies of pages.
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+        **answer.headers,
+    }
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+class _WakeUps:
+    """Publishes one wake-up for all posts that came within a moment."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Have a wake-up published soon; call on the event loop."""
+        if self._is_asked:
+            return
+        self._is_asked = True
+        asyncio.get_running_loop().call_later(_WAKE_UP_DELAY_S, self._publish)
+
+    def _publish(self) -> None:
+        self._is_asked = False
+        asyncio.get_running_loop().run_in_executor(_publisher, wake_up)
+
+
+_executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="intake")
+_publisher = ThreadPoolExecutor(1, thread_name_prefix="wake-up")
+_LIMITS = Limits()
+_WAKE_UPS = _WakeUps()

@@ -1,0 +1,88 @@
+"""What the web process may still take: the backlog, the disk, and each host's quota."""
+
+import shutil
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from benchapp.api.framework.problems import RETRY_AFTER_S, Problem
+from benchapp.pipeline.access.rate_limit import WindowQuota
+from benchapp.pipeline.intake.submissions import count_backlog
+
+_CHECK_INTERVAL_S: Final = 1.0
+_HOUR_S: Final = 3600
+
+
+class Limits:
+    """What this process may still take: backlog and disk, looked at once a second, and its own count per host."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked_at = float("-inf")
+        self._shortage: tuple[str, str] | None = None
+        self._quota = WindowQuota(window_s=_HOUR_S)
+
+    def check(self, host_id: int) -> None:
+        """Raise Problem 429 or 503 when there is no room for one more of this host."""
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._checked_at >= _CHECK_INTERVAL_S
+            if is_due:
+                self._checked_at = now
+        if is_due:
+            self._shortage = find_shortage()
+        if self._shortage is not None:
+            # Made anew for each: an exception that is kept keeps, by its traceback, every body that it refused.
+            raise try_later(*self._shortage)
+        self._count(host_id)
+
+    def _count(self, host_id: int) -> None:
+        counted = self._quota.count(host_id)
+        if counted.count > settings.HOST_QUOTA_PER_HOUR:
+            raise Problem(
+                429,
+                "quota-exceeded",
+                "Too many results",
+                f"this host posted its {settings.HOST_QUOTA_PER_HOUR} results of this hour: try again in the next",
+                headers={"Retry-After": str(counted.seconds_left)},
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk that is watched. path: the data directory."""
+
+    path: Path
+    free_bytes: int
+
+    @property
+    def is_low(self) -> bool:
+        """Say whether less is free than BENCHAPP_DISK_RESERVE_MIB keeps back: no result is stored then."""
+        return self.free_bytes < settings.DISK_RESERVE_BYTES
+
+
+def measure_disk() -> Disk | None:
+    """Return the disk of the data directory, None where there is no such directory (PostgreSQL is elsewhere)."""
+    try:
+        return Disk(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def find_shortage() -> tuple[str, str] | None:
+    """Return the code and the words for what is short, None where there is room."""
+    disk = measure_disk()
+    if disk is not None and disk.is_low:
+        return ("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
+    if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
+        return ("backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later")
+    return None
+
+
+def try_later(code: str, detail: str) -> Problem:
+    """Return a 503 that says when to come back."""
+    return Problem(503, code, "Try again later", detail, headers={"Retry-After": str(RETRY_AFTER_S)})

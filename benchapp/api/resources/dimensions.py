@@ -1,0 +1,165 @@
+"""What series differ in, and the values that there are: what a filter can be made of.
+
+What the answers about dimensions hold.
+"""
+
+from typing import Any, Final, get_args
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.framework.output_fields import Output, number
+from benchapp.api.framework.output_fields import text as words
+from benchapp.api.framework.parameters import FilterField, Parameters, read_parameters, refuse_parameters
+from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_json
+from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.shapes import PREFIX
+from benchapp.dimensions import ALIASES, DIMENSIONS, Dimension, DimensionKind, find_dimension
+from benchapp.grammar import write_filter, write_value
+from benchapp.queries.dimension_values import read_facet
+from benchapp.queries.titles import describe_value
+
+
+class DimensionValueParameters(Parameters):
+    """Which values of a dimension."""
+
+    q = FilterField(source="match")
+    prefix = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=500,
+        help_text="how the value begins",
+    )
+    limit = serializers.IntegerField(
+        required=False, default=20, min_value=1, max_value=200, help_text="the most frequent so many"
+    )
+
+
+class DimensionOutput(Output):
+    name = words()
+    label = words()  # type: ignore[assignment]  # a serializer has a label itself
+    kind = words(help_text=", ".join(get_args(DimensionKind)))
+    group = serializers.ChoiceField(choices=("scope", "workload", "target"))
+    short = words(help_text="the shortest name that the filter's language takes")
+    aliases = serializers.ListField(child=words(), help_text="further names in the filter's language")
+    examples = serializers.ListField(child=words(), help_text="terms of the filter's language")
+    values = words(help_text="address of its values")
+
+
+class DimensionList(Output):
+    dimensions = DimensionOutput(many=True)
+
+
+class DimensionValueOutput(Output):
+    value = serializers.JSONField(allow_null=True, help_text="text, number or boolean; null is unknown")
+    text = words(help_text="the value as the filter's language writes it")
+    label = words()  # type: ignore[assignment]  # a serializer has a label itself
+    series = number(help_text="series with this value that fit the rest of the filter")
+    is_chosen = serializers.BooleanField(help_text="the filter names this value")
+    q = words(help_text="the filter with this value in place of what it says of the dimension")
+
+
+class DimensionValues(Output):
+    dimension = words()
+    values = DimensionValueOutput(many=True)
+    count = number(help_text="values in all, at most 1 000")
+    is_cut = serializers.BooleanField(help_text="there are more than `values` holds")
+
+
+_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "text": ("gp3,io2", "gp*", "unknown"),
+    "count": ("8", ">=8", "1..16"),
+    "size": ("4k", "4k,64k", ">=1G"),
+    "seconds": ("60", "<=60"),
+    "percent": ("70", "50..75"),
+    "flag": ("yes", "no"),
+}
+_OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "host": ("db-01", "db-*"),
+    "pool": ("db", "unknown"),
+    "pattern": ("randread", '"randrw read"', "rand*"),
+    "rw": ("randread,randwrite", "rand*"),
+    "direction": ("read", "write"),
+    "engine": ("libaio", "io_uring"),
+    "raid_level": ("0", "unknown"),
+    "filesystem": ("xfs,ext4", "unknown"),
+    "mount_options": ("*noatime*", '"rw,noatime"'),
+    "instance_type": ("m5.4xlarge", "m5.*"),
+    "target_name": ("/mnt/*",),
+}
+
+
+class Dimensions(ApiView):
+    """What series differ in."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="list_dimensions", responses=DimensionList)
+    def get(self, request: Request) -> HttpResponse:
+        """List the dimensions: what filters, charts and comparisons can be made over."""
+        refuse_parameters(request)
+        return answer_json(request, {"dimensions": [_make_row(one) for one in DIMENSIONS.values()]})
+
+
+class Values(ApiView):
+    """The values of one dimension."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="list_dimension_values", parameters=[DimensionValueParameters], responses=DimensionValues
+    )
+    def get(self, request: Request, dimension_name: str) -> HttpResponse:
+        """List the values of a dimension with how many series have each, under the rest of a filter."""
+        dimension = find_dimension(dimension_name)
+        if dimension is None:
+            there_are = ", ".join(DIMENSIONS)
+            raise Problem(
+                404,
+                "not-found",
+                "No such dimension",
+                f"{dimension_name[:80]!r} is no dimension; there are: {there_are}",
+            )
+        wanted = read_parameters(request, DimensionValueParameters)
+        filter = wanted["match"]
+        facet = read_facet(dimension, filter, prefix=wanted["prefix"], limit=wanted["limit"])
+        rows = [
+            {
+                "value": one.value,
+                "text": write_value(dimension, one.value),
+                "label": describe_value(dimension.name, one.value),
+                "series": one.series_count,
+                "is_chosen": one.is_chosen,
+                "q": write_filter(filter.holding(dimension.name, one.value)),
+            }
+            for one in facet.values
+        ]
+        body = {
+            "dimension": dimension.name,
+            "values": rows,
+            "count": facet.value_count,
+            "is_cut": facet.value_count > len(rows),
+        }
+        return answer_json(request, body)
+
+
+def _make_row(dimension: Dimension) -> dict[str, Any]:
+    aliases = [alias for alias, name in ALIASES.items() if name == dimension.name]
+    short = min((dimension.name, *aliases), key=len)
+    examples = _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
+    return {
+        "name": dimension.name,
+        "label": dimension.label,
+        "kind": dimension.kind,
+        "group": dimension.group,
+        "short": short,
+        "aliases": aliases,
+        "examples": [f"{short}:{example}" for example in examples],
+        "values": f"{PREFIX}/dimensions/{dimension.name}/values",
+    }

@@ -1,0 +1,212 @@
+"""Hosts.
+
+What a host is expected to run by itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import NotAuthenticated
+from rest_framework.request import Request
+
+from benchapp.api.framework.output_fields import (
+    ChosenColumns,
+    Output,
+    PageOutput,
+    maybe_number,
+    maybe_text,
+    maybe_time,
+    number,
+    text,
+    time,
+)
+from benchapp.api.framework.parameters import (
+    PageParameters,
+    flag_parameter,
+    read_parameters,
+    refuse_parameters,
+    text_parameter,
+)
+from benchapp.api.framework.permissions import MayIngest, MayRead, require_api_token
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_json, answer_rows, choose_columns
+from benchapp.api.framework.view import ApiView, read_body
+from benchapp.api.resources.shapes import host_row, schedule_row
+from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
+from benchapp.queries.hosts import HostFilter, page_hosts, read_host
+
+
+class ScheduleEntryOutput(Output):
+    profile = text()
+    every_s = number()
+    splay_s = number(help_text="a run may start up to so much late")
+    directory = text()
+    last_run_at = maybe_time()
+    expected_at = maybe_time()
+    silent_since = maybe_time()
+
+
+class ScheduleOutput(Output):
+    since_at = time()
+    told_by = text()
+    entries = ScheduleEntryOutput(many=True, help_text="empty: the host runs nothing by itself")
+
+
+class HostOutput(Output):
+    name = text()
+    pool = text(help_text="empty where the host is in no pool")
+    created_at = time()
+    last_seen_at = maybe_time()
+    agent_version = text()
+    retired_at = maybe_time()
+    run_count = number()
+    last_run_id = maybe_number()
+    last_run_at = maybe_time()
+    last_run_profile = maybe_text()
+    last_run_error = maybe_number()
+    expected_at = maybe_time()
+    silent_since = maybe_time()
+    schedule = ScheduleOutput(allow_null=True, help_text="null is unknown")
+    url = text()
+    page = text()
+
+
+class OwnHostOutput(Output):
+    name = text()
+    pool = text()
+    server_time = time()
+
+
+class HostRowOutput(ChosenColumns, HostOutput):
+    pass
+
+
+class HostPage(PageOutput):
+    hosts = HostRowOutput(many=True)
+
+
+HOST_COLUMNS: Final = tuple(HostOutput().fields)
+
+
+class HostParameters(PageParameters):
+    """Which hosts."""
+
+    columns = HOST_COLUMNS
+    pool = text_parameter(100)
+    text = text_parameter(200, help_text="part of the name or the pool")
+    is_retired = flag_parameter()
+
+
+class Hosts(ApiView):
+    """All hosts."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="list_hosts", parameters=[HostParameters], responses=HostPage)
+    def get(self, request: Request) -> HttpResponse:
+        """List hosts by name."""
+        wanted = read_parameters(request, HostParameters)
+        after, limit = wanted.pop("cursor", None), wanted.pop("limit")
+        columns = wanted.pop("columns", HOST_COLUMNS)
+        page = page_hosts(HostFilter(**wanted), after=after, limit=limit)
+        rows = choose_columns(map(host_row, page.items), columns)
+        return answer_rows(request, rows, name="hosts", columns=columns, next_cursor=page.next_cursor)
+
+
+class OwnHost(ApiView):
+    """The host whose token asks."""
+
+    permission_classes = [MayIngest]
+
+    @extend_schema(operation_id="read_own_host", responses=OwnHostOutput)
+    def get(self, request: Request) -> HttpResponse:
+        """Tell a host who it is here, and the server's time: what `agent check` asks."""
+        refuse_parameters(request)
+        host = require_api_token(request).host
+        if host is None:
+            raise NotAuthenticated
+        return answer_json(request, {"name": host.name, "pool": host.pool, "server_time": timezone.now()})
+
+
+class OneHost(ApiView):
+    """One host."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="read_host", responses=HostOutput)
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Read one host."""
+        refuse_parameters(request)
+        host = read_host(name.lower())
+        if host is None:
+            raise no_host(name)
+        return answer_json(request, host_row(host))
+
+
+def no_host(name: str) -> Problem:
+    """Return the problem that a host's name is unknown."""
+    return Problem(404, "not-found", "No such host", f"there is no host {name[:100]!r}")
+
+
+_ENTRIES_MAXIMUM: Final = 100
+_EVERY_MINIMUM_S: Final = 60
+_EVERY_MAXIMUM_S: Final = 366 * 86_400
+# PATH_MAX of Linux.
+_DIRECTORY_MAXIMUM: Final = 4096
+
+
+class ScheduleEntryInput(serializers.Serializer[Any]):
+    """A profile that a host runs by itself."""
+
+    profile = serializers.CharField(max_length=100)
+    every_s = serializers.IntegerField(min_value=_EVERY_MINIMUM_S, max_value=_EVERY_MAXIMUM_S)
+    splay_s = serializers.IntegerField(required=False, default=0, min_value=0, max_value=_EVERY_MAXIMUM_S)
+    directory = serializers.CharField(max_length=_DIRECTORY_MAXIMUM, trim_whitespace=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse members that mean nothing here: a misspelt one would be lost without a word."""
+        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, Mapping) else []
+        if unknown:
+            raise serializers.ValidationError(
+                {unknown[0][:80]: [f"is unknown; there are: {', '.join(self.fields)}"]}
+            )
+        return super().to_internal_value(data)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a splay that reaches into the next run."""
+        if attrs["splay_s"] >= attrs["every_s"]:
+            raise serializers.ValidationError(
+                {"splay_s": [f"{attrs['splay_s']} s are not less than the interval, {attrs['every_s']} s"]}
+            )
+        return attrs
+
+
+class ScheduleInput(serializers.Serializer[Any]):
+    """All that a host runs by itself; an empty list says: nothing."""
+
+    entries = serializers.ListField(child=ScheduleEntryInput(), allow_empty=True, max_length=_ENTRIES_MAXIMUM)
+
+
+class OwnSchedule(ApiView):
+    """The schedule of the host whose token asks."""
+
+    permission_classes = [MayIngest]
+
+    @extend_schema(operation_id="replace_own_schedule", request=ScheduleInput, responses=ScheduleOutput)
+    def put(self, request: Request) -> HttpResponse:
+        """Tell what this host runs by itself, in place of what it told before; a silent host is known by it."""
+        refuse_parameters(request)
+        token = require_api_token(request)
+        if token.host is None:
+            raise NotAuthenticated
+        wanted = read_body(request, ScheduleInput)
+        entries = [ScheduleEntry(**entry) for entry in wanted["entries"]]
+        note_schedule(token.host.pk, entries, told_by=str(token))
+        host = read_host(token.host.name)
+        if host is None or host.schedule is None:
+            raise RuntimeError(f"host {token.host.name} lost its schedule while it was told")
+        return answer_json(request, schedule_row(host.schedule))

@@ -1,0 +1,82 @@
+"""The entrance: what there is, and the OpenAPI document of it."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+
+from benchapp import __version__
+from benchapp.api.framework.openapi import make_schema
+from benchapp.api.framework.output_fields import (
+    Output,
+    text,
+)
+from benchapp.api.framework.parameters import refuse_parameters
+from benchapp.api.framework.problems import answer_not_found
+from benchapp.api.framework.responses import answer_json, answer_not_modified, is_known
+from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.shapes import PREFIX
+
+
+class IndexOutput(Output):
+    version = text()
+    resources = serializers.DictField(child=text())
+
+
+RESOURCES = {
+    "hosts": f"{PREFIX}/hosts",
+    "runs": f"{PREFIX}/runs",
+    "series": f"{PREFIX}/series",
+    "dimensions": f"{PREFIX}/dimensions",
+    "scaling": f"{PREFIX}/scaling",
+    "matrix": f"{PREFIX}/matrix",
+    "comparison": f"{PREFIX}/comparison",
+    "changes": f"{PREFIX}/changes",
+    "incidents": f"{PREFIX}/incidents",
+    "expectations": f"{PREFIX}/expectations",
+    "studies": f"{PREFIX}/studies",
+    "submissions": f"{PREFIX}/submissions",
+    "subscriptions": f"{PREFIX}/subscriptions",
+    "fio": f"{PREFIX}/fio",
+    "enrollments": f"{PREFIX}/enrollments",
+    "schema": f"{PREFIX}/schema",
+    "errors": "/docs/errors",
+}
+
+
+class Index(ApiView):
+    """The list of resources; open, as it says nothing that the source does not."""
+
+    permission_classes = [AllowAny]
+    authentication_classes = []
+
+    @extend_schema(operation_id="read_index", responses=IndexOutput, auth=[])
+    def get(self, request: Request) -> HttpResponse:
+        """List the resources."""
+        refuse_parameters(request)
+        return answer_json(request, {"version": __version__, "resources": RESOURCES})
+
+
+class Schema(ApiView):
+    """The OpenAPI document; open like the index."""
+
+    permission_classes = [AllowAny]
+    authentication_classes = []
+
+    @extend_schema(operation_id="read_schema", responses=OpenApiTypes.OBJECT, auth=[])
+    def get(self, request: Request) -> HttpResponse:
+        """Read the OpenAPI document of this API."""
+        refuse_parameters(request)
+        document = make_schema()
+        if is_known(request, document.etag):
+            return answer_not_modified(document.etag)
+        return answer_json(request, document.body, headers={"ETag": document.etag})
+
+
+@csrf_exempt
+def answer_unknown_path(request: HttpRequest, path: str) -> HttpResponse:
+    """Answer any other path below /api/v1/; nothing is changed here, and a program must not get the page on CSRF."""
+    return answer_not_found(request)

@@ -1,0 +1,203 @@
+"""The matrix as rows: a cell each.
+
+What the answer about a matrix holds.
+"""
+
+from typing import Any, Final
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.framework.output_fields import (
+    Output,
+    badge_codes,
+    maybe_number,
+    maybe_real,
+    maybe_text,
+    maybe_time,
+    number,
+    text,
+)
+from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
+from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import Row, answer_json, answer_rows
+from benchapp.api.framework.view import ApiView
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import write_filter
+from benchapp.models import METRIC_FIELDS
+from benchapp.queries.charts.matrix import read_matrix
+from benchapp.queries.charts.matrix_shapes import STATES, Matrix, MatrixCell, MatrixRow, Panel
+from benchapp.queries.charts.scaling_shapes import BadPicture
+
+
+class MatrixParameters(FormatParameters):
+    """Which matrix; what is left out is chosen so that it says something."""
+
+    q = FilterField(source="match")
+    metric = text_parameter(30, help_text=f"there are: {', '.join(METRIC_FIELDS)}; default: iops")
+    x = text_parameter(30, help_text="a dimension: the columns; default: volume_count if it varies")
+    rows = text_parameter(
+        100, help_text="up to two dimensions, separated by commas; default: pattern,block_size_bytes"
+    )
+    facet = text_parameter(
+        100, help_text="up to two dimensions, separated by commas, or none; default: sizes that vary"
+    )
+
+
+class MatrixCellOutput(Output):
+    state = text(help_text=", ".join(STATES))
+    series = maybe_number()
+    series_count = number()
+    median = maybe_real(help_text="in the metric's base unit")
+    p10 = maybe_real()
+    p90 = maybe_real()
+    n = maybe_number()
+    recent_median = maybe_real()
+    baseline_median = maybe_real()
+    change_percent = maybe_real(help_text="of the recent median against the baseline's")
+    change = maybe_text()
+    first_at = maybe_time()
+    last_at = maybe_time()
+    is_stale = serializers.BooleanField(allow_null=True)
+    badges = badge_codes("codes that the series' newest measurement bears, the gravest first")
+    recent = serializers.ListField(
+        child=serializers.FloatField(), help_text="newest values in the order of time"
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Add the dimensions, of which a cell has those of its place."""
+        dimensions: dict[str, serializers.Field[Any, Any, Any, Any]] = {
+            name: serializers.JSONField(allow_null=True, required=False, help_text="of the cell's place")
+            for name in DIMENSIONS
+        }
+        return dimensions | super().get_fields()
+
+
+class MatrixHeldOutput(Output):
+    dimension = text()
+    values = serializers.ListField(child=serializers.JSONField(allow_null=True))
+    others = serializers.ListField(child=serializers.JSONField(allow_null=True))
+
+
+class MatrixOutput(Output):
+    metric = text()
+    unit = text()
+    better = serializers.ChoiceField(choices=("higher", "lower"))
+    x = text()
+    rows = serializers.ListField(child=text())
+    facet = serializers.ListField(child=text())
+    q = text(help_text="the filter with what is held still")
+    held = MatrixHeldOutput(many=True)
+    mixed = serializers.ListField(child=text(), help_text="dimensions of which some cell has several values")
+    counts = serializers.DictField(child=number(), help_text="cells by state")
+    beyond = serializers.DictField(child=number(), help_text="what is not shown")
+    is_cut = serializers.BooleanField(help_text="more series fit than are looked at")
+    cells = MatrixCellOutput(many=True)
+
+
+MEASURED_COLUMNS: Final = tuple(name for name in MatrixCellOutput._declared_fields if name != "recent")
+
+
+_LINES = OpenApiResponse(OpenApiTypes.STR, "the cells alone")
+
+
+class MatrixView(ApiView):
+    """What each combination stands at."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_matrix",
+        parameters=[MatrixParameters],
+        responses={
+            (200, "application/json"): MatrixOutput,
+            (200, "text/csv"): _LINES,
+            (200, "application/x-ndjson"): _LINES,
+        },
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Read the matrix of a filter: a cell for each combination, also for those that are missing."""
+        wanted = read_parameters(request, MatrixParameters)
+        format = wanted.pop("format")
+        try:
+            matrix = read_matrix(wanted.pop("match"), **wanted)
+        except BadPicture as problem:
+            raise Problem(
+                400,
+                "parameter-invalid",
+                "Bad query parameter",
+                f"{problem.parameter}: {problem}",
+                pointer=problem.parameter,
+            ) from problem
+        cells = [
+            _make_cell(matrix, panel, row, place, cell=cell) for panel, row, place, cell in matrix.walk()
+        ]
+        if format == "json":
+            return answer_json(request, _make_head(matrix) | {"cells": cells})
+        columns = (*_list_names(matrix), *MEASURED_COLUMNS)
+        return answer_rows(
+            request, cells, name="cells", columns=columns, next_cursor=None, format=format, file_name="matrix"
+        )
+
+
+def _list_names(matrix: Matrix) -> list[str]:
+    return [one.name for one in (*matrix.facets, *matrix.rows, matrix.x.dimension)]
+
+
+def _make_head(matrix: Matrix) -> dict[str, Any]:
+    beyond = matrix.beyond
+    return {
+        "metric": matrix.metric.name,
+        "unit": matrix.metric.unit,
+        "better": matrix.metric.better,
+        "x": matrix.x.dimension.name,
+        "rows": [one.name for one in matrix.rows],
+        "facet": [one.name for one in matrix.facets],
+        "q": write_filter(matrix.shown_filter),
+        "held": [
+            {
+                "dimension": held.dimension,
+                "values": held.values,
+                "others": [choice.value for choice in held.choices if choice.value not in held.values],
+            }
+            for held in matrix.held
+        ],
+        "mixed": matrix.mixed,
+        "counts": {state: matrix.count(state) for state in STATES},
+        "beyond": {
+            "rows": beyond.rows,
+            "columns": beyond.columns,
+            "panels": beyond.panels,
+            "series_beside": beyond.series_beside,
+            "unknown_x": beyond.unknown_x,
+        },
+        "is_cut": beyond.is_cut,
+    }
+
+
+def _make_cell(matrix: Matrix, panel: Panel, row: MatrixRow, place: int, *, cell: MatrixCell) -> Row:
+    values = (*panel.values, *row.values, matrix.x.values[place])
+    standing, shift = cell.standing, cell.standing.shift if cell.standing else None
+    known = dict(zip(_list_names(matrix), values, strict=True))
+    return known | {
+        "state": cell.state,
+        "series": cell.series_ids[0] if cell.series_ids else None,
+        "series_count": len(cell.series_ids),
+        "median": standing and standing.median,
+        "p10": standing and standing.p10,
+        "p90": standing and standing.p90,
+        "n": standing and standing.n,
+        "recent_median": standing and standing.recent_median,
+        "baseline_median": standing and standing.baseline_median,
+        "change_percent": shift and shift.percent,
+        "change": shift and shift.meaning,
+        "first_at": standing and standing.first_at,
+        "last_at": standing and standing.last_at,
+        "is_stale": standing and standing.is_stale,
+        "badges": cell.badges,
+        "recent": standing.recent if standing else (),
+    }

@@ -1,0 +1,243 @@
+"""One metric over one dimension: the numbers of the scaling page.
+
+What the answer about a scaling picture holds.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.framework.output_fields import (
+    MetricOutput,
+    Output,
+    PageOutput,
+    maybe_real,
+    maybe_text,
+    maybe_time,
+    number,
+    text,
+)
+from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
+from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import Row, answer_rows
+from benchapp.api.framework.view import ApiView
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Value, write_filter, write_value
+from benchapp.queries.charts.scaling import NONE, BadPicture, Cell, Facet, Line, Picture, read_scaling
+from benchapp.queries.charts.scaling_shapes import CEILINGS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
+
+STATES: Final = ("measured", "apart", "failed", "unvalued", "missing")
+
+
+class ScalingCellOutput(Output):
+    facet = maybe_text()
+    colour = maybe_text()
+    x = maybe_text()
+    state = serializers.ChoiceField(
+        choices=STATES,
+        help_text="apart: several series whose percentiles have no common median; unvalued: without this metric",
+    )
+    median = maybe_real()
+    p10 = maybe_real()
+    p90 = maybe_real()
+    n = number(help_text="measurements, of at most the newest 100 of each series")
+    last_at = maybe_time()
+    over = maybe_real(help_text="the throughput here, where the latency is drawn over it")
+    ideal = maybe_real(help_text="as many times the first value as there are volumes or stripes")
+    efficiency = maybe_real(help_text="median / ideal")
+    ghost_median = maybe_real(help_text="the median at the earlier moment")
+    series = serializers.ListField(child=number(), help_text="ids of the series in this cell")
+
+
+class HeldOutput(Output):
+    dimension = text()
+    values = serializers.ListField(child=maybe_text())
+
+
+class CountsOutput(Output):
+    shown = number()
+    unvalued = number()
+    failed = number()
+    unknown_x = number()
+    beside = number()
+    beyond = number()
+    cells = number()
+    filled = number()
+
+
+class ScalingOutput(PageOutput):
+    filter = text(help_text="the filter, with what is held still")
+    x = text()
+    colour = maybe_text()
+    facet = maybe_text()
+    metric = MetricOutput()
+    over = maybe_text()
+    held = HeldOutput(many=True)
+    mixed = serializers.ListField(child=text(), help_text="dimensions of which some cell has several values")
+    counts = CountsOutput()
+    cells = ScalingCellOutput(many=True)
+
+
+# In the order in which `scaling.py` writes them.
+SCALING_COLUMNS: Final = tuple(ScalingCellOutput().fields)
+METRIC_NAMES: Final = tuple(SCALING_METRICS)
+
+
+_LINES = OpenApiResponse(OpenApiTypes.STR, "the same cells, without the rest")
+_GHOST_MAXIMUM_DAYS: Final = 3650
+_DIMENSION: Final = f"a dimension; chosen where left out; there are: {', '.join(DIMENSIONS)}"
+
+
+class ScalingParameters(FormatParameters):
+    """Which picture: the parameters of the scaling page."""
+
+    repeatable = ("ceiling",)
+    q = FilterField(source="match")
+    x = text_parameter(40, help_text=_DIMENSION)
+    metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
+    colour = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen where left out")
+    facet = text_parameter(40, help_text=f"a dimension, or {NONE}, the default")
+    over = serializers.ChoiceField(
+        choices=THROUGHPUTS, required=False, help_text="draw a latency over this throughput"
+    )
+    any = text_parameter(
+        400, help_text="dimensions not to hold still though they vary, separated by commas", default=""
+    )
+    as_of = serializers.DateField(required=False, help_text="as it was at the end of this day, UTC")
+    ghost = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=_GHOST_MAXIMUM_DAYS,
+        help_text="also as it was so many days earlier",
+    )
+    ceiling = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        required=False,
+        max_length=CEILINGS_MAXIMUM,
+        help_text="NAME:VALUE of a limit; of the drawing",
+    )
+    draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="of the drawing")
+    scale = serializers.ChoiceField(choices=("linear", "log"), required=False, help_text="of the drawing")
+    ideal = serializers.ChoiceField(choices=("1",), required=False, help_text="of the drawing")
+
+
+class Scaling(ApiView):
+    """One metric over one dimension."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_scaling",
+        parameters=[ScalingParameters],
+        responses={
+            (200, "application/json"): ScalingOutput,
+            (200, "text/csv"): _LINES,
+            (200, "application/x-ndjson"): _LINES,
+        },
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Read how a metric moves with a dimension: a median and a spread for each cell of the picture."""
+        wanted = read_parameters(request, ScalingParameters)
+        picture = _read_picture(wanted)
+        return answer_rows(
+            request,
+            list(make_rows(picture)),
+            name="cells",
+            columns=SCALING_COLUMNS,
+            next_cursor=None,
+            format=wanted["format"],
+            file_name=f"scaling-{picture.metric.name}-over-{picture.x.dimension.name}",
+            about=_describe(picture),
+        )
+
+
+def make_rows(picture: Picture) -> Iterator[Row]:
+    """Give a row for each cell: its values on the axes as the filter writes them, its numbers in base units."""
+    for facet, line, place, cell in picture.walk():
+        yield _make_row(picture, facet, line, place=place, cell=cell)
+
+
+def _make_row(picture: Picture, facet: Facet, line: Line, *, place: int, cell: Cell) -> Row:
+    spread, ghost = cell.spread, cell.ghost
+    return {
+        "facet": _write(picture.facet.dimension.name, facet.value) if picture.facet else None,
+        "colour": _write(picture.colour.dimension.name, line.value) if picture.colour else None,
+        "x": _write(picture.x.dimension.name, picture.x.values[place]),
+        "state": cell.state,
+        "median": cell.value,
+        "p10": spread.p10 if spread else None,
+        "p90": spread.p90 if spread else None,
+        "n": spread.n if spread else 0,
+        "last_at": spread.last_at if spread else None,
+        "over": cell.over,
+        "ideal": cell.ideal,
+        "efficiency": cell.efficiency,
+        "ghost_median": ghost.median if ghost else None,
+        "series": list(cell.series_ids),
+    }
+
+
+def _write(name: str, value: Value | None) -> str | None:
+    """Return text as it is and numbers as the filter writes them: 4k, 16; None is unknown."""
+    return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
+
+
+def _read_picture(wanted: dict[str, Any]) -> Picture:
+    ghost_days = wanted.get("ghost")
+    try:
+        return read_scaling(
+            wanted["match"],
+            x=wanted.get("x"),
+            metric=wanted.get("metric"),
+            colour=wanted.get("colour"),
+            facet=wanted.get("facet"),
+            over=wanted.get("over"),
+            free=[name for name in wanted["any"].split(",") if name],
+            as_of=wanted.get("as_of"),
+            ghost=None if ghost_days is None else timedelta(days=ghost_days),
+            ceilings=wanted.get("ceiling", ()),
+        )
+    except BadPicture as error:
+        detail = f"{error.parameter}: {error}"
+        raise Problem(
+            400, "parameter-invalid", "Bad query parameter", detail, pointer=error.parameter
+        ) from error
+
+
+def _describe(picture: Picture) -> Row:
+    metric, counts = picture.metric, picture.counts
+    return {
+        "filter": write_filter(picture.shown_filter),
+        "x": picture.x.dimension.name,
+        "colour": picture.colour.dimension.name if picture.colour else None,
+        "facet": picture.facet.dimension.name if picture.facet else None,
+        "metric": {
+            "name": metric.name,
+            "unit": metric.unit,
+            "better": metric.better,
+            "label": metric.label,
+        },
+        "over": picture.over.name if picture.over else None,
+        "held": [
+            {"dimension": held.dimension, "values": [_write(held.dimension, value) for value in held.values]}
+            for held in picture.held
+        ],
+        "mixed": list(picture.mixed),
+        "counts": {
+            "shown": counts.shown,
+            "unvalued": counts.unvalued,
+            "failed": counts.failed,
+            "unknown_x": counts.unknown_x,
+            "beside": counts.beside,
+            "beyond": counts.beyond,
+            "cells": counts.cells,
+            "filled": counts.filled,
+        },
+    }

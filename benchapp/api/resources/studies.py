@@ -1,0 +1,221 @@
+"""Studies: pictures that somebody kept, with a title and words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from benchapp.api.framework.output_fields import Output, PageOutput, number, text, time
+from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
+from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.view import ApiView, read_body
+from benchapp.api.resources.shapes import PREFIX, Row
+from benchapp.models import PanelKind, Role
+from benchapp.pipeline.studies import (
+    PANELS_MAXIMUM,
+    TITLE_LENGTH,
+    WORDS_LENGTH,
+    BadStudy,
+    StudyChanged,
+    change_study,
+    create_study,
+    delete_study,
+    read_panels,
+)
+from benchapp.queries.studies import StudyDetail, StudyRow, list_studies, read_study
+
+_KINDS: Final = ", ".join(PanelKind.values)
+
+
+class PanelOutput(Output):
+    kind = text(help_text=_KINDS)
+    query = text(help_text="the picture: what stands behind `?` in the address of its page")
+    title = text()
+    words = text(help_text="Markdown")
+    page = text()
+
+
+class StudyRowOutput(Output):
+    id = number()
+    title = text()
+    owner = text(allow_null=True, help_text="null for what came with benchapp")
+    panel_count = number()
+    is_shared = serializers.BooleanField(help_text="there is a link with which anybody may read it")
+    created_at = time()
+    updated_at = time()
+    url = text()
+    page = text()
+
+
+class StudyOutput(StudyRowOutput):
+    words = text(help_text="Markdown, as it was written")
+    panels = PanelOutput(many=True)
+
+
+class StudyPage(PageOutput):
+    studies = StudyRowOutput(many=True)
+
+
+class PanelInput(serializers.Serializer[Any]):
+    """One picture."""
+
+    kind = serializers.CharField(help_text=_KINDS)
+    query = serializers.CharField(required=False, allow_blank=True)
+    title = serializers.CharField(required=False, allow_blank=True)
+    words = serializers.CharField(required=False, allow_blank=True)
+
+
+class StudyInput(serializers.Serializer[Any]):
+    """A study to make, or what to change of one."""
+
+    title = serializers.CharField(max_length=TITLE_LENGTH)
+    words = serializers.CharField(
+        required=False, allow_blank=True, max_length=WORDS_LENGTH, help_text="Markdown"
+    )
+    panels = PanelInput(many=True, required=False, help_text=f"at most {PANELS_MAXIMUM}")
+
+
+class StudyChanges(StudyInput):
+    """What to change of a study; what is left out stays."""
+
+    title = serializers.CharField(required=False, max_length=TITLE_LENGTH)
+
+
+class Studies(ApiView):
+    """All studies."""
+
+    permission_classes = [MayReadOrEdit]
+
+    @extend_schema(operation_id="list_studies", parameters=[PageParameters], responses=StudyPage)
+    def get(self, request: Request) -> HttpResponse:
+        """List studies, those changed last first."""
+        wanted = read_parameters(request, PageParameters)
+        page = list_studies(after=wanted.get("cursor"), limit=wanted["limit"])
+        return answer_rows(
+            request,
+            [_study_row(study) for study in page.items],
+            name="studies",
+            columns=tuple(StudyRowOutput().fields),
+            next_cursor=page.next_cursor,
+        )
+
+    @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyOutput})
+    def post(self, request: Request) -> Response:
+        """Make a study; it belongs to who asks, or to who made the token."""
+        refuse_parameters(request)
+        wanted = read_body(request, StudyInput)
+        with _name_faults():
+            study = create_study(
+                wanted["title"],
+                words=wanted.get("words", ""),
+                panels=read_panels(wanted.get("panels", [])),
+                owner=find_person(request),
+            )
+        row = _study_detail(_find(study.pk))
+        return Response(row, status=201, headers={"Location": row["url"]})
+
+
+class OneStudy(ApiView):
+    """One study."""
+
+    permission_classes = [MayReadOrEdit]
+
+    @extend_schema(operation_id="read_study", responses=StudyOutput)
+    def get(self, request: Request, study_id: int) -> HttpResponse:
+        """Read one study with its pictures."""
+        refuse_parameters(request)
+        return answer_json(request, _study_detail(_find(study_id)))
+
+    @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyOutput)
+    def patch(self, request: Request, study_id: int) -> HttpResponse:
+        """Change title, words or pictures of a study: what is given takes the place of what was there."""
+        refuse_parameters(request)
+        _check_mine(request, _find(study_id))
+        wanted = read_body(request, StudyChanges)
+        with _name_faults():
+            if "panels" in wanted:
+                wanted["panels"] = read_panels(wanted["panels"])
+            change_study(study_id, **wanted)
+        return answer_json(request, _study_detail(_find(study_id)))
+
+    @extend_schema(operation_id="delete_study", responses={204: None})
+    def delete(self, request: Request, study_id: int) -> Response:
+        """Remove a study for good; the measurements that it shows stay."""
+        refuse_parameters(request)
+        _check_mine(request, _find(study_id))
+        delete_study(study_id)
+        return Response(status=204)
+
+
+@contextmanager
+def _name_faults() -> Iterator[None]:
+    try:
+        yield
+    except BadStudy as error:
+        raise Problem(400, "value-invalid", "Bad value", str(error), pointer=error.pointer) from error
+    except StudyChanged as error:
+        raise Problem(404, "not-found", "No such study", str(error)) from error
+
+
+def _find(study_id: int) -> StudyDetail:
+    study = read_study(study_id)
+    if study is None:
+        raise Problem(404, "not-found", "No such study", f"there is no study {study_id}")
+    return study
+
+
+def _check_mine(request: Request, study: StudyDetail) -> None:
+    """Refuse who may edit, and not this: a study belongs to its owner, and to admins."""
+    if read_api_token(request) is not None:
+        return
+    person = find_person(request)
+    if person is None or not (person.has_role(Role.ADMIN) or person.pk == study.owner_id):
+        owner = study.owner_name or "nobody, as it came with benchapp"
+        raise Problem(403, "forbidden", "Not yours", f"study {study.id} belongs to {owner}: ask an admin")
+
+
+def _study_row(study: StudyRow) -> Row:
+    return {
+        "id": study.id,
+        "title": study.title,
+        "owner": study.owner_name or None,
+        "panel_count": study.panel_count,
+        "is_shared": study.is_shared,
+        "created_at": study.created_at,
+        "updated_at": study.updated_at,
+        "url": f"{PREFIX}/studies/{study.id}",
+        "page": f"/studies/{study.id}/",
+    }
+
+
+def _study_detail(study: StudyDetail) -> Row:
+    row = StudyRow(
+        study.id,
+        study.title,
+        study.owner_name,
+        len(study.panels),
+        study.share_token is not None,
+        study.created_at,
+        study.updated_at,
+    )
+    return {
+        **_study_row(row),
+        "words": study.words,
+        "panels": [
+            {
+                "kind": panel.kind,
+                "query": panel.query,
+                "title": panel.title,
+                "words": panel.words,
+                "page": f"/{panel.kind}/?{panel.query}",
+            }
+            for panel in study.panels
+        ],
+    }

@@ -1,0 +1,245 @@
+"""Subscriptions: who is told of what. A person's own; admins see, test and remove everybody's."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from benchapp.api.framework.output_fields import Output, maybe_number, maybe_time, number, text, time
+from benchapp.api.framework.parameters import refuse_parameters
+from benchapp.api.framework.permissions import find_person, is_signed_in, read_api_token
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_json
+from benchapp.api.framework.view import ApiView, read_body
+from benchapp.api.resources.shapes import PREFIX, Row
+from benchapp.models import Channel, Role, Scope, Subscription, User
+from benchapp.pipeline.access.throttle import LimitReached
+from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
+from benchapp.pipeline.notifications.subscriptions import (
+    BadSubscription,
+    NotConfirmed,
+    create_subscription,
+    delete_subscription,
+    request_test,
+)
+from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
+from benchapp.tasks import wake_notify
+
+_SECRET = {"Cache-Control": "no-store"}
+
+
+class SubscriptionOutput(Output):
+    id = number()
+    owner = text()
+    channel = serializers.ChoiceField(choices=Channel.values)
+    address = text(help_text="of somebody else's webhook the host alone")
+    filter = text(help_text="as in the filter bar; empty: everything")
+    least_severity = text(help_text="low, medium or high")
+    wants_silence = serializers.BooleanField()
+    is_digest = serializers.BooleanField()
+    digest_hour = number(help_text="UTC")
+    quiet_from_hour = maybe_number()
+    quiet_to_hour = maybe_number()
+    is_active = serializers.BooleanField()
+    failures = number(help_text="in a row")
+    paused_reason = text()
+    waiting = number(help_text="notices")
+    last_at = maybe_time()
+    address_state = text(
+        help_text='of an e-mail address "confirmed", "unconfirmed" or "refused"; "" of a webhook'
+    )
+    confirmed_at = maybe_time(help_text="null: not confirmed, or a webhook, which needs no confirmation")
+    confirmation_asked_at = maybe_time(help_text="when the newest confirmation mail was requested")
+    withheld = number(help_text="notices not sent as the address was not confirmed within a day")
+    created_at = time()
+    url = text()
+    page = text()
+
+
+class NewSubscriptionOutput(SubscriptionOutput):
+    secret = text(allow_null=True, help_text="signs a webhook; shown this once")
+
+
+class SubscriptionList(Output):
+    subscriptions = SubscriptionOutput(many=True)
+
+
+class SubscriptionInput(serializers.Serializer[Any]):
+    """Where to, of what, and when."""
+
+    channel = serializers.ChoiceField(choices=Channel.values)
+    address = serializers.CharField(max_length=500)
+    filter = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    least_severity = serializers.CharField(required=False, help_text="low, medium or high")
+    wants_silence = serializers.BooleanField(required=False)
+    is_digest = serializers.BooleanField(required=False)
+    digest_hour = serializers.IntegerField(required=False, min_value=0, max_value=23)
+    quiet_from_hour = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=23)
+    quiet_to_hour = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=23)
+
+
+class MaySubscribe(BasePermission):
+    """People, and tokens of the scope admin that a person made: what is sent belongs to somebody."""
+
+    message = "this needs a person: sign in, or use a token of the scope admin that a person made"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Say whether somebody answers for this request."""
+        token = read_api_token(request)
+        if token is not None:
+            return token.scope == Scope.ADMIN and token.created_by is not None
+        return is_signed_in(request)
+
+
+class Subscriptions(ApiView):
+    """One's own subscriptions."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="list_subscriptions", responses=SubscriptionList)
+    def get(self, request: Request) -> HttpResponse:
+        """List one's own subscriptions; at most 20."""
+        refuse_parameters(request)
+        person = _require_person(request)
+        rows = [_row(row) for row in list_subscriptions(person, owner=person)]
+        return answer_json(request, {"subscriptions": rows})
+
+    @extend_schema(
+        operation_id="create_subscription", request=SubscriptionInput, responses={201: NewSubscriptionOutput}
+    )
+    def post(self, request: Request) -> Response:
+        """Subscribe; a webhook's secret (Standard Webhooks) is shown this once.
+
+        An e-mail address gets a mail with a link first, and nothing else until its holder confirms.
+        """
+        refuse_parameters(request)
+        person = _require_person(request)
+        try:
+            made = create_subscription(person, read_body(request, SubscriptionInput))
+        except BadSubscription as error:
+            pointer = f"/{error.field}" if error.field else ""
+            raise Problem(400, "value-invalid", "Bad value", str(error), pointer=pointer) from error
+        wake_notify()
+        row = {**_row(_find(request, made.pk)), "secret": made.secret or None}
+        return Response(row, status=201, headers={**_SECRET, "Location": row["url"]})
+
+
+class OneSubscription(ApiView):
+    """One subscription."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="read_subscription", responses=SubscriptionOutput)
+    def get(self, request: Request, subscription_id: int) -> HttpResponse:
+        """Read one subscription."""
+        refuse_parameters(request)
+        return answer_json(request, _row(_find(request, subscription_id)))
+
+    @extend_schema(operation_id="delete_subscription", responses={204: None})
+    def delete(self, request: Request, subscription_id: int) -> Response:
+        """Remove a subscription with its delivery log."""
+        refuse_parameters(request)
+        delete_subscription(_find(request, subscription_id).id)
+        return Response(status=204)
+
+
+class SubscriptionTest(ApiView):
+    """A test notice."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="test_subscription", request=None, responses={202: None})
+    def post(self, request: Request, subscription_id: int) -> Response:
+        """Send a test notice; its outcome is in the delivery log on the page.
+
+        At most one a minute, 20 an hour for one person and 10 an hour to one address; beyond that 429.
+        """
+        refuse_parameters(request)
+        row = _find(request, subscription_id)
+        if not row.is_active:
+            raise _paused()
+        try:
+            is_new = request_test(Subscription.objects.get(pk=row.id), _require_person(request))
+        except NotConfirmed as error:
+            raise Problem(409, "request-invalid", "Not confirmed", str(error)) from error
+        except LimitReached as error:
+            raise _too_many(str(error), error.wait_s) from error
+        if not is_new:
+            raise _too_many("there was a test within this minute", 60)
+        wake_notify()
+        return Response(status=202)
+
+
+class SubscriptionConfirmation(ApiView):
+    """The mail by which an e-mail address is confirmed."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="send_confirmation", request=None, responses={202: None})
+    def post(self, request: Request, subscription_id: int) -> Response:
+        """Send the confirmation mail of one's own subscription again.
+
+        At most one an hour to one address and 10 a day for one person; beyond that 429.
+        """
+        refuse_parameters(request)
+        stored = Subscription.objects.filter(pk=subscription_id, owner=_require_person(request)).first()
+        if stored is None:
+            raise _not_found(subscription_id)
+        if not stored.is_active:
+            raise _paused()
+        try:
+            is_needed = ask_confirmation(stored)
+        except MailRefused as error:
+            raise Problem(409, "request-invalid", "Mail refused", str(error)) from error
+        except LimitReached as error:
+            raise _too_many(str(error), error.wait_s) from error
+        if not is_needed:
+            raise Problem(409, "request-invalid", "No confirmation needed", "no confirmation is needed")
+        wake_notify()
+        return Response(status=202)
+
+
+def _too_many(detail: str, wait_s: int) -> Problem:
+    return Problem(429, "quota-exceeded", "Too many requests", detail, headers={"Retry-After": str(wait_s)})
+
+
+def _paused() -> Problem:
+    return Problem(409, "request-invalid", "Paused", "this subscription is paused: resume it on its page")
+
+
+def _not_found(subscription_id: int) -> Problem:
+    return Problem(
+        404, "not-found", "No such subscription", f"there is no subscription {subscription_id} of yours"
+    )
+
+
+def _require_person(request: Request) -> User:
+    person = find_person(request)
+    if person is None:
+        raise PermissionDenied(MaySubscribe.message)
+    return person
+
+
+def _find(request: Request, subscription_id: int) -> SubscriptionRow:
+    person = _require_person(request)
+    row = read_subscription(subscription_id, person)
+    if row is None or not (row.owner_id == person.pk or person.has_role(Role.ADMIN)):
+        raise _not_found(subscription_id)
+    return row
+
+
+def _row(row: SubscriptionRow) -> Row:
+    told = asdict(row)
+    del told["owner_id"], told["owner_name"]
+    return {
+        **told,
+        "owner": row.owner_name,
+        "url": f"{PREFIX}/subscriptions/{row.id}",
+        "page": f"/subscriptions/{row.id}/",
+    }

@@ -1,0 +1,161 @@
+"""Make and revoke the tokens of hosts, and enrol new hosts."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from benchapp.api.framework.output_fields import (
+    Output,
+    maybe_text,
+    maybe_time,
+    text,
+    time,
+)
+from benchapp.api.framework.parameters import refuse_parameters
+from benchapp.api.framework.permissions import MayAdminister, MayEnroll, find_person, require_api_token
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_json
+from benchapp.api.framework.view import ApiView, read_body
+from benchapp.api.resources.hosts import no_host
+from benchapp.api.resources.shapes import PREFIX, token_row
+from benchapp.models import Host, Scope
+from benchapp.pipeline.access.tokens import issue_token, revoke_token
+from benchapp.pipeline.hosts import EnrolmentRefused, enroll_host
+from benchapp.queries.hosts import read_host
+
+
+class TokenOutput(Output):
+    public_id = text()
+    label = text()  # type: ignore[assignment]  # a serializer has a label itself
+    created_at = time()
+    created_by = maybe_text()
+    last_used_at = maybe_time()
+    expires_at = maybe_time()
+    revoked_at = maybe_time()
+
+
+class NewTokenOutput(Output):
+    public_id = text()
+    host = text()
+    label = text()  # type: ignore[assignment]  # a serializer has a label itself
+    created_at = time()
+    expires_at = maybe_time()
+    token = text(help_text="shown this once; only a digest is kept")
+
+
+class EnrollmentOutput(Output):
+    host = text()
+    token = text(help_text="the host's own token, shown this once")
+    url = text()
+
+
+class TokenList(Output):
+    tokens = TokenOutput(many=True)
+
+
+_SECRET = {"Cache-Control": "no-store"}
+
+
+class TokenInput(serializers.Serializer[Any]):
+    """What an admin says of a new token."""
+
+    label = serializers.CharField(  # type: ignore[assignment]  # a serializer has a label itself
+        required=False, default="", allow_blank=True, max_length=100
+    )
+    expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+
+    def validate_expires_at(self, value: Any) -> Any:
+        """Refuse a token that is over before it begins."""
+        if value is not None and value <= timezone.now():
+            raise serializers.ValidationError("this moment has passed: choose one to come, or null for none")
+        return value
+
+
+class EnrollmentInput(serializers.Serializer[Any]):
+    """What a new host says of itself."""
+
+    name = serializers.CharField(max_length=253)
+    agent_version = serializers.CharField(required=False, default="", allow_blank=True, max_length=50)
+
+
+class HostTokens(ApiView):
+    """The tokens of one host."""
+
+    permission_classes = [MayAdminister]
+
+    @extend_schema(operation_id="list_host_tokens", responses=TokenList)
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """List a host's tokens, the newest first; their secrets are not kept."""
+        refuse_parameters(request)
+        host = read_host(name.lower())
+        if host is None:
+            raise no_host(name)
+        return answer_json(request, {"tokens": [token_row(token) for token in host.tokens]})
+
+    @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: NewTokenOutput})
+    def post(self, request: Request, name: str) -> Response:
+        """Make a token with which this host posts results; it is shown this once."""
+        refuse_parameters(request)
+        wanted = read_body(request, TokenInput)
+        host = Host.objects.filter(name=name.lower()).first()
+        if host is None:
+            raise no_host(name)
+        token, plaintext = issue_token(
+            scope=Scope.INGEST, host=host, created_by=find_person(request), **wanted
+        )
+        body = {
+            "public_id": token.public_id,
+            "host": host.name,
+            "label": token.label,
+            "created_at": token.created_at,
+            "expires_at": token.expires_at,
+            "token": plaintext,
+        }
+        return Response(body, status=201, headers=_SECRET)
+
+
+class OneToken(ApiView):
+    """One token."""
+
+    permission_classes = [MayAdminister]
+
+    @extend_schema(operation_id="revoke_token", responses={204: None})
+    def delete(self, request: Request, public_id: str) -> Response:
+        """Revoke a token, at once and for good."""
+        refuse_parameters(request)
+        if not revoke_token(public_id):
+            raise Problem(
+                404,
+                "not-found",
+                "No such token",
+                f"there is no token {public_id[:20]!r}, or it is revoked already",
+            )
+        return Response(status=204)
+
+
+class Enrollments(ApiView):
+    """The door for new hosts."""
+
+    permission_classes = [MayEnroll]
+
+    @extend_schema(operation_id="enroll_host", request=EnrollmentInput, responses={201: EnrollmentOutput})
+    def post(self, request: Request) -> Response:
+        """Make a host known and give it a token of its own; it is shown this once."""
+        refuse_parameters(request)
+        wanted = read_body(request, EnrollmentInput)
+        token = require_api_token(request)
+        try:
+            host, plaintext = enroll_host(
+                wanted["name"], enrolment=token, agent_version=wanted["agent_version"]
+            )
+        except EnrolmentRefused as refusal:
+            status = 409 if refusal.code == "host-exists" else 422
+            raise Problem(status, refusal.code, "Not enrolled", str(refusal), pointer="/name") from refusal
+        url = f"{PREFIX}/hosts/{host.name}"
+        body = {"host": host.name, "token": plaintext, "url": url}
+        return Response(body, status=201, headers={**_SECRET, "Location": url})

@@ -1,0 +1,275 @@
+"""One direction of one entry of fio's JSON, in base units."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from benchapp.fio.account import IDLE, Facts, give_account
+from benchapp.fio.json.latency import read_latency
+from benchapp.fio.json.shape import Amount, PrintedDirection, PrintedLatency, list_odd
+from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
+from benchapp.fio.report import Direction, DirectionName, Latency, Samples
+from benchapp.fio.version import SAMPLES_SUMMED, Version
+
+# Before this one an inverted test left the samples at 0 or stale.
+_SAMPLES_RELIABLE: Final[Version] = (2, 0, 15)
+_KIB: Final = 1024
+_US_IN_NS: Final = 1000
+_NEEDED: Final = ("io_bytes", "total_ios", "runtime")
+_BANDWIDTH_SAMPLES: Final = "bw_min, bw_max, bw_mean, bw_dev in KiB/s × 1024"
+_IOPS_SAMPLES: Final = "iops_min, iops_max, iops_mean, iops_stddev"
+
+
+class _Words(Struct, frozen=True):
+    """The sources of latencies, and of their percentiles, in one unit."""
+
+    submission: str
+    completion: str
+    total: str
+    of_completion: str
+    of_total: str
+    both: str
+    mislabelled: str
+
+
+def _word(suffix: str, conversion: str) -> _Words:
+    slat, clat, lat = (kind + suffix for kind in ("slat", "clat", "lat"))
+    return _Words(
+        submission=slat + conversion,
+        completion=clat + conversion,
+        total=lat + conversion,
+        of_completion=f"percentile of {clat}{conversion}",
+        of_total=f"percentile of {lat}{conversion}",
+        both=f"percentile of {clat} and {lat}{conversion}",
+        mislabelled=f"percentile of {clat}{conversion}, where this version prints those of {lat}",
+    )
+
+
+_IN_NS: Final = _word("_ns", "")
+_IN_US: Final = _word("", " in µs × 1000")
+
+
+class Printing(Struct, frozen=True):
+    """What decides how an entry is to be read: the version, and how many clones fio summed into it.
+
+    is_mislabelled: percentiles of lat stand under clat_ns.
+    """
+
+    version: Version
+    clones: int
+    is_mislabelled: bool
+
+
+def is_idle(printed: PrintedDirection) -> bool:
+    """Say whether nothing was done, nor waited for; fio prints all directions, used or not."""
+    if printed.total_ios or printed.io_bytes or printed.runtime:
+        return False
+    odd = list_odd(printed)
+    return not odd or not any(key in odd for key in _NEEDED)
+
+
+def describe_idle(name: DirectionName) -> Direction:
+    """Return a direction that was asked for, and did nothing."""
+    return Direction(name, 0, 0, None, None, None, missing=IDLE.missing)
+
+
+def read_direction(name: DirectionName, printed: PrintedDirection, printing: Printing) -> Direction:
+    """Return the values of read, write, trim or mixed."""
+    odd = list_odd(printed)
+    runtime_ms = printed.runtime
+    io_bytes, io_fact = _read_io_bytes(printed, odd)
+    iops, iops_fact = _read_iops(printed, odd)
+    bandwidth, bandwidth_fact = _read_bandwidth(printed, io_bytes, odd)
+    latencies = _read_latencies(printed, is_mislabelled=printing.is_mislabelled)
+    bandwidth_samples, bandwidth_samples_fact = _read_bandwidth_samples(printed, printing)
+    iops_samples, iops_samples_fact = _read_iops_samples(printed, printing)
+    account = give_account(
+        Facts(
+            io_fact,
+            "total_ios" if printed.total_ios is not None else odd.get("total_ios", "not-reported"),
+            iops_fact,
+            bandwidth_fact,
+            "runtime in ms ÷ 1000" if runtime_ms is not None else odd.get("runtime", "not-reported"),
+            *latencies.facts,
+            bandwidth_samples_fact,
+            iops_samples_fact,
+            None if printed.short_ios is None else "short_ios",
+            None if printed.drop_ios is None else "drop_ios",
+        )
+    )
+    return Direction(
+        name,
+        io_bytes,
+        printed.total_ios,
+        iops,
+        bandwidth,
+        None if runtime_ms is None else runtime_ms / 1000,
+        latencies.submission,
+        latencies.completion,
+        latencies.total,
+        bandwidth_samples,
+        iops_samples,
+        account.missing,
+        account.sources,
+        printed.short_ios,
+        printed.drop_ios,
+    )
+
+
+def read_sync(printed: PrintedDirection) -> Direction:
+    """Return the latency of fsync and its like, of which fio says no more."""
+    total = _read_kind(printed.lat_ns, printed.lat)
+    words = _IN_NS if printed.lat_ns else _IN_US
+    absent = "not-measured" if printed.lat_ns or printed.lat else "not-reported"
+    percentiles = "not-reported" if total else absent
+    account = give_account(
+        Facts(
+            io_bytes="not-reported",
+            total_ios="total_ios",
+            iops="not-reported",
+            bandwidth_bytes_per_s="not-reported",
+            runtime_s="not-reported",
+            total=words.total if total else None,
+            latency=None if total else absent,
+            percentiles=words.of_total if total and total.percentiles else percentiles,
+        )
+    )
+    return Direction(
+        "sync",
+        None,
+        printed.total_ios,
+        None,
+        None,
+        None,
+        total=total,
+        missing=account.missing,
+        sources=account.sources,
+    )
+
+
+def _read_io_bytes(printed: PrintedDirection, odd: Mapping[str, str]) -> tuple[int | None, str]:
+    """Read io_bytes, which was KiB before 2.21; io_kbytes came with bytes, and so, later, did ns."""
+    count = printed.io_bytes
+    if count is None:
+        return None, odd.get("io_bytes", "not-reported")
+    if printed.io_kbytes is not None or printed.clat_ns or printed.lat_ns or "io_kbytes" in odd:
+        return count, "io_bytes"
+    count = read_count(count * _KIB)
+    return count, "out-of-range" if count is None else "io_bytes in KiB × 1024"
+
+
+def _read_iops(printed: PrintedDirection, odd: Mapping[str, str]) -> tuple[float | None, str]:
+    if printed.runtime == 0:
+        return None, "zero-runtime"
+    if printed.iops is None:
+        return None, odd.get("iops", "not-reported")
+    return float(printed.iops), "iops"
+
+
+def _read_bandwidth(
+    printed: PrintedDirection, io_bytes: int | None, odd: Mapping[str, str]
+) -> tuple[float | None, str]:
+    """Prefer bw_bytes (3.2) to what can be calculated, and both to bw, which is KiB/s cut to whole ones."""
+    if printed.runtime == 0:
+        return None, "zero-runtime"
+    if printed.bw_bytes is not None:
+        return float(printed.bw_bytes), "bw_bytes"
+    if io_bytes is not None and printed.runtime:
+        bandwidth = read_amount(io_bytes * 1000 / printed.runtime)
+        return bandwidth, "out-of-range" if bandwidth is None else "io_bytes × 1000 ÷ runtime in ms"
+    if printed.bw is None:
+        return None, odd.get("bw", odd.get("bw_bytes", "not-reported"))
+    bandwidth = read_amount(float(printed.bw * _KIB))
+    return bandwidth, "out-of-range" if bandwidth is None else "bw in KiB/s × 1024"
+
+
+def _read_kind(in_ns: PrintedLatency | None, in_us: PrintedLatency | None) -> Latency | None:
+    """Read one kind of latency, in the unit of its key."""
+    return read_latency(in_us, _US_IN_NS) if in_ns is None else read_latency(in_ns, 1)
+
+
+class _Latencies(Struct, gc=False):
+    """slat, clat and lat; facts: of each of them, of latency as such, and of percentiles."""
+
+    submission: Latency | None
+    completion: Latency | None
+    total: Latency | None
+    facts: tuple[str | None, str | None, str | None, str | None, str | None]
+
+
+def _read_latencies(printed: PrintedDirection, *, is_mislabelled: bool) -> _Latencies:
+    submission = _read_kind(printed.slat_ns, printed.slat)
+    completion = _read_kind(printed.clat_ns, printed.clat)
+    total = _read_kind(printed.lat_ns, printed.lat)
+    words = _IN_NS if printed.clat_ns or printed.lat_ns else _IN_US
+    if completion is None and total is None:
+        absent = "not-measured" if _has_any(printed) else "not-reported"
+        known = words.submission if submission else None
+        return _Latencies(submission, None, None, (known, None, None, absent, absent))
+    if is_mislabelled and completion and total:
+        percentiles = words.mislabelled if completion.percentiles else "not-reported"
+        total = replace(total, percentiles=completion.percentiles, bins=completion.bins)
+        completion = replace(completion, percentiles=(), bins=None)
+    elif completion and completion.percentiles:
+        percentiles = words.both if total and total.percentiles else words.of_completion
+    else:
+        percentiles = words.of_total if total and total.percentiles else "not-reported"
+    facts = (
+        words.submission if submission else "not-measured",
+        words.completion if completion else "not-measured",
+        words.total if total else "not-measured",
+        None,
+        percentiles,
+    )
+    return _Latencies(submission, completion, total, facts)
+
+
+def _has_any(printed: PrintedDirection) -> bool:
+    return any((printed.clat_ns, printed.lat_ns, printed.clat, printed.lat))
+
+
+def _read_bandwidth_samples(printed: PrintedDirection, printing: Printing) -> tuple[Samples | None, str]:
+    samples = _make_samples(
+        (printed.bw_min, printed.bw_max, printed.bw_mean, printed.bw_dev), printed.bw_samples, scale=_KIB
+    )
+    return (samples, _BANDWIDTH_SAMPLES) if (fact := _judge(samples, printing)) is None else (None, fact)
+
+
+def _read_iops_samples(printed: PrintedDirection, printing: Printing) -> tuple[Samples | None, str]:
+    if printed.iops_mean is None:
+        return None, list_odd(printed).get("iops_mean", "not-reported")
+    samples = _make_samples(
+        (printed.iops_min, printed.iops_max, printed.iops_mean, printed.iops_stddev),
+        printed.iops_samples,
+        scale=1,
+    )
+    return (samples, _IOPS_SAMPLES) if (fact := _judge(samples, printing)) is None else (None, fact)
+
+
+def _judge(samples: Samples | None, printing: Printing) -> str | None:
+    """Say why samples are none, or mean nothing."""
+    if printing.version < _SAMPLES_RELIABLE and printing.version[0]:
+        return "unreliable-version"
+    if samples is None:
+        return "short-run"
+    return "per-job-samples" if printing.clones > 1 and printing.version < SAMPLES_SUMMED else None
+
+
+def _make_samples(
+    values: tuple[Amount | None, Amount | None, Amount | None, Amount | None],
+    count: int | None,
+    *,
+    scale: int,
+) -> Samples | None:
+    minimum, maximum, mean, stddev = values
+    if minimum is None or maximum is None or mean is None or stddev is None:
+        return None
+    if count == 0 or (count is None and not maximum and not mean):
+        return None
+    if scale == 1:
+        return Samples(minimum, maximum, mean, stddev, count)
+    if max(minimum, maximum, mean, stddev) * scale > BIGINT_MAXIMUM:
+        return None
+    return Samples(minimum * scale, maximum * scale, mean * scale, stddev * scale, count)

@@ -1,0 +1,209 @@
+"""Find the JSON reports of fio in whatever else the text holds; in one pass, whatever the text is."""
+
+import json
+import re
+from typing import Final
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from benchapp.fio.json.repair import recover_jobs, repair_report
+from benchapp.fio.json.shape import PrintedReport
+from benchapp.fio.json.tolerance import read_report
+from benchapp.fio.notes import Notes
+from benchapp.fio.text import decode_output, strip_line_prefix
+from benchapp.fio.unreadable import UnreadableOutput
+
+# fio prints its version first; tools that sort keys put one of the others there. All are keys of the top only, and
+# in a string the quotes would be escaped: between two such places lies one report and no part of another.
+_BEGINNING: Final = re.compile(r'\{\s*"(?:fio version|disk_util|client_stats|cpu_idleness)"\s*:')
+# What begins so is not JSON alone, and need not be tried.
+_OTHER: Final = re.compile(rb"\s*+[^\s{\[]")
+# A report a second for three hours; each costs a little even if it is broken.
+DOCUMENTS_MAXIMUM: Final = 10_000
+# fio's own limit is 4096, unless --max-jobs raises it.
+JOBS_MAXIMUM: Final = 20_000
+MESSAGES_MAXIMUM: Final = 200
+_MESSAGE_LENGTH_MAXIMUM: Final = 1000
+_STATUS_LINE: Final = re.compile(r"(?:<[^>]{1,255}> )?Jobs: \d+ \(f=")
+# strict=False: fio does not escape control characters. nan is what fio could not calculate.
+_DECODER: Final = json.JSONDecoder(strict=False)
+# Straight into the shape, which is most of the speed; refuses all that fio, as it is today, would not print.
+_STRICT: Final = msgspec.json.Decoder(PrintedReport)
+
+
+class Found(Struct, frozen=True):
+    """One report as printed, not yet understood; is_partial: its end is missing.
+
+    number: its place in the text, from 0, reports of which nothing was kept included.
+    """
+
+    content: PrintedReport
+    is_partial: bool
+    number: int = 0
+
+
+class Findings(Struct, frozen=True):
+    """All reports of a text in order, and the text around and between them."""
+
+    reports: tuple[Found, ...]
+    rest: str
+
+
+def find_documents(output: bytes, notes: Notes) -> Findings:
+    """Return every JSON report of a text, complete or cut off; none where there is no trace of one.
+
+    Raises UnreadableOutput where there are too many.
+    """
+    # A text that is one report and nothing else: nearly every one.
+    if _OTHER.match(output):
+        return _search(decode_output(output, notes), notes)
+    # One byte is found much faster than six.
+    has_nul = b"\\" in output and b"\\u0000" in output
+    content = None if has_nul else load_report(output)
+    if content is not None and is_report(content):
+        return Findings((Found(content, is_partial=False),), "")
+    return _search(decode_output(output, notes), notes)
+
+
+def load_report(text: bytes | str) -> PrintedReport | None:
+    """Parse a text that is one JSON value and nothing else; None if it is not JSON, an empty report if no report."""
+    try:
+        return _STRICT.decode(text)
+    except msgspec.ValidationError:
+        # JSON so far, with a value that does not fit.
+        pass
+    except (ValueError, RecursionError):
+        return None
+    try:
+        return read_report(orjson.loads(text))
+    except ValueError:
+        return None
+
+
+def is_report(content: PrintedReport) -> bool:
+    """Say whether a JSON value is a report of fio; raises UnreadableOutput where it has too many jobs."""
+    if content.entries is None:
+        return False
+    check_job_count(len(content.entries))
+    return True
+
+
+def check_job_count(count: int) -> None:
+    """Raise UnreadableOutput above the most jobs that are read."""
+    if count > JOBS_MAXIMUM:
+        raise UnreadableOutput(
+            "too-many-jobs",
+            f"the report of fio lists {count} jobs or more; {JOBS_MAXIMUM} are the most that are read",
+        )
+
+
+def _search(text: str, notes: Notes) -> Findings:
+    if "{" not in text:
+        return Findings((), text)
+    starts = [match.start() for match in _BEGINNING.finditer(text)]
+    if not starts:
+        text = strip_line_prefix(text)
+        starts = [match.start() for match in _BEGINNING.finditer(text)]
+    if len(starts) > DOCUMENTS_MAXIMUM:
+        raise UnreadableOutput(
+            "too-many-reports",
+            f"the text holds {len(starts)} reports of fio; {DOCUMENTS_MAXIMUM} are the most that are read at once",
+        )
+    if not starts:
+        # A report without its usual first key, among other lines, is still whole JSON.
+        found = _load_any(text)
+        return Findings((found,), "") if found else Findings((), text)
+    reports: list[Found] = []
+    between = [text[: starts[0]]]
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
+        rest = _read_segment(text[start:end], number, reports, notes)
+        between.append(rest)
+    return Findings(tuple(reports), "\n".join(between))
+
+
+def _load_any(text: str) -> Found | None:
+    try:
+        content = read_report(_DECODER.decode(text))
+    except (ValueError, RecursionError):
+        return None
+    return Found(content, is_partial=False) if is_report(content) else None
+
+
+def _read_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+    """Add the report at the beginning of a segment, mended if need be; return the text behind it."""
+    closing = segment.rfind("\n}") + 2
+    # The brace may stand elsewhere; behind the usual one is no more than blanks, or lines of text.
+    for end in (closing, len(segment)) if segment[closing:].strip() else (len(segment),):
+        content = load_report(segment[:end])
+        if content is not None:
+            _keep(content, number, reports, notes)
+            return segment[end:]
+    return _read_odd_segment(segment, number, reports, notes)
+
+
+def _read_odd_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+    for mend in (None, repair_report):
+        text = mend(segment) if mend else segment
+        try:
+            content, end = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            continue
+        _keep(read_report(content), number, reports, notes)
+        if mend:
+            notes.add(
+                "repaired-json",
+                name_place(number),
+                "this report was not JSON as fio printed it, and was mended",
+            )
+        return text[end:]
+    return _read_cut_segment(segment, number, reports, notes)
+
+
+def _keep(content: PrintedReport, number: int, reports: list[Found], notes: Notes) -> None:
+    if is_report(content):
+        reports.append(Found(content, is_partial=False, number=number))
+    else:
+        notes.add("no-jobs", name_place(number), "this report lists no jobs; nothing of it was kept")
+
+
+def _read_cut_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+    where = name_place(number)
+    recovered = recover_jobs(repair_report(segment), _DECODER, maximum=JOBS_MAXIMUM + 1)
+    if recovered is None:
+        notes.add("truncated-report", where, "this report ends before its first job; nothing of it was kept")
+        return ""
+    count = len(recovered.entries)
+    check_job_count(count)
+    notes.add(
+        "truncated-report",
+        where,
+        f"this report ends early or is damaged: {count} {'job was' if count == 1 else 'jobs were'} printed whole,"
+        " and nothing behind them was kept",
+    )
+    reports.append(Found(read_report(recovered.as_content()), is_partial=True, number=number))
+    return ""
+
+
+def name_place(number: int) -> str:
+    """Return what warnings call a report: by its place in the text."""
+    return f"document {number}"
+
+
+def list_messages(text: str, notes: Notes) -> tuple[str, ...]:
+    """Return the lines of a text that is part of no report, bounded; a note says how many were left out."""
+    messages: list[str] = []
+    left_out = 0
+    for line in text.splitlines():
+        line = line.strip()
+        # What joins reports in an array is no message.
+        if not line.strip("[],{}") or _STATUS_LINE.match(line):
+            continue
+        if len(messages) < MESSAGES_MAXIMUM:
+            messages.append(line[:_MESSAGE_LENGTH_MAXIMUM])
+        else:
+            left_out += 1
+    if left_out:
+        notes.add("more-messages", "", f"{left_out} more lines around the reports were left out")
+    return tuple(messages)

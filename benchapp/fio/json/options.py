@@ -1,0 +1,77 @@
+"""TODO docstring."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from benchapp.fio.json.shape import GlobalOptions, PrintedJob, PrintedReport
+from benchapp.fio.notes import Notes
+from benchapp.fio.workload.options import _NONE, AGGREGATE, overlay_options
+
+
+class Effective(Struct, frozen=True):
+    """The options in effect for one entry; is_told: fio printed those of the job itself."""
+
+    options: Mapping[str, str]
+    is_told: bool
+
+
+def choose_global_options(
+    of_all: GlobalOptions | None, hostname: str | None, port: int | str | None
+) -> Mapping[str, str]:
+    """Return the global options of a server; from fio 3.39 they are a list where there are several servers."""
+    if not isinstance(of_all, list):
+        return of_all or _NONE
+    of_host = [server for server in of_all if server.get("hostname") == hostname]
+    of_port = [server for server in of_host if server.get("port") == port]
+    for server in (*of_port, *of_host, *(of_all if len(of_all) == 1 else ())):
+        return {key: str(value) for key, value in server.items() if key not in ("hostname", "port")}
+    return _NONE
+
+
+def find_options(
+    content: PrintedReport, entries: Sequence[PrintedJob], *, where: str, notes: Notes
+) -> list[Effective]:
+    """Return the effective options of each entry."""
+    own: list[Mapping[str, str]] = [entry.options or _NONE for entry in entries]
+    is_client = content.jobs is None
+    if is_client and any(own) and not all(own):
+        own = _lend_options(entries, own, where, notes)
+    of_all = content.global_options
+    if of_all is None and entries and not any(own):
+        notes.add(
+            "options-not-reported",
+            where,
+            "this report lists no options: what was asked of the storage is not known",
+        )
+    return [
+        Effective(
+            overlay_options(choose_global_options(of_all, entry.hostname, entry.port), options)
+            if of_all
+            else options,
+            # A job without options of its own still has a list, but servers leave out what they know.
+            bool(options) if is_client else entry.options is not None,
+        )
+        for entry, options in zip(entries, own, strict=True)
+    ]
+
+
+def _lend_options(
+    entries: Sequence[PrintedJob], own: list[Mapping[str, str]], where: str, notes: Notes
+) -> list[Mapping[str, str]]:
+    """Give the options of a job to its clones: in client mode fio leaves out those of most entries."""
+    of_name: dict[str | None, Mapping[str, str]] = {}
+    for entry, options in zip(entries, own, strict=True):
+        if options:
+            of_name.setdefault(entry.jobname, options)
+    lent = [options or of_name.get(entry.jobname, _NONE) for entry, options in zip(entries, own, strict=True)]
+    if any(
+        after and not before and entry.jobname != AGGREGATE
+        for entry, before, after in zip(entries, own, lent, strict=True)
+    ):
+        notes.add(
+            "options-borrowed",
+            where,
+            "fio left out options of some entries; those of the same job name stand in",
+        )
+    return lent

@@ -1,0 +1,120 @@
+"""Several formats in one text (--output-format=json,normal, --append-terse): one execution counts once."""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
+
+from msgspec.structs import replace
+
+from benchapp.fio.merging.rollup import roll_up
+from benchapp.fio.notes import Notes
+from benchapp.fio.report import Direction, Document, Job
+
+# Terse and text round bytes, to KiB and to four digits: a tenth is the most that the carry lost before 3.26 takes.
+_BYTES_WITHIN: Final = 0.1
+_NAMES: Final = {"json": "JSON", "json+": "JSON+", "terse": "terse", "normal": "text", "time": "timing"}
+
+
+def choose_documents(
+    preferred: Sequence[Document], others: Sequence[Document], notes: Notes
+) -> list[Document]:
+    """Return the preferred documents and, behind them, the others that are not the same execution as one of them.
+
+    A terse document borrows from the text what only the text tells: options, clones. A report that is cut off is
+    not preferred to a whole one.
+    """
+    chosen = list(preferred)
+    unmatched = []
+    for other in others:
+        place = next((place for place, one in enumerate(chosen) if is_same_run(one, other)), None)
+        if place is None:
+            unmatched.append(other)
+            continue
+        kept, left = chosen[place], other
+        if kept.is_partial and not left.is_partial:
+            kept, left = left, kept
+        notes.add(
+            "same-run-other-format",
+            "",
+            f"one execution is told of in two formats: the {_NAMES[kept.format]} counts,"
+            f" the {_NAMES[left.format]} was left out",
+        )
+        chosen[place] = _borrow(kept, left, notes) if kept.format == "terse" else kept
+    return [*chosen, *unmatched]
+
+
+def is_same_run(one: Document, other: Document) -> bool:
+    """Say whether two documents of different formats tell of one execution: the same jobs that did the same."""
+    if one.format == other.format or "time" in (one.format, other.format):
+        return False
+    jobs, theirs = _sort_jobs(one), _sort_jobs(other)
+    # What a cut text told of must be the same.
+    shared = (
+        min(len(jobs), len(theirs)) if one.is_partial or other.is_partial else max(len(jobs), len(theirs))
+    )
+    pairs = list(zip_longest(jobs, theirs))[:shared]
+    return bool(pairs) and all(
+        job is not None and their is not None and _did_the_same(job, their) for job, their in pairs
+    )
+
+
+def _sort_jobs(document: Document) -> list[Job]:
+    jobs = [job for job in document.jobs if not job.is_aggregate and _list_active(job)]
+    return sorted(jobs, key=lambda job: job.groupid)
+
+
+def _list_active(job: Job) -> dict[str, Direction]:
+    return {
+        direction.name: direction
+        for direction in job.directions
+        if direction.name != "sync" and (direction.io_bytes or direction.total_ios)
+    }
+
+
+def _did_the_same(job: Job, their: Job) -> bool:
+    if (job.name, job.groupid) != (their.name, their.groupid):
+        return False
+    mine, theirs = _list_active(job), _list_active(their)
+    # unified_rw_reporting: both formats need not show the same directions.
+    return all(_agrees(mine[name], theirs[name]) for name in mine.keys() & theirs.keys())
+
+
+def _agrees(one: Direction, other: Direction) -> bool:
+    if one.total_ios is not None and other.total_ios is not None and one.total_ios != other.total_ios:
+        return False
+    if one.runtime_s is not None and other.runtime_s is not None and one.runtime_s != other.runtime_s:
+        return False
+    if one.io_bytes and other.io_bytes:
+        return abs(one.io_bytes - other.io_bytes) <= _BYTES_WITHIN * max(one.io_bytes, other.io_bytes)
+    return True
+
+
+def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
+    """Give the jobs of a terse document the options and the number of clones that the text's header tells."""
+    lenders = _find_lenders(text)
+    jobs = tuple(_lend(job, lenders.get((job.name, job.groupid))) for job in terse.jobs)
+    return replace(
+        terse,
+        jobs=jobs,
+        groups=roll_up(
+            jobs, where="document 0", is_partial=terse.is_partial, notes=notes, may_lack_clones=True
+        ),
+        disks=terse.disks or text.disks,
+    )
+
+
+def _find_lenders(text: Document) -> dict[tuple[str, int], Job]:
+    """Return the one job of each name and group; of clones printed one by one, any: their options are the same."""
+    return {(job.name, job.groupid): job for job in text.jobs if not job.is_aggregate}
+
+
+def _lend(job: Job, lender: Job | None) -> Job:
+    if lender is None:
+        return job
+    return replace(
+        job,
+        options=lender.options,
+        clones=lender.clones,
+        iodepth=lender.iodepth,
+        started_at=lender.started_at,
+    )

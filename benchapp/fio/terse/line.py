@@ -1,0 +1,255 @@
+"""One line of fio's terse format, versions 2 to 5: one job, or one group of jobs."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from benchapp.fio.numbers import INTEGER_MAXIMUM
+from benchapp.fio.report import Direction, DirectionName, Disk, Job
+from benchapp.fio.terse.direction import (
+    PERCENTILES_AT,
+    PERCENTILES_COUNT,
+    convert_direction,
+    read_direction,
+    read_number,
+    read_share,
+    read_whole,
+)
+from benchapp.fio.terse.disks import LINE_LENGTH_MAXIMUM, read_further
+from benchapp.fio.terse.fast_path import TAIL_LENGTH, PlainLine, read_plain_line
+from benchapp.fio.version import parse_version
+
+# Fields of a whole line without disks, with every direction that the version has.
+FIELDS_EXPECTED: Final = {2: "161 (120 before fio 2.0.10)", 3: "121", 4: "162", 5: "180"}
+
+_R: Final[tuple[DirectionName, ...]] = ("read", "write")
+_T: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
+_M: Final[tuple[DirectionName, ...]] = ("mixed",)
+# (version, blocks) → directions: unified_rw_reporting prints "mixed" alone, or behind the others.
+_DIRECTIONS: Final[Mapping[tuple[int, int], tuple[DirectionName, ...]]] = {
+    **{(version, 1): _M for version in (2, 3, 4, 5)},
+    **{(version, 3): _T for version in (2, 4, 5)},
+    **{(version, 4): (*_T, *_M) for version in (2, 4, 5)},
+    (2, 2): _R,
+    (3, 2): _R,
+    (3, 3): (*_R, *_M),
+}
+# More digits than any counter has, as a damaged one may.
+_WHOLE: Final = re.compile(r"-?\d{1,40}", re.ASCII)
+# Where the name of the job stands.
+_NAME_AT: Final = {2: 1, 3: 2, 4: 2, 5: 2}
+_NO_OPTIONS: Final[Mapping[str, str]] = {}
+_DEPTHS: Final = ("1", "2", "4", "8", "16", "32", ">=64")
+_BOUNDS: Final = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
+_BOUNDS_NS: Final[tuple[int | None, ...]] = (
+    *(bound * 1_000 for bound in _BOUNDS),
+    *(bound * 1_000_000 for bound in (*_BOUNDS, 2000)),
+    None,
+)
+_TAIL_COUNTERS: Final = (2, 3, 4)
+_TAIL_SHARES: Final = (0, 1, 5, TAIL_LENGTH - 1)
+
+
+_Name = TypeVar("_Name")
+
+
+class UnreadableTerse(Exception):
+    """Say what is wrong with a line; fields: how many it has."""
+
+    def __init__(self, reason: str, fields: int) -> None:
+        super().__init__(reason)
+        self.fields = fields
+
+
+class TerseLine(Struct, frozen=True):
+    """What one line says.
+
+    at: where it begins, in characters; number: of the line, from 1; job: its index is to be set.
+    disks: those in the line; client_disks: those that client mode prints on a line of their own behind it.
+    is_cut: the text ends within its disks.
+    """
+
+    at: int
+    number: int
+    version: int
+    fio_version: str
+    job: Job
+    disks: tuple[Disk, ...]
+    client_disks: tuple[Disk, ...] = ()
+    is_cut: bool = False
+
+
+class _Parts(Struct, frozen=True, gc=False):
+    """A line in parts. head: name, group and error; cpu: user and system, per cent; counters: switches and faults;
+    shares: per cent, of depths and latencies; further: fields behind them."""
+
+    fio_version: str
+    head: Sequence[str]
+    directions: Sequence[Direction | None]
+    cpu: tuple[float | None, float | None]
+    counters: tuple[int | None, int | None, int | None]
+    shares: Sequence[float | None]
+    further: Sequence[str]
+
+
+def read_line(text: str, *, at: int, number: int, hostname: str | None, is_last: bool) -> TerseLine:
+    """Return what a line that begins with its version says. Raises UnreadableTerse.
+
+    is_last: the text ends with it, and without the end of a line, so that its disks may be cut off.
+    Job name and description may hold semicolons: the 20 percentiles of the first direction are the anchor.
+    """
+    version = int(text[0])
+    stride = 47 if version == 5 else 41
+    plain = read_plain_line(text, stride=stride)
+    if plain is None or (version, plain.blocks) not in _DIRECTIONS or len(plain.head) < _NAME_AT[version] + 3:
+        parts = _read_odd_line(text, version, stride)
+    else:
+        parts = _convert_line(plain, version)
+    further = read_further(parts.further, is_last=is_last)
+    try:
+        job = _make_job(parts, hostname, further.description)
+    except ValueError as error:
+        raise _refuse_field(error, text) from error
+    return TerseLine(at, number, version, parts.fio_version, job, further.disks, is_cut=further.is_cut)
+
+
+def _convert_line(plain: PlainLine, version: int) -> _Parts:
+    """Return the parts of a line that was read as numbers."""
+    head, numbers, length = plain.head, plain.numbers, plain.length
+    fio_version = "" if version == 2 else head[1].strip()
+    fio = _know_version(fio_version)
+    tail_at = plain.blocks * length
+    directions = [
+        convert_direction(name, numbers[start : start + length], version=fio)
+        for name, start in zip(_DIRECTIONS[version, plain.blocks], range(0, tail_at, length), strict=True)
+    ]
+    user, system, switches, major, minor, *shares = numbers[tail_at:]
+    counters = switches, major, minor
+    return _Parts(
+        fio_version, head[_NAME_AT[version] :], directions, (user, system), counters, shares, plain.further
+    )
+
+
+def _read_odd_line(text: str, version: int, stride: int) -> _Parts:
+    """Return the parts of any line, read field by field. Raises UnreadableTerse."""
+    fields = text.split(";", LINE_LENGTH_MAXIMUM)
+    anchor = _find_anchor(fields)
+    first = anchor - PERCENTILES_AT
+    if anchor < 0 or first < _NAME_AT[version] + 3:
+        raise UnreadableTerse("the percentiles are not where they should be", len(fields))
+    blocks = _count_blocks(fields, first, stride)
+    tail_at = first + blocks * stride
+    names = _DIRECTIONS.get((version, blocks))
+    tail = fields[tail_at : tail_at + TAIL_LENGTH]
+    if names is None or not _is_tail(tail):
+        raise UnreadableTerse("fields are missing, or are too many", len(fields))
+    # Python's own grammar of numbers has digits in groups.
+    if "_" in text and any("_" in field for field in fields[first : tail_at + TAIL_LENGTH]):
+        raise UnreadableTerse("a field is not what it should be: it has an underscore", len(fields))
+    fio_version = "" if version == 2 else fields[1].strip()
+    fio = parse_version(fio_version)
+    try:
+        directions = [
+            read_direction(name, fields[start : start + stride], version=fio)
+            for name, start in zip(names, range(first, tail_at, stride), strict=True)
+        ]
+        shares = [read_share(text) for text in tail[5:]]
+        head = fields[_NAME_AT[version] : first]
+        return _Parts(
+            fio_version,
+            head,
+            directions,
+            (read_share(tail[0]), read_share(tail[1])),
+            (read_whole(tail[2]), read_whole(tail[3]), read_whole(tail[4])),
+            shares,
+            fields[tail_at + TAIL_LENGTH :],
+        )
+    except ValueError as error:
+        raise _refuse_field(error, text) from error
+
+
+_know_version: Final = lru_cache(maxsize=64)(parse_version)
+
+
+def _refuse_field(error: ValueError, text: str) -> UnreadableTerse:
+    return UnreadableTerse(f"a field is not what it should be: {error}", text.count(";") + 1)
+
+
+def _find_anchor(fields: Sequence[str]) -> int:
+    """Return where the first 20 fields of the form P%=value in a row begin; -1 if nowhere."""
+    run = 0
+    for place, text in enumerate(fields):
+        run = run + 1 if "%=" in text else 0
+        if run == PERCENTILES_COUNT:
+            return place + 1 - run
+    return -1
+
+
+def _count_blocks(fields: Sequence[str], first: int, stride: int) -> int:
+    count = 0
+    for start in range(first, len(fields) - stride + 1, stride):
+        anchor = start + PERCENTILES_AT
+        if "%=" not in fields[anchor] or "%=" not in fields[anchor + PERCENTILES_COUNT - 1]:
+            break
+        count += 1
+    return count
+
+
+def _is_tail(fields: Sequence[str]) -> bool:
+    """Say whether these are shares in per cent around three counters, by a few of them."""
+    if len(fields) != TAIL_LENGTH or any(fields[place].endswith("%") for place in _TAIL_COUNTERS):
+        return False
+    return all(fields[place].endswith("%") for place in _TAIL_SHARES)
+
+
+def _make_job(parts: _Parts, hostname: str | None, description: str | None) -> Job:
+    """Return the job of a line. Raises ValueError where its group or error is no number."""
+    *names, groupid, error = parts.head
+    _check_head(groupid, error)
+    user_percent, system_percent = parts.cpu
+    switches, major_faults, minor_faults = parts.counters
+    shares = parts.shares
+    return Job(
+        0,
+        ";".join(names),
+        min(read_whole(groupid) or 0, INTEGER_MAXIMUM),
+        hostname,
+        _read_error(error),
+        1,
+        _NO_OPTIONS,
+        tuple([direction for direction in parts.directions if direction is not None]),
+        description=description,
+        cpu_user_percent=user_percent,
+        cpu_system_percent=system_percent,
+        context_switches=switches,
+        major_faults=major_faults,
+        minor_faults=minor_faults,
+        depth=dict(_pair_shares(_DEPTHS, shares[: len(_DEPTHS)])),
+        latency_shares=tuple(_pair_shares(_BOUNDS_NS, shares[len(_DEPTHS) :])),
+        has_all_options=False,
+    )
+
+
+def _check_head(groupid: str, error: str) -> None:
+    """Raise ValueError where group and error are not printed as whole numbers.
+
+    In a line that lost its beginning, the samples of a block whose percentiles are not whole stand there: a mean
+    and a deviation, never whole ones, before fields of every other kind that would make up the name.
+    """
+    if not (_WHOLE.fullmatch(groupid) and _WHOLE.fullmatch(error)):
+        raise ValueError(f"{groupid[:20]!r} and {error[:20]!r} are neither group nor error")
+
+
+def _pair_shares(names: Sequence[_Name], shares: Sequence[float | None]) -> Iterable[tuple[_Name, float]]:
+    """Give each share with its name, but for those that are none."""
+    pairs: Iterable[tuple[_Name, Any]] = zip(names, shares, strict=True)
+    return [pair for pair in pairs if pair[1] is not None] if None in shares else pairs
+
+
+def _read_error(text: str) -> int:
+    """Return the error number: 1 for a number that is none of any platform, as something went wrong."""
+    value = int(read_number(text))
+    return value if -INTEGER_MAXIMUM <= value <= INTEGER_MAXIMUM else 1

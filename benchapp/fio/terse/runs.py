@@ -1,0 +1,216 @@
+"""Which terse lines are one execution: its jobs, its snapshots (--status-interval), or another execution.
+
+A line does not say when it was printed. What tells: the order of groups, a job that comes again, the counters of
+the disks (which all lines of one report share), and whether all that only grows has grown.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from benchapp.fio.notes import Notes
+from benchapp.fio.report import Direction, Job, Latency
+from benchapp.fio.terse.line import TerseLine
+from benchapp.fio.workload.options import AGGREGATE
+
+# The shortest --status-interval is one second; clones end within milliseconds of each other.
+_SNAPSHOT_GROWTH_S: Final = 0.5
+
+_Key = tuple[str | None, str, int]
+
+
+class TerseReport(Struct, frozen=True):
+    """The lines of one execution, in order, at least one; is_partial: the text ended before the report did."""
+
+    lines: tuple[TerseLine, ...]
+    is_partial: bool = False
+
+
+def find_reports(lines: Sequence[TerseLine], *, is_cut: bool, notes: Notes) -> list[TerseReport]:
+    """Return the last complete report of each execution. is_cut: the text ended within a report."""
+    is_client = any(line.client_disks or _is_sum(line) for line in lines)
+    reports = [TerseReport(tuple(members)) for members in _split(lines, is_client=is_client)]
+    if is_cut:
+        reports[-1] = replace(reports[-1], is_partial=True)
+    reports = _drop_snapshots(reports, notes)
+    if not is_client:
+        for report in reports:
+            _note_clones(report, notes)
+    return reports
+
+
+def _is_sum(line: TerseLine) -> bool:
+    return line.job.name == AGGREGATE and not line.disks
+
+
+def _identify(line: TerseLine) -> _Key:
+    return line.job.hostname, line.job.name, line.job.groupid
+
+
+def _split(lines: Sequence[TerseLine], *, is_client: bool) -> Iterator[list[TerseLine]]:
+    """Cut the lines where another report begins, whether a snapshot or of another execution."""
+    report = [lines[0]]
+    first_of: dict[_Key, TerseLine] = {_identify(lines[0]): lines[0]}
+    length_before = 0
+    for line in lines[1:]:
+        same = first_of.get(_identify(line))
+        if _begins_report(line, report[-1], same, is_client=is_client) or (
+            same is not None and len(report) == length_before and has_grown(same.job, line.job)
+        ):
+            # After one snapshot, the next may come at once: the final report does.
+            length_before = len(report) if same is not None and _is_later(same.job, line.job) else 0
+            yield report
+            report, first_of = [], {}
+        report.append(line)
+        first_of.setdefault(_identify(line), line)
+    yield report
+
+
+def _begins_report(line: TerseLine, before: TerseLine, same: TerseLine | None, *, is_client: bool) -> bool:
+    """Say whether a line is not of the report of the line before; same: the first line there of the same job."""
+    if (line.version, line.fio_version) != (before.version, before.fio_version):
+        return True
+    if _is_sum(line) and is_client:
+        return same is not None
+    if same is not None and (_is_later(same.job, line.job) or _is_copy(same, line)):
+        return True
+    if is_client:
+        # Servers answer in any order, without a name.
+        return _is_sum(before)
+    if line.job.groupid < before.job.groupid:
+        return True
+    if same is None:
+        return False
+    if _identify(line) != _identify(before) or line.disks != before.disks:
+        return True
+    return not _has_active_disks(line) and _is_slower(same.job, line.job)
+
+
+def _has_active_disks(line: TerseLine) -> bool:
+    return any(disk.read_ios or disk.write_ios for disk in line.disks)
+
+
+def _is_slower(before: Job, after: Job) -> bool:
+    """Say whether a job took at least half a second longer to move the same bytes: clones end together."""
+    bytes_before, bytes_after = (
+        [(direction.name, direction.io_bytes) for direction in job.directions] for job in (before, after)
+    )
+    return bytes_before == bytes_after and _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S
+
+
+def _drop_snapshots(reports: Sequence[TerseReport], notes: Notes) -> list[TerseReport]:
+    kept: list[TerseReport] = []
+    dropped: list[int] = []
+    is_chain = False
+    for report in reports:
+        is_chain = bool(kept) and _continues(kept[-1], report, is_chain=is_chain)
+        if is_chain:
+            if report.is_partial and len(report.lines) < len(kept[-1].lines):
+                dropped.append(report.lines[0].number)
+                continue
+            dropped.append(kept.pop().lines[0].number)
+        kept.append(report)
+    if dropped:
+        numbers = ", ".join(str(number) for number in dropped[:20]) + (", …" if len(dropped) > 20 else "")
+        notes.add(
+            "cumulative-snapshots",
+            "",
+            f"{len(dropped)} terse reports (at lines {numbers}) are snapshots of an execution whose last complete"
+            " report counts",
+        )
+    return kept
+
+
+def _continues(earlier: TerseReport, later: TerseReport, *, is_chain: bool) -> bool:
+    """Say whether a report is a later one of the same execution; is_chain: the earlier one was such itself."""
+    count = len(later.lines)
+    if count != len(earlier.lines) and not (later.is_partial and count < len(earlier.lines)):
+        return False
+    pairs = list(zip(earlier.lines, later.lines, strict=False))
+    for before, after in pairs:
+        if (before.version, before.fio_version) != (after.version, after.fio_version):
+            return False
+        if _identify(before) != _identify(after) or not has_grown(before.job, after.job):
+            return False
+    if is_chain or any(_is_later(before.job, after.job) for before, after in pairs):
+        return True
+    # The same text twice.
+    return all(before.job == after.job and before.disks == after.disks for before, after in pairs)
+
+
+def _is_copy(before: TerseLine, after: TerseLine) -> bool:
+    """Say whether the same line came again: clones are never alike to the last digit, unless they did nothing."""
+    return bool(before.job.directions) and before.job == after.job and before.disks == after.disks
+
+
+def _is_later(before: Job, after: Job) -> bool:
+    """Say whether one can be a snapshot of the other's job from at least half a second later."""
+    return _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S and has_grown(before, after)
+
+
+def _measure_growth_s(before: Job, after: Job) -> float:
+    longest_before, longest_after = (
+        max((direction.runtime_s or 0 for direction in job.directions), default=0.0)
+        for job in (before, after)
+    )
+    return longest_after - longest_before
+
+
+def has_grown(before: Job, after: Job) -> bool:
+    """Say whether nothing has shrunk that only grows: bytes, time, extremes of latency, switches and faults."""
+    counters = (
+        (before.context_switches, after.context_switches),
+        (before.major_faults, after.major_faults),
+        (before.minor_faults, after.minor_faults),
+    )
+    if any((earlier or 0) > (later or 0) for earlier, later in counters):
+        return False
+    directions = {direction.name: direction for direction in after.directions}
+    return all(
+        direction.name in directions and _has_direction_grown(direction, directions[direction.name])
+        for direction in before.directions
+    )
+
+
+def _has_direction_grown(before: Direction, after: Direction) -> bool:
+    bytes_before, bytes_after = before.io_bytes or 0, after.io_bytes or 0
+    time_before, time_after = before.runtime_s or 0, after.runtime_s or 0
+    if bytes_before > bytes_after or time_before > time_after:
+        return False
+    # Two executions of one size move the same bytes; unless it has ended, a direction moves more in more time.
+    if bytes_before == bytes_after and time_before < time_after:
+        return False
+    return all(
+        _has_widened(earlier, later)
+        for earlier, later in (
+            (before.submission, after.submission),
+            (before.completion, after.completion),
+            (before.total, after.total),
+        )
+    )
+
+
+def _has_widened(before: Latency | None, after: Latency | None) -> bool:
+    if before is None or after is None:
+        return before is None
+    return (before.minimum_ns or 0) >= (after.minimum_ns or 0) and (before.maximum_ns or 0) <= (
+        after.maximum_ns or 0
+    )
+
+
+def _note_clones(report: TerseReport, notes: Notes) -> None:
+    """Say so where lines of one job may be clones or executions appended to each other: only disks would tell."""
+    assumed = [
+        after.number
+        for before, after in zip(report.lines, report.lines[1:], strict=False)
+        if _identify(before) == _identify(after) and not _has_active_disks(after)
+    ]
+    if assumed:
+        notes.add(
+            "clones-assumed",
+            f"line {assumed[0]}",
+            f"{len(assumed)} lines repeat the job of the line before, without disks that would tell: taken for clones"
+            " that ran at the same time",
+        )

@@ -1,0 +1,125 @@
+"""The lines of one report, sorted by what they tell, and not yet read: of snapshots most are never needed."""
+
+import re
+from typing import Final
+
+from msgspec import Struct, field
+
+from benchapp.fio.text_report.header import Header, strip_command
+from benchapp.fio.text_report.rates import Summary, read_summary
+
+# "randrw: (groupid=0, jobs=1): err= 0: pid=123: Sat Nov 21 …", with "err=28 (file:…, error=…): pid=…" after errors.
+_JOB: Final = re.compile(
+    r"(.{0,500}?): \(groupid=(\d{1,10}), jobs=(\d{1,10})\): err= *+(-?\d{1,10})"
+    r"(?: \((.{0,1000}?)\))?: pid=(-?\d{1,10})",
+    re.ASCII,
+)
+
+Identity = tuple[str | None, int, str, int]
+
+
+class DirectionDraft(Struct):
+    """Lines of one direction: label ("read", …, "sync"), what follows it, and what is listed under it.
+
+    A label is empty where the line with it is missing.
+
+    latencies: by slat, clat, lat, sync, from the unit on; percentiles: the same, head and rows of the table;
+    samples: by bw, iops.
+    """
+
+    label: str
+    summary: str
+    latencies: dict[str, str] = field(default_factory=dict)
+    percentiles: dict[str, list[str]] = field(default_factory=dict)
+    samples: dict[str, str] = field(default_factory=dict)
+    _figures: Summary | None = None
+
+    @property
+    def figures(self) -> Summary | None:
+        """The figures of the summary; None if it cannot be read."""
+        figures = self._figures
+        if figures is None and self.summary:
+            figures = self._figures = read_summary(self.summary)
+        return figures
+
+
+class JobDraft(Struct):
+    """Lines of one job: those that occur once by their first word ("cpu", "issued"), and the directions."""
+
+    name: str
+    groupid: int
+    clones: int
+    error: int
+    complaint: str
+    pid: int
+    hostname: str | None
+    directions: list[DirectionDraft] = field(default_factory=list)
+    lines: dict[str, str] = field(default_factory=dict)
+    shares: list[str] = field(default_factory=list)
+
+    @property
+    def identity(self) -> Identity:
+        """What tells a job from others of one execution."""
+        return self.hostname, self.pid, self.name, self.groupid
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was printed to its count of I/Os, which comes near the end."""
+        issued = self.lines.get("issued", "")
+        # Before 2.1.14 nothing is dropped, and what is short comes last.
+        return "short=" in issued and issued.rstrip()[-1].isdigit()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is whole, and no direction lacks the line that it begins with."""
+        return self.is_whole and all(
+            direction.label == "sync" or direction.figures is not None for direction in self.directions
+        )
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there are results in it: it is whole, or a direction has its IOPS, bandwidth, bytes and run time."""
+        return self.is_whole or any(direction.figures is not None for direction in self.directions)
+
+
+class ReportDraft(Struct):
+    """Lines of one report. at: where it begins; line_numbers: of the lines before its first job.
+
+    has_end: whether fio went on to the status of the groups, so that all jobs were printed.
+    continues: whether it is another snapshot of the execution of the report before it.
+    """
+
+    at: int
+    line_numbers: list[int] = field(default_factory=list)
+    headers: list[Header] = field(default_factory=list)
+    repeated: set[int] = field(default_factory=set)
+    fio_version: str = ""
+    started: int | None = None
+    is_client: bool = False
+    jobs: list[JobDraft] = field(default_factory=list)
+    identities: set[Identity] = field(default_factory=set)
+    disks: list[str] = field(default_factory=list)
+    has_end: bool = False
+    continues: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether fio printed all jobs, and each to its end."""
+        return self.has_end and all(job.is_whole for job in self.jobs)
+
+
+def read_job_line(line: str, hostname: str | None) -> JobDraft | None:
+    """Begin a job with its first line; None if it is none."""
+    match = _JOB.match(line)
+    if match is None:
+        return None
+    name, groupid, clones, error, complaint, pid = match.groups(default="")
+    return JobDraft(
+        strip_command(name),
+        int(groupid),
+        max(int(clones), 1),
+        int(error),
+        complaint,
+        pid=int(pid),
+        hostname=hostname,
+    )

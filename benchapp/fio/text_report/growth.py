@@ -1,0 +1,82 @@
+"""Whether one report of fio's text can be a later one of the same execution: what only grows has grown."""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from benchapp.fio.merging.growth import measure_growth_ms
+from benchapp.fio.text_report.direction import count_issued
+from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft
+from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, read_figure
+from benchapp.fio.text_report.job import read_issued
+from benchapp.fio.version import Version, parse_version
+
+# 11.9 MiB may print as 11.0 before 3.26; decimals before 2.20 are junk.
+_BYTES_WITHIN: Final = 0.1
+# fio 3.19 counts to the moment of printing until a job that ended is reaped: 152 ms too much were seen.
+_REAPED_WITHIN_MS: Final = 250
+
+
+class _Verdict(Enum):
+    SAME = "same"
+    GROWN = "grown"
+    OTHER = "other"
+
+
+class _Progress(Struct, frozen=True):
+    """How far a direction got: bytes as rounded, run time as printed in ms, and I/Os issued where they are told."""
+
+    io_bytes: float
+    runtime_ms: int
+    total_ios: int | None
+
+
+def has_gone_on(earlier: ReportDraft, later: ReportDraft) -> bool:
+    """Say whether the jobs that both reports tell of did more in more time, or all of them exactly the same."""
+    version = parse_version(earlier.fio_version)
+    jobs = {job.identity: job for job in earlier.jobs}
+    pairs = [(jobs[job.identity], job) for job in later.jobs if job.identity in jobs]
+    verdicts = {verdict for pair in pairs for verdict in _compare_jobs(*pair, version)}
+    return _Verdict.OTHER not in verdicts
+
+
+def _compare_jobs(before: JobDraft, after: JobDraft, version: Version) -> Iterator[_Verdict]:
+    issued = [read_issued(job.lines.get("issued", "")).total for job in (before, after)]
+    if any(old > new for old, new in zip(*issued, strict=False)):
+        yield _Verdict.OTHER
+    directions = {direction.label: direction for direction in before.directions}
+    for new in after.directions:
+        old = directions.get(new.label)
+        if old is not None:
+            yield _compare_directions(
+                (old, _measure(old, issued[0])), (new, _measure(new, issued[1])), version
+            )
+
+
+def _measure(direction: DirectionDraft, issued: tuple[int, ...]) -> _Progress | None:
+    summary = direction.figures
+    figure = read_figure(summary.io, MODERN if summary.is_modern else OLD_BYTES) if summary else None
+    if summary is None or figure is None:
+        return None
+    return _Progress(figure.value, summary.runtime_ms, count_issued(issued, direction.label))
+
+
+def _compare_directions(
+    before: tuple[DirectionDraft, _Progress | None],
+    after: tuple[DirectionDraft, _Progress | None],
+    version: Version,
+) -> _Verdict:
+    (old_lines, old), (new_lines, new) = before, after
+    if old is None or new is None:
+        return _Verdict.SAME
+    growth_ms = measure_growth_ms((old.io_bytes, old.runtime_ms), (new.io_bytes, new.runtime_ms), version)
+    counts = (old.total_ios, new.total_ios)
+    if old.io_bytes == new.io_bytes and (None in counts or counts[0] == counts[1]):
+        # It has ended; another execution that moved as much has other latencies.
+        has_ended = -_REAPED_WITHIN_MS <= growth_ms <= 0 and old_lines.latencies == new_lines.latencies
+        return _Verdict.SAME if has_ended else _Verdict.OTHER
+    has_grown = growth_ms > 0 and new.io_bytes >= old.io_bytes * (1 - _BYTES_WITHIN)
+    # The counts of all directions have been compared; a job whose lines are not all there may have none.
+    return _Verdict.GROWN if has_grown and (None in counts or counts[0] != counts[1]) else _Verdict.OTHER

@@ -1,0 +1,295 @@
+"""One job of fio's text: its block of lines, with what its header told before."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from benchapp.fio.merging.growth import SHORTEST_SNAPSHOT_US, SNAPSHOTS_IN_MS
+from benchapp.fio.notes import Notes
+from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
+from benchapp.fio.report import Direction, DirectionName, Job, SteadyState
+from benchapp.fio.text_report.direction import JobFacts, build_direction, count_issued
+from benchapp.fio.text_report.draft import JobDraft
+from benchapp.fio.text_report.figures import MODERN, read_figure
+from benchapp.fio.text_report.header import Header
+from benchapp.fio.text_report.latency import read_latency, read_shares
+from benchapp.fio.version import Version
+from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
+
+_INTEGER: Final = re.compile(r"[0-9]+")
+# Twelve counts of 20 digits, and what names them.
+_ISSUED_LENGTH_MAXIMUM: Final = 1000
+_DEPTH_LENGTH_MAXIMUM: Final = 1000
+_PERCENT: Final = r"(\d{1,12}+(?:\.\d{1,9}+)?)%"
+_CPU: Final = re.compile(
+    rf": usr= *+{_PERCENT}, sys= *+{_PERCENT}, ctx=(\d{{1,20}}+), majf=(\d{{1,20}}+), minf=(\d{{1,20}}+)",
+    re.ASCII,
+)
+_DEPTH: Final = re.compile(r"((?:>=)?[0-9]{1,3}+)= *+([0-9]{1,9}+(?:\.[0-9]{1,9}+)?)%")
+_LATENCY_GOAL: Final = re.compile(
+    r": target=([\d.]{1,19}+)([num]?s|), window=([\d.]{1,19}+)([num]?s|), percentile=([\d.]{1,12}+)%, "
+    r"depth=(\d{1,10}+)",
+    re.ASCII,
+)
+_UNITS_US: Final = {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
+_STEADY_STATE: Final = re.compile(
+    r": attained=(yes|no), bw=([^ ,(]{1,30}+)[^=]{0,40}, iops=([^,]{1,30}+),(?: lat=[^,]{1,40},)? "
+    r"(bw|iops|lat) {1,2}(slope|mean dev)=([^\s,]{1,30})"
+)
+_DESCRIPTION: Final = re.compile(r": \[(.*)\]\s*+$", re.DOTALL)
+_RW: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
+_ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
+# From here latency_target is printed in ns.
+_TARGET_IN_NS: Final[Version] = (3, 3, 0)
+# Of its depth that a benchmark keeps busy at least; and ns of a processor that no I/O of a benchmark takes.
+_BUSY: Final = 0.2
+_PROCESSOR_NS_MINIMUM: Final = 2_000_000
+_NO_SIZES: Final = (None, None, None)
+
+
+class Issued(Struct, frozen=True):
+    """Counts of I/Os of reads, writes, trims and (3.4) syncs."""
+
+    total: tuple[int, ...] = ()
+    short: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+
+
+class _Processor(Struct, frozen=True):
+    user_percent: float | None = None
+    system_percent: float | None = None
+    context_switches: int | None = None
+    major_faults: int | None = None
+    minor_faults: int | None = None
+
+
+def build_job(
+    draft: JobDraft,
+    header: Header | None,
+    *,
+    index: int,
+    options: Mapping[str, str],
+    version: Version,
+    where: str,
+    notes: Notes,
+) -> Job:
+    """Return a job that was printed whole; its options are those of the header, as far as it tells them."""
+    where = f"{where}, job {index} ({draft.name})"
+    facts = _collect_facts(draft, header, version, where=where)
+    if draft.complaint:
+        notes.add("job-error", where, f"this job failed with error {draft.error}: {draft.complaint}")
+    lines = draft.lines
+    goal = _LATENCY_GOAL.match(lines.get("latency", ""))
+    processor = _read_processor(lines.get("cpu", ""))
+    description = _DESCRIPTION.match(lines.get("Description", ""))
+    return Job(
+        index=index,
+        name=draft.name,
+        groupid=draft.groupid,
+        hostname=draft.hostname,
+        error=read_errno(draft.error),
+        clones=min(draft.clones, INTEGER_MAXIMUM),
+        options={**options, **_read_goal(goal, version)} if goal and options else options,
+        directions=_build_directions(draft, facts, options, notes),
+        description=description[1] if description else None,
+        cpu_user_percent=processor.user_percent,
+        cpu_system_percent=processor.system_percent,
+        context_switches=processor.context_switches,
+        major_faults=processor.major_faults,
+        minor_faults=processor.minor_faults,
+        depth=_read_depth(lines.get("IO", "")[:_DEPTH_LENGTH_MAXIMUM]),
+        depth_submitted=_read_depth(lines.get("submit", "")[:_DEPTH_LENGTH_MAXIMUM]),
+        depth_completed=_read_depth(lines.get("complete", "")[:_DEPTH_LENGTH_MAXIMUM]),
+        latency_shares=read_shares(draft.shares),
+        iodepth=min(int(goal[6]), INTEGER_MAXIMUM) or None if goal else None,
+        steady_state=_read_steady_state(lines.get("steadystate", "")),
+        is_aggregate=draft.name == AGGREGATE,
+        has_all_options=False,
+    )
+
+
+def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, where: str) -> JobFacts:
+    # A count that was cut off is another number.
+    issued = read_issued(draft.lines["issued"]) if draft.is_whole else Issued()
+    return JobFacts(
+        version=version,
+        clones=draft.clones,
+        issued=issued.total,
+        short=issued.short,
+        dropped=issued.dropped,
+        block_sizes=header.block_sizes if header else _NO_SIZES,
+        is_whole=draft.is_whole,
+        has_runtime_in_us=version < SNAPSHOTS_IN_MS and _has_runtime_in_us(draft, issued.total),
+        where=where,
+    )
+
+
+def _has_runtime_in_us(draft: JobDraft, issued: tuple[int, ...]) -> bool:
+    """Say whether what fio calls msec must be µs, as in its snapshots before 2.1.14.
+
+    By the times that its latencies tell a job was then busy for a thousandth of its run, which with µs is all of it
+    at the depth that fio counted; and each I/O took far more of a processor than any does.
+    """
+    depths = {level: share for level, share in _read_depth(draft.lines.get("IO", "")).items() if share >= 1}
+    processor = _read_processor(draft.lines.get("cpu", ""))
+    if not depths or processor.user_percent is None or processor.system_percent is None:
+        return False
+    runtime_ms, waited_ns, ios = 0, 0.0, 0
+    for direction in draft.directions:
+        summary = direction.figures
+        count = count_issued(issued, direction.label) if summary else None
+        if summary is None or not count:
+            continue
+        found = read_latency(direction.latencies.get("clat", ""), (), runtime_s=None).latency
+        if found is None or found.mean_ns is None:
+            return False
+        runtime_ms = max(runtime_ms, summary.runtime_ms)
+        waited_ns += found.mean_ns * count
+        ios += count
+    if runtime_ms < SHORTEST_SNAPSHOT_US:
+        return False
+    depth_in_us = waited_ns / (runtime_ms * 1000)
+    lowest, highest = min(map(_read_level, depths)), 2 * max(map(_read_level, depths))
+    processor_ns = (processor.user_percent + processor.system_percent) / 100 * runtime_ms * 1e6 / ios
+    return lowest * _BUSY <= depth_in_us <= highest and processor_ns >= _PROCESSOR_NS_MINIMUM
+
+
+def _read_level(level: str) -> int:
+    return int(level.removeprefix(">="))
+
+
+def _read_processor(text: str) -> _Processor:
+    """Read "usr=2.04%, sys=3.25%, ctx=120561, majf=0, minf=58"."""
+    match = _CPU.match(text)
+    if match is None:
+        return _Processor()
+    user, system, switches, major, minor = match.groups()
+    return _Processor(
+        float(user),
+        float(system),
+        read_count(int(switches)),
+        read_count(int(major)),
+        read_count(int(minor)),
+    )
+
+
+def read_issued(text: str) -> Issued:
+    """Return the counts of I/Os, as many as the version prints.
+
+    Reads "rwts: total=0,119984,0,0 short=0,0,0,0 dropped=0,0,0,0" or "total=r=1/w=0/d=0, short=r=0/w=0/d=0".
+    """
+    total, _, rest = text[:_ISSUED_LENGTH_MAXIMUM].partition("short=")
+    short, dropped = _read_losses(rest)
+    return Issued(_read_counts(total), short, dropped)
+
+
+# Nearly always all zeros.
+@lru_cache(maxsize=64)
+def _read_losses(text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    short, _, dropped = text.partition("drop")
+    return _read_counts(short), _read_counts(dropped)
+
+
+def _read_counts(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _INTEGER.findall(text)))
+
+
+def _build_directions(
+    draft: JobDraft, facts: JobFacts, options: Mapping[str, str], notes: Notes
+) -> tuple[Direction, ...]:
+    """Return what was printed, and what was asked for or issued and not printed."""
+    built: dict[DirectionName, Direction] = {}
+    for lines in draft.directions:
+        direction = build_direction(lines, facts, notes)
+        if direction is not None:
+            built[direction.name] = direction
+    if "mixed" not in built:
+        asked = list_directions_asked(options)
+        for name in _RW:
+            if name in built:
+                continue
+            issued = count_issued(facts.issued, name)
+            if issued or name in asked:
+                built[name] = _describe_silent(name, issued, is_whole=facts.is_whole)
+    elif "read" in built or "write" in built or "trim" in built:
+        built["mixed"] = _mend_mixed(built["mixed"], [built[name] for name in _RW if name in built])
+    return tuple(built[name] for name in _ORDER if name in built)
+
+
+def _describe_silent(name: DirectionName, issued: int | None, *, is_whole: bool) -> Direction:
+    """Describe a direction of which fio prints nothing, as no byte was moved, or of which the lines are missing."""
+    reason = "not-reported" if issued or not is_whole else "no-io"
+    names = ("iops", "bandwidth_bytes_per_s", "latency", "percentiles", "bandwidth_samples", "iops_samples")
+    missing = dict.fromkeys(names, reason)
+    if not is_whole:
+        missing["total_ios"] = reason
+    if reason == "not-reported":
+        missing |= dict.fromkeys(("io_bytes", "runtime_s"), reason)
+        return Direction(name, None, issued, None, None, None, missing=missing)
+    return Direction(name, 0, 0, None, None, None, missing=missing)
+
+
+def _mend_mixed(mixed: Direction, parts: Sequence[Direction]) -> Direction:
+    """Add up what fio before 3.39 prints as IOPS=0, BW=0 under unified_rw_reporting=both."""
+    sizes = [part.io_bytes for part in parts]
+    if mixed.io_bytes or not mixed.total_ios or not mixed.runtime_s or None in sizes:
+        return mixed
+    io_bytes = sum(size or 0 for size in sizes)
+    source = "sum of read, write and trim; fio before 3.39 prints 0"
+    sources = dict.fromkeys(("io_bytes", "iops", "bandwidth_bytes_per_s"), source)
+    return replace(
+        mixed,
+        io_bytes=read_count(io_bytes),
+        iops=read_amount(mixed.total_ios / mixed.runtime_s),
+        bandwidth_bytes_per_s=read_amount(io_bytes / mixed.runtime_s),
+        sources={**mixed.sources, **sources},
+    )
+
+
+# Most jobs keep one depth all along, so that few of these lines differ.
+@lru_cache(maxsize=1024)
+def _read_depth(text: str) -> Mapping[str, float]:
+    return {level: float(share) for level, share in _DEPTH.findall(text)}
+
+
+def _read_goal(goal: re.Match[str], version: Version) -> Mapping[str, str]:
+    """Return the options of latency_target, which fio prints for every job, with a target of 0 where unused."""
+    # fio names units since 3.42.
+    target_us = _read_goal_us(goal[1], goal[2] or ("ns" if version >= _TARGET_IN_NS else "us"))
+    window_us = _read_goal_us(goal[3], goal[4] or "us")
+    if not target_us or window_us is None:
+        return {}
+    return dict(_name_goal(target_us, window_us, goal[5]))
+
+
+def _read_goal_us(text: str, unit: str) -> int | None:
+    try:
+        return int(round(float(text) * _UNITS_US[unit], 3))
+    except ValueError:
+        return None
+
+
+def _name_goal(target_us: int, window_us: int, percentile: str) -> Iterator[tuple[str, str]]:
+    yield "latency_target", f"{target_us}us"
+    yield "latency_window", f"{window_us}us"
+    yield "latency_percentile", percentile.rstrip("0").rstrip(".")
+
+
+def _read_steady_state(text: str) -> SteadyState | None:
+    """Read "attained=yes, bw=105MiB/s (107MB/s), iops=26.9k, bw mean dev=5.712%"; the figure in brackets is wrong."""
+    match = _STEADY_STATE.match(text)
+    if match is None:
+        return None
+    attained, bandwidth, iops, what, how, deviation = match.groups()
+    rate, count = read_figure(bandwidth, MODERN), read_figure(iops, MODERN)
+    return SteadyState(
+        criterion=f"{what}_slope" if how == "slope" else what,
+        is_attained=attained == "yes",
+        deviation=deviation,
+        iops=None if count is None else float(count.value),
+        bandwidth_bytes_per_s=None if rate is None else float(rate.value),
+    )

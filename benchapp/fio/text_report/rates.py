@@ -1,0 +1,263 @@
+"""I/O, bandwidth and IOPS of one direction of fio's text: as printed, but where counts prove a fault of fio's."""
+
+import re
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from benchapp.fio.numbers import read_amount, read_count
+from benchapp.fio.text_report.figures import (
+    MODERN,
+    OLD_BYTES,
+    OLD_COUNTS,
+    Figure,
+    Prefixes,
+    Verdict,
+    explain_absence,
+    judge_figure,
+    looks_cut,
+    read_figure,
+)
+from benchapp.fio.version import Version
+
+_MODERN_SUMMARY: Final = re.compile(
+    r"IOPS=([^,]{1,40}), BW=([^(]{1,40}?) ?\(([^)]{1,40})\)\(([^/]{1,40})/ *+(\d{1,18})msec\)", re.ASCII
+)
+_OLD_SUMMARY: Final = re.compile(
+    r"io= *+([^,]{1,40}), bw= *+([^,]{1,40}), iops= *+([^,]{1,40}), runt= *+(\d{1,18}) ?msec", re.ASCII
+)
+# IOPS=1 may be 1.99: below this, the fraction that fio cuts off is more than 1 %.
+_WHOLE_IS_COARSE: Final = 100
+_FAULTS: Final = {
+    Verdict.CARRY_LOST: "fio 2.20 to 3.25 lose the carry when they round up to .0",
+    Verdict.DECIMALS_ARE_JUNK: "decimals of fio before 2.20 are the remainder of a division, not a fraction",
+}
+
+
+class Summary(Struct, frozen=True):
+    """The first line of a direction, its figures as printed; other_bandwidth: in the other kind of prefixes."""
+
+    io: str
+    bandwidth: str
+    other_bandwidth: str
+    iops: str
+    runtime_ms: int
+    is_modern: bool
+
+
+class Rates(Struct, frozen=True):
+    """Values in base units, with reasons for what is absent, origins, and faults of fio's as (code, sentence).
+
+    is_decimal: whether the run had kb_base=1000.
+    """
+
+    io_bytes: int | None
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    is_decimal: bool
+    missing: dict[str, str]
+    sources: tuple[tuple[str, str], ...]
+    faults: tuple[tuple[str, str], ...]
+
+
+def read_summary(text: str) -> Summary | None:
+    """Read "IOPS=1999, BW=7999KiB/s (8191kB/s)(469MiB/60001msec)", or 2.x's "io=…, bw=…, iops=…, runt=…"."""
+    match = _MODERN_SUMMARY.match(text)
+    if match is not None:
+        iops, bandwidth, other, io, runtime = match.groups()
+        return Summary(io, bandwidth, other, iops, int(runtime), is_modern=True)
+    match = _OLD_SUMMARY.match(text)
+    if match is None:
+        return None
+    io, bandwidth, iops, runtime = match.groups()
+    return Summary(io, bandwidth, "", iops, int(runtime), is_modern=False)
+
+
+class _Printed(Struct, frozen=True):
+    """A figure with its label and the text it was read from."""
+
+    label: str
+    text: str
+    figure: Figure | None
+
+    def describe(self) -> str:
+        """Return how it was converted, for people."""
+        figure = self.figure
+        if figure is None or figure.unit == 1:
+            return f"{self.label}="
+        divided = " / 8" if figure.suffix in ("bit", "b") else ""
+        factor = int(figure.unit * 8) if divided else int(figure.unit)
+        return f"{self.label}= in {figure.prefix}{figure.suffix} × {factor}{divided}"
+
+
+class _Reference(Struct, frozen=True):
+    """What counts or another figure say a value is, ± tolerance; source: in words."""
+
+    value: float
+    source: str
+    tolerance: float = 0.0
+
+
+class _Ledger(Struct):
+    """What is said of the values while they are settled."""
+
+    version: Version
+    missing: dict[str, str] = field(default_factory=dict)
+    sources: list[tuple[str, str]] = field(default_factory=list)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+    def settle(self, name: str, printed: _Printed, reference: _Reference | None) -> float | None:
+        """Return a value: as printed, or of the reference where that proves a fault of fio's."""
+        figure = printed.figure
+        if figure is None:
+            self.missing[name] = explain_absence(printed.text)
+            return None
+        if reference is not None:
+            verdict = judge_figure(figure, reference.value, self.version, tolerance=reference.tolerance)
+            # Asked first, as the hash of an enum is a call.
+            if verdict is not Verdict.AGREES and verdict in _FAULTS:
+                meant = f"{reference.value / figure.unit:.2f}{figure.prefix}{figure.suffix}"
+                self.sources.append((name, f"{reference.source}; {printed.label}= is at fault"))
+                said = f"{printed.label}={printed.text.strip()} stands for {meant} by {reference.source}"
+                self.faults.append((verdict.value, f"{said}: {_FAULTS[verdict]}"))
+                return reference.value
+        self.sources.append((name, printed.describe()))
+        return figure.value
+
+
+def read_rates(summary: Summary, *, total_ios: int | None, block_size: int | None, version: Version) -> Rates:
+    """Return what a summary says, in bytes, bytes/s and operations/s.
+
+    total_ios × block_size, where known, gives io_bytes exactly if the printed figure agrees with it.
+    """
+    ledger = _Ledger(version)
+    exact = total_ios * block_size if total_ios and block_size else None
+    prefixes = _find_prefixes(summary, exact, version)
+    bandwidth = _Printed(
+        "BW" if summary.is_modern else "bw", summary.bandwidth, read_figure(summary.bandwidth, prefixes)
+    )
+    io = _Printed("io", summary.io, read_figure(summary.io, prefixes))
+    if exact is not None and not _fits(bandwidth.figure, exact, summary.runtime_ms, version):
+        exact = None
+    io_bytes = _settle_io(ledger, io, exact=exact, bandwidth=bandwidth.figure, runtime_ms=summary.runtime_ms)
+    iops = rate = None
+    if not summary.runtime_ms:
+        ledger.missing["iops"] = ledger.missing["bandwidth_bytes_per_s"] = "zero-runtime"
+    else:
+        is_exact = exact is not None and io_bytes == exact
+        reference = _find_rate(summary, io.figure, prefixes, exact=exact if is_exact else None)
+        rate = ledger.settle("bandwidth_bytes_per_s", bandwidth, reference)
+        iops = _settle_iops(ledger, summary, total_ios)
+    ledger.sources.append(("runtime_s", "msec / 1000"))
+    return Rates(
+        read_count(io_bytes),
+        None if iops is None else read_amount(float(iops)),
+        None if rate is None else read_amount(float(rate)),
+        prefixes is OLD_COUNTS or _is_decimal(bandwidth.figure, summary),
+        ledger.missing,
+        tuple(ledger.sources),
+        tuple(ledger.faults),
+    )
+
+
+def count_runtime_in_us(rates: Rates, summary: Summary, total_ios: int | None) -> Rates:
+    """Return the rates of a run time that fio prints in µs and calls msec: a thousandfold of those printed."""
+    runtime_s = summary.runtime_ms / 1_000_000
+    iops = None if total_ios is None else read_amount(total_ios / runtime_s)
+    bandwidth = None if rates.io_bytes is None else read_amount(rates.io_bytes / runtime_s)
+    sources = {
+        **dict(rates.sources),
+        "iops": "total_ios / run time",
+        "bandwidth_bytes_per_s": "io_bytes / run time",
+        "runtime_s": "msec / 1 000 000, as it is in µs",
+    }
+    message = f"runt={summary.runtime_ms}msec is in µs, as fio before 2.1.14 prints it in snapshots"
+    return replace(
+        rates,
+        iops=iops,
+        bandwidth_bytes_per_s=bandwidth,
+        sources=tuple(sources.items()),
+        faults=(("text-runtime-in-us", message),),
+    )
+
+
+def _find_prefixes(summary: Summary, exact: int | None, version: Version) -> Prefixes:
+    """Return what K and M stand for: 2.x prints them for 1000 too (kb_base=1000), as only the counts can tell."""
+    if summary.is_modern:
+        return MODERN
+    binary, decimal = read_figure(summary.io, OLD_BYTES), read_figure(summary.io, OLD_COUNTS)
+    if exact is None or binary is None or decimal is None:
+        return OLD_BYTES
+    is_binary = judge_figure(binary, exact, version) is not Verdict.CONTRADICTS
+    is_decimal = judge_figure(decimal, exact, version) is not Verdict.CONTRADICTS
+    return OLD_COUNTS if is_decimal and not is_binary else OLD_BYTES
+
+
+def _fits(bandwidth: Figure | None, exact: int, runtime_ms: int, version: Version) -> bool:
+    """Say whether bytes by the block size can be true: a group may hold jobs of other sizes than its first."""
+    if bandwidth is None or not runtime_ms:
+        return True
+    return judge_figure(bandwidth, exact * 1000 / runtime_ms, version) is not Verdict.CONTRADICTS
+
+
+def _is_decimal(bandwidth: Figure | None, summary: Summary) -> bool:
+    """Say whether kB stands outside the brackets and KiB inside."""
+    return (
+        summary.is_modern
+        and bandwidth is not None
+        and bandwidth.prefix != ""
+        and not bandwidth.prefix.endswith("i")
+    )
+
+
+def _multiply(bandwidth: Figure | None, runtime_ms: int) -> _Reference | None:
+    if bandwidth is None or looks_cut(bandwidth):
+        return None
+    return _Reference(
+        bandwidth.value * runtime_ms / 1000, "bandwidth × run time", bandwidth.step * runtime_ms / 1000
+    )
+
+
+def _settle_io(
+    ledger: _Ledger, io: _Printed, *, exact: int | None, bandwidth: Figure | None, runtime_ms: int
+) -> int | None:
+    if exact is not None and io.figure is not None:
+        if judge_figure(io.figure, exact, ledger.version) is Verdict.AGREES:
+            ledger.sources.append(("io_bytes", "total_ios × block size, which agrees with io="))
+            return exact
+        reference: _Reference | None = _Reference(exact, "total_ios × block size")
+    else:
+        reference = _multiply(bandwidth, runtime_ms)
+    value = ledger.settle("io_bytes", io, reference)
+    return None if value is None else int(value)
+
+
+def _find_rate(
+    summary: Summary, io: Figure | None, prefixes: Prefixes, *, exact: int | None
+) -> _Reference | None:
+    """Return what bandwidth should be: by exact bytes, else by the figure in brackets, else by rounded bytes."""
+    runtime_s = summary.runtime_ms / 1000
+    if exact is not None:
+        return _Reference(exact / runtime_s, "total_ios × block size / run time")
+    other = read_figure(summary.other_bandwidth, prefixes)
+    if other is not None and not looks_cut(other):
+        return _Reference(other.value, "the figure in brackets", other.step)
+    if io is not None and not looks_cut(io):
+        return _Reference(io.value / runtime_s, "io / run time", io.step / runtime_s)
+    return None
+
+
+def _settle_iops(ledger: _Ledger, summary: Summary, total_ios: int | None) -> float | None:
+    prefixes = MODERN if summary.is_modern else OLD_COUNTS
+    printed = _Printed(
+        "IOPS" if summary.is_modern else "iops", summary.iops, read_figure(summary.iops, prefixes)
+    )
+    if total_ios is None:
+        return ledger.settle("iops", printed, None)
+    quotient = total_ios * 1000 / summary.runtime_ms
+    figure = printed.figure
+    if figure is not None and quotient < _WHOLE_IS_COARSE and int(quotient) == figure.value:
+        ledger.sources.append(("iops", f"total_ios / run time, of which {printed.label}= is the whole part"))
+        return quotient
+    return ledger.settle("iops", printed, _Reference(quotient, "total_ios / run time"))

@@ -1,0 +1,321 @@
+"""fio's text for people, 2.0 to today: find the reports in a text, one line after the other."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from benchapp.fio.notes import Notes
+from benchapp.fio.reading import Found, Reading
+from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft, read_job_line
+from benchapp.fio.text_report.header import (
+    read_greeting,
+    read_header,
+    read_starting_line,
+    read_version_line,
+)
+from benchapp.fio.text_report.lines import Lines
+from benchapp.fio.text_report.report import build_document
+from benchapp.fio.text_report.snapshots import keep_last_snapshots
+from benchapp.fio.workload.options import AGGREGATE
+
+_JOB_MARK: Final = "(groupid="
+_HEADER_MARK: Final = "): rw="
+_LABELS: Final = {
+    **{label: label for label in ("read", "write", "trim", "mixed")},
+    **{f"{label}:": label for label in ("read", "write", "trim", "mixed")},
+}
+_ONCE: Final = (
+    "cpu",
+    "IO",
+    "submit",
+    "complete",
+    "issued",
+    "latency",
+    "steadystate",
+    "Description",
+    "errors",
+    "states",
+)
+_LATENCIES: Final = ("slat", "clat", "lat", "sync")
+_SAMPLES: Final = ("bw", "iops")
+# Distributions of one priority before 3.30, and of the blocks that a flash device lost.
+_IGNORED: Final = ("high", "low", "block")
+_GROUP_LABELS: Final = frozenset(("READ:", "WRITE:", "TRIM:", "MIXED:", "SYNC:"))
+_HOST_PREFIX: Final = re.compile(r"<([^>\n]{1,255})>(?: |$)(.*)", re.DOTALL)
+# In the order in which fio prints them.
+_RANKS: Final = {"slat": 0, "clat": 1, "lat": 2, "sync": 3, "bw": 5, "iops": 6}
+_RANK_OF_TABLES: Final = 4
+_STATUS: Final = "Jobs: "
+_LAYING_OUT: Final = ": Laying out IO file"
+
+
+def read_normal(text: str, notes: Notes) -> Reading:
+    """Return the reports that fio printed as text, and the lines that are none of theirs.
+
+    One pass over the lines; a text without a report costs one search. Snapshots of one execution are dropped but
+    for the last whole one. Raises UnreadableOutput where there are too many reports, or jobs in one.
+    """
+    if _JOB_MARK not in text:
+        return Reading((), text)
+    lines = Lines(text)
+    scan = _Scan(lines)
+    found = []
+    for number, draft in keep_last_snapshots(scan.find_reports(), notes):
+        document = build_document(draft, where=f"document {number}", notes=notes)
+        if document is not None:
+            found.append(Found(draft.at, document))
+    return Reading(tuple(found), "".join(map(lines.read, sorted(scan.foreign))))
+
+
+class _Scan:
+    """Sorts lines into reports; what belongs to none is foreign, by its number."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.foreign: list[int] = []
+        self._closed: list[ReportDraft] = []
+        self._report: ReportDraft | None = None
+        self._job: JobDraft | None = None
+        self._direction: DirectionDraft | None = None
+        self._rank = -1
+        self._rows: list[str] | None = None
+        self._hostname: str | None = None
+        self._number = 0
+
+    def find_reports(self) -> Iterator[ReportDraft]:
+        """Sort all lines, and give each report as soon as another one begins."""
+        for number, line in enumerate(self._lines):
+            words = line.split(None, 1)
+            if not words or (number == self._lines.open_end and self._is_cut(words[0])):
+                continue
+            if words[0] == "|" and self._rows is not None:
+                self._rows.append(line)
+                continue
+            self._number = number
+            if not self._read_line(line, words):
+                self.foreign.append(number)
+            if self._closed:
+                yield from self._closed
+                self._closed.clear()
+        self._close()
+        yield from self._closed
+
+    def _is_cut(self, word: str) -> bool:
+        """Say whether a text without an end of line may end within a number of a job."""
+        if self._job is None or self._job.is_whole:
+            return False
+        return word in _LATENCIES or word in _SAMPLES or (word in _ONCE and word != "issued")
+
+    def _read_line(self, line: str, words: list[str]) -> bool:
+        """Return whether the line belongs to a report of fio."""
+        if line[0] == "<" and (match := _HOST_PREFIX.match(line)):
+            self._hostname, line = match[1], match[2]
+            words = line.split(None, 1)
+            if not words:
+                return self._report is not None
+            if words[0] == "|" and self._rows is not None:
+                self._rows.append(line)
+                return True
+        if "(g" in line and (_JOB_MARK in line or _HEADER_MARK in line):
+            return self._begin(line)
+        if words[0] == "Jobs:" and line.lstrip().startswith(_STATUS):
+            return True
+        return self._read_job_line(words) or self._read_around(line, words)
+
+    def _preamble(self) -> ReportDraft:
+        """Return the report whose jobs are still to come, and keep this line as one of its own."""
+        report = self._report
+        if report is None or report.jobs:
+            self._close()
+            report = self._report = self._draft_report()
+        report.line_numbers.append(self._number)
+        return report
+
+    def _draft_report(self) -> ReportDraft:
+        return ReportDraft(self._lines.locate(self._number))
+
+    def _close(self) -> None:
+        report, self._report = self._report, None
+        self._job = self._direction = self._rows = None
+        if report is None:
+            return
+        if report.jobs:
+            self._closed.append(report)
+        else:
+            self.foreign.extend(report.line_numbers)
+
+    def _begin(self, line: str) -> bool:
+        """Begin a job, or list one that is to come; a status line without an end may stand before it."""
+        line = line.strip()
+        if line.startswith(_STATUS):
+            line = line[line.rfind("]", 0, line.find("(g")) + 1 :].strip()
+        job = read_job_line(line, self._hostname)
+        if job is not None:
+            self._begin_job(job)
+            return True
+        header = read_header(line, self._hostname)
+        if header is None:
+            return False
+        report = self._report
+        if report is not None and not report.jobs and _is_started(report):
+            # Headers come first: the execution before printed no jobs.
+            self._close()
+        self._preamble().headers.append(header)
+        return True
+
+    def _begin_job(self, job: JobDraft) -> None:
+        report = self._report
+        if job.name == AGGREGATE:
+            job.hostname = None
+        if report is None:
+            report = self._report = self._draft_report()
+        elif report.has_end and not (_is_of_client(report, job) and job.identity not in report.identities):
+            report = self._repeat(report, job)
+        report.jobs.append(job)
+        report.identities.add(job.identity)
+        report.has_end = report.has_end and job.name == AGGREGATE
+        self._job, self._direction, self._rows = job, None, None
+
+    def _repeat(self, earlier: ReportDraft, job: JobDraft) -> ReportDraft:
+        """Begin a report that no header announces: a snapshot, or an execution whose beginning was cut off."""
+        self._close()
+        report = self._report = self._draft_report()
+        if job.identity in earlier.identities:
+            report.continues = True
+            report.headers, report.repeated = earlier.headers, earlier.repeated
+            report.fio_version, report.started = earlier.fio_version, earlier.started
+            report.is_client = earlier.is_client
+        return report
+
+    def _read_job_line(self, words: list[str]) -> bool:
+        """Keep a line of a job's block by its first word."""
+        keep = _KEEPERS.get(words[0])
+        if keep is None or self._job is None or len(words) != 2:
+            return False
+        return keep(self, self._job, words[0], words[1])
+
+    def _keep_direction(self, job: JobDraft, word: str, rest: str) -> bool:
+        rest = rest.lstrip(": ")
+        if not rest.startswith(("IOPS=", "io=")):
+            if "IOPS=" not in rest and "runt=" not in rest:
+                return False
+            # The lines behind one that cannot be read are not of the direction before it.
+            rest = ""
+        self._begin_direction(job, _LABELS[word], rest)
+        return True
+
+    def _begin_direction(self, job: JobDraft, label: str, summary: str) -> DirectionDraft:
+        direction = self._direction = DirectionDraft(label, summary)
+        job.directions.append(direction)
+        self._rank, self._rows = -1, None
+        return direction
+
+    def _find_direction(self, job: JobDraft, direction: DirectionDraft, rank: int) -> DirectionDraft:
+        """Return the direction of a line: another one where it does not come behind those that were read."""
+        if rank <= self._rank:
+            direction = self._begin_direction(job, "", "")
+        self._rank = rank
+        return direction
+
+    def _keep_once(self, job: JobDraft, word: str, rest: str) -> bool:
+        if ":" not in rest:
+            return False
+        job.lines[word] = rest
+        self._rows = None
+        return True
+
+    def _keep_samples(self, job: JobDraft, word: str, rest: str) -> bool:
+        if "min=" not in rest or self._direction is None:
+            return False
+        self._find_direction(job, self._direction, _RANKS[word]).samples[word] = rest
+        self._rows = None
+        return True
+
+    def _ignore_table(self, job: JobDraft, word: str, rest: str) -> bool:
+        if "prio" not in rest and "percentiles" not in rest:
+            return False
+        self._rows = []
+        return True
+
+    def _keep_latency(self, job: JobDraft, word: str, rest: str) -> bool:
+        """Keep a distribution, the head of its table, or shares of latencies, which begin alike."""
+        direction = self._direction
+        if rest[0] == "(" and "min=" not in rest:
+            job.shares.append(rest)
+            self._rows = None
+        elif direction is None:
+            return False
+        elif rest[0] == "(":
+            self._find_direction(job, direction, _RANKS[word]).latencies[word] = rest
+            self._rows = None
+        elif rest.startswith("percentiles"):
+            if self._rank > _RANK_OF_TABLES or word in direction.percentiles:
+                direction = self._begin_direction(job, "", "")
+            self._rank = _RANK_OF_TABLES
+            self._rows = direction.percentiles[word] = [rest]
+        else:
+            # Of one priority: not to be taken for all I/Os.
+            self._rows = []
+            return "prio" in rest
+        return True
+
+    def _read_around(self, line: str, words: list[str]) -> bool:
+        """Keep a line that stands before or behind the jobs of a report."""
+        word, report = words[0], self._report
+        if self._job is not None and word.startswith("fsync/"):
+            self._begin_direction(self._job, "sync", "")
+            return True
+        if report is not None and report.jobs and word in ("Run", "Disk"):
+            if not line.lstrip().startswith(("Run status group ", "Disk stats ")):
+                return False
+            report.has_end = True
+            self._job = self._direction = self._rows = None
+            return True
+        if report is not None and report.has_end:
+            if word in _GROUP_LABELS:
+                return True
+            if ": ios=" in line:
+                report.disks.append(line)
+                return True
+        return self._read_preamble(line, word)
+
+    def _read_preamble(self, line: str, word: str) -> bool:
+        if word.startswith("hostname=") and (greeting := read_greeting(line)):
+            announced = self._preamble()
+            announced.fio_version, announced.is_client = greeting.fio_version, True
+            return True
+        if word.startswith("fio") and (fio_version := read_version_line(line)):
+            self._preamble().fio_version = fio_version
+            return True
+        report = self._report
+        if report is None or report.jobs:
+            return False
+        if word == "..." and report.headers:
+            report.repeated.add(len(report.headers) - 1)
+        elif word == "Starting" and (started := read_starting_line(line)):
+            report.started = started
+        elif word[0].isdigit() and (fio_version := read_version_line(line)):
+            report.fio_version = fio_version
+        elif _LAYING_OUT not in line:
+            return False
+        report.line_numbers.append(self._number)
+        return True
+
+
+_Keeper = Callable[[_Scan, JobDraft, str, str], bool]
+_KEEPERS: Final[Mapping[str, _Keeper]] = {
+    **dict.fromkeys(_LATENCIES, _Scan._keep_latency),
+    **dict.fromkeys(_LABELS, _Scan._keep_direction),
+    **dict.fromkeys(_ONCE, _Scan._keep_once),
+    **dict.fromkeys(_SAMPLES, _Scan._keep_samples),
+    **dict.fromkeys(_IGNORED, _Scan._ignore_table),
+}
+
+
+def _is_started(report: ReportDraft) -> bool:
+    """Say whether fio went on to its version, or to starting processes; a server greets its client at once."""
+    return not report.is_client and bool(report.fio_version or report.started is not None)
+
+
+def _is_of_client(report: ReportDraft, job: JobDraft) -> bool:
+    return report.is_client or job.hostname is not None or job.name == AGGREGATE

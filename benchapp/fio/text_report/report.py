@@ -1,0 +1,258 @@
+"""One report of fio's text as a Document."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from benchapp.fio.merging.rollup import roll_up
+from benchapp.fio.notes import Notes
+from benchapp.fio.numbers import read_amount, read_count
+from benchapp.fio.report import Disk, Document
+from benchapp.fio.text_report.draft import JobDraft, ReportDraft
+from benchapp.fio.text_report.header import Header
+from benchapp.fio.text_report.job import build_job
+from benchapp.fio.version import parse_version
+from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
+
+_DISK: Final = re.compile(
+    r"\s*+(\S{1,255}): ios=(\d{1,20})/(\d{1,20}), (?:sectors=[^,]{1,50}, )?merge=(\d{1,20})/(\d{1,20}), "
+    r"ticks=(\d{1,20})/(\d{1,20}), in_queue=(\d{1,20}), util= *+([\d.]{1,12}|-?nan)%(, aggrios=)?",
+    re.ASCII,
+)
+_NONE: Final[Mapping[str, str]] = {}
+_NAMES_LENGTH_MAXIMUM: Final = 200
+
+
+def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document | None:
+    """Return one report with the jobs that have results, though lines of theirs may be missing; None without any."""
+    jobs_read = [job for job in draft.jobs if job.is_readable]
+    is_partial = not draft.has_end or not all(job.is_complete for job in draft.jobs)
+    if is_partial:
+        _warn_of_missing_lines(draft, where, notes)
+    if not jobs_read:
+        return None
+    notes.add("text-precision", where, "values are as fio rounded them for its text, to four digits or so")
+    version = parse_version(draft.fio_version)
+    _drop_headers_of_others(draft)
+    headers = _match_headers(draft, jobs_read)
+    jobs = tuple(
+        build_job(
+            job,
+            header,
+            index=index,
+            options=_find_options(draft, job, header),
+            version=version,
+            where=where,
+            notes=notes,
+        )
+        for index, (job, header) in enumerate(zip(jobs_read, headers, strict=True))
+    )
+    if any(not (job.options or job.is_aggregate) for job in jobs):
+        notes.add(
+            "options-not-reported", where, "the lines that tell rw, bs and ioengine of a job are missing"
+        )
+    hiding = _warn_of_silent_jobs(draft, where, notes)
+    if hiding:
+        jobs = tuple(
+            replace(job, may_hide_jobs=True) if job.clones > 1 and job.groupid in hiding else job
+            for job in jobs
+        )
+    return Document(
+        format="normal",
+        fio_version=draft.fio_version,
+        started_at=None,
+        # The date of a job is the host's local time, of a zone that fio does not name.
+        finished_at=None,
+        jobs=jobs,
+        groups=roll_up(
+            jobs,
+            where=where,
+            is_partial=is_partial,
+            notes=notes,
+            may_lack_clones=_may_lack_clones(draft, jobs_read, headers),
+        ),
+        disks=tuple(_read_disks(draft.disks)),
+        is_partial=is_partial,
+        has_precise_values=False,
+    )
+
+
+def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:
+    """Name the jobs of which lines are missing: the output was cut off, or somebody removed them."""
+    incomplete = [job for job in draft.jobs if job.is_readable and not job.is_complete]
+    unreadable = [job for job in draft.jobs if not job.is_readable]
+    if len(unreadable) == len(draft.jobs):
+        notes.add("truncated-report", where, "no job of this report has a result; nothing of it was kept")
+        return
+    if not draft.has_end:
+        count = len(draft.jobs) - len(incomplete) - len(unreadable)
+        message = f"this report ends early: {count} {'job was' if count == 1 else 'jobs were'} printed whole"
+        notes.add("truncated-report", where, message)
+    if incomplete:
+        message = f"lines of these jobs are missing, or cannot be read: {_list_names(incomplete)}"
+        notes.add("incomplete-job", where, f"{message}; the others were read")
+    if unreadable:
+        message = f"these jobs have no line of results, and were left out: {_list_names(unreadable)}"
+        notes.add("unreadable-job", where, message)
+
+
+def _list_names(jobs: Sequence[JobDraft]) -> str:
+    return ", ".join(dict.fromkeys(job.name for job in jobs))[:_NAMES_LENGTH_MAXIMUM]
+
+
+def _drop_headers_of_others(draft: ReportDraft) -> None:
+    """Keep the last headers where there are more than jobs: the first are of an execution whose results are missing.
+
+    The nth of several that are named alike is of the nth job; "..." behind one of them, or group_reporting, leaves
+    open how many there are.
+    """
+    if draft.is_client or len(draft.headers) < 2:
+        return
+    listed = Counter((header.name, header.groupid) for header in draft.headers)
+    printed = Counter[tuple[str, int]]()
+    for job in draft.jobs:
+        printed[job.name, job.groupid] += job.clones
+    surplus = 0
+    for place, header in enumerate(draft.headers):
+        key = (header.name, header.groupid)
+        is_surplus = listed[key] > printed[key] > 0
+        if draft.started is not None:
+            is_surplus = len(draft.headers) - place > draft.started
+        # Each job keeps a header of its name.
+        if not is_surplus or (key in printed and listed[key] < 2):
+            break
+        listed[key] -= 1
+        surplus = place + 1
+    draft.headers = draft.headers[surplus:]
+    draft.repeated = {place - surplus for place in draft.repeated if place >= surplus}
+
+
+def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header | None]:
+    """Return the header of each job: of its name and group, the nth for the nth where several are named alike.
+
+    A header that asks for other directions than those that a job printed is of another execution.
+    """
+    by_name: dict[tuple[str | None, str, int], list[Header]] = defaultdict(list)
+    for header in draft.headers:
+        by_name[None, header.name, header.groupid].append(header)
+        if header.hostname is not None:
+            by_name[header.hostname, header.name, header.groupid].append(header)
+    seen: defaultdict[object, int] = defaultdict(int)
+    matched: list[Header | None] = []
+    for job in jobs:
+        key = (job.hostname, job.name, job.groupid)
+        candidates = by_name.get(key) or by_name.get((None, job.name, job.groupid))
+        match = candidates[min(seen[key], len(candidates) - 1)] if candidates else None
+        matched.append(None if match is not None and _contradicts(match, job) else match)
+        seen[key] += 1
+    return matched
+
+
+def _contradicts(header: Header, job: JobDraft) -> bool:
+    """Say whether a job did nothing of what a header asks for, and something else; a group may be of several jobs."""
+    printed = {direction.label for direction in job.directions} - {"sync"}
+    asked = list_directions_asked(header.options)
+    return job.clones == 1 and bool(asked) and bool(printed) and printed.isdisjoint((*asked, "mixed"))
+
+
+def _find_options(draft: ReportDraft, job: JobDraft, header: Header | None) -> Mapping[str, str]:
+    if header is None:
+        return _NONE
+    clones = job.clones
+    if clones == 1:
+        clones = _count_clones(draft, header)
+    return {**header.options, "numjobs": str(clones)} if clones > 1 else header.options
+
+
+def _count_clones(draft: ReportDraft, header: Header) -> int:
+    """Return how many jobs a header stands for: 1, but for the only one that "..." follows, if fio says of all."""
+    if draft.is_client or draft.started is None or len(draft.repeated) != 1:
+        return 1
+    if draft.headers[next(iter(draft.repeated))] is not header:
+        return 1
+    return max(draft.started - len(draft.headers) + 1, 1)
+
+
+def _may_lack_clones(
+    draft: ReportDraft, jobs_read: Sequence[JobDraft], headers: Sequence[Header | None]
+) -> bool:
+    """Say whether another block of the last job was left out or cut, or "..." behind its header announces some."""
+    last, header = jobs_read[-1], headers[-1]
+    alike = [job for job in draft.jobs if (job.name, job.groupid) == (last.name, last.groupid)]
+    if not all(job.is_readable for job in alike):
+        return True
+    if draft.has_end:
+        return False
+    if len(alike) > 1 and not last.is_whole:
+        return True
+    return header is not None and any(draft.headers[place] is header for place in draft.repeated)
+
+
+def _warn_of_silent_jobs(draft: ReportDraft, where: str, notes: Notes) -> set[int]:
+    """Name the jobs that a header announces and no block tells of: summed into another, or without any I/O.
+
+    Return the groups into which jobs were summed.
+    """
+    hiding = set()
+    told = {(job.name, job.groupid) for job in draft.jobs}
+    grouped = {job.groupid: job.name for job in draft.jobs if job.clones > 1 and job.name != AGGREGATE}
+    for header in draft.headers:
+        if (header.name, header.groupid) in told:
+            continue
+        if header.groupid in grouped:
+            hiding.add(header.groupid)
+            notes.add(
+                "group-of-different-jobs",
+                where,
+                f"group_reporting summed {header.name} into {grouped[header.groupid]}, whose options the group has",
+            )
+        elif draft.has_end:
+            notes.add(
+                "job-not-printed",
+                where,
+                f"fio prints nothing of {header.name}, as it does of jobs without any I/O",
+            )
+    return hiding
+
+
+def _read_disks(lines: Sequence[str]) -> Iterator[Disk]:
+    is_member = False
+    for line in lines:
+        match = _DISK.match(line)
+        if match is None:
+            continue
+        name, *counts, utilisation, aggregate = match.groups()
+        read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms = map(_count, counts)
+        # Members follow the md or dm device that is made of them.
+        is_member = is_member and aggregate is None
+        yield Disk(
+            name,
+            read_ios,
+            write_ios,
+            _measure(utilisation),
+            read_merges,
+            write_merges,
+            _as_seconds(read_ms),
+            _as_seconds(write_ms),
+            _as_seconds(queued_ms),
+            is_member,
+        )
+        is_member = is_member or aggregate is not None
+
+
+def _count(text: str) -> int | None:
+    return read_count(int(text))
+
+
+def _measure(text: str) -> float | None:
+    try:
+        return read_amount(float(text))
+    except ValueError:
+        return None
+
+
+def _as_seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,164 @@
+"""What was asked of the storage, typed and canonical: the part of a series' identity that fio tells."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.fio.numbers import INTEGER_MAXIMUM
+from benchapp.fio.report import Group
+from benchapp.fio.workload.blocksize import read_block_size
+from benchapp.fio.workload.identity import list_further_options
+from benchapp.fio.workload.options import is_set
+from benchapp.fio.workload.sizes import parse_duration_s, parse_size
+
+_ALIASES: Final = {"readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "timeout": "runtime"}
+_SHARES: Final = {"read": 100, "randread": 100, "rw": None, "randrw": None}
+_DEFAULT_SHARE: Final = 50
+# fio 2.3 and later, which print options, have it on all systems but Windows.
+_DEFAULT_ENGINE: Final = "psync"
+# A run that was cut at its runtime stops within a few ms; one that ended by itself is rarely this close.
+_CUT_SHARE: Final = 0.98
+# Longest texts that a column for one keeps.
+_RW_LENGTH: Final = 20
+_ENGINE_LENGTH: Final = 50
+_BLOCK_SIZE_LENGTH: Final = 200
+_FILE_SIZE_LENGTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """One workload: equal for equal work, however it was typed.
+
+    rw: fio's canonical name (readwrite is rw); without options "read", "write", "rw"… as seen, random or not.
+    block_size_bytes: None for ranges and splits, which block_size_text then tells ("4096-16384",
+      "4096/60:65536/40", "4096,8192" for reads and writes).
+    file_size_bytes: of `size`, else `filesize`; None for per cent and where none was given; file_size_text then
+      tells what was ("100%").
+    iodepth, is_direct: None where fio printed no options, or not these.
+    read_share_percent: 100 for reads, 0 for writes and trims, rwmixread for mixed ones; None if not known.
+    is_time_based: as asked for, or as seen where fio before 3.39 drops the bare flag.
+    extra: every further option that changes what is measured, canonical; no path, name or reporting option.
+    """
+
+    rw: str
+    block_size_bytes: int | None
+    block_size_text: str
+    iodepth: int | None
+    numjobs: int
+    file_size_bytes: int | None
+    file_size_text: str
+    is_direct: bool | None
+    engine: str
+    read_share_percent: int | None
+    runtime_s: float | None
+    is_time_based: bool
+    extra: Mapping[str, str]
+
+
+def read_workload(group: Group) -> WorkloadSpec:
+    """Return the workload of a group from its effective options and, where it has none, from what it did."""
+    if not group.options:
+        return _read_without_options(group)
+    options = {_ALIASES.get(name, name): value for name, value in group.options.items()}
+    kb_base = 1000 if options.get("kb_base") == "1000" else 1024
+    extra = list_further_options(options, kb_base=kb_base)
+    if not group.has_all_options:
+        extra |= {"options": "not-reported", "job": group.name}
+    rw, modifier = _read_rw(options)
+    if modifier:
+        extra["rw_modifier"] = modifier
+    block_size = read_block_size(options, rw, kb_base=kb_base)
+    size_text = options.get("size") or options.get("filesize") or ""
+    size_bytes = parse_size(size_text, kb_base=kb_base)
+    runtime_s = parse_duration_s(options.get("runtime", ""))
+    return WorkloadSpec(
+        rw=_fit(rw, _RW_LENGTH),
+        block_size_bytes=block_size.size_bytes,
+        block_size_text=_fit(block_size.text, _BLOCK_SIZE_LENGTH),
+        iodepth=_read_iodepth(options, group),
+        numjobs=group.numjobs,
+        file_size_bytes=size_bytes,
+        file_size_text="" if size_bytes is not None else _fit(size_text.strip().lower(), _FILE_SIZE_LENGTH),
+        is_direct=_is_direct(options, has_all=group.has_all_options),
+        engine=_fit(options.get("ioengine", "").strip() or _DEFAULT_ENGINE, _ENGINE_LENGTH),
+        read_share_percent=_read_share(options, rw, has_all=group.has_all_options),
+        runtime_s=runtime_s or None,
+        is_time_based=is_set(options, "time_based") or _was_cut(group, runtime_s),
+        extra=dict(sorted(extra.items())),
+    )
+
+
+def _read_rw(options: Mapping[str, str]) -> tuple[str, str]:
+    """Return kind and modifier of "randrw:8", which does 8 I/Os before it seeks."""
+    kind, _, modifier = options.get("rw", "read").strip().lower().partition(":")
+    kind = {"readwrite": "rw", "": "read"}.get(kind, kind)
+    return kind, modifier
+
+
+def _read_iodepth(options: Mapping[str, str], group: Group) -> int:
+    depth = parse_size(options.get("iodepth", "")) or group.iodepth or 1
+    return min(depth, INTEGER_MAXIMUM)
+
+
+def _is_direct(options: Mapping[str, str], *, has_all: bool) -> bool | None:
+    if not has_all and not options.keys() & {"direct", "buffered"}:
+        return None
+    return is_set(options, "direct") or options.get("buffered", "").strip() == "0"
+
+
+def _read_share(options: Mapping[str, str], rw: str, *, has_all: bool) -> int | None:
+    share = _SHARES.get(rw, 0)
+    if share is not None:
+        return share
+    reads, writes = parse_size(options.get("rwmixread", "")), parse_size(options.get("rwmixwrite", ""))
+    if reads is None and writes is not None:
+        reads = 100 - writes
+    if reads is None:
+        return _DEFAULT_SHARE if has_all else None
+    return reads if 0 <= reads <= 100 else None
+
+
+def _was_cut(group: Group, runtime_s: float | None) -> bool:
+    if not runtime_s:
+        return False
+    return any((direction.runtime_s or 0) >= runtime_s * _CUT_SHARE for direction in group.directions)
+
+
+def _fit(text: str, length: int) -> str:
+    """Return a text that a column keeps; of a longer one its beginning and a digest, so that it stays itself."""
+    if len(text) <= length:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{text[: length - len(digest) - 1]}…{digest}"
+
+
+def _read_without_options(group: Group) -> WorkloadSpec:
+    """Return what can be seen of a job whose options fio did not print; its name keeps it apart from others."""
+    done = {
+        direction.name: direction
+        for direction in group.directions
+        if direction.name in ("read", "write", "trim", "mixed") and direction.io_bytes
+    }
+    rw = "rw" if len(done) > 1 or "mixed" in done else next(iter(done), "")
+    sizes = {
+        direction.io_bytes / direction.total_ios
+        for direction in done.values()
+        if direction.io_bytes and direction.total_ios
+    }
+    size = sizes.pop() if len(sizes) == 1 else 0.0
+    return WorkloadSpec(
+        rw=rw,
+        block_size_bytes=int(size) if size and size.is_integer() else None,
+        block_size_text="",
+        iodepth=None if group.iodepth is None else min(group.iodepth, INTEGER_MAXIMUM),
+        numjobs=group.numjobs,
+        file_size_bytes=None,
+        file_size_text="",
+        is_direct=None,
+        engine="",
+        read_share_percent=_SHARES.get(rw, 0) if rw else None,
+        runtime_s=None,
+        is_time_based=False,
+        extra={"options": "not-reported", "job": group.name},
+    )

@@ -1,0 +1,168 @@
+"""Make accounts through one-time links, and slow down who guesses passwords."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address, ip_network
+from typing import Final
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from benchapp.models import ApiToken, Invitation, Role, Scope, User
+from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
+
+LINK_LIFETIME: Final = timedelta(hours=24)
+# Ten guesses in a quarter of an hour for one name from one address; a person who mistypes needs three.
+SIGN_IN_WINDOW: Final = timedelta(minutes=15)
+SIGN_IN_ATTEMPTS: Final = 10
+# An office behind one address mistypes so often on a Monday; a list of names is longer.
+SIGN_IN_ATTEMPTS_OF_ADDRESS: Final = 50
+# Of one name from all addresses: 4 800 guesses a day, however many addresses somebody has.
+SIGN_IN_ATTEMPTS_OF_NAME: Final = 50
+
+
+class InvitationRefused(Exception):
+    """A one-time link that is unknown, used or expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInSource:
+    """Who tries to sign in. known_browser: a secret that this browser got when this name signed in with it, else "".
+
+    A known browser has its own limit only: nobody can lock out a person from the browser that they use.
+    """
+
+    username: str
+    address: str
+    known_browser: str = ""
+
+
+def create_setup_link() -> str | None:
+    """Return the secret of a new link that makes the first admin; None when there is one already.
+
+    Earlier set-up links stop working: only the last one printed counts.
+    """
+    if User.objects.filter(role=Role.ADMIN, is_active=True).exists():
+        return None
+    Invitation.objects.filter(created_by__isnull=True, used_at__isnull=True).delete()
+    return create_invitation(role=Role.ADMIN, created_by=None)
+
+
+def create_invitation(*, role: Role, created_by: User | None) -> str:
+    """Return the secret of a new one-time link that makes an account of this role within 24 hours."""
+    secret = secrets.token_urlsafe(32)
+    Invitation.objects.create(
+        digest=_digest(secret),
+        role=role,
+        created_by=created_by,
+        expires_at=timezone.now() + LINK_LIFETIME,
+    )
+    return secret
+
+
+def find_invitation(secret: str) -> Invitation | None:
+    """Return the invitation that this link opens now, or None."""
+    return Invitation.objects.open_at(timezone.now()).filter(digest=_digest(secret)).first()
+
+
+@transaction.atomic
+def accept_invitation(secret: str, username: str, *, password: str) -> User:
+    """Make the account and use up the link, together.
+
+    Raises InvitationRefused, or ValidationError for the user name or the password.
+    """
+    now = timezone.now()
+    invitation = Invitation.objects.select_for_update().open_at(now).filter(digest=_digest(secret)).first()
+    if invitation is None:
+        raise InvitationRefused("this link was used already, has expired, or never was one of ours")
+    user = User(username=username, role=invitation.role)
+    user.full_clean(exclude=["password"])
+    validate_password(password, user)
+    user.set_password(password)
+    user.save()
+    Invitation.objects.filter(pk=invitation.pk, used_at__isnull=True).update(used_at=now)
+    return user
+
+
+def change_role(user: User, role: Role) -> None:
+    """Give a person another role; ValidationError when that would leave no admin."""
+    with transaction.atomic():
+        if role != Role.ADMIN:
+            _require_another_admin(user)
+            _take_keys(user)
+        User.objects.filter(pk=user.pk).update(role=role)
+
+
+def set_active(user: User, *, is_active: bool) -> None:
+    """Let a person in again, or no longer; ValidationError when that would leave no admin."""
+    with transaction.atomic():
+        if not is_active:
+            _require_another_admin(user)
+            _take_keys(user)
+        User.objects.filter(pk=user.pk).update(is_active=is_active)
+
+
+def count_sign_in_attempt(source: SignInSource, *, now: datetime | None = None) -> None:
+    """Count one attempt before the password is checked. Raises LimitReached; what is refused is not counted.
+
+    forget_sign_in_attempt takes back one that succeeds, so that failures are what is limited, also those that are
+    checked at the same time. The name from one address comes first: who meets that limit uses up no other.
+    """
+    moment = now or timezone.now()
+    with transaction.atomic():
+        for kind, who, attempts_maximum in _list_buckets(source):
+            counted = count_attempt(kind, who, window=SIGN_IN_WINDOW, now=moment)
+            if counted.count > attempts_maximum:
+                raise LimitReached("too many failed sign-ins", counted.seconds_left)
+
+
+def forget_sign_in_attempt(source: SignInSource) -> None:
+    """Take back an attempt that succeeded."""
+    for kind, who, _ in _list_buckets(source):
+        forget_attempt(kind, who)
+
+
+def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:
+    """Return the buckets of an attempt: kind, who, and how many attempts are allowed in a window."""
+    name = source.username.lower()
+    if source.known_browser:
+        return [("sign-in browser", f"{name}|{source.known_browser}", SIGN_IN_ATTEMPTS)]
+    network = network_of(source.address)
+    return [
+        ("sign-in", f"{name}|{network}", SIGN_IN_ATTEMPTS),
+        ("sign-in address", network, SIGN_IN_ATTEMPTS_OF_ADDRESS),
+        ("sign-in name", name, SIGN_IN_ATTEMPTS_OF_NAME),
+    ]
+
+
+def network_of(address: str) -> str:
+    """Return what one person has of addresses: of IPv6 its /64, else the address itself."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return str(ip_network(f"{address}/64", strict=False)) if parsed.version == 6 else address
+
+
+def _take_keys(user: User) -> None:
+    """End the links and tokens that a person made as admin; those of hosts stay, as hosts go on measuring."""
+    now = timezone.now()
+    Invitation.objects.filter(created_by=user, used_at__isnull=True).update(expires_at=now)
+    ApiToken.objects.filter(created_by=user, revoked_at__isnull=True).exclude(scope=Scope.INGEST).update(
+        revoked_at=now
+    )
+
+
+def _require_another_admin(user: User) -> None:
+    # Locked in the order of ids, so that two admins who demote each other cannot both succeed.
+    admins = User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).order_by("pk")
+    if {admin.pk for admin in admins} == {user.pk}:
+        raise ValidationError(f"{user.username} is the last admin: make another one first")
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,199 @@
+"""What is judged: the newest valid values of series, read for many at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+from psycopg import Cursor as PsycopgCursor
+from psycopg import sql
+from psycopg.pq import Format
+
+from benchapp.metrics import list_judged_metrics
+from benchapp.models import Expectation, ExpectationKind, Series
+from benchapp.pipeline.maintenance.expectations import match_expectations
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Measurements of a series that are judged: five years of daily runs; what lies before stays as it was found.
+WINDOW: Final = 2000
+# Measurements of a batch: 60 bytes each, so 24 MB at most.
+_BATCH_POINTS: Final = 400_000
+READ_METRICS: Final = (
+    "iops",
+    "bandwidth_bytes_per_s",
+    "latency_mean_ns",
+    "latency_p99_ns",
+    "elapsed_s",
+)
+_POSTGRES_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+_CLAIM: Final = (
+    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count FROM benchapp_series"
+    " WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
+)
+_LOCK: Final = (
+    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count FROM benchapp_series"
+    " WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+)
+# Newest first, in PostgreSQL's binary form, as pipeline.summarize reads them.
+_READ: Final = sql.SQL(
+    "SELECT wanted.id, newest.* FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    " SELECT string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
+    " string_agg(int8send(run_id), ''::bytea), {columns} FROM ("
+    "  SELECT started_at, run_id, {metrics} FROM benchapp_measurement"
+    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
+    "  ORDER BY started_at DESC, id DESC LIMIT {window}) AS measured"
+    " ) AS newest WHERE newest.times IS NOT NULL"
+).format(
+    columns=sql.SQL(", ").join(
+        sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(sql.Identifier(name))
+        for name in READ_METRICS
+    ),
+    metrics=sql.SQL(", ").join(map(sql.Identifier, READ_METRICS)),
+    window=sql.Literal(WINDOW),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A series that is judged now, its row locked. metrics: those that are judged of it."""
+
+    series_id: int
+    scope: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The valid runs of one series, oldest first; repetitions within one run are its median.
+
+    times: µs since 2000. values: by metric, NaN where unknown. is_cut: there are older ones, which were not read.
+    """
+
+    times: Integers
+    run_ids: Integers
+    values: Mapping[str, Floats]
+    is_cut: bool = False
+
+    def keep(self, kept: NDArray[np.bool_ | np.int64]) -> "History":
+        """Return the history of these runs alone: a flag for each, or their places."""
+        return replace(
+            self,
+            times=self.times[kept],
+            run_ids=self.run_ids[kept],
+            values={name: values[kept] for name, values in self.values.items()},
+        )
+
+
+EMPTY: Final = History(
+    np.zeros(0, np.int64), np.zeros(0, np.int64), {name: np.zeros(0) for name in READ_METRICS}
+)
+
+
+def claim_due(limit: int) -> list[Claimed]:
+    """Lock up to `limit` series that are to be judged, leaving those that another judge or writer has."""
+    return _claim(_CLAIM, limit)
+
+
+def lock_series(ids: Sequence[int]) -> list[Claimed]:
+    """Lock these series, waiting for them; those beyond one batch's measurements are left out."""
+    return _claim(_LOCK, list(ids))
+
+
+def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
+    claimed: list[Claimed] = []
+    points = 0
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [which])
+        for series_id, scope, has_one_block_size, count in cursor.fetchall():
+            points += min(count, WINDOW)
+            if claimed and points > _BATCH_POINTS:
+                break
+            claimed.append(
+                Claimed(series_id, scope, list_judged_metrics(has_one_block_size=has_one_block_size))
+            )
+    return claimed
+
+
+def read_histories(ids: Sequence[int]) -> dict[int, History]:
+    """Return the histories of series by id, without the runs of their maintenance; [] of values where none is valid.
+
+    One query, and one for each filter of a maintenance that lies in their time.
+    """
+    with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
+        cursor.format = Format.BINARY
+        rows = cursor.execute(_READ, [list(ids)]).fetchall()
+    histories = {row[0]: _unpack(row[1:]) for row in rows}
+    for series_id, kept in _leave_out_maintenance(histories):
+        histories[series_id] = histories[series_id].keep(kept)
+    return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
+
+
+def to_time(microseconds: int) -> datetime:
+    """Return the moment so many µs after 2000."""
+    return _POSTGRES_EPOCH + timedelta(microseconds=int(microseconds))
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return a moment as µs since 2000."""
+    return (moment - _POSTGRES_EPOCH) // _MICROSECOND
+
+
+def _unpack(packed: Sequence[Any]) -> History:
+    moments, run_ids, *values = packed
+    # Newest first as read; the judge wants the order of time.
+    history = History(
+        times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
+        run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
+        values={
+            name: np.frombuffer(column, ">f8").astype(np.float64)[::-1]
+            for name, column in zip(READ_METRICS, values, strict=True)
+        },
+        is_cut=len(moments) // 8 >= WINDOW,
+    )
+    return _join_repetitions(history)
+
+
+def _join_repetitions(history: History) -> History:
+    """Make one value of a run that did the same work several times: a run is what a level consists of."""
+    if len(np.unique(history.run_ids)) == len(history.run_ids):
+        return history
+    both = np.stack([history.times, history.run_ids])
+    runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)
+    kept = np.sort(first)
+    joined = history.keep(kept)
+    for name, values in history.values.items():
+        medians = np.array([_take_median(values[place == number]) for number in range(runs.shape[1])])
+        # Back from the order of ids to that of time.
+        joined.values[name][:] = medians[place[kept]]
+    return joined
+
+
+def _take_median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _leave_out_maintenance(histories: Mapping[int, History]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    if not histories:
+        return
+    first, last = (
+        to_time(pick(int(pick(history.times)) for history in histories.values())) for pick in (min, max)
+    )
+    spans = Expectation.objects.meeting(first, last).filter(kind=ExpectationKind.MAINTENANCE)
+    matched = match_expectations(spans, Series.objects.filter(pk__in=histories))
+    for series_id, expectations in matched.items():
+        times = histories[series_id].times
+        is_out = np.zeros(len(times), dtype=bool)
+        for expectation in expectations:
+            is_out |= (times >= to_microseconds(expectation.from_at)) & (
+                times < to_microseconds(expectation.over_at)
+            )
+        if is_out.any():
+            yield series_id, ~is_out

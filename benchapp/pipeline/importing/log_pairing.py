@@ -1,0 +1,127 @@
+"""Put fio's logs to the output that they belong to, and both into one arrival."""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import orjson
+from django.conf import settings
+
+from benchapp.fio.logs import split_log_name
+from benchapp.fio.notes import Notes
+from benchapp.fio.text import decode_output
+from benchapp.models import Kind
+from benchapp.pipeline.intake.envelope import SCHEMA, BadEnvelope, read_envelope
+from benchapp.pipeline.intake.submissions import Arrival
+
+# Namespace of the ids of envelopes that we make: same host, same output and logs, same id.
+_BUNDLE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
+_LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
+_PACKED: Final = ".gz"
+_SEPARATORS: Final = "_.-"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Which logs belong to which output of a folder. alone: log → why it belongs to none."""
+
+    logs_of: Mapping[str, tuple[str, ...]]
+    alone: Mapping[str, str]
+
+
+def plain_name(name: str) -> str:
+    """Return a file's name without the ending that says that it is packed."""
+    return name.removesuffix(_PACKED)
+
+
+def is_log(name: str, beginning: bytes) -> bool:
+    """Say whether a file is one of fio's logs, by its name and the first line; an empty log is one too."""
+    is_named_so = split_log_name(plain_name(name)) is not None
+    return is_named_so and (not beginning.strip() or _LOG_BEGINNING.match(beginning) is not None)
+
+
+def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
+    """Give each log of a folder to its output, by their names.
+
+    A log belongs to the output whose name, without its ending, is the log's own prefix or begins it before one of
+    `_.-`; the longest such name wins. Where none fits it belongs to the only output of the folder.
+    """
+    stems = {name: plain_name(name).rpartition(".")[0] or plain_name(name) for name in outputs}
+    counts = Counter(stems.values())
+    named = {stem: name for name, stem in stems.items()}
+    logs_of: dict[str, list[str]] = defaultdict(list)
+    alone: dict[str, str] = {}
+    for log in logs:
+        stem = next((prefix for prefix in _list_prefixes(log) if prefix in named), None)
+        if stem is not None and counts[stem] > 1:
+            alone[log] = f"{counts[stem]} outputs beside it are named {stem}"
+        elif stem is not None or len(outputs) == 1:
+            logs_of[named[stem] if stem is not None else outputs[0]].append(log)
+        else:
+            alone[log] = f"none of the {len(outputs)} outputs beside it" if outputs else "no output beside it"
+            alone[log] += " begins its name" if outputs else ""
+    return Pairing({name: tuple(found) for name, found in logs_of.items()}, alone)
+
+
+def make_arrival(
+    host_id: int, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
+) -> Arrival:
+    """Return what to take in: the bare output, or with logs an envelope around both.
+
+    parameters: as `parameters.read_parameters` returns them; logs: file name → bytes. Raises BadEnvelope where the
+    logs are not what an envelope holds, or make it bigger than what is taken.
+    """
+    if not logs:
+        return Arrival(host_id, Kind.FIO, output, parameters=parameters)
+    document = _make_document(output, parameters, logs)
+    digest = hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    envelope_id = uuid5(_BUNDLE_IDS, f"{host_id}:{digest}")
+    body = orjson.dumps({"schema": SCHEMA, "id": str(envelope_id), "kind": "fio", **document})
+    if len(body) > settings.UNPACKED_LIMIT_BYTES:
+        raise BadEnvelope(
+            "body-too-big",
+            f"with its {len(logs)} logs the output is {len(body) // 2**20} MiB;"
+            f" at most {settings.UNPACKED_LIMIT_BYTES // 2**20} MiB are taken",
+        )
+    read_envelope(body)
+    return Arrival(host_id, Kind.ENVELOPE, body, id=envelope_id)
+
+
+def _list_prefixes(log: str) -> Iterator[str]:
+    """Give what may be the name of a log's output, the longest first."""
+    name = split_log_name(plain_name(log))
+    stem = name.stem if name else ""
+    yield stem
+    for place in range(len(stem) - 1, 0, -1):
+        if stem[place] in _SEPARATORS:
+            yield stem[:place]
+
+
+def _make_document(output: bytes, parameters: Mapping[str, Any], logs: Mapping[str, bytes]) -> dict[str, Any]:
+    target = parameters.get("target") or {}
+    return {
+        "profile": parameters.get("profile") or "",
+        "started_at": parameters.get("started_at"),
+        "fio_output": _as_text(output),
+        "logs": {plain_name(name): _as_text(log) for name, log in logs.items()},
+        "target": {
+            "name" if field == "target_name" else field: value
+            for field, value in target.items()
+            if value is not None
+        },
+        "labels": dict(parameters.get("labels") or {}),
+        "environment": {
+            name: value for name, value in (parameters.get("environment") or {}).items() if value
+        },
+    }
+
+
+def _as_text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return decode_output(content, Notes())

@@ -1,0 +1,248 @@
+"""Read a CSV of published numbers into runs of the schema `benchapp-reported/1`, naming every bad cell: pure."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from benchapp.metrics import CATALOGUE
+from benchapp.pipeline.importing.published_csv_columns import (
+    Column,
+    find_column,
+    list_columns,
+    read_metric_value,
+)
+from benchapp.pipeline.intake.metadata import BadLayout
+from benchapp.pipeline.intake.published_document import NOTE_LENGTH, read_reported_direction
+
+ROWS_MAXIMUM: Final = 100_000
+FAULTS_MAXIMUM: Final = 100
+_COMMENT: Final = "#"
+
+
+@dataclass(frozen=True, slots=True)
+class CellFault:
+    """One cell that cannot be read.
+
+    line: counted from 1 in the file, 0 for what was given for all rows. column: its header, "" for the whole line.
+    """
+
+    line: int
+    column: str
+    message: str
+
+    def __str__(self) -> str:
+        line = f"line {self.line}" if self.line else "for all rows"
+        return f"{line}, {self.column}: {self.message}" if self.column else f"{line}: {self.message}"
+
+
+class BadTable(Exception):
+    """A CSV that cannot be read whole; faults: at most 100 of them, in the order of the file."""
+
+    def __init__(self, faults: Sequence[CellFault]) -> None:
+        super().__init__("; ".join(map(str, faults[:3])))
+        self.faults = tuple(faults)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What one row says, by section."""
+
+    run: dict[str, Any] = field(default_factory=dict)
+    target: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, Any] = field(default_factory=dict)
+    measurement: dict[str, Any] = field(default_factory=dict)
+    metric: dict[str, str] = field(default_factory=dict)
+    pair: dict[str, str] = field(default_factory=dict)
+
+
+def read_table(text: str, defaults: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return the runs of a CSV, as members of a document of published numbers, in the order of the file.
+
+    Rows of the same layout, labels (the study is one), environment and time are one run; in it, rows of the same
+    workload are one measurement as long as each brings another metric. Lines that begin with "#" are comments.
+    defaults: column → text for cells that are empty and columns that are not there. Raises BadTable.
+    """
+    constants = _read_defaults(defaults or {})
+    lines = [(number, line) for number, line in _list_lines(text)]
+    if not lines:
+        raise BadTable([CellFault(1, "", "there is no line with the names of the columns")])
+    header, columns = _read_header(*lines[0], constants)
+    faults: list[CellFault] = []
+    runs = _Runs()
+    for number, cells in lines[1:]:
+        parts = _read_row(number, cells, header=header, columns=columns, constants=constants, faults=faults)
+        if not faults and parts is not None:
+            runs.add(parts)
+        if len(faults) >= FAULTS_MAXIMUM:
+            break
+    if not faults and not runs.list_all():
+        faults.append(CellFault(lines[0][0], "", "there is no row of numbers below the names of the columns"))
+    if faults:
+        raise BadTable(faults)
+    return runs.list_all()
+
+
+def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Give the lines that say something, with their numbers; a cell in quotes may span lines."""
+    # Comments are blanked, not dropped, so that the numbers stay those of the file.
+    written = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    source = "\n".join("" if line.startswith(_COMMENT) else line for line in written)
+    reader = csv.reader(io.StringIO(source, newline=""), strict=True)
+    while True:
+        begins = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise BadTable([CellFault(begins, "", f"this is no CSV: {error}")]) from error
+        if begins > ROWS_MAXIMUM:
+            raise BadTable([CellFault(begins, "", f"more than {ROWS_MAXIMUM} lines")])
+        if any(cell.strip() for cell in cells):
+            yield begins, cells
+
+
+def _read_header(
+    number: int, cells: Sequence[str], constants: Mapping[str, tuple[Column, Any]]
+) -> tuple[list[str], list[Column]]:
+    names = [cell.strip() for cell in cells]
+    found = [find_column(name) for name in names]
+    there_are = ", ".join(list_columns())
+    faults = [
+        CellFault(number, name or "a column", f"no column is called {name[:80]!r}; there are: {there_are}")
+        for name, column in zip(names, found, strict=True)
+        if column is None
+    ]
+    columns = [column for column in found if column is not None]
+    places = [(column.section, column.member) for column in columns]
+    faults += [
+        CellFault(number, name, "another column says the same")
+        for at, name in enumerate(names)
+        if not faults and places.index(places[at]) != at
+    ]
+    if not faults:
+        faults += _find_missing(number, {*places, *((c.section, c.member) for c, _ in constants.values())})
+    if faults:
+        raise BadTable(faults)
+    return names, columns
+
+
+def _find_missing(number: int, places: set[tuple[str, str]]) -> Iterator[CellFault]:
+    if ("measurement", "rw") not in places:
+        yield CellFault(number, "", "there is no column rw (read, write, randread, randwrite, …)")
+    has_pair = {("pair", "metric"), ("pair", "value")} <= places
+    if not has_pair and not any(section == "metric" for section, _ in places):
+        yield CellFault(number, "", "there is no value: add columns metric and value, or one such as iops")
+    if ("run", "started_at") not in places:
+        yield CellFault(number, "", "nothing says when it was measured: add --date, or a column started_at")
+
+
+def _read_defaults(given: Mapping[str, str]) -> dict[str, tuple[Column, Any]]:
+    constants: dict[str, tuple[Column, Any]] = {}
+    for name, text in given.items():
+        column = find_column(name)
+        if column is None:
+            raise BadTable(
+                [CellFault(0, name, f"no column is called so; there are: {', '.join(list_columns())}")]
+            )
+        try:
+            constants[name] = (column, column.read(text))
+        except BadLayout as error:
+            raise BadTable([CellFault(0, name, str(error))]) from error
+    return constants
+
+
+def _read_row(
+    number: int,
+    cells: Sequence[str],
+    *,
+    header: Sequence[str],
+    columns: Sequence[Column],
+    constants: Mapping[str, tuple[Column, Any]],
+    faults: list[CellFault],
+) -> _Parts | None:
+    """Return what a row says; None with its faults added where anything is wrong."""
+    if len(cells) != len(columns):
+        faults.append(CellFault(number, "", f"{len(cells)} cells under {len(columns)} columns"))
+        return None
+    before = len(faults)
+    parts = _Parts()
+    for column, value in constants.values():
+        getattr(parts, column.section)[column.member] = value
+    for name, column, cell in zip(header, columns, cells, strict=True):
+        if not cell.strip():
+            continue
+        try:
+            getattr(parts, column.section)[column.member] = column.read(cell.strip())
+        except BadLayout as error:
+            faults.append(CellFault(number, name, str(error)))
+    if len(faults) == before:
+        faults.extend(_finish_row(number, parts))
+    return parts if len(faults) == before else None
+
+
+def _finish_row(number: int, parts: _Parts) -> Iterator[CellFault]:
+    """Work the metrics in, and give what is wrong with the row as a whole."""
+    named = dict(parts.metric)
+    if parts.pair:
+        if len(parts.pair) < 2:
+            absent = "value" if "metric" in parts.pair else "metric"
+            yield CellFault(number, absent, "the cell is empty")
+            return
+        named[parts.pair["metric"]] = parts.pair["value"]
+    if not named:
+        yield CellFault(number, "", "no value is in this row")
+    for name, text in named.items():
+        try:
+            metric, value = read_metric_value(name, text)
+        except BadLayout as error:
+            yield CellFault(number, "metric" if error.pointer == "metric" else name, str(error))
+            continue
+        parts.measurement[metric] = value
+    if "rw" not in parts.measurement:
+        yield CellFault(number, "rw", "the cell is empty")
+        return
+    if "started_at" not in parts.run:
+        yield CellFault(number, "started_at", "the cell is empty, and there is no --date")
+    try:
+        read_reported_direction(parts.measurement.get("direction"), parts.measurement["rw"], pointer="")
+    except BadLayout as error:
+        yield CellFault(number, "direction", str(error))
+
+
+class _Runs:
+    """Runs as they come together from rows."""
+
+    def __init__(self) -> None:
+        self._runs: dict[bytes, dict[str, Any]] = {}
+        self._measurements: dict[tuple[bytes, bytes], list[dict[str, Any]]] = {}
+
+    def add(self, parts: _Parts) -> None:
+        """Put a row to the run and, where it has no such metric yet, to the measurement that it belongs to."""
+        head = {**parts.run, "target": parts.target, "labels": parts.labels, "environment": parts.environment}
+        key = orjson.dumps(head, option=orjson.OPT_SORT_KEYS)
+        run = self._runs.setdefault(key, {**head, "measurements": []})
+        metrics = parts.measurement.keys() & CATALOGUE.keys()
+        workload = {
+            name: value for name, value in parts.measurement.items() if name not in (*metrics, "note")
+        }
+        place = (key, orjson.dumps(workload, option=orjson.OPT_SORT_KEYS))
+        same = self._measurements.setdefault(place, [])
+        known = next((each for each in same if metrics.isdisjoint(each)), None)
+        if known is None:
+            same.append(dict(parts.measurement))
+            run["measurements"].append(same[-1])
+            return
+        notes = dict.fromkeys(part["note"] for part in (known, parts.measurement) if "note" in part)
+        known.update(parts.measurement)
+        if notes:
+            known["note"] = "; ".join(notes)[:NOTE_LENGTH]
+
+    def list_all(self) -> list[dict[str, Any]]:
+        """Return the runs in the order of the file."""
+        return list(self._runs.values())

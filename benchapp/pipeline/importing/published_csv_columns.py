@@ -1,0 +1,210 @@
+"""The columns that a CSV of published numbers may have, and how a cell of each is read: pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException
+from itertools import product
+from typing import Any, Final, Literal
+
+from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, DirectionName
+from benchapp.pipeline.intake.envelope import read_profile
+from benchapp.pipeline.intake.metadata import (
+    BadLayout,
+    excerpt,
+    read_environment,
+    read_labels,
+    read_size,
+    read_target,
+    read_text,
+)
+from benchapp.pipeline.intake.published_document import (
+    NOTE_LENGTH,
+    read_flag,
+    read_measured_time,
+    read_number,
+    read_reported_workload,
+)
+
+Section = Literal["run", "target", "environment", "labels", "measurement", "metric", "pair"]
+
+# Volumes and files are made in powers of 1024, and sold and typed as GB: `-size=5G` of fio is 5 GiB.
+_BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_BANDWIDTHS: Final = {
+    **{
+        f"{unit}{middle}": factor
+        for middle in ("b_s", "b_per_s")
+        for unit, factor in {
+            "": 1,
+            "k": 10**3,
+            "m": 10**6,
+            "g": 10**9,
+            "ki": 2**10,
+            "mi": 2**20,
+            "gi": 2**30,
+        }.items()
+    },
+    "bytes_per_s": 1,
+}
+_TIMES: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_STATISTICS: Final = {"": "mean", "mean_": "mean", "p50_": "p50", "p95_": "p95"} | {
+    "p99_": "p99",
+    "p99_9_": "p99_9",
+    "max_": "max",
+}
+# Name → the metric, and how many of its base units one is.
+METRICS: Final[dict[str, tuple[str, int]]] = {
+    "iops": ("iops", 1),
+    "elapsed_s": ("elapsed_s", 1),
+    **{f"bandwidth_{unit}": ("bandwidth_bytes_per_s", factor) for unit, factor in _BANDWIDTHS.items()},
+    **{
+        f"latency_{statistic}{unit}": (f"latency_{_STATISTICS[statistic]}_ns", factor)
+        for statistic, (unit, factor) in product(_STATISTICS, _TIMES.items())
+    },
+}
+_NUMBER: Final = re.compile(r"\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
+_LABEL: Final = "label."
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: where its values belong, under which name, and how the text of a cell becomes one."""
+
+    section: Section
+    member: str
+    read: Callable[[str], Any]
+
+
+def find_column(name: str) -> Column | None:
+    """Return the column of a header; None where there is none of this name."""
+    plain = name.strip().lower()
+    if plain.startswith(_LABEL) and len(plain) > len(_LABEL):
+        return _label(name.strip()[len(_LABEL) :])
+    return _COLUMNS.get(plain)
+
+
+def list_columns() -> tuple[str, ...]:
+    """Return the names that a header may have; of sizes and metrics some, as each has one for every unit."""
+    return (*(name for name in _PLAIN if name not in METRICS), *_EXAMPLES, "label.NAME")
+
+
+def read_metric_value(metric: str, text: str) -> tuple[str, float]:
+    """Return the metric and its value in base units from a metric's name with its unit, and a cell."""
+    if metric not in METRICS:
+        raise BadLayout("metric", f"{metric[:80]!r} is no metric; there are: {', '.join(METRICS)}")
+    name, factor = METRICS[metric]
+    return name, read_number(float(_read_decimal(text) * factor), name)
+
+
+def _read_decimal(text: str) -> Decimal:
+    if not _NUMBER.fullmatch(text):
+        raise BadLayout("", f"{text[:80]!r} is no number: digits, and a point before decimals")
+    try:
+        return Decimal(text)
+    except DecimalException:
+        raise BadLayout("", f"{text[:80]!r} is no number") from None
+
+
+def _size_reader(factor: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        size = _read_decimal(text) * factor
+        if size != int(size):
+            raise BadLayout("", f"{text[:80]} is no whole number of bytes")
+        checked = read_size(int(size), "")
+        assert checked is not None
+        return checked
+
+    return read
+
+
+def _target(field: str) -> Column:
+    member = "name" if field == "target_name" else field
+    return Column("target", member, lambda text: read_target({member: text})[field])
+
+
+def _environment(field: str) -> Column:
+    return Column("environment", field, lambda text: read_environment({field: text})[field])
+
+
+def _label(name: str) -> Column:
+    return Column("labels", name, lambda text: read_labels({name: text})[name])
+
+
+def _workload(member: str, field: str) -> Column:
+    return Column(
+        "measurement",
+        member,
+        lambda text: read_reported_workload({"rw": text if member == "rw" else "read", member: text}, "")[
+            field
+        ],
+    )
+
+
+def _read_seconds(text: str) -> float:
+    return read_number(float(_read_decimal(text)), "", maximum=1e9)
+
+
+def _read_direction(text: str) -> str:
+    if text.lower() not in DirectionName.values:
+        raise BadLayout("", f"{excerpt(text)} is none of: {', '.join(DirectionName.values)}")
+    return text.lower()
+
+
+def _read_moment(text: str) -> str:
+    """Return RFC 3339 text; a day is its first moment, UTC."""
+    whole = f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else text
+    return read_measured_time(whole, "").isoformat().replace("+00:00", "Z")
+
+
+def _plain_columns() -> dict[str, Column]:
+    columns = {
+        "study": _label("study"),
+        "ebs_optimized": _label("ebs_optimized"),
+        "started_at": Column("run", "started_at", _read_moment),
+        "profile": Column("run", "profile", lambda text: read_profile(text, "")),
+        "note": Column("measurement", "note", lambda text: read_text(text, "", maximum=NOTE_LENGTH)),
+        "rw": _workload("rw", "rw"),
+        "block_size": _workload("block_size", "block_size_bytes"),
+        "iodepth": _workload("iodepth", "iodepth"),
+        "numjobs": _workload("numjobs", "numjobs"),
+        "file_size": _workload("file_size", "file_size_bytes"),
+        "runtime_s": Column("measurement", "runtime_s", _read_seconds),
+        "direct": Column("measurement", "direct", lambda text: read_flag(text, "")),
+        "engine": _workload("engine", "engine"),
+        "read_share": _workload("read_share", "read_share_percent"),
+        "direction": Column("measurement", "direction", _read_direction),
+        "metric": Column("pair", "metric", str.lower),
+        "value": Column("pair", "value", str),
+        **{field: _target(field) for field in TARGET_FIELDS},
+        **{field: _environment(field) for field in ENVIRONMENT_FIELDS if field != "facts"},
+        **{name: Column("metric", name, str) for name in METRICS},
+    }
+    aliases = {"name": "target_name", "raid": "raid_level", "is_direct": "direct"}
+    aliases |= {"read_share_percent": "read_share", "block_size_bytes": "block_size"}
+    aliases |= {
+        "file_size_bytes": "file_size",
+        "volume_size": "volume_size_bytes",
+        "chunk_size": "chunk_size_bytes",
+    }
+    return columns | {alias: columns[name] for alias, name in aliases.items()}
+
+
+def _sized_columns(plain: Mapping[str, Column]) -> dict[str, Column]:
+    return {
+        f"{name}_{unit}{ending}": Column(plain[name].section, plain[name].member, _size_reader(factor))
+        for name in ("block_size", "file_size", "volume_size", "chunk_size")
+        for unit, factor in _BINARY.items()
+        for ending in ("b", "ib")
+    }
+
+
+_PLAIN: Final = _plain_columns()
+_COLUMNS: Final = _PLAIN | _sized_columns(_PLAIN)
+_EXAMPLES: Final = (
+    "volume_size_gb",
+    "file_size_gb",
+    "iops",
+    "bandwidth_mb_s",
+    "latency_ms",
+    "latency_p99_us",
+)

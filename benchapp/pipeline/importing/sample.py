@@ -1,0 +1,89 @@
+"""The sample that comes with benchapp: a published series of EBS benchmarks, and a study for each of its parts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from benchapp.models import PanelKind, Study
+from benchapp.pipeline.importing.files import find_host
+from benchapp.pipeline.importing.published import Imported, import_published
+from benchapp.pipeline.importing.published_csv import read_table
+from benchapp.pipeline.importing.sample_studies import SAMPLE_STUDIES, SamplePanel
+from benchapp.pipeline.intake.published_document import Publication
+
+HOST: Final = "ebs-2013"
+FILE: Final = Path(__file__).resolve().parent.parent.parent / "samples" / "ebs-2013.csv"
+SOURCE: Final = Publication(
+    title="Amazon EBS benchmarks, eight studies, April 2013",
+    note="A published series from the Tokyo region. Its tables are kept as facts; the days are not given, so that all"
+    " stands at the first of the month.",
+)
+# What holds for all rows of the file.
+_FOR_ALL: Final = {
+    "started_at": "2013-04-01",
+    "filesystem": "xfs",
+    "mount_options": "noatime,logbufs=8",
+    "direct": "yes",
+    "profile": "ebs-series",
+    "fio_version": "fio-2.0.9",
+    "os": "Amazon Linux 2013.03",
+    "scheduler": "noop",
+    "label.region": "Tokyo",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What loading the sample did. studies: (id, title) of all eight; new_studies: how many of them are new."""
+
+    imported: Imported
+    studies: tuple[tuple[int, str], ...]
+    new_studies: int
+
+
+def load_sample() -> Loaded:
+    """Import the numbers and make the studies, those that are not there yet: again it changes nothing.
+
+    A study is known by its title as long as nobody owns it. Raises UnknownHost where the host is retired.
+    """
+    host = find_host(HOST, may_create=True)
+    runs = read_table(FILE.read_text(encoding="utf-8"), _FOR_ALL)
+    imported = import_published(runs, SOURCE, host_id=host.pk)
+    made = [
+        Study.objects.get_or_create(
+            title=study.title,
+            owner=None,
+            defaults={
+                "words": study.words,
+                "panels": [_make_panel(study.filter, panel) for panel in study.panels],
+            },
+        )
+        # The newest comes first in the list: so does the first part.
+        for study in reversed(SAMPLE_STUDIES)
+    ]
+    return Loaded(
+        imported,
+        tuple((study.pk, study.title) for study, _ in reversed(made)),
+        sum(is_new for _, is_new in made),
+    )
+
+
+def _make_panel(filter: str, panel: SamplePanel) -> dict[str, str]:
+    return {
+        "kind": PanelKind.SCALING,
+        "query": urlencode(list(_list_parameters(filter, panel))),
+        "title": panel.title,
+        "words": panel.words,
+    }
+
+
+def _list_parameters(filter: str, panel: SamplePanel) -> Iterator[tuple[str, str]]:
+    yield "q", " ".join(part for part in (f"host:{HOST}", panel.filter or filter, panel.narrower) if part)
+    yield "x", panel.x
+    yield "metric", panel.metric
+    yield "colour", panel.colour
+    if panel.facet:
+        yield "facet", panel.facet
+    yield from panel.more

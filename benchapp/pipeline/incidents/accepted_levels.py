@@ -1,0 +1,112 @@
+"""Accept a level: what an incident moved to is from now on what its series are judged by."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from benchapp.models import (
+    Change,
+    ChangeState,
+    IncidentEvent,
+    IncidentState,
+    Judgement,
+    Series,
+    User,
+    Verdict,
+)
+from benchapp.pipeline.incidents.events import describe_state, write_event
+from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, lock_incident, read_words
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLevel:
+    """One metric of one series whose new level is to be accepted, in the metric's base unit; from_at: its first run."""
+
+    series_id: int
+    metric: str
+    from_at: datetime
+    before: float
+    level: float
+
+
+def preview_accept(
+    incident_id: int, *, series_ids: Collection[int] | None = None
+) -> tuple[AcceptedLevel, ...]:
+    """Return what `accept_level` would accept: of each metric of each series the newest change of the incident.
+
+    series_ids: of these alone; None is all. Changes that are only suspected or were withdrawn are left out.
+    """
+    changes = Change.objects.filter(
+        incident_id=incident_id, state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+    )
+    if series_ids is not None:
+        changes = changes.filter(series_id__in=series_ids)
+    newest = {(change.series_id, change.metric): change for change in changes.order_by("started_at", "id")}
+    return tuple(
+        AcceptedLevel(series_id, metric, change.started_at, change.before_median, change.after_median)
+        for (series_id, metric), change in sorted(newest.items())
+    )
+
+
+@transaction.atomic
+def accept_level(
+    incident_id: int, *, by: User | None, words: str = "", series_ids: Collection[int] | None = None
+) -> IncidentEvent:
+    """Judge by the new level from the first run of each change on, and resolve the incident as expected.
+
+    Nothing before is compared any more; undo brings it back. Raises UnknownIncident, NotPossible, BadTriage where
+    there is no level to accept.
+    """
+    said = read_words(words, is_wanted=False)
+    accepted = preview_accept(incident_id, series_ids=series_ids)
+    # Series before incidents, as the judge takes them, so that neither waits for the other in a ring.
+    series = {level.series_id for level in accepted}
+    lock_rows(series)
+    incident = lock_incident(incident_id)
+    if not accepted:
+        raise BadTriage("there is no new level to accept: its changes are suspected only, or withdrawn")
+    if incident.state == IncidentState.RESOLVED:
+        raise NotPossible("it is resolved already: reopen it first")
+    before = {**describe_state(incident), "baselines": [_pin(level) for level in accepted]}
+    Series.objects.filter(pk__in=series).update(judging_is_due=True)
+    now = timezone.now()
+    incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.EXPECTED
+    incident.resolved_at = incident.updated_at = now
+    incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at"])
+    count = f"{len(accepted)} level{'s' if len(accepted) > 1 else ''} of {len(series)} series"
+    told = f"{count}: {said}" if said else count
+    log.info("incident.accepted", incident=incident_id, levels=len(accepted), by=by.username if by else "")
+    return write_event(incident, "accepted", by=by, words=told, before=before, now=now)
+
+
+def lock_rows(series_ids: Collection[int]) -> None:
+    """Lock these series in the order of ids, as everybody does who locks several."""
+    if series_ids:
+        list(Series.objects.select_for_update().filter(pk__in=series_ids).order_by("pk").values_list("pk"))
+
+
+def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> None:
+    """Put back from when on levels were accepted, (series, metric, moment or None), and have the series judged."""
+    for series_id, metric, moment in baselines:
+        Judgement.objects.filter(series_id=series_id, metric=metric).update(
+            baseline_from_at=datetime.fromisoformat(moment) if moment else None
+        )
+    if baselines:
+        touched = {series_id for series_id, _, _ in baselines}
+        Series.objects.filter(pk__in=touched).update(judging_is_due=True)
+
+
+def _pin(level: AcceptedLevel) -> tuple[int, str, str | None]:
+    """Set the baseline, and return what was there before."""
+    judgement = Judgement.objects.filter(series_id=level.series_id, metric=level.metric).first()
+    had = judgement.baseline_from_at if judgement else None
+    Judgement.objects.filter(series_id=level.series_id, metric=level.metric).update(
+        baseline_from_at=level.from_at
+    )
+    return level.series_id, level.metric, had.isoformat() if had else None

@@ -1,0 +1,169 @@
+"""The changes that may belong to incidents, and what they are believed against."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import log1p
+from typing import Any, Final
+
+from django.db.models import Count, Q
+
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
+from benchapp.analysis.incidents.grouping import Moment
+from benchapp.models import Change, ChangeState, Host, IncidentState, Judgement, Standing
+
+# What began longer before what was just judged waits for no incident any more.
+_REACH: Final = timedelta(days=60)
+_LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+# Of the way from the old level to the bad one: an improvement that ends nearer to the old one is a recovery.
+_RECOVERED_SHARE: Final = 0.35
+_FIELDS: Final = (
+    "id",
+    "series_id",
+    "series__scope",
+    "series__last_at",
+    "metric",
+    "is_regression",
+    "started_at",
+    "state",
+    "relative",
+    "before_median",
+    "after_median",
+    "incident_id",
+    "incident__state",
+    "evidence__chance",
+    "evidence__interval_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change as grouping sees it. chance: that noise alone made it. newest_at: the last run of its series.
+
+    may_join: its series has runs enough to say so. may_open: it stands out of the noise of its series, too.
+    """
+
+    change_id: int
+    series_id: int
+    scope: str
+    metric: str
+    is_regression: bool
+    at: datetime
+    newest_at: datetime
+    interval_s: float
+    chance: float
+    relative: float
+    is_confirmed: bool
+    may_join: bool
+    may_open: bool
+    incident_id: int | None
+    is_resolved: bool
+
+    @property
+    def moment(self) -> Moment:
+        """Return when it began."""
+        return Moment(self.change_id, self.at, self.interval_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What a change is believed against. tests: metrics of series judged in its scope; scopes: of the whole fleet."""
+
+    tests: int
+    scopes: int
+
+
+def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
+    """Return the live changes of these scopes that have an incident or may get one, by time; two queries.
+
+    around: what began 60 days before it is left out.
+    """
+    rows = list(
+        Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
+        .filter(Q(incident=None) | Q(incident__merged_into=None))
+        # Drift has incidents of its own (pipeline.drift_incidents).
+        .exclude(method=DRIFT_METHOD)
+        .order_by("started_at", "id")
+        .values(*_FIELDS)
+    )
+    recoveries = _find_recoveries(rows)
+    judged = _read_judgements(rows) if any(row["incident_id"] is None for row in rows) else {}
+    return [
+        _make_candidate(row, judged.get((row["series_id"], row["metric"])))
+        for row in rows
+        if row["id"] not in recoveries
+    ]
+
+
+def read_families(scopes: Sequence[str]) -> dict[str, Family]:
+    """Return the family of each scope; two queries."""
+    counts = (
+        Judgement.objects.filter(series__scope__in=scopes)
+        .values("series__scope")
+        .annotate(tests=Count("id"))
+        .values_list("series__scope", "tests")
+    )
+    hosts = max(Host.objects.active().count(), 1)
+    return {scope: Family(1, hosts) for scope in scopes} | {
+        scope: Family(tests, hosts) for scope, tests in counts
+    }
+
+
+def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Candidate:
+    is_confirmed = row["state"] == ChangeState.CONFIRMED
+    may_join = judgement is not None and (is_confirmed or judgement.n >= BASELINE_RUNS)
+    return Candidate(
+        change_id=row["id"],
+        series_id=row["series_id"],
+        scope=row["series__scope"],
+        metric=row["metric"],
+        is_regression=row["is_regression"],
+        at=row["started_at"],
+        newest_at=row["series__last_at"] or row["started_at"],
+        interval_s=row["evidence__interval_s"] or 0.0,
+        chance=1.0 if row["evidence__chance"] is None else row["evidence__chance"],
+        relative=row["relative"],
+        is_confirmed=is_confirmed,
+        may_join=may_join,
+        may_open=judgement is not None and may_join and _stands_out(row["relative"], judgement),
+        incident_id=row["incident_id"],
+        is_resolved=row["incident__state"] == IncidentState.RESOLVED,
+    )
+
+
+def _stands_out(relative: float, judgement: Judgement) -> bool:
+    """Say whether a change is larger than what the noise of an unsteady series can make."""
+    if judgement.standing != Standing.NOISY or judgement.least_change is None:
+        return True
+    return relative > -1 and abs(log1p(relative)) > log1p(judgement.least_change)
+
+
+def _read_judgements(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], Judgement]:
+    ids = {row["series_id"] for row in rows}
+    if not ids:
+        return {}
+    return {(row.series_id, row.metric): row for row in Judgement.objects.filter(series_id__in=ids)}
+
+
+def _find_recoveries(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the improvements that bring back what a regression of the same cell took: they are its end."""
+    lines: dict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        lines[(row["series_id"], row["metric"])].append(row)
+    return {row["id"] for line in lines.values() for row in _list_recoveries(line)}
+
+
+def _list_recoveries(line: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for place, row in enumerate(line):
+        if row["is_regression"] or row["incident_id"] is not None:
+            continue
+        if any(before["is_regression"] and _ends_at(row, before) for before in line[:place]):
+            yield row
+
+
+def _ends_at(improvement: Mapping[str, Any], regression: Mapping[str, Any]) -> bool:
+    fall = regression["after_median"] - regression["before_median"]
+    left = improvement["after_median"] - regression["before_median"]
+    return bool(fall) and left / fall <= _RECOVERED_SHARE

@@ -1,0 +1,189 @@
+"""Say which cells an incident is about: what they have in common that the cells that did not move have not.
+
+Of a pool's history, which the hosts of the pool share: which of them moved.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import median
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Max, Min, QuerySet
+from psycopg import sql
+
+from benchapp.analysis.incidents.common_factors import Explanation, explain_cells
+from benchapp.dimensions import DIMENSIONS, name_pattern
+from benchapp.grammar import write_value
+from benchapp.metrics import CATALOGUE
+from benchapp.models import Change, ChangeState, Incident, Series
+
+# Changes that are looked into; a pool's hosts move alike in all of them or in none.
+_CHANGES_MAXIMUM: Final = 50
+# Of the way from the old level to the new one.
+MOVED_SHARE: Final = 0.5
+_LEVELS: Final = (
+    "SELECT host.name, wanted.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY m.{metric}) FROM"
+    " unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[]) AS wanted(id, series_id, since, until)"
+    " JOIN benchapp_measurement m ON m.series_id = wanted.series_id AND m.started_at BETWEEN since AND until"
+    " AND m.error = 0 AND NOT m.is_excluded AND m.{metric} IS NOT NULL"
+    " JOIN benchapp_run run ON run.id = m.run_id JOIN benchapp_host host ON host.id = run.host_id"
+    " GROUP BY 1, 2"
+)
+
+
+def explain_pool(changes: QuerySet[Change], scope: str) -> Iterator[dict[str, Any]]:
+    """Say which hosts of a pool moved, where not all did; of those that ran since."""
+    shares = read_shares(list(changes.order_by("-confidence", "id")[:_CHANGES_MAXIMUM]))
+    moved = sorted(host for host, share in shares.items() if share >= MOVED_SHARE)
+    fine = len(shares) - len(moved)
+    if not moved or not fine:
+        return
+    words = (
+        f"host {moved[0]} only: its pool is fine"
+        if len(moved) == 1
+        else f"{len(moved)} hosts of {len(shares)}"
+    )
+    yield {"dimension": "host", "value": ", ".join(moved), "share": 1.0, "words": words}
+
+
+def read_shares(changes: Iterable[Change]) -> dict[str, float]:
+    """Return how much of the way to the new level each host went, in the middle of the changes."""
+    by_metric: dict[str, list[Change]] = defaultdict(list)
+    for change in changes:
+        if change.after_median != change.before_median:
+            by_metric[change.metric].append(change)
+    ways: dict[str, list[float]] = defaultdict(list)
+    for metric, members in by_metric.items():
+        known = {change.pk: change for change in members}
+        for host, change_id, level in _read_levels(metric, members):
+            change = known[change_id]
+            way = change.after_median - change.before_median
+            ways[host].append((level - change.before_median) / way)
+    return {host: median(parts) for host, parts in ways.items()}
+
+
+def _read_levels(metric: str, changes: list[Change]) -> list[tuple[str, int, float]]:
+    query = sql.SQL(_LEVELS).format(metric=sql.Identifier(CATALOGUE[metric].name))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            query.as_string(cursor.connection),
+            [
+                [change.pk for change in changes],
+                [change.series_id for change in changes],
+                [change.started_at for change in changes],
+                [change.evidence["points_to"] for change in changes],
+            ],
+        )
+        return list(cursor.fetchall())
+
+
+# Cells of a scope that are looked at; a sweep has 320.
+_CELLS_MAXIMUM: Final = 5000
+DIMENSIONS_TOLD: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool"))
+_COLUMNS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool", "pattern"))
+# As what they count: "only with 16 stripes".
+_COUNTED: Final = ("volume_count", "stripe_count", "numjobs")
+# Another scope moved with this one if it did within a day.
+_TOGETHER: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Breadth:
+    """How much of what is measured moved, in series, and where. explained_by: as Incident has it."""
+
+    scopes: tuple[str, ...]
+    cells: int
+    all_cells: int
+    explained_by: list[dict[str, Any]]
+
+
+def explain_incident(incident: Incident) -> Breadth:
+    """Return what explains most of an incident's cells; about six queries."""
+    changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
+    changed_ids = set(changes.values_list("series_id", flat=True))
+    scopes = sorted(set(Series.objects.filter(pk__in=changed_ids).values_list("scope", flat=True)))
+    cells = list(_read_cells(scopes))
+    changed = [cell for cell in cells if cell["id"] in changed_ids]
+    others = [cell for cell in cells if cell["id"] not in changed_ids]
+    found = explain_cells(changed, others, DIMENSIONS_TOLD)
+    said = [_say(one, len(changed)) for one in found]
+    if not others and len(changed) > 1:
+        said.append(_entry("scope", ", ".join(scopes), 1.0, f"all {len(changed)} series measured there"))
+    if len(scopes) == 1:
+        said.extend(explain_pool(changes, scopes[0]) if scopes[0].startswith("pool:") else ())
+        said.extend(_compare_elsewhere(incident, scopes[0], changed))
+    return Breadth(tuple(scopes), len(changed), len(cells), said)
+
+
+def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
+    rows = Series.objects.filter(scope__in=scopes, judgements__isnull=False).distinct().order_by("id")
+    for row in rows.values("id", "target_id", "workload_id", *_COLUMNS)[:_CELLS_MAXIMUM]:
+        yield {**row, "pattern": name_pattern(row["rw"], row["direction"])}
+
+
+def _say(one: Explanation, changed: int) -> dict[str, Any]:
+    words = _name_value(one.dimension, one.value)
+    if one.share < 1:
+        said = f"mostly with {words} ({round(one.share * changed)} of {changed} that changed)"
+    elif one.share_of_others == 0:
+        said = f"all with {words}, and nothing else"
+    else:
+        said = f"only with {words} ({changed} of {one.cells} such series)"
+    return _entry(one.dimension, write_value(DIMENSIONS[one.dimension], one.value), one.share, said)
+
+
+def _name_value(name: str, value: Any) -> str:
+    dimension = DIMENSIONS[name]
+    written = str(value) if dimension.kind == "text" else write_value(dimension, value)
+    label = (
+        dimension.label if dimension.label[1].isupper() else dimension.label[0].lower() + dimension.label[1:]
+    )
+    if name in _COUNTED:
+        return f"{written} {label if value != 1 else label.removesuffix('s')}"
+    return f"{label} {written}"
+
+
+def _entry(dimension: str, value: str, share: float, words: str) -> dict[str, Any]:
+    return {"dimension": dimension, "value": value, "share": round(share, 4), "words": words}
+
+
+def _compare_elsewhere(
+    incident: Incident, scope: str, changed: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Say whether the same work on the same layout moved elsewhere at that time."""
+    same = (
+        Series.objects.filter(
+            target_id__in={cell["target_id"] for cell in changed},
+            workload_id__in={cell["workload_id"] for cell in changed},
+            judgements__isnull=False,
+        )
+        .exclude(scope=scope)
+        .values_list("scope", flat=True)
+    )
+    others = set(same.distinct()[:_CELLS_MAXIMUM])
+    if not others:
+        return
+    moved = (
+        Change.objects.filter(series__scope__in=others, is_regression=incident.is_regression)
+        .exclude(state__in=(ChangeState.WITHDRAWN, ChangeState.SUSPECTED))
+        .filter(started_at__range=_find_time(incident))
+        .values("series__scope")
+        .distinct()
+        .count()
+    )
+    kind = "pool" if scope.startswith("pool:") else "host"
+    share = moved / len(others)
+    if moved:
+        words = f"{moved} of {len(others)} others that run the same on the same layout moved too"
+    else:
+        count = f"the {len(others)} others" if len(others) > 1 else "the other one"
+        words = f"this {kind} only: {count} with the same work on the same layout did not move"
+    yield _entry(kind, scope.partition(":")[2], 1 - share, words)
+
+
+def _find_time(incident: Incident) -> tuple[Any, Any]:
+    span = Change.objects.filter(incident=incident).aggregate(first=Min("started_at"), last=Max("started_at"))
+    return span["first"] - _TOGETHER, span["last"] + _TOGETHER

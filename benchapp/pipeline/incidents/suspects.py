@@ -1,0 +1,156 @@
+"""What else changed when a level changed: kernel, firmware, mount, array, labels, conditions of the run.
+
+Compared are the last good and the first bad run of each change, of the same host; how often the same thing changes
+anyway is counted over the runs of these hosts before. What a run says of itself alone (free memory, load, fill of the
+filesystem, extents of the file) counts where it moved by a fifth.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from benchapp.analysis.incidents.suspects import (
+    Difference,
+    Elsewhere,
+    Suspect,
+    rank_suspects,
+    weigh_elsewhere,
+)
+from benchapp.models import Change, Run
+from benchapp.pipeline.incidents.counter_evidence import find_elsewhere
+from benchapp.pipeline.incidents.run_facts import Facts, compare_facts, read_facts_of, with_facts
+
+# Changes of an incident that are looked into, and runs of its hosts before them.
+_CHANGES_MAXIMUM: Final = 300
+_HOSTS_MAXIMUM: Final = 10
+_RUNS_MAXIMUM: Final = 600
+# Hosts that stayed fine, by name.
+_HOSTS_NAMED: Final = 5
+_SAID: Final = {
+    "kernel": "the kernel",
+    "os": "the operating system",
+    "fio_version": "fio",
+    "cpu_model": "the CPU",
+    "cpu_count": "the number of CPUs",
+    "memory_bytes": "the memory",
+    "scheduler": "the I/O scheduler",
+    "device_model": "the device",
+    "device_firmware": "the firmware",
+    "governor": "the CPU governor",
+    "virtualization": "the virtualisation",
+    "md.degraded": "the array's missing members",
+    "md.sync_action": "what the array is doing",
+    "raid_state": "the array's state",
+    "host": "the host",
+}
+
+
+def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Return what else changed, as Incident.suspects has it; [] where nothing that is recorded did.
+
+    Five queries, of a pool one for each pair of runs more, and up to eight for the other hosts to which the same came.
+    """
+    looked_into = sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM]
+    pairs = _pair_runs(looked_into)
+    if not pairs:
+        return []
+    runs = _read_runs({run_id for pair in pairs for run_id in pair if run_id is not None})
+    # Cells that moved at the same run share their pair.
+    compared = {pair: _compare_pair(runs, pair[1], pair[0]) for pair in set(pairs) if pair[0] in runs}
+    differences = [compared[pair] for pair in pairs if pair in compared]
+    if not any(differences):
+        return []
+    steps, moved = _count_steps(list(runs.values()))
+    suspects = rank_suspects(differences, steps=steps, moved=moved)
+    elsewhere = find_elsewhere(
+        [suspect.difference for suspect in suspects],
+        looked_into,
+        involved={runs[bad].host_id for bad, _ in pairs if bad in runs},
+    )
+    return [_describe(suspect, changes=len(differences)) for suspect in weigh_elsewhere(suspects, elsewhere)]
+
+
+def _pair_runs(changes: Iterable[Change]) -> list[tuple[int, int | None]]:
+    """Return the first bad and the last good run of each change whose runs are there."""
+    return [(change.run_id, change.last_good_run_id) for change in changes if change.run_id is not None]
+
+
+def _read_runs(ids: Iterable[int]) -> dict[int, Run]:
+    return {run.pk: run for run in with_facts(Run.objects.filter(pk__in=list(ids)))}
+
+
+def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> tuple[Difference, ...]:
+    bad = runs[bad_id]
+    good = runs.get(good_id) if good_id is not None else None
+    if good is not None and good.host_id == bad.host_id:
+        return compare_facts(read_facts_of(good), read_facts_of(bad))
+    # Of a pool's series the run before is another host's: then what changed on this host, or that it is new here.
+    earlier = Run.objects.filter(
+        host_id=bad.host_id, target_id=bad.target_id, started_at__lt=bad.started_at, error=0
+    )
+    before = with_facts(earlier).order_by("-started_at", "-id").first()
+    if before is None:
+        return (Difference("host", good.host.name if good else None, bad.host.name),)
+    return compare_facts(read_facts_of(before), read_facts_of(bad))
+
+
+def _count_steps(around: Sequence[Run]) -> tuple[int, dict[str, int]]:
+    """Return how many steps from run to run there were up to then, and at how many of them each thing changed."""
+    hosts = sorted({run.host_id for run in around})[:_HOSTS_MAXIMUM]
+    newest = max(run.started_at for run in around)
+    runs = with_facts(Run.objects.filter(host_id__in=hosts, started_at__lte=newest))
+    rows = runs.order_by("-started_at", "-id")[:_RUNS_MAXIMUM]
+    steps, moved = 0, dict[str, int]()
+    for before, after in _list_steps(rows):
+        steps += 1
+        for difference in compare_facts(before, after):
+            moved[difference.name] = moved.get(difference.name, 0) + 1
+    return steps, moved
+
+
+def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[Facts, Facts]]:
+    """Yield each run of a host on a target with the one after it."""
+    after: dict[tuple[int, int], Facts] = {}
+    for run in newest_first:
+        line, facts = (run.host_id, run.target_id), read_facts_of(run)
+        if line in after:
+            yield facts, after[line]
+        after[line] = facts
+
+
+def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
+    difference = suspect.difference
+    return {
+        "name": difference.name,
+        "before": difference.before,
+        "after": difference.after,
+        "share": round(suspect.share, 4),
+        "came_with": suspect.count,
+        "changes": changes,
+        "hosts_moved": len(suspect.elsewhere.moved),
+        "hosts_fine": len(suspect.elsewhere.fine),
+        "fine_hosts": list(suspect.elsewhere.fine[:_HOSTS_NAMED]),
+        "words": _say(suspect, changes),
+    }
+
+
+def _say(suspect: Suspect, changes: int) -> str:
+    difference = suspect.difference
+    name = _SAID.get(difference.name) or difference.name.replace("_", " ").replace(".", ": ")
+    came = "all changes" if suspect.count == changes else f"{suspect.count} of {changes} changes"
+    before, after = (value or "unknown" for value in (difference.before, difference.after))
+    return f"{name}: {before} → {after}, with {came}{_say_elsewhere(suspect.elsewhere)}"
+
+
+def _say_elsewhere(elsewhere: Elsewhere) -> str:
+    """Say what became of the other hosts to which it came; "" where it came to none of which that is known."""
+    moved, fine = len(elsewhere.moved), len(elsewhere.fine)
+    if not moved and not fine:
+        return ""
+    named = ", ".join(elsewhere.fine[:_HOSTS_NAMED]) + (", …" if fine > _HOSTS_NAMED else "")
+    parts = [f"{_count_hosts(moved)} that moved too"] if moved else []
+    parts += [f"{_count_hosts(fine)} that stayed fine ({named})"] if fine else []
+    return f"; it also came to {' and to '.join(parts)}"
+
+
+def _count_hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"

@@ -1,0 +1,96 @@
+"""Take back what a person, or the judge, did to an incident."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from benchapp.models import Change, Incident, IncidentEvent, IncidentState, User
+from benchapp.pipeline.incidents.accepted_levels import lock_rows, restore_baselines
+from benchapp.pipeline.incidents.events import Events, write_event
+from benchapp.pipeline.incidents.grouping import lock_incidents
+from benchapp.pipeline.incidents.refresh import refresh_incidents
+from benchapp.pipeline.incidents.triage import NotPossible, UnknownIncident, lock_incident
+
+log = structlog.get_logger(__name__)
+
+UNDOABLE: Final = frozenset(
+    {"acknowledged", "resolved", "reopened", "assigned", "linked", "snoozed", "merged", "split", "accepted"}
+)
+_TIMES: Final = ("resolved_at", "recovered_at", "snoozed_until")
+_FIELDS: Final = ("state", "verdict", "assignee_id", "link", "scope", "merged_into_id", *_TIMES)
+
+
+@transaction.atomic
+def undo(event_id: int, *, by: User | None) -> IncidentEvent:
+    """Put back what an event changed, and return the event that says so; a comment stays said.
+
+    Raises UnknownIncident, and NotPossible where it was undone before, cannot be, or the same was changed since.
+    """
+    event = IncidentEvent.objects.select_related("incident").filter(pk=event_id).first()
+    if event is None:
+        raise UnknownIncident(f"there is no event {event_id}")
+    baselines = [(row[0], row[1], row[2]) for row in event.before.get("baselines", ())]
+    # Series before incidents, as the judge takes them, so that neither waits for the other in a ring.
+    lock_rows({series_id for series_id, _, _ in baselines})
+    lock_incidents()
+    incident = lock_incident(event.incident_id)
+    _check(event)
+    now = timezone.now()
+    if not IncidentEvent.objects.filter(pk=event_id, undone_at=None).update(undone_at=now):
+        raise NotPossible("it was undone before")
+    _restore(incident, event.before, now)
+    touched = _bring_back(incident, event.before, now)
+    restore_baselines(baselines)
+    log.info("incident.undone", incident=incident.pk, undone=event_id, by=by.username if by else "")
+    undone = write_event(incident, "undone", by=by, words=f"took back: {event.kind}", now=now)
+    if touched:
+        refresh_incidents({incident.pk, *touched}, Events(now))
+    return undone
+
+
+def _check(event: IncidentEvent) -> None:
+    if event.kind not in UNDOABLE or not event.before:
+        raise NotPossible(
+            f"{event.kind} cannot be undone" + (": undo it at its new home" if event.kind == "merged" else "")
+        )
+    later = IncidentEvent.objects.filter(incident=event.incident, pk__gt=event.pk, undone_at=None)
+    for other in later.order_by("pk"):
+        if event.before.keys() & other.before.keys() & {*_FIELDS, "moved", "baselines"}:
+            raise NotPossible(f"it was {other.kind} since: undo that first")
+
+
+def _restore(incident: Incident, before: dict[str, Any], now: datetime) -> None:
+    fields = {name: _read(name, before[name]) for name in _FIELDS if name in before}
+    Incident.objects.filter(pk=incident.pk).update(**fields, updated_at=now)
+
+
+def _read(name: str, value: Any) -> Any:
+    return datetime.fromisoformat(value) if name in _TIMES and value else value
+
+
+def _bring_back(incident: Incident, before: dict[str, Any], now: datetime) -> set[int]:
+    """Give changes back to the incidents that they were of; return these."""
+    for other_id, change_ids in before.get("moved", {}).items():
+        Change.objects.filter(pk__in=change_ids, incident=incident).update(incident_id=int(other_id))
+    closed = before.get("closed", {})
+    for other_id, fields in closed.items():
+        other = lock_incident(int(other_id))
+        _restore(other, fields, now)
+        write_event(other, "undone", by=None, words=f"no longer joined into incident {incident.pk}", now=now)
+    return {int(other_id) for other_id in closed} | _rejoin(incident, before, now)
+
+
+def _rejoin(incident: Incident, before: dict[str, Any], now: datetime) -> set[int]:
+    """Take back what was split off: its changes come home, and the rest of it closes into here."""
+    if "split_into" not in before:
+        return set()
+    fresh = lock_incident(before["split_into"])
+    Change.objects.filter(incident=fresh).update(incident=incident)
+    Incident.objects.filter(pk=fresh.pk).update(
+        state=IncidentState.RESOLVED, merged_into=incident, resolved_at=now, updated_at=now, change_count=0
+    )
+    write_event(fresh, "undone", by=None, words=f"back in incident {incident.pk}", now=now)
+    return {incident.pk}

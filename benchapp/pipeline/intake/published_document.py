@@ -1,0 +1,329 @@
+"""Read a document of numbers that someone published: typed, bounded, and refused with the place of the first fault.
+
+Read the single values of published numbers: what was asked of the storage, which way, and how much.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.utils import timezone
+
+from benchapp.metrics import CATALOGUE
+from benchapp.models import DirectionName
+from benchapp.pipeline.intake.envelope import BadEnvelope, read_profile, read_time
+from benchapp.pipeline.intake.metadata import (
+    BadLayout,
+    excerpt,
+    read_count,
+    read_environment,
+    read_labels,
+    read_size,
+    read_target,
+    read_text,
+)
+
+_VALUE_MAXIMUM: Final = 1e18
+_RUNTIME_MAXIMUM_S: Final = 1e9
+_READS: Final = {
+    "read": 100,
+    "randread": 100,
+    "write": 0,
+    "randwrite": 0,
+    "trim": 0,
+    "randtrim": 0,
+    "trimwrite": 0,
+    "randtrimwrite": 0,
+    "rw": None,
+    "randrw": None,
+}
+_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def read_number(value: Any, pointer: str, *, maximum: float = _VALUE_MAXIMUM) -> float:
+    """Return a finite number from 0 on; text is refused, so that no separator of thousands is guessed at."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadLayout(pointer, f"a number is wanted here, not {excerpt(value)}")
+    if not (math.isfinite(value) and 0 <= value <= maximum):
+        raise BadLayout(pointer, f"{excerpt(value)} is not between 0 and {maximum:g}")
+    return float(value)
+
+
+def read_flag(value: Any, pointer: str) -> bool | None:
+    """Return yes or no from a flag, 1 and 0, or their words; None where nothing is said."""
+    if value is None or value == "":
+        return None
+    found = value if isinstance(value, bool) else _FLAGS.get(str(value).strip().lower())
+    if found is None:
+        raise BadLayout(pointer, f"{excerpt(value)} is neither yes nor no")
+    return found
+
+
+def read_reported_workload(given: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+    """Return the workload's columns by name from the members that say them; what is not said is unknown."""
+    rw = (read_text(given.get("rw"), f"{pointer}/rw", maximum=20) or "").lower()
+    rw = "rw" if rw == "readwrite" else rw
+    if rw not in _READS:
+        raise BadLayout(f"{pointer}/rw", f"{excerpt(given.get('rw'))} is none of: {', '.join(_READS)}")
+    runtime_s = given.get("runtime_s")
+    numjobs = read_count(given.get("numjobs"), f"{pointer}/numjobs")
+    if numjobs == 0:
+        raise BadLayout(f"{pointer}/numjobs", "at least one job did it")
+    return {
+        "rw": rw,
+        "block_size_bytes": read_size(given.get("block_size"), f"{pointer}/block_size"),
+        "block_size_text": "",
+        "iodepth": read_count(given.get("iodepth"), f"{pointer}/iodepth"),
+        "numjobs": numjobs or 1,
+        "file_size_bytes": read_size(given.get("file_size"), f"{pointer}/file_size"),
+        "file_size_text": "",
+        "is_direct": read_flag(given.get("direct"), f"{pointer}/direct"),
+        "engine": read_text(given.get("engine"), f"{pointer}/engine", maximum=50) or "",
+        "read_share_percent": _read_share(given.get("read_share"), rw, pointer=f"{pointer}/read_share"),
+        "runtime_s": None
+        if runtime_s is None
+        else read_number(runtime_s, f"{pointer}/runtime_s", maximum=_RUNTIME_MAXIMUM_S),
+        "options": {},
+    }
+
+
+def read_reported_direction(value: Any, rw: str, *, pointer: str) -> str:
+    """Return which direction the values are of: as said, else the only one that the rw has."""
+    if value is None:
+        only = {"rw": "", "randrw": "", "trimwrite": "", "randtrimwrite": ""}.get(rw, rw.removeprefix("rand"))
+        if not only:
+            raise BadLayout(pointer, f"{rw} does two directions: say of which the values are")
+        return only
+    if value not in DirectionName.values:
+        raise BadLayout(pointer, f"{excerpt(value)} is none of: {', '.join(DirectionName.values)}")
+    return str(value)
+
+
+def _read_share(value: Any, rw: str, *, pointer: str) -> int | None:
+    share = read_count(value, pointer)
+    if share is None:
+        return _READS[rw]
+    if share > 100:
+        raise BadLayout(pointer, f"{share} is more than 100 per cent")
+    return share
+
+
+SCHEMA: Final = "benchapp-reported/1"
+KIND: Final = "reported"
+RUNS_MAXIMUM: Final = 1000
+MEASUREMENTS_MAXIMUM: Final = 10_000
+NOTE_LENGTH: Final = 500
+_FIRST_YEAR: Final = 1980
+_WORKLOAD: Final = ("rw", "block_size", "iodepth", "numjobs", "file_size", "runtime_s", "direct", "engine")
+_MEASUREMENT_MEMBERS: Final = (*_WORKLOAD, "read_share", "direction", "note", *CATALOGUE)
+_DOCUMENT_MEMBERS: Final = ("schema", "id", "kind", "source", "runs")
+_SOURCE_MEMBERS: Final = ("title", "url", "author", "published_at", "note")
+_RUN_MEMBERS: Final = ("started_at", "profile", "target", "labels", "environment", "measurements")
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Where numbers were published; url: http or https, "" where there is none."""
+
+    title: str
+    url: str = ""
+    author: str = ""
+    published_at: datetime | None = None
+    note: str = ""
+
+    def plain(self) -> dict[str, str]:
+        """Return what is known of it, by name, as text."""
+        published = self.published_at.isoformat().replace("+00:00", "Z") if self.published_at else ""
+        values = {"title": self.title, "url": self.url, "author": self.author}
+        values |= {"published_at": published, "note": self.note}
+        return {name: value for name, value in values.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedMeasurement:
+    """Published values of one direction of one workload, in base units by metric; workload: columns by name."""
+
+    workload: Mapping[str, Any]
+    direction: str
+    metrics: Mapping[str, float]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedRun:
+    """What was published of one layout at one time; started_at is aware UTC."""
+
+    started_at: datetime
+    profile: str
+    target: Mapping[str, Any]
+    labels: Mapping[str, str]
+    environment: Mapping[str, Any]
+    measurements: tuple[ReportedMeasurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A whole document of published numbers."""
+
+    id: UUID
+    source: Publication
+    runs: tuple[ReportedRun, ...]
+
+
+def is_reported(document: Mapping[str, Any]) -> bool:
+    """Say whether a document claims to hold published numbers, by its kind or its schema."""
+    return document.get("kind") == KIND or document.get("schema") == SCHEMA
+
+
+def read_reported(document: Mapping[str, Any]) -> Reported:
+    """Return the typed document; BadEnvelope names the first thing that is wrong and where (JSON pointer)."""
+    if document.get("schema") != SCHEMA:
+        said = excerpt(document.get("schema"))
+        raise BadEnvelope(
+            "envelope-schema", f"schema is {said}, and that of published numbers {SCHEMA!r}", "/schema"
+        )
+    if document.get("kind") != KIND:
+        raise BadEnvelope("envelope-kind", f"kind is {excerpt(document.get('kind'))}, not {KIND!r}", "/kind")
+    try:
+        _refuse_unknown(document, "", _DOCUMENT_MEMBERS)
+        reported = Reported(
+            id=_read_id(document.get("id")),
+            source=_read_source(document.get("source")),
+            runs=tuple(_read_runs(document.get("runs"))),
+        )
+    except BadLayout as error:
+        raise BadEnvelope("reported-invalid", str(error), error.pointer) from error
+    count = sum(len(run.measurements) for run in reported.runs)
+    if count > MEASUREMENTS_MAXIMUM:
+        raise BadEnvelope(
+            "reported-invalid", f"{count} measurements are more than {MEASUREMENTS_MAXIMUM}", "/runs"
+        )
+    return reported
+
+
+def read_source_url(value: Any, pointer: str) -> str:
+    """Return an address that a page may link to: http or https with a host, at most 2000 characters."""
+    text = read_text(value, pointer, maximum=2000) or ""
+    if not text:
+        return ""
+    try:
+        parts = urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_good = False
+    if not is_good or any(letter.isspace() or not letter.isprintable() for letter in text):
+        raise BadLayout(pointer, f"{text[:80]!r} is no address: write https://…")
+    return text
+
+
+def read_measured_time(value: Any, pointer: str) -> datetime:
+    """Return when something was measured: aware UTC, from 1980 on, and not more than a day ahead of our clock."""
+    moment = read_time(value, pointer)
+    if moment is None:
+        raise BadLayout(pointer, "say when it was measured, or published")
+    if moment.year < _FIRST_YEAR:
+        raise BadLayout(pointer, f"{moment.year} is before {_FIRST_YEAR}")
+    if moment > timezone.now() + timedelta(days=1):
+        raise BadLayout(pointer, f"{moment:%Y-%m-%d} is still to come")
+    return moment
+
+
+def _read_id(value: Any) -> UUID:
+    try:
+        return UUID(value)
+    except (TypeError, ValueError, AttributeError):
+        raise BadLayout("/id", f"{excerpt(value)} is no UUID") from None
+
+
+def _read_source(value: Any) -> Publication:
+    given = _read_object(value, "/source")
+    _refuse_unknown(given, "/source", _SOURCE_MEMBERS)
+    title = read_text(given.get("title"), "/source/title", maximum=200)
+    if not title:
+        raise BadLayout("/source/title", "say where the numbers were published")
+    return Publication(
+        title=title,
+        url=read_source_url(given.get("url"), "/source/url"),
+        author=read_text(given.get("author"), "/source/author", maximum=200) or "",
+        published_at=read_time(given.get("published_at"), "/source/published_at"),
+        note=read_text(given.get("note"), "/source/note", maximum=2000) or "",
+    )
+
+
+def _read_runs(value: Any) -> Iterator[ReportedRun]:
+    for number, given in enumerate(_read_list(value, "/runs", maximum=RUNS_MAXIMUM)):
+        pointer = f"/runs/{number}"
+        _refuse_unknown(_read_object(given, pointer), pointer, _RUN_MEMBERS)
+        started_at = read_measured_time(given.get("started_at"), f"{pointer}/started_at")
+        listed = _read_list(
+            given.get("measurements"), f"{pointer}/measurements", maximum=MEASUREMENTS_MAXIMUM
+        )
+        yield ReportedRun(
+            started_at=started_at,
+            profile=read_profile(given.get("profile"), f"{pointer}/profile"),
+            target=_read_part(given, "target", pointer, read=read_target),
+            labels=_read_part(given, "labels", pointer, read=read_labels),
+            environment=_read_part(given, "environment", pointer, read=read_environment),
+            measurements=tuple(
+                _read_measurement(each, f"{pointer}/measurements/{place}")
+                for place, each in enumerate(listed)
+            ),
+        )
+
+
+def _read_measurement(value: Any, pointer: str) -> ReportedMeasurement:
+    given = _read_object(value, pointer)
+    _refuse_unknown(given, pointer, _MEASUREMENT_MEMBERS)
+    workload = read_reported_workload(given, pointer)
+    metrics = {
+        name: read_number(given[name], f"{pointer}/{name}")
+        for name in CATALOGUE
+        if given.get(name) is not None
+    }
+    if not metrics:
+        raise BadLayout(pointer, f"a measurement has at least one of: {', '.join(CATALOGUE)}")
+    return ReportedMeasurement(
+        workload=workload,
+        direction=read_reported_direction(
+            given.get("direction"), workload["rw"], pointer=f"{pointer}/direction"
+        ),
+        metrics=metrics,
+        note=read_text(given.get("note"), f"{pointer}/note", maximum=NOTE_LENGTH) or "",
+    )
+
+
+def _read_part(
+    given: Mapping[str, Any], name: str, pointer: str, *, read: Callable[..., dict[str, _Read]]
+) -> dict[str, _Read]:
+    value = given.get(name)
+    where = f"{pointer}/{name}"
+    return read({} if value is None else _read_object(value, where), pointer=where)
+
+
+def _read_object(value: Any, pointer: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadLayout(pointer, f"an object is wanted here, not {excerpt(value)}")
+    return value
+
+
+def _read_list(value: Any, pointer: str, *, maximum: int) -> Sequence[Any]:
+    if not isinstance(value, list) or not value:
+        raise BadLayout(pointer, "a list with at least one entry is wanted here")
+    if len(value) > maximum:
+        raise BadLayout(pointer, f"{len(value)} entries are more than {maximum}")
+    return value
+
+
+def _refuse_unknown(given: Mapping[str, Any], pointer: str, known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            place = name[:80].replace("~", "~0").replace("/", "~1")
+            raise BadLayout(
+                f"{pointer}/{place}", f"{name[:80]!r} is unknown here; there are: {', '.join(known)}"
+            )

@@ -1,0 +1,58 @@
+"""Read the query parameters that stand beside a bare output of fio: layout, labels, profile."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from benchapp.models import TARGET_FIELDS
+from benchapp.pipeline.intake.envelope import read_profile, read_time
+from benchapp.pipeline.intake.metadata import read_environment, read_labels, read_target
+
+_TARGET_NAMES: Final = tuple("name" if field == "target_name" else field for field in TARGET_FIELDS)
+_ENVIRONMENT_NAMES: Final = ("kernel", "scheduler", "device_model", "device_firmware", "governor")
+_LABEL: Final = "label."
+
+
+class BadParameter(Exception):
+    """A query parameter that is unknown or given twice; `code` is stable."""
+
+    def __init__(self, code: str, parameter: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.parameter = parameter
+
+
+def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return {target, labels, environment, profile, started_at} as plain values to keep with the submission.
+
+    Raises BadParameter, or BadLayout for a value that is not what its field holds.
+    """
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise BadParameter("parameter-repeated", name, f"parameter {name[:80]!r} is given twice")
+        given[name] = value
+    _refuse_unknown(given)
+    started_at = read_time(given.get("started_at"), "started_at")
+    return {
+        "target": read_target({name: given[name] for name in _TARGET_NAMES if name in given}, pointer=""),
+        "labels": read_labels(
+            {name[len(_LABEL) :]: value for name, value in given.items() if name.startswith(_LABEL)},
+            pointer="",
+        ),
+        "environment": read_environment(
+            {name: given[name] for name in _ENVIRONMENT_NAMES if name in given}, pointer=""
+        ),
+        "profile": read_profile(given.get("profile"), "profile"),
+        "started_at": started_at.isoformat() if started_at else None,
+    }
+
+
+def _refuse_unknown(given: dict[str, str]) -> None:
+    known = {*_TARGET_NAMES, *_ENVIRONMENT_NAMES, "profile", "started_at"}
+    for name in given:
+        if name not in known and not name.startswith(_LABEL):
+            raise BadParameter(
+                "parameter-unknown",
+                name,
+                f"parameter {name[:80]!r} is unknown; there are: {', '.join(sorted(known))} and label.NAME",
+            )

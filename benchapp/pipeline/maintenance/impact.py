@@ -1,0 +1,80 @@
+"""What an expectation reaches: looked at before it is kept, and on its page."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db.models import Exists, OuterRef, Q
+
+from benchapp.grammar import BadFilter, Filter, parse_filter
+from benchapp.models import Change, ChangeState, Host, Incident, IncidentState, Measurement, Run, Series
+from benchapp.models.filtering import match_runs, match_series
+from benchapp.models.host_filtering import match_hosts
+
+# Counting stops here: "more than 1000" says as much, and the page opens at once on any history.
+RUNS_COUNTED: Final = 1000
+HOSTS_NAMED: Final = 5
+_INCIDENTS_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a filter leaves, and what lies within the span already.
+
+    series: those with measurements. hosts: in service, series of pools count by their hosts; host_names: the first
+    five by name. runs: RUNS_COUNTED + 1 for more than that. incidents: (id, title) of open regressions that began
+    within it, at most five.
+    """
+
+    series: int
+    hosts: int
+    host_names: tuple[str, ...]
+    runs: int
+    incidents: tuple[tuple[int, str], ...]
+
+    @property
+    def has_more_runs(self) -> bool:
+        """Say whether the runs were not counted to the end."""
+        return self.runs > RUNS_COUNTED
+
+
+def measure_reach(text: str, *, from_at: datetime, to_at: datetime) -> Reach:
+    """Return what an expectation with this filter reaches; nothing where the filter is understood no longer.
+
+    At most seven queries.
+    """
+    try:
+        filter = parse_filter(text)
+    except BadFilter:
+        return Reach(0, 0, (), 0, ())
+    series = Series.objects.filter(match_series(filter), last_at__isnull=False)
+    hosts = list(Host.objects.active().order_by("name"))
+    inside = match_hosts(filter, hosts)
+    names = [host.name for host in hosts if host.pk in inside]
+    runs = Run.objects.filter(_match_runs(filter), started_at__gte=from_at, started_at__lt=to_at)
+    return Reach(
+        series=series.count(),
+        hosts=len(names),
+        host_names=tuple(names[:HOSTS_NAMED]),
+        runs=runs.values("pk")[: RUNS_COUNTED + 1].count(),
+        incidents=_list_incidents(filter, from_at, to_at),
+    )
+
+
+def _match_runs(filter: Filter) -> Q:
+    if not filter.words:
+        return match_runs(filter)
+    within = Measurement.objects.filter(match_series(filter, "series__"), run=OuterRef("pk"))
+    return Q(Exists(within))
+
+
+def _list_incidents(filter: Filter, from_at: datetime, to_at: datetime) -> tuple[tuple[int, str], ...]:
+    began = Change.objects.filter(
+        match_series(filter, "series__"),
+        incident=OuterRef("pk"),
+        started_at__gte=from_at,
+        started_at__lt=to_at,
+    ).exclude(state=ChangeState.WITHDRAWN)
+    found = Incident.objects.filter(Exists(began), is_regression=True, merged_into=None)
+    still_open = found.exclude(state=IncidentState.RESOLVED).order_by("-started_at", "-id")
+    return tuple(still_open.values_list("id", "title")[:_INCIDENTS_NAMED])

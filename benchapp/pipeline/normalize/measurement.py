@@ -1,0 +1,73 @@
+"""The values of one measurement: which latency its metrics come from, what is withheld, and its badges."""
+
+from typing import Any
+
+from benchapp.analysis.validity.badges import Badge
+from benchapp.analysis.validity.inputs import Steadiness
+from benchapp.analysis.validity.rules import is_too_few, judge_validity
+from benchapp.fio.merging.histogram import coarsen_bins
+from benchapp.fio.report import Direction, Group, Latency
+from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.metrics import PERCENTILES
+from benchapp.pipeline.normalize.validity_inputs import Surroundings, collect_evidence
+
+
+def measure(
+    surroundings: Surroundings,
+    group: Group,
+    direction: Direction,
+    *,
+    spec: WorkloadSpec,
+    steadiness: Steadiness | None = None,
+) -> dict[str, Any]:
+    """Return the columns of a measurement by name: metrics in base units, `missing`, `percentiles`, `badges`.
+
+    steadiness: of the direction's logs, where there are any.
+    """
+    kind, latency = _choose_latency(direction)
+    evidence = collect_evidence(
+        surroundings, group, direction, spec=spec, latency=latency, steadiness=steadiness
+    )
+    # What a caller waits is the whole; fio prints percentiles of the completion alone, unless it is asked otherwise.
+    waited = direction.total or direction.completion
+    percentiles = dict(latency.percentiles) if latency else {}
+    missing = dict(direction.missing)
+    values: dict[str, Any] = {
+        "job_name": group.name[:200],
+        "error": group.error,
+        "iops": direction.iops,
+        "bandwidth_bytes_per_s": direction.bandwidth_bytes_per_s,
+        "latency_kind": kind,
+        "latency_mean_ns": waited.mean_ns if waited else None,
+        "latency_stddev_ns": waited.stddev_ns if waited else None,
+        "latency_max_ns": waited.maximum_ns if waited else None,
+        "elapsed_s": direction.elapsed_s,
+        "total_ios": direction.total_ios,
+        "io_bytes": direction.io_bytes,
+        "runtime_s": direction.runtime_s,
+        "clones": len(group.jobs),
+        "latency_bins": coarsen_bins(latency.bins) if latency and latency.bins else None,
+        "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
+        "missing": missing,
+        "badges": [_plain_badge(badge) for badge in judge_validity(evidence)],
+    }
+    for metric, percent in PERCENTILES.items():
+        values[metric] = percentiles.get(percent)
+        if values[metric] is not None and is_too_few(evidence.samples, percent):
+            values[metric] = None
+            missing[metric] = "few-samples"
+    return values
+
+
+def _choose_latency(direction: Direction) -> tuple[str, Latency | None]:
+    """Return the distribution that percentiles come from: clat, unless only lat has some."""
+    completion, total = direction.completion, direction.total
+    if completion is not None and (completion.percentiles or total is None or not total.percentiles):
+        return "clat", completion
+    if total is not None:
+        return "lat", total
+    return "", None
+
+
+def _plain_badge(badge: Badge) -> dict[str, Any]:
+    return {"code": badge.code, "sentence": badge.sentence, "numbers": dict(badge.numbers)}

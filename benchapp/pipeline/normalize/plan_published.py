@@ -1,0 +1,119 @@
+"""Turn a document of published numbers into the rows that it becomes: pure, no database."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from benchapp.fio import PARSER_VERSION
+from benchapp.metrics import CATALOGUE
+from benchapp.pipeline.identity import key_of, series_key
+from benchapp.pipeline.intake.envelope import BadEnvelope, load_document
+from benchapp.pipeline.intake.published_document import (
+    Publication,
+    ReportedMeasurement,
+    ReportedRun,
+    read_reported,
+)
+from benchapp.pipeline.normalize.plan import Plan, PlannedMeasurement, PlannedRun
+from benchapp.pipeline.normalize.sender_context import Source, Unstorable
+
+FORMAT: Final = "reported"
+BADGE: Final = "reported"
+# A timing of a whole is published where nothing else is: that the others lack it needs no reason.
+_MAY_BE_ABSENT: Final = frozenset({"elapsed_s"})
+
+
+def plan_reported(source: Source) -> Plan:
+    """Read a submission of published numbers and return its rows; Unstorable with the reason where it is none."""
+    try:
+        reported = read_reported(load_document(source.body))
+    except BadEnvelope as error:
+        raise Unstorable(error.code, str(error)) from error
+    runs = tuple(
+        _plan_run(source, run, publication=reported.source, number=number)
+        for number, run in enumerate(reported.runs)
+    )
+    return Plan(source, runs, agent_version="")
+
+
+def _plan_run(source: Source, run: ReportedRun, *, publication: Publication, number: int) -> PlannedRun:
+    target_key = key_of(run.target)
+    values = {
+        "profile": run.profile,
+        "sweep_id": None,
+        "labels": dict(run.labels),
+        "started_at": run.started_at,
+        "started_at_is_known": True,
+        "finished_at": None,
+        "format": FORMAT,
+        "fio_version": (run.environment.get("fio_version") or "")[:100],
+        "command": {"source": publication.plain()},
+        "error": 0,
+        "is_partial": False,
+        "warnings": [],
+        "badges": [BADGE],
+        "parser_version": PARSER_VERSION,
+    }
+    return PlannedRun(
+        source=source,
+        document=number,
+        target_key=target_key,
+        target=run.target,
+        environment_key=key_of(run.environment),
+        environment=run.environment,
+        values=values,
+        measurements=tuple(_plan_measurements(source.scope, target_key, run, publication=publication)),
+    )
+
+
+def _plan_measurements(
+    scope: str, target_key: bytes, run: ReportedRun, *, publication: Publication
+) -> Iterator[PlannedMeasurement]:
+    repetitions: Counter[bytes] = Counter()
+    for measurement in run.measurements:
+        workload_key = key_of(measurement.workload)
+        key = series_key(
+            scope=scope, target_key=target_key, workload_key=workload_key, direction=measurement.direction
+        )
+        yield PlannedMeasurement(
+            series_key=key,
+            workload_key=workload_key,
+            workload=measurement.workload,
+            direction=measurement.direction,
+            ordinal=repetitions[key],
+            values=_make_values(measurement, publication),
+        )
+        repetitions[key] += 1
+
+
+def _make_values(measurement: ReportedMeasurement, publication: Publication) -> dict[str, Any]:
+    known = measurement.metrics
+    absent = [name for name in CATALOGUE if name not in known and name not in _MAY_BE_ABSENT]
+    return {
+        **{name: known.get(name) for name in CATALOGUE},
+        "job_name": _name(measurement.workload),
+        "error": 0,
+        "latency_kind": "",
+        "latency_stddev_ns": None,
+        "total_ios": None,
+        "io_bytes": None,
+        "runtime_s": None,
+        "clones": 1,
+        "latency_bins": None,
+        "percentiles": {},
+        "missing": dict.fromkeys([*absent, "percentiles"], "not-reported"),
+        "badges": [{"code": BADGE, "sentence": _say(measurement, publication), "numbers": {}}],
+    }
+
+
+def _name(workload: Mapping[str, Any]) -> str:
+    """Name a row as people name such a job: "4k randread"."""
+    size = workload["block_size_bytes"]
+    units = ((2**20, "M"), (2**10, "k"))
+    said = next((f"{size // factor}{unit}" for factor, unit in units if size and size % factor == 0), size)
+    return f"{said or ''} {workload['rw']}".strip()
+
+
+def _say(measurement: ReportedMeasurement, publication: Publication) -> str:
+    said = f"Published in “{publication.title}”, not measured here."
+    return f"{said} Note: {measurement.note.rstrip('.')}." if measurement.note else said

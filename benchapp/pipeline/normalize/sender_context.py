@@ -1,0 +1,103 @@
+"""What the sender said around fio's output, whichever door it came through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from benchapp.fio import UnreadableOutput
+from benchapp.models import Kind
+from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.intake.metadata import read_environment, read_target
+
+
+class Unstorable(Exception):
+    """A submission that cannot become runs, now or on another try; `code` is stable."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A submission as the plan needs it: scope is the host's, body the exact bytes received."""
+
+    submission_id: UUID
+    host_id: int
+    scope: str
+    kind: str
+    body: bytes
+    parameters: Mapping[str, Any]
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the sender said around fio's output, whichever door it came through."""
+
+    output: bytes
+    profile: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    target: Mapping[str, Any]
+    labels: Mapping[str, str]
+    environment: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+    command: Mapping[str, Any]
+    sweep_id: UUID | None
+    agent_version: str
+    logs: Mapping[str, str]
+
+
+def read_said(source: Source) -> Said:
+    """Return what came with a submission's output, and the output. Raises Unstorable where it is no envelope."""
+    if source.kind == Kind.ENVELOPE:
+        try:
+            envelope = read_envelope(source.body)
+        except BadEnvelope as error:
+            raise Unstorable(error.code, str(error)) from error
+        return Said(
+            output=envelope.fio_output.encode(),
+            profile=envelope.profile,
+            started_at=envelope.started_at,
+            finished_at=envelope.finished_at,
+            target=envelope.target,
+            labels=envelope.labels,
+            environment=envelope.environment,
+            conditions=envelope.conditions,
+            command=envelope.command,
+            sweep_id=envelope.sweep_id,
+            agent_version=envelope.agent_version,
+            logs=envelope.logs,
+        )
+    parameters = source.parameters
+    started_at = parameters.get("started_at")
+    return Said(
+        output=source.body,
+        profile=parameters.get("profile") or "",
+        started_at=datetime.fromisoformat(started_at) if started_at else None,
+        finished_at=None,
+        target=parameters.get("target") or read_target({}),
+        labels=parameters.get("labels") or {},
+        environment=parameters.get("environment") or read_environment({}),
+        conditions={},
+        command={},
+        sweep_id=None,
+        agent_version="",
+        logs={},
+    )
+
+
+def explain_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:
+    """Return why the output cannot be read, with how fio ended and what it complained of where the sender said so."""
+    parts = [error.detail]
+    if command.get("signal"):
+        parts.append(f"fio was ended by signal {command['signal']}")
+    elif command.get("exit_status"):
+        parts.append(f"fio exited with status {command['exit_status']}")
+    complaint = str(command.get("stderr") or "").strip()
+    if complaint:
+        parts.append(f"fio said: {complaint.splitlines()[-1][:500]}")
+    return "; ".join(parts)

@@ -1,0 +1,290 @@
+"""Write planned runs: shared rows once, bulk statements, the same rows however often it runs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+from benchapp.models import (
+    TARGET_FIELDS,
+    WORKLOAD_FIELDS,
+    Environment,
+    Measurement,
+    Run,
+    Series,
+    Target,
+    Trace,
+    Workload,
+)
+from benchapp.pipeline.identity import SERIES_KEY_VERSION
+from benchapp.pipeline.normalize.plan import Plan, PlannedMeasurement, PlannedRun
+
+_Row = TypeVar("_Row", Environment, Target, Workload, Series)
+# Exclusion is a person's word: reading again leaves it.
+_RUN_FIELDS = tuple(
+    field.attname
+    for field in Run._meta.local_fields
+    if field.attname
+    not in ("id", "submission_id", "document", "excluded_at", "excluded_by_id", "excluded_reason")
+)
+
+_OWN_COLUMNS = ("series_id", "run_id", "ordinal", "position", "started_at", "is_excluded")
+_JSON_COLUMNS = ("percentiles", "missing", "badges")
+_ARRAY_COLUMN = "latency_bins"
+_PLAIN_COLUMNS = tuple(
+    field.attname
+    for field in Measurement._meta.local_fields
+    if field.attname not in ("id", *_OWN_COLUMNS, *_JSON_COLUMNS, _ARRAY_COLUMN)
+)
+_COPIED_COLUMNS = (*_OWN_COLUMNS, *_PLAIN_COLUMNS, *_JSON_COLUMNS, _ARRAY_COLUMN)
+_COPY_MEASUREMENTS = f"COPY benchapp_measurement ({', '.join(_COPIED_COLUMNS)}) FROM STDIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was written: run ids by (submission, document) order, and the series that got points."""
+
+    run_ids: tuple[int, ...]
+    series_ids: tuple[int, ...]
+
+
+def store_plans(plans: Sequence[Plan]) -> Stored:
+    """Write the runs and measurements of these plans; call inside a transaction.
+
+    A run that exists (same submission and document) keeps its id and gets the new values and measurements.
+    """
+    runs = [run for plan in plans for run in plan.runs]
+    if not runs:
+        return Stored((), ())
+    targets = _find_or_make(Target, {run.target_key: dict(run.target) for run in runs})
+    environments = _find_or_make(Environment, {run.environment_key: dict(run.environment) for run in runs})
+    series = _find_or_make_series(runs, targets)
+    rows = _store_runs(runs, targets, environments)
+    surplus = _find_surplus(plans)
+    replaced = _remove_measurements([*(row.pk for row in rows), *surplus])
+    Run.objects.filter(pk__in=surplus).delete()
+    _store_measurements(runs, rows, series)
+    _store_traces(runs, rows)
+    _refresh_series(runs, series, replaced)
+    _note_hosts(plans)
+    return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
+
+
+def _find_or_make(model: type[_Row], wanted: Mapping[bytes, Mapping[str, Any]]) -> dict[bytes, int]:
+    """Return the id of each key's row, making those that are new; in key order, so that writers never deadlock."""
+    known = _find(model, wanted)
+    new = sorted(set(wanted) - set(known))
+    if new:
+        model._default_manager.bulk_create(
+            [model(key=key, **wanted[key]) for key in new], ignore_conflicts=True
+        )
+        known |= _find(model, new)
+    return known
+
+
+def _find(model: type[_Row], keys: Iterable[bytes]) -> dict[bytes, int]:
+    rows = model._default_manager.filter(key__in=list(keys)).values_list("key", "pk")
+    return {bytes(key): pk for key, pk in rows}
+
+
+def _find_or_make_series(runs: Sequence[PlannedRun], targets: Mapping[bytes, int]) -> dict[bytes, int]:
+    planned = {measurement.series_key: (run, measurement) for run in runs for measurement in run.measurements}
+    known = _find(Series, planned)
+    missing = {key: planned[key] for key in planned if key not in known}
+    if not missing:
+        return known
+    workloads = _find_or_make(
+        Workload, {measurement.workload_key: measurement.workload for _, measurement in missing.values()}
+    )
+    made = _find_or_make(
+        Series,
+        {
+            key: _series_fields(run, measurement, targets, workloads)
+            for key, (run, measurement) in missing.items()
+        },
+    )
+    return known | made
+
+
+def _series_fields(
+    run: PlannedRun,
+    measurement: PlannedMeasurement,
+    targets: Mapping[bytes, int],
+    workloads: Mapping[bytes, int],
+) -> dict[str, Any]:
+    scope = run.source.scope
+    return {
+        "key_version": SERIES_KEY_VERSION,
+        "scope": scope,
+        "host_id": run.source.host_id if scope.startswith("host:") else None,
+        "target_id": targets[run.target_key],
+        "workload_id": workloads[measurement.workload_key],
+        "direction": measurement.direction,
+        **{field: run.target[field] for field in TARGET_FIELDS},
+        **{field: measurement.workload[field] for field in WORKLOAD_FIELDS},
+    }
+
+
+def _store_runs(
+    runs: Sequence[PlannedRun], targets: Mapping[bytes, int], environments: Mapping[bytes, int]
+) -> list[Run]:
+    return Run.objects.bulk_create(
+        [
+            Run(
+                submission_id=run.source.submission_id,
+                document=run.document,
+                host_id=run.source.host_id,
+                target_id=targets[run.target_key],
+                environment_id=environments[run.environment_key],
+                **run.values,
+            )
+            for run in runs
+        ],
+        update_conflicts=True,
+        unique_fields=["submission", "document"],
+        update_fields=[name.removesuffix("_id") if name != "sweep_id" else name for name in _RUN_FIELDS],
+    )
+
+
+def _find_surplus(plans: Sequence[Plan]) -> list[int]:
+    """Return the runs that an earlier reading found in these submissions and this one does not."""
+    kept = {plan.source.submission_id: len(plan.runs) for plan in plans}
+    known = Run.objects.filter(submission_id__in=kept, document__gte=min(kept.values()))
+    return [
+        run_id
+        for run_id, submission_id, document in known.values_list("pk", "submission_id", "document")
+        if document >= kept[submission_id]
+    ]
+
+
+def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
+    """Remove what an earlier reading stored of these runs; return the series that lost points."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM benchapp_measurement WHERE run_id = ANY(%s) RETURNING series_id",
+            [list(run_ids)],
+        )
+        return {series_id for (series_id,) in cursor.fetchall()}
+
+
+def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series: Mapping[bytes, int]) -> None:
+    """COPY the rows in: half the cost of the whole step goes when the ORM does not quote 28 values a row."""
+    excluded = set(
+        Run.objects.filter(pk__in=[row.pk for row in rows], excluded_at__isnull=False).values_list(
+            "pk", flat=True
+        )
+    )
+    with connection.cursor() as cursor, cursor.copy(_COPY_MEASUREMENTS) as copy:
+        for run, row in zip(runs, rows, strict=True):
+            for position, measurement in enumerate(run.measurements):
+                values = measurement.values
+                copy.write_row(
+                    (
+                        series[measurement.series_key],
+                        row.pk,
+                        measurement.ordinal,
+                        position,
+                        run.values["started_at"],
+                        row.pk in excluded,
+                        *(values[name] for name in _PLAIN_COLUMNS),
+                        *(orjson.dumps(values[name]).decode() for name in _JSON_COLUMNS),
+                        _write_array(values[_ARRAY_COLUMN]),
+                    )
+                )
+
+
+def _write_array(numbers: Sequence[int] | None) -> str | None:
+    """Return an array as PostgreSQL reads it: psycopg's way takes longer than all the rest of the row (measured)."""
+    return None if numbers is None else f"{{{orjson.dumps(numbers).decode()[1:-1]}}}"
+
+
+def _store_traces(runs: Sequence[PlannedRun], rows: Sequence[Run]) -> None:
+    """Replace the traces of these runs; few have any."""
+    Trace.objects.filter(run__in=rows).delete()
+    traces = [
+        Trace(
+            run=row,
+            kind=trace.kind,
+            direction=trace.direction,
+            jobs=trace.jobs,
+            entries=trace.entries,
+            bucket_s=trace.bucket_s,
+            buckets=trace.buckets,
+        )
+        for run, row in zip(runs, rows, strict=True)
+        for trace in run.traces
+    ]
+    if traces:
+        Trace.objects.bulk_create(traces)
+
+
+def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
+    """Keep count, first, last and badges of the touched series: added up, or anew where points went away."""
+    times: dict[int, list[Any]] = defaultdict(list)
+    for run in runs:
+        for measurement in run.measurements:
+            times[series[measurement.series_key]].append(run.values["started_at"])
+    added = sorted((series_id, moments) for series_id, moments in times.items() if series_id not in replaced)
+    touched = sorted({*times, *replaced})
+    # Locked in the order of ids: two writers that share series wait, and never for each other.
+    list(Series.objects.select_for_update().filter(pk__in=touched).order_by("pk").values_list("pk"))
+    with connection.cursor() as cursor:
+        if added:
+            cursor.execute(
+                "UPDATE benchapp_series SET summary_is_due = TRUE, judging_is_due = TRUE,"
+                " measurement_count = measurement_count + fresh.count,"
+                " first_at = LEAST(benchapp_series.first_at, fresh.first_at),"
+                " last_at = GREATEST(benchapp_series.last_at, fresh.last_at)"
+                " FROM unnest(%s::bigint[], %s::int[], %s::timestamptz[], %s::timestamptz[])"
+                "  AS fresh(id, count, first_at, last_at)"
+                " WHERE benchapp_series.id = fresh.id",
+                [
+                    [series_id for series_id, _ in added],
+                    [len(moments) for _, moments in added],
+                    [min(moments) for _, moments in added],
+                    [max(moments) for _, moments in added],
+                ],
+            )
+        if replaced:
+            cursor.execute(
+                "UPDATE benchapp_series SET summary_is_due = TRUE, judging_is_due = TRUE,"
+                " measurement_count = counted.count, first_at = counted.first_at,"
+                " last_at = counted.last_at FROM ("
+                "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"
+                "  FROM unnest(%s::bigint[]) AS wanted(id)"
+                "  LEFT JOIN benchapp_measurement m ON m.series_id = wanted.id GROUP BY wanted.id) counted"
+                " WHERE benchapp_series.id = counted.id",
+                [sorted(replaced)],
+            )
+        _refresh_badges(cursor, touched)
+
+
+def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
+    """Give each series the badges of its newest measurement: one that arrives late changes nothing."""
+    cursor.execute(
+        "UPDATE benchapp_series SET badges = newest.codes FROM ("
+        "  SELECT wanted.id, ARRAY("
+        "   SELECT DISTINCT badge->>'code' FROM jsonb_array_elements(last.badges) AS badge ORDER BY 1"
+        "  )::varchar[] AS codes FROM unnest(%s::bigint[]) AS wanted(id) LEFT JOIN LATERAL ("
+        "   SELECT badges FROM benchapp_measurement WHERE series_id = wanted.id"
+        "   ORDER BY started_at DESC, id DESC LIMIT 1) AS last ON TRUE) AS newest"
+        " WHERE benchapp_series.id = newest.id AND benchapp_series.badges <> newest.codes",
+        [list(series_ids)],
+    )
+
+
+def _note_hosts(plans: Sequence[Plan]) -> None:
+    seen: dict[int, tuple[Any, str]] = {}
+    for plan in sorted(plans, key=lambda plan: plan.source.received_at):
+        seen[plan.source.host_id] = (plan.source.received_at, plan.agent_version)
+    with connection.cursor() as cursor:
+        for host_id, (received_at, agent_version) in sorted(seen.items()):
+            cursor.execute(
+                "UPDATE benchapp_host SET last_seen_at = GREATEST(last_seen_at, %s),"
+                " agent_version = COALESCE(NULLIF(%s, ''), agent_version) WHERE id = %s",
+                [received_at, agent_version, host_id],
+            )

@@ -1,0 +1,323 @@
+"""Collect what validity is judged by, from fio's report and from what surrounds it.
+
+What all measurements of one run share: its jobs, and what the sender said of the host and its storage.
+
+Facts of the environment that are read here, as the agent or any other sender writes them:
+- `md`: {`degraded`: number of members missing, `sync_action`: "idle" or what the array is doing}, of mdadm
+- `raid_state`: what btrfs, ZFS or a hardware controller says of its array: "optimal", or one of RAID_TROUBLES
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from benchapp.analysis.validity.inputs import Evidence, Steadiness
+from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
+from benchapp.fio.workload.sizes import parse_size
+from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.metrics import PERCENTILES
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
+# What the kernel's md writes while an array is not at rest; "idle" and "frozen" are at rest.
+_SYNC_ACTIONS: Final = frozenset({"resync", "recover", "reshape", "check", "repair"})
+RAID_TROUBLES: Final = frozenset(
+    {"degraded", "partially degraded", "rebuilding", "recovering"}
+    | {"resyncing", "reshaping", "failed", "offline"}
+)
+_NETWORK_FILESYSTEMS: Final = frozenset(
+    _split(
+        "nfs nfs4 cifs smb3 9p virtiofs ceph glusterfs lustre gpfs beegfs afs gfs2 ocfs2"
+        " fuse.glusterfs fuse.sshfs fuse.s3fs fuse.ceph fuse.juicefs fuse.mfs"
+    )
+)
+_MEMORY_FILESYSTEMS: Final = frozenset({"tmpfs", "ramfs"})
+# How the names of volumes begin that are reached over a network, as clouds and storage people name them.
+_NETWORK_VOLUMES: Final = _split(
+    "gp2 gp3 io1 io2 st1 sc1 ebs pd- hyperdisk premium_ premiumv2 standard_ standardssd ultrassd"
+    " nfs efs iscsi rbd ceph cinder longhorn nvme-of nvmeof"
+)
+_MEMORY_VOLUMES: Final = _split("pmem ram nvdimm tmpfs")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all measurements of one run share.
+
+    jobs: by their index in the document. has_precise_values: False where the format rounds.
+    """
+
+    format: str
+    has_precise_values: bool
+    jobs: Mapping[int, Job]
+    memory_bytes: int | None
+    storage: Literal["network", "memory"] | None
+    members_missing: int | None
+    sync_action: str
+    raid_state: str
+
+
+def read_surroundings(
+    document: Document, *, environment: Mapping[str, Any], target: Mapping[str, Any]
+) -> Surroundings:
+    """Return what all measurements of a run share; environment and target as `layout` reads them."""
+    facts = environment.get("facts") or {}
+    md = facts["md"] if isinstance(facts.get("md"), Mapping) else {}
+    missing, action = str(md.get("degraded") or ""), str(md.get("sync_action") or "").lower()
+    state = str(facts.get("raid_state") or "").strip().lower()
+    return Surroundings(
+        format=document.format,
+        has_precise_values=document.has_precise_values,
+        jobs={job.index: job for job in document.jobs},
+        memory_bytes=environment.get("memory_bytes"),
+        storage=_find_storage(environment, target),
+        members_missing=int(missing)
+        if missing.isascii() and missing.isdigit() and len(missing) < 6
+        else None,
+        sync_action=action if action in _SYNC_ACTIONS else "",
+        raid_state=state if state in RAID_TROUBLES else "",
+    )
+
+
+def _find_storage(
+    environment: Mapping[str, Any], target: Mapping[str, Any]
+) -> Literal["network", "memory"] | None:
+    filesystem = (target.get("filesystem") or "").lower()
+    volume = (target.get("volume_type") or "").lower()
+    mount_options = (target.get("mount_options") or "").lower().split(",")
+    if filesystem in _MEMORY_FILESYSTEMS or volume.startswith(_MEMORY_VOLUMES) or "dax" in mount_options:
+        return "memory"
+    is_block_store = "elastic block store" in (environment.get("device_model") or "").lower()
+    if is_block_store or filesystem in _NETWORK_FILESYSTEMS or volume.startswith(_NETWORK_VOLUMES):
+        return "network"
+    return None
+
+
+# Options that keep fio from filling its queue, by the canonical names of WorkloadSpec.extra.
+_THROTTLES: Final = frozenset(
+    {"rate", "rate_iops", "rate_process", "thinktime", "thinkcycles", "latency_target", "flow", "read_iolog"}
+    | {"iodepth_batch", "iodepth_batch_complete_min", "iodepth_batch_complete_max", "iodepth_low"}
+    | {"serialize_overlap", "fsync", "fdatasync", "sync_file_range", "max_open_zones"}
+)
+_QUEUED: Final = ("read", "write", "trim", "mixed")
+_FLUSHES: Final = frozenset({"sync", "fsync", "fdatasync", "sync_file_range"})
+_POLLS: Final = frozenset({"hipri", "hipri_percentage", "sqthread_poll", "thinktime_spin"})
+_POLLING_ENGINES: Final = frozenset({"spdk", "spdk_bdev", "libblkio", "cpuio", "dev-dax", "libpmem"})
+# Engines that poll if an option asks for it.
+_ENGINES_THAT_MAY_POLL: Final = frozenset({"io_uring", "io_uring_cmd", "pvsync2"})
+
+
+def collect_evidence(
+    surroundings: Surroundings,
+    group: Group,
+    direction: Direction,
+    *,
+    spec: WorkloadSpec,
+    latency: Latency | None,
+    steadiness: Steadiness | None = None,
+) -> Evidence:
+    """Return what is known of one direction of a group.
+
+    latency: the distribution that the metrics come from; steadiness: of the direction's log, where there is one.
+    """
+    if surroundings.format == "time":
+        # A shell's timing says how long it took and nothing else: no queue, no device, no samples.
+        return Evidence(error=group.error)
+    jobs = [surroundings.jobs[index] for index in group.jobs if index in surroundings.jobs]
+    is_read = direction.name == "read"
+    return Evidence(
+        error=group.error,
+        runtime_s=direction.runtime_s,
+        engine=spec.engine if group.options else "",
+        storage=surroundings.storage,
+        is_direct=spec.is_direct,
+        is_random=spec.rw.startswith("rand") if group.options else None,
+        waits_for_media=_waits_for_media(direction, spec),
+        file_bytes=None if _may_hide_jobs(jobs) else _count_file_bytes(group, spec),
+        reads_each_byte_once=_reads_each_byte_once(direction, spec, has_all_options=group.has_all_options),
+        memory_bytes=surroundings.memory_bytes,
+        read_mean_ns=_find_total_mean(direction) if is_read else None,
+        read_p50_ns=_find_total_median(direction) if is_read else None,
+        steadiness=steadiness,
+        cpu_percent=_average_cpu(jobs),
+        is_polling=_is_polling(group, spec),
+        members_missing=surroundings.members_missing,
+        sync_action=surroundings.sync_action,
+        raid_state=surroundings.raid_state,
+        **_describe_queue(group, jobs, spec),
+        **_describe_steady_state(jobs),
+        **_describe_samples(surroundings, direction, latency),
+    )
+
+
+def _describe_queue(group: Group, jobs: Sequence[Job], spec: WorkloadSpec) -> dict[str, Any]:
+    is_told = not _may_hide_jobs(jobs) and (group.iodepth or _tells(group, "iodepth"))
+    slots = (spec.iodepth or 0) * spec.numjobs if is_told else None
+    ios = [part.total_ios for part in _list_parts(group.directions) if part.total_ios]
+    return {
+        "in_flight": _count_in_flight(group, jobs),
+        "slots": slots,
+        "ios_per_slot": sum(ios) / slots if slots and ios else None,
+        "is_throttled": _is_throttled(group, jobs, spec),
+    }
+
+
+def _is_throttled(group: Group, jobs: Iterable[Job], spec: WorkloadSpec) -> bool | None:
+    if not _THROTTLES.isdisjoint(spec.extra):
+        return True
+    # fio divides what it sums by the longest run time: clones that ended before it left their slots empty.
+    may_end_apart = not spec.is_time_based and any(job.clones > 1 for job in jobs)
+    # A header of a text does not list all options: one of those that it leaves out may be a limit.
+    return False if group.has_all_options and not may_end_apart else None
+
+
+def _describe_steady_state(jobs: Iterable[Job]) -> dict[str, Any]:
+    found: list[SteadyState] = [job.steady_state for job in jobs if job.steady_state]
+    if not found:
+        return {}
+    worst = min(found, key=lambda state: state.is_attained)
+    return {
+        "is_steady": worst.is_attained,
+        "steady_criterion": worst.criterion,
+        "steady_deviation": worst.deviation,
+    }
+
+
+def _describe_samples(
+    surroundings: Surroundings, direction: Direction, latency: Latency | None
+) -> dict[str, Any]:
+    percentiles = dict(latency.percentiles) if latency else {}
+    samples: Samples | None = direction.bandwidth_samples
+    count = samples.count if samples else None
+    counted = _count_samples(direction, latency)
+    most = None if counted is not None or latency is None else _limit_samples(surroundings, direction)
+    return {
+        "samples": most if counted is None else counted,
+        "is_sample_limit": most is not None,
+        "percents": tuple(percent for percent in PERCENTILES.values() if percent in percentiles),
+        "maximum_ns": latency.maximum_ns if latency else None,
+        "p99_99_ns": percentiles.get(99.99),
+        "bandwidth_variation": samples.stddev / samples.mean if samples and samples.mean > 0 else None,
+        "bandwidth_samples": count,
+        "ios_per_sample": direction.total_ios / count if count and direction.total_ios else None,
+    }
+
+
+def _count_samples(direction: Direction, latency: Latency | None) -> int | None:
+    """Return how many samples a distribution has: fio's count, or the I/Os where an old version does not say."""
+    if latency is None:
+        return None
+    return direction.total_ios if latency.count is None else latency.count
+
+
+def _limit_samples(surroundings: Surroundings, direction: Direction) -> int | None:
+    """Return how many I/Os there were at most: fio cuts IOPS to a whole number where it prints no count."""
+    # Less than one a second is cut to nothing; a text rounds to a few digits, up or down.
+    iops = 0.0 if direction.missing.get("iops") == "not-in-format" else direction.iops
+    if iops is None or not direction.runtime_s or not surroundings.has_precise_values:
+        return None
+    return int((iops + 1) * direction.runtime_s)
+
+
+def _may_hide_jobs(jobs: Iterable[Job]) -> bool:
+    return any(job.may_hide_jobs for job in jobs)
+
+
+def _waits_for_media(direction: Direction, spec: WorkloadSpec) -> bool:
+    """Say whether no page cache could answer: flushes and trims reach the device, and so does what is flushed."""
+    if direction.name in ("write", "mixed"):
+        return not _FLUSHES.isdisjoint(spec.extra)
+    return direction.name != "read"
+
+
+def _is_polling(group: Group, spec: WorkloadSpec) -> bool | None:
+    if spec.engine in _POLLING_ENGINES or not _POLLS.isdisjoint(spec.extra):
+        return True
+    return None if not group.has_all_options and spec.engine in _ENGINES_THAT_MAY_POLL else False
+
+
+def _tells(group: Group, *options: str) -> bool:
+    """Say whether the report would have said so if one of these options had been given."""
+    if not group.options:
+        return False
+    return group.has_all_options or any(name in group.options for name in options)
+
+
+def _count_file_bytes(group: Group, spec: WorkloadSpec) -> int | None:
+    """Return what all files of the group take: clones have files of their own unless one is named for all."""
+    size = spec.file_size_bytes
+    if not size:
+        return None
+    of_one_file = parse_size(group.options.get("filesize", ""))
+    files = parse_size(group.options.get("nrfiles", "")) or 1
+    if of_one_file and group.options.get("size"):
+        size = min(size, of_one_file * files)
+    return size if group.options.get("filename") else size * spec.numjobs
+
+
+def _reads_each_byte_once(direction: Direction, spec: WorkloadSpec, *, has_all_options: bool) -> bool:
+    """Say whether a job read its file through once, after fio (invalidate=1, the default) dropped it from the cache."""
+    is_one_pass = spec.rw == "read" and spec.numjobs == 1 and not spec.is_time_based and has_all_options
+    if not is_one_pass or "invalidate" in spec.extra or "loops" in spec.extra:
+        return False
+    return 0 < (direction.io_bytes or 0) <= (spec.file_size_bytes or 0)
+
+
+def _list_parts(directions: Iterable[Direction]) -> list[Direction]:
+    """Return the directions whose I/Os share the queue, each I/O once: "mixed" is read and write together."""
+    active = [part for part in directions if part.name in _QUEUED and part.total_ios]
+    return [part for part in active if part.name == "mixed"] or active
+
+
+def _count_in_flight(group: Group, jobs: Sequence[Job]) -> float | None:
+    """Return IOPS × mean, added up over entries: each has its own run time, so that their means may not be pooled."""
+    # Of a group that lacks clones nothing is known, though some of its entries are here.
+    if len(jobs) < len(group.jobs) or not _list_parts(group.directions):
+        return None
+    in_flight = 0.0
+    for part in [part for job in jobs for part in _list_parts(job.directions)]:
+        mean_ns = _find_total_mean(part)
+        if part.iops is None or mean_ns is None:
+            return None
+        in_flight += part.iops * mean_ns / 1e9
+    return in_flight or None
+
+
+def _find_total_mean(direction: Direction) -> float | None:
+    """Return the mean from submission to completion; clat alone would leave out where buffered I/O waits."""
+    if direction.total is not None:
+        return direction.total.mean_ns
+    return _add_submission(direction, direction.completion.mean_ns if direction.completion else None)
+
+
+def _find_total_median(direction: Direction) -> float | None:
+    if direction.total is not None and direction.total.percentiles:
+        return dict(direction.total.percentiles).get(50.0)
+    completion = direction.completion
+    return _add_submission(direction, dict(completion.percentiles).get(50.0) if completion else None)
+
+
+def _add_submission(direction: Direction, completion_ns: float | None) -> float | None:
+    submission = direction.submission
+    if completion_ns is None or submission is None:
+        return completion_ns
+    return completion_ns + (submission.mean_ns or 0.0)
+
+
+def _average_cpu(jobs: Sequence[Job]) -> float | None:
+    """Return user and system time of one clone, per cent: fio prints the average over the clones of an entry.
+
+    None for several entries of which one may hide jobs, so that their weights are not known.
+    """
+    if len(jobs) > 1 and _may_hide_jobs(jobs):
+        return None
+    total, clones = 0.0, 0
+    for job in jobs:
+        if job.cpu_user_percent is None or job.cpu_system_percent is None:
+            return None
+        total += (job.cpu_user_percent + job.cpu_system_percent) * job.clones
+        clones += job.clones
+    return total / clones if clones else None

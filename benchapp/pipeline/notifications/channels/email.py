@@ -1,0 +1,128 @@
+"""Send a notice as an e-mail with text and HTML, through the operator's SMTP server."""
+
+import smtplib
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Final, Literal
+
+from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+
+Security = Literal["none", "starttls", "tls"]
+LIMIT_S: Final = 20.0
+_ADDRESS_MAXIMUM: Final = 254
+
+
+class BadAddress(Exception):
+    """An e-mail address that is none; the message is for whoever typed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """The operator's SMTP server. sender: what stands in From, "benchapp <bench@example.org>"."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    security: Security
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is sent to whom. message_id, thread_id: without angle brackets; the first is the same at each attempt."""
+
+    to: str
+    subject: str
+    text: str
+    html: str
+    message_id: str
+    thread_id: str
+    sent_at: datetime
+
+
+def read_email_address(text: str) -> str:
+    """Return one bare address: name@domain. Raises BadAddress for a list, a display name, or a line break."""
+    address = text.strip()
+    if len(address) > _ADDRESS_MAXIMUM or any(each in address for each in '\r\n\x00,;<>"() \t'):
+        raise BadAddress("write one address, name@example.org, without a name before it")
+    try:
+        parsed = Address(addr_spec=address)
+    except Exception as error:  # the parser of the standard library raises whatever it stumbles over
+        raise BadAddress(f"{address[:80]!r} is no e-mail address") from error
+    if not parsed.username or "." not in parsed.domain.strip(".") or not address.isascii():
+        raise BadAddress(f"{address[:80]!r} is no e-mail address")
+    return address
+
+
+def make_message(letter: Letter, *, sender: str) -> EmailMessage:
+    """Return the message with both parts; a line break in a header is refused by the library, and taken out here."""
+    message = EmailMessage(policy=SMTP)
+    message["From"] = sender
+    message["To"] = read_email_address(letter.to)
+    message["Subject"] = " ".join(letter.subject.split())[:200]
+    message["Date"] = format_datetime(letter.sent_at)
+    message["Message-ID"] = f"<{letter.message_id}>"
+    message["References"] = f"<{letter.thread_id}>"
+    # No answer of a machine: RFC 3834.
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Auto-Response-Suppress"] = "All"
+    message.set_content(letter.text)
+    message.add_alternative(letter.html, subtype="html")
+    return message
+
+
+def send_letter(letter: Letter, mailbox: Mailbox) -> str:
+    """Hand a letter to the SMTP server and return what to log. Raises NotDelivered."""
+    try:
+        _hand_over(make_message(letter, sender=mailbox.sender), mailbox)
+    except smtplib.SMTPRecipientsRefused as error:
+        code, words = next(iter(error.recipients.values()), (0, b""))
+        raise NotDelivered(f"the mail server refused the address: {code} {_to_text(words)}") from error
+    except smtplib.SMTPResponseException as error:
+        raise NotDelivered(
+            f"the mail server answered {error.smtp_code}: {_to_text(error.smtp_error)}"
+        ) from error
+    except (OSError, smtplib.SMTPException, BadAddress, ValueError) as error:
+        raise NotDelivered(f"no e-mail sent: {_to_text(error)}") from error
+    return "delivered: the mail server took it"
+
+
+def _hand_over(message: EmailMessage, mailbox: Mailbox) -> None:
+    connection = _connect(mailbox)
+    try:
+        if mailbox.security == "starttls":
+            connection.starttls(context=ssl.create_default_context())
+        if mailbox.user:
+            connection.login(mailbox.user, mailbox.password)
+        connection.send_message(message)
+    finally:
+        # What goes wrong with the goodbye is nothing: the letter was taken, and must not be sent again.
+        with suppress(OSError, smtplib.SMTPException):
+            connection.quit()
+        connection.close()
+
+
+def _connect(mailbox: Mailbox) -> smtplib.SMTP:
+    name = socket.gethostname()
+    if mailbox.security == "tls":
+        return smtplib.SMTP_SSL(
+            mailbox.host,
+            mailbox.port,
+            local_hostname=name,
+            timeout=LIMIT_S,
+            context=ssl.create_default_context(),
+        )
+    return smtplib.SMTP(mailbox.host, mailbox.port, local_hostname=name, timeout=LIMIT_S)
+
+
+def _to_text(words: object) -> str:
+    text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+    return " ".join(text.split())[:200] or "no reason given"

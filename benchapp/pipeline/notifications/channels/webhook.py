@@ -1,0 +1,202 @@
+"""Post a notice to a URL: Slack-compatible, or signed as Standard Webhooks says (standardwebhooks.com, 1.0).
+
+The connection goes to the address that was judged, with the name in TLS and in the header Host; no redirect is
+followed and no proxy of the environment is asked. All of it, from the name to the last byte read, has 10 s.
+"""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from benchapp import __version__
+from benchapp.pipeline.notifications.channels.ssrf_guard import (
+    AddressRefused,
+    NameUnknown,
+    Network,
+    WebhookUrl,
+    read_url,
+    resolve,
+)
+
+LIMIT_S: Final = 10.0
+ANSWER_BYTES_MAXIMUM: Final = 64 * 2**10
+SECRET_PREFIX: Final = "whsec_"
+# As long as the longest delay between our own attempts (delivery_times).
+_RETRY_AFTER_MAXIMUM: Final = timedelta(hours=6)
+_GONE: Final = 410
+# These may say when to come again: too many requests, and out of service.
+_BUSY: Final = (429, 503)
+
+
+def read_retry_after(text: str | None, *, now: datetime) -> timedelta | None:
+    """Return how long a header Retry-After asks for, at most six hours; None where it says nothing to go by.
+
+    Seconds, or an HTTP date (RFC 9110, 10.2.3); a date that has passed asks for nothing.
+    """
+    said = (text or "").strip()[:100]
+    if said.isascii() and said.isdigit():
+        return timedelta(seconds=min(int(said[:9]), _RETRY_AFTER_MAXIMUM.total_seconds()))
+    try:
+        moment = parsedate_to_datetime(said)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    wait = moment.replace(tzinfo=moment.tzinfo or UTC) - now
+    return min(wait, _RETRY_AFTER_MAXIMUM) if wait > timedelta(0) else None
+
+
+class NotDelivered(Exception):
+    """A notice that did not arrive; the message is for the delivery log.
+
+    is_final: the receiver wants no more. retry_after: it asked to be left alone so long, None where it did not ask.
+    """
+
+    def __init__(self, message: str, *, is_final: bool = False, retry_after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.is_final = is_final
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookPolicy:
+    """Where webhooks may go. allowed: networks beside the public internet."""
+
+    ports: Sequence[int] = (80, 443, 8443)
+    allowed: Sequence[Network] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a receiver answered, as far as anybody looks. retry_after: the header, None where there is none."""
+
+    status: int
+    retry_after: str | None
+
+
+def make_secret() -> str:
+    """Return a new secret that signs webhooks: whsec_ and 32 random bytes in base64."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def sign(secret: str, message_id: str, *, timestamp_s: int, body: bytes) -> str:
+    """Return the header webhook-signature: v1 and the HMAC-SHA256 of id.timestamp.body in base64."""
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+    signed = f"{message_id}.{timestamp_s}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+def post_json(
+    address: str, document: Mapping[str, Any], *, message_id: str, secret: str, policy: WebhookPolicy
+) -> str:
+    """Post a document and return what to log of the answer. Raises NotDelivered.
+
+    secret: signs it; "" for none. message_id: the same at each attempt, so that a receiver can drop a double.
+    """
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "User-Agent": f"benchapp/{__version__}",
+        "Accept": "*/*",
+        "Connection": "close",
+    }
+    if secret:
+        timestamp_s = int(time.time())
+        headers["webhook-id"] = message_id
+        headers["webhook-timestamp"] = str(timestamp_s)
+        headers["webhook-signature"] = sign(secret, message_id, timestamp_s=timestamp_s, body=body)
+    deadline = time.monotonic() + LIMIT_S
+    try:
+        url = read_url(address, ports=policy.ports)
+        found = resolve(url, allowed=policy.allowed, timeout_s=LIMIT_S)
+    except AddressRefused as error:
+        raise NotDelivered(f"refused: {error}") from error
+    except NameUnknown as error:
+        raise NotDelivered(str(error)) from error
+    return _judge_answer(_exchange(url, found, body=body, headers=headers, deadline=deadline))
+
+
+def _judge_answer(answer: _Answer) -> str:
+    """Say a good answer. What the answer said is not told: it may come from inside an allowed network."""
+    status = answer.status
+    if 200 <= status < 300:
+        return f"delivered: answered {status}"
+    if 300 <= status < 400:
+        raise NotDelivered(f"answered {status}: redirects are not followed, subscribe the address itself")
+    if status == _GONE:
+        raise NotDelivered("answered 410 Gone: the receiver wants no more of this", is_final=True)
+    if status in _BUSY:
+        asked = read_retry_after(answer.retry_after, now=datetime.now(UTC))
+        words = f" and asks for {asked.total_seconds():.0f} s of rest" if asked else ""
+        raise NotDelivered(f"answered {status}{words}", retry_after=asked)
+    raise NotDelivered(f"answered {status}")
+
+
+def _exchange(
+    url: WebhookUrl, addresses: Sequence[str], *, body: bytes, headers: Mapping[str, str], deadline: float
+) -> _Answer:
+    """Send the request and return the answer. Only a connection that was never made is tried at the next address."""
+    reached = _connect(url, addresses, deadline=deadline)
+    # A receiver that drips a byte at a time satisfies each read's own limit: this one ends them all. It has a handle
+    # of its own, as TLS takes the first one away.
+    handle = reached.dup()
+    watchdog = threading.Timer(max(deadline - time.monotonic(), 0.0), _shut, args=[handle])
+    watchdog.daemon = True
+    watchdog.start()
+    connection = http.client.HTTPConnection(url.host, url.port)
+    try:
+        connection.sock = _encrypt(reached, url) if url.scheme == "https" else reached
+        connection.request("POST", url.path, body=body, headers={"Host": url.host_header, **headers})
+        answer = connection.getresponse()
+        answer.read(ANSWER_BYTES_MAXIMUM)
+        return _Answer(answer.status, answer.getheader("Retry-After"))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if time.monotonic() >= deadline:
+            raise NotDelivered(f"no answer within {LIMIT_S:.0f} s") from error
+        raise NotDelivered(f"no answer: {_say_error(error)}") from error
+    finally:
+        watchdog.cancel()
+        connection.close()
+        reached.close()
+        handle.close()
+
+
+def _connect(url: WebhookUrl, addresses: Sequence[str], *, deadline: float) -> socket.socket:
+    problem: OSError = TimeoutError("no time left")
+    for address in addresses:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            break
+        try:
+            return socket.create_connection((address, url.port), timeout=left_s)
+        except OSError as error:
+            problem = error
+    raise NotDelivered(f"cannot connect: {_say_error(problem)}") from problem
+
+
+def _encrypt(plain: socket.socket, url: WebhookUrl) -> ssl.SSLSocket:
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=url.host)
+
+
+def _shut(reached: socket.socket) -> None:
+    with suppress(OSError):
+        reached.shutdown(socket.SHUT_RDWR)
+
+
+def _say_error(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {LIMIT_S:.0f} s"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__)[:150]

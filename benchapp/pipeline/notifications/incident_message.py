@@ -1,0 +1,201 @@
+"""What a notice of an incident says: from its row, what happened to it, and its changes. Reads no database."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.dimensions import DIMENSIONS, name_pattern
+from benchapp.grammar import write_value
+from benchapp.metrics import CATALOGUE, format_value
+from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
+from benchapp.pipeline.notifications.message import Level, Message, say_moment, to_iso, to_one_line
+
+# As many as a person reads in a mail; the page has them all.
+LEVELS_SHOWN: Final = 5
+SUSPECTS_SHOWN: Final = 5
+
+_HEADINGS: Final = {
+    "opened": "Regression",
+    "grew": "Worse",
+    "reopened": "Reopened",
+    "recovered": "Recovered",
+    "resolved": "Resolved",
+}
+# What ends well: told to those who were told that it began.
+GOOD_ENDS: Final = frozenset({"recovered", "resolved"})
+
+
+def tell_incident(
+    incident: Incident,
+    event: IncidentEvent,
+    *,
+    changes: Sequence[Change],
+    change_count: int,
+    base_url: str,
+) -> Message:
+    """Say what happened to an incident.
+
+    changes: the worst of the incident, the worst first, each with its series; change_count: of all. base_url: of this
+    server, "" if unknown.
+    """
+    shown = changes[:LEVELS_SHOWN]
+    url = f"{base_url}/incidents/{incident.pk}/" if base_url else ""
+    return Message(
+        kind=f"incident.{event.kind}",
+        subject=f"{_say_heading(incident, event)}: {to_one_line(incident.title)}",
+        sentence=_say_sentence(incident, event, changes, change_count),
+        details=_list_details(incident, event),
+        levels=tuple(_make_level(change, base_url) for change in shown),
+        more_levels=max(change_count - len(shown), 0),
+        suspects=tuple(_say_suspect(suspect) for suspect in incident.suspects[:SUSPECTS_SHOWN]),
+        url=url,
+        link_words=f"Incident {incident.pk}",
+        settings_url=f"{base_url}/subscriptions/" if base_url else "",
+        thread=f"incident-{incident.pk}",
+        facts=_make_facts(incident, event, shown, url=url),
+    )
+
+
+def _say_heading(incident: Incident, event: IncidentEvent) -> str:
+    heading = _HEADINGS.get(event.kind, event.kind.capitalize())
+    if event.kind == "resolved" and incident.verdict:
+        return f"{heading} ({Verdict(incident.verdict).label.lower()})"
+    return heading if event.kind in GOOD_ENDS else f"{heading}, {incident.severity}"
+
+
+def _say_sentence(
+    incident: Incident, event: IncidentEvent, worst: Sequence[Change], change_count: int
+) -> str:
+    """Say the answer: the worst change with its numbers, how many moved with it, and what was said of the event."""
+    said = [_say_worst(worst[0], change_count - 1)] if worst else [to_one_line(incident.title)]
+    if event.kind == "recovered":
+        said.insert(0, "The level is back where it was.")
+    if event.kind == "resolved":
+        said.insert(0, f"Resolved by {event.by.username if event.by else 'itself'}.")
+    if event.kind == "reopened":
+        said.insert(0, "It was resolved and is there again.")
+    if event.words:
+        said.append(to_one_line(event.words)[:1000])
+    return " ".join(said)
+
+
+def _say_worst(change: Change, others: int) -> str:
+    since = f" since {say_moment(change.started_at)}"
+    if change.method == DRIFT_METHOD:
+        accepted = datetime.fromisoformat(change.evidence["accepted_from"])
+        since = f", the level accepted on {say_moment(accepted)}; it drifted away{since}"
+    words = f"{_say_change(change)}{since} ({name_cell(change.series)})"
+    if others <= 0:
+        return f"{words}."
+    return f"{words}; {others} other {'cell' if others == 1 else 'cells'} moved too."
+
+
+def _say_change(change: Change) -> str:
+    """Say one change: "p99 latency 2.90 ms, up 38 % from 2.10 ms"."""
+    metric = CATALOGUE[change.metric]
+    way = "up" if change.relative >= 0 else "down"
+    return (
+        f"{metric.label} {format_value(change.after_median, metric.unit)}, {way} {_percent(change.relative)} "
+        f"from {format_value(change.before_median, metric.unit)}"
+    )
+
+
+def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, str], ...]:
+    rows = [
+        ("Severity", incident.severity),
+        ("Where", incident.scope.partition(":")[2] or "several hosts or pools"),
+        ("Since", say_moment(incident.started_at)),
+        ("Explained by", "; ".join(str(each.get("words", "")) for each in incident.explained_by[:2])),
+        ("Said by", event.by.username if event.by else ""),
+    ]
+    return tuple((name, value) for name, value in rows if value)
+
+
+def _make_level(change: Change, base_url: str) -> Level:
+    metric = CATALOGUE[change.metric]
+    sign = "+" if change.relative >= 0 else "−"
+    interval = ""
+    if change.relative_low is not None and change.relative_high is not None:
+        interval = f" ({_signed(change.relative_low)} to {_signed(change.relative_high)})"
+    query = urlencode({"metric": change.metric})
+    return Level(
+        name=f"{metric.label} · {name_cell(change.series)}",
+        before=change.before_median,
+        after=change.after_median,
+        before_words=format_value(change.before_median, metric.unit),
+        after_words=format_value(change.after_median, metric.unit),
+        words=f"{sign}{_percent(change.relative)}{interval}",
+        is_regression=change.is_regression,
+        url=f"{base_url}/series/{change.series_id}/?{query}" if base_url else "",
+    )
+
+
+def name_cell(series: Series) -> str:
+    """Name what a series measures in a few words: "4k randread · depth 8 · 4 × gp3 · db-07"."""
+    block = series.block_size_text
+    if series.block_size_bytes is not None:
+        block = write_value(DIMENSIONS["block_size_bytes"], series.block_size_bytes)
+    volumes = series.volume_type or ""
+    if series.volume_count is not None:
+        volumes = f"{series.volume_count} × {series.volume_type or 'volume'}"
+    parts = (
+        f"{block} {name_pattern(series.rw, series.direction) or series.direction}".strip(),
+        "" if series.iodepth is None else f"depth {series.iodepth}",
+        volumes,
+        "" if series.stripe_count is None else f"{series.stripe_count} stripes",
+        series.scope.partition(":")[2],
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _say_suspect(suspect: Mapping[str, Any]) -> str:
+    if suspect.get("words"):
+        return to_one_line(str(suspect["words"]))
+    return f"{suspect.get('name')}: {suspect.get('before')} → {suspect.get('after')}"
+
+
+def _make_facts(
+    incident: Incident, event: IncidentEvent, shown: Sequence[Change], *, url: str
+) -> dict[str, Any]:
+    """Return what a program reads: base units, ISO times."""
+    return {
+        "incident": {
+            "id": incident.pk,
+            "title": incident.title,
+            "scope": incident.scope,
+            "state": incident.state,
+            "verdict": incident.verdict or None,
+            "severity": incident.severity,
+            "relative": incident.relative,
+            "change_count": incident.change_count,
+            "started_at": to_iso(incident.started_at),
+            "explained_by": incident.explained_by,
+            "suspects": incident.suspects,
+            "url": url or None,
+        },
+        "event": {"id": event.pk, "kind": event.kind, "at": to_iso(event.at), "words": event.words},
+        "changes": [
+            {
+                "id": change.pk,
+                "series_id": change.series_id,
+                "metric": change.metric,
+                "before": change.before_median,
+                "after": change.after_median,
+                "relative": change.relative,
+                "confidence": change.confidence,
+                "started_at": to_iso(change.started_at),
+            }
+            for change in shown
+        ],
+    }
+
+
+def _percent(relative: float) -> str:
+    value = abs(relative) * 100
+    return f"{value:.1f} %" if value < 10 else f"{value:.0f} %"
+
+
+def _signed(relative: float) -> str:
+    return f"{'+' if relative >= 0 else '−'}{_percent(relative)}"

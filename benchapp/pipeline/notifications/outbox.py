@@ -1,0 +1,335 @@
+"""The outbox: notices are put in with what they tell, and taken out by one sender at a time.
+
+A sender takes a notice for LEASE in a short transaction, speaks with the receiver outside of any, and writes down what
+came of it in another. A sender that is killed leaves the notice waiting; it is sent again when the lease is over. So
+there is one way to a double: the process ends between the receiver's answer and the second transaction. Each attempt
+bears the same id, by which a receiver can drop it (docs/notifications.md).
+
+Whoever waits for locks on notices has locked their subscription before; whoever has not, skips what is locked.
+
+Forget notices that were settled long ago: the delivery log is kept for a while, not for ever.
+
+A row is also the memory that something was told. It stays while that is needed: for an incident that is open, whose end
+goes to those who heard its beginning; and for a silence that is not over, which would be told again. What was told of a
+silence goes before the row that it ended, or its end would be told again.
+"""
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from benchapp.models import (
+    Channel,
+    Incident,
+    IncidentEvent,
+    Notice,
+    NoticeState,
+    Subscription,
+    Verdict,
+)
+from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER, Times, due_at, put_off, retry_at
+from benchapp.pipeline.notifications.email_confirmation import may_be_sent
+from benchapp.pipeline.notifications.message import Message
+
+log = structlog.get_logger(__name__)
+
+# Half a second of locks on rows that nobody else writes any more.
+_BATCH_SIZE: Final = 2000
+_BUDGET_S: Final = 20.0
+_FORGET: Final = """
+DELETE FROM benchapp_notice WHERE id IN (
+  SELECT notice.id FROM benchapp_notice AS notice
+  LEFT JOIN benchapp_incident AS incident ON incident.id = notice.incident_id
+  WHERE notice.settled_at < %(before)s AND notice.state <> 'waiting'
+   AND (incident.id IS NULL OR incident.state = 'resolved' OR incident.merged_into_id IS NOT NULL)
+   AND CASE
+    WHEN notice.key LIKE 'host %% silent %%' AND notice.state <> 'dropped' THEN EXISTS (
+     SELECT FROM benchapp_notice AS back WHERE back.subscription_id = notice.subscription_id
+      AND back.key = replace(notice.key, ' silent ', ' back ') AND back.settled_at < %(before)s)
+    WHEN notice.key LIKE 'host %% back %%' THEN NOT EXISTS (
+     SELECT FROM benchapp_notice AS silent WHERE silent.subscription_id = notice.subscription_id
+      AND silent.key = replace(notice.key, ' back ', ' silent '))
+    ELSE TRUE END
+  ORDER BY notice.settled_at LIMIT %(limit)s FOR UPDATE OF notice SKIP LOCKED)
+"""
+
+
+def forget_old_notices(*, now: datetime | None = None, limit: int = _BATCH_SIZE) -> int:
+    """Delete notices that were settled more than BENCHAPP_NOTICE_RETENTION_DAYS ago; return how many.
+
+    In batches of `limit`, each a transaction, until nothing is old or 20 s are over. 0 days keeps all of them. What
+    waits to be sent is never deleted.
+    """
+    if not settings.NOTICE_RETENTION_DAYS:
+        return 0
+    before = (now or timezone.now()) - timedelta(days=settings.NOTICE_RETENTION_DAYS)
+    started, forgotten = time.monotonic(), 0
+    while time.monotonic() - started < _BUDGET_S:
+        deleted = _forget_batch(before, limit)
+        forgotten += deleted
+        if not deleted:
+            break
+    if forgotten:
+        log.info("notices.forgotten", notices=forgotten, settled_before=before.isoformat())
+    return forgotten
+
+
+def _forget_batch(before: datetime, limit: int) -> int:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_FORGET, {"before": before, "limit": limit})
+        return int(cursor.rowcount)
+
+
+# Longer than the hard limit of the task that sends (90 s): while it lives, nobody else takes what it took.
+LEASE: Final = timedelta(minutes=2)
+LOG_MAXIMUM: Final = 10
+# More than this for one person at once is one message: a storm of incidents is read once, not five hundred times.
+TOGETHER_FROM: Final = 6
+_TOGETHER_MAXIMUM: Final = 100
+_IDS: Final = UUID("b3a9e2f0-55c4-4c1e-9d5b-6f0f6f1f0c6e")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A notice to put into the outbox. key: what it tells; the same one is put there once."""
+
+    subscription: Subscription
+    key: str
+    message: Message
+    incident_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a sender took: the notices that go out as one message, and whose they are."""
+
+    subscription: Subscription
+    notices: tuple[Notice, ...]
+
+    @property
+    def message_id(self) -> str:
+        """Return an id that is the same at each attempt to send these notices."""
+        named = ",".join(f"{notice.pk}@{notice.created_at.isoformat()}" for notice in self.notices)
+        return f"msg_{uuid5(_IDS, named).hex}"
+
+
+def read_times(subscription: Subscription) -> Times:
+    """Return what a subscription says of time."""
+    return Times(
+        is_digest=subscription.is_digest,
+        digest_hour=subscription.digest_hour,
+        quiet_from_hour=subscription.quiet_from_hour,
+        quiet_to_hour=subscription.quiet_to_hour,
+    )
+
+
+def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
+    """Put notices into the outbox; what was put there before stays as it is. Call it in the transaction of its reason.
+
+    Those of a subscription that was deleted meanwhile are left out.
+    """
+    given = list(drafts)
+    if not given:
+        return
+    kept = _keep_subscriptions({draft.subscription.pk for draft in given})
+    Notice.objects.bulk_create(
+        (
+            Notice(
+                subscription=draft.subscription,
+                incident_id=draft.incident_id,
+                key=draft.key,
+                body=draft.message.to_json(),
+                not_before_at=due_at(read_times(draft.subscription), now),
+                created_at=now,
+            )
+            for draft in given
+            if draft.subscription.pk in kept
+        ),
+        ignore_conflicts=True,
+    )
+
+
+@retry_conflicts
+def claim_next(*, now: datetime) -> Claim | None:
+    """Take what is due first for LEASE and count the attempt; None where nothing is due.
+
+    What was taken back meanwhile is dropped here. Two senders never get the same notice: rows of the one are skipped
+    by the other.
+    """
+    with transaction.atomic():
+        due = _find_due(now)
+        first = due.order_by("not_before_at", "attempts", "id").first()
+        if first is None:
+            return None
+        notices = _drop_moot([first, *_find_companions(due, first)], now=now)
+        for notice in notices:
+            _begin(notice, now=now)
+        return Claim(first.subscription, tuple(notices))
+
+
+@retry_conflicts
+def settle_sent(claim: Claim, outcome: str, *, now: datetime) -> None:
+    """Write down that the receiver took it."""
+    with transaction.atomic():
+        if lock_subscription(claim.subscription.pk) is None:
+            return
+        for notice in claim.notices:
+            _settle(notice, outcome, now=now, state=NoticeState.SENT, settled_at=now)
+        Subscription.objects.filter(pk=claim.subscription.pk).exclude(failures=0).update(failures=0)
+
+
+@retry_conflicts
+def settle_failed(
+    claim: Claim, outcome: str, *, now: datetime, is_final: bool, retry_after: timedelta | None = None
+) -> None:
+    """Write down a failure: try again later, give up after a day, and pause what fails FAILURES_MAXIMUM times in a row.
+
+    All that waits for this receiver waits with it, so that one that is away is asked once and not for each notice.
+    retry_after: how long it asked to be left alone.
+    """
+    subscription_id = claim.subscription.pk
+    with transaction.atomic():
+        subscription = lock_subscription(subscription_id)
+        if subscription is None:
+            return
+        subscription.failures += 1
+        subscription.save(update_fields=["failures"])
+        if is_final or subscription.failures >= Subscription.FAILURES_MAXIMUM:
+            pause(subscription_id, _say_why(subscription.failures, outcome))
+        times = read_times(subscription)
+        for notice in claim.notices:
+            again = put_off(times, _draw_retry(times, notice.attempts, now=now), asked=retry_after, now=now)
+            _postpone(notice, outcome, times=times, now=now, later=None if is_final else again)
+        later = put_off(times, _draw_retry(times, subscription.failures, now=now), asked=retry_after, now=now)
+        Notice.objects.filter(
+            subscription_id=subscription_id, state=NoticeState.WAITING, not_before_at__lt=later
+        ).exclude(pk__in=[notice.pk for notice in claim.notices]).update(not_before_at=later)
+
+
+def lock_subscription(subscription_id: int) -> Subscription | None:
+    """Return a subscription, locked as for every change of its notices; None where it was deleted."""
+    return Subscription.objects.select_for_update(no_key=True).filter(pk=subscription_id).first()
+
+
+def pause(subscription_id: int, reason: str) -> bool:
+    """Stop a subscription with the reason; False where it is stopped already."""
+    changed = Subscription.objects.filter(pk=subscription_id, is_active=True).update(
+        is_active=False, paused_reason=reason[:500]
+    )
+    return changed == 1
+
+
+def drop_paused(*, now: datetime) -> int:
+    """Drop what waits for a day for a subscription that is paused; return how many."""
+    with transaction.atomic():
+        waiting = Notice.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).filter(
+            state=NoticeState.WAITING,
+            subscription__is_active=False,
+            not_before_at__lt=now,
+            created_at__lt=now - GIVE_UP_AFTER,
+        )
+        ids = list(waiting.values_list("pk", flat=True))
+        return Notice.objects.filter(pk__in=ids).update(state=NoticeState.DROPPED, settled_at=now)
+
+
+def _keep_subscriptions(ids: Iterable[int]) -> set[int]:
+    """Return those that exist, locked so that nobody deletes them before the transaction ends.
+
+    A shared lock, which Django has no word for: senders do not wait for whoever judges.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM benchapp_subscription WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE", [list(ids)]
+        )
+        return {subscription_id for (subscription_id,) in cursor.fetchall()}
+
+
+def _find_due(now: datetime) -> QuerySet[Notice]:
+    return (
+        Notice.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
+        .select_related("subscription")
+        .filter(
+            may_be_sent(),
+            state=NoticeState.WAITING,
+            not_before_at__lte=now,
+            subscription__is_active=True,
+            subscription__owner__is_active=True,
+        )
+    )
+
+
+def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
+    """Return what goes out with the first: all that is due of a digest, and of people where it is much."""
+    subscription = first.subscription
+    if subscription.channel == Channel.WEBHOOK and not subscription.is_digest:
+        return []
+    others = list(
+        due.filter(subscription=subscription).exclude(pk=first.pk).order_by("id")[: _TOGETHER_MAXIMUM - 1]
+    )
+    return others if subscription.is_digest or len(others) + 1 >= TOGETHER_FROM else []
+
+
+def _drop_moot(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
+    """Drop what is no news any more, and return the rest in the order in which it came.
+
+    That is what tells of something that was undone, or of an incident that was expected or merged since.
+    """
+    events = {notice.pk: notice.body.get("facts", {}).get("event", {}).get("id") for notice in notices}
+    undone = set(
+        IncidentEvent.objects.filter(
+            pk__in=[event for event in events.values() if event], undone_at__isnull=False
+        ).values_list("pk", flat=True)
+    )
+    quiet = set(
+        Incident.objects.filter(
+            Q(verdict=Verdict.EXPECTED) | Q(merged_into__isnull=False),
+            pk__in=[notice.incident_id for notice in notices if notice.incident_id],
+        ).values_list("pk", flat=True)
+    )
+    gone = [notice.pk for notice in notices if events[notice.pk] in undone or notice.incident_id in quiet]
+    Notice.objects.filter(pk__in=gone).update(state=NoticeState.DROPPED, settled_at=now)
+    return sorted((notice for notice in notices if notice.pk not in gone), key=lambda notice: notice.pk)
+
+
+def _begin(notice: Notice, *, now: datetime) -> None:
+    """Count an attempt before it is made: one that kills its sender is counted too, and stands without an outcome."""
+    notice.attempts += 1
+    notice.not_before_at = now + LEASE
+    notice.log = [*notice.log, {"at": now.isoformat(), "outcome": ""}][-LOG_MAXIMUM:]
+    notice.save(update_fields=["attempts", "not_before_at", "log"])
+
+
+def _say_why(failures: int, outcome: str) -> str:
+    return outcome if failures == 1 else f"{failures} failures in a row, the last one: {outcome}"
+
+
+def _draw_retry(times: Times, failures: int, *, now: datetime) -> datetime:
+    return retry_at(times, failures, now=now, draw=random.random())  # nosec B311 - no secret
+
+
+def _postpone(notice: Notice, outcome: str, *, times: Times, now: datetime, later: datetime | None) -> None:
+    """Let a notice wait for its next attempt; give it up where there is none, or its day is over."""
+    last_at = due_at(times, notice.created_at) + GIVE_UP_AFTER
+    if later is None or now >= last_at:
+        _settle(notice, outcome, now=now, state=NoticeState.FAILED, settled_at=now)
+        return
+    _settle(notice, outcome, now=now, not_before_at=min(later, last_at))
+
+
+def _settle(notice: Notice, outcome: str, *, now: datetime, **changes: Any) -> None:
+    """Write down the outcome of this very attempt; one that another sender has begun since is left alone."""
+    log = [*notice.log[:-1], {**notice.log[-1], "ended_at": now.isoformat(), "outcome": outcome[:300]}]
+    Notice.objects.filter(pk=notice.pk, state=NoticeState.WAITING, attempts=notice.attempts).update(
+        log=log, **changes
+    )

@@ -1,0 +1,241 @@
+"""A message as text, as blocks of Slack, and as JSON for programs.
+
+A message as HTML for mail programs: inline styles, tables, nothing fetched, legible on light and on dark.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from html import escape
+from textwrap import wrap
+from typing import Any, Final
+
+from benchapp.pipeline.notifications.message import Level, Message, to_iso, to_one_line
+
+# Neither ink nor paper is set: the reader's program has both, and turns them round in the dark. What has a colour has
+# a contrast of 3 or more on white and on #15181b.
+_FONT: Final = (
+    "font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:14px;line-height:20px"
+)
+_MUTED: Final = "color:#767b80"
+_LINK: Final = "color:#2f81c7"
+_BEFORE: Final = "#8a9096"
+_REGRESSION: Final = "#d04a3b"
+_IMPROVEMENT: Final = "#2e9e5b"
+_RULE_STYLE: Final = "border:0;border-top:1px solid #8a909666;margin:20px 0"
+
+
+def render_html(messages: Sequence[Message], *, title: str) -> str:
+    """Return the messages as one HTML document, one below the other."""
+    body = f'<hr style="{_RULE_STYLE}">'.join(_render(message) for message in messages)
+    settings_url = messages[0].settings_url
+    end = f" · {_link(settings_url, 'change what you get')}" if settings_url else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="color-scheme" content="light dark"><meta name="supported-color-schemes" content="light dark">'
+        f"<title>{escape(title)}</title></head>"
+        f'<body style="margin:0;padding:16px"><div style="max-width:640px;{_FONT}">{body}'
+        f'<p style="{_MUTED};font-size:12px;margin:24px 0 0">benchapp{end}</p></div></body></html>'
+    )
+
+
+def _render(message: Message) -> str:
+    parts = [
+        f'<h1 style="font-size:18px;line-height:24px;margin:0 0 8px">{escape(message.subject)}</h1>',
+        f'<p style="margin:0 0 12px">{escape(message.sentence)}</p>',
+    ]
+    if message.levels:
+        parts.append(_render_levels(message))
+    if message.suspects:
+        items = "".join(f"<li>{escape(suspect)}</li>" for suspect in message.suspects)
+        parts.append(
+            _heading("What else changed") + f'<ul style="margin:0 0 12px;padding-left:20px">{items}</ul>'
+        )
+    if message.details:
+        parts.append(_render_details(message))
+    if message.url:
+        parts.append(f'<p style="margin:12px 0 0">{_link(message.url, message.link_words)}</p>')
+    return "".join(parts)
+
+
+def _render_levels(message: Message) -> str:
+    rows = "".join(_render_level(level) for level in message.levels)
+    more = ""
+    if message.more_levels:
+        more = f'<p style="{_MUTED};margin:4px 0 0">and {message.more_levels} more</p>'
+    table = f'<table role="presentation" width="100%" cellpadding="0" cellspacing="0" style="{_FONT}">{rows}</table>'
+    return _heading("What moved") + table + more
+
+
+def _render_level(level: Level) -> str:
+    """Draw both levels as bars from zero, made of cells: no program blocks those."""
+    longest = max(level.before, level.after) or 1.0
+    after = _REGRESSION if level.is_regression else _IMPROVEMENT
+    word = "regression" if level.is_regression else "improvement"
+    name = _link(level.url, level.name) if level.url else escape(level.name)
+    head = (
+        f'<tr><td colspan="2" style="padding:8px 0 2px">{name}: <strong>{escape(level.words)}</strong> '
+        f'<span style="{_MUTED}">{word}</span></td></tr>'
+    )
+    return (
+        head
+        + _render_bar("before", level.before / longest, level.before_words, colour=_BEFORE)
+        + _render_bar("after", level.after / longest, level.after_words, colour=after)
+    )
+
+
+def _render_bar(name: str, share: float, words: str, *, colour: str) -> str:
+    """Draw one bar; share: 0 to 1 of the longer one."""
+    width = min(max(round(share * 100), 1), 100)
+    rest = f'<td width="{100 - width}%" style="font-size:0"></td>' if width < 100 else ""
+    bar = (
+        '<table role="presentation" width="100%" cellpadding="0" cellspacing="0"><tr>'
+        f'<td width="{width}%" height="12" bgcolor="{colour}" '
+        f'style="background:{colour};height:12px;font-size:0;line-height:12px">&nbsp;</td>{rest}</tr></table>'
+    )
+    return (
+        f'<tr><td style="padding:1px 12px 1px 0">{bar}</td>'
+        f'<td width="170" style="white-space:nowrap;font-size:12px">{escape(name)} {escape(words)}</td></tr>'
+    )
+
+
+def _render_details(message: Message) -> str:
+    rows = "".join(
+        f'<tr><td style="{_MUTED};padding:1px 12px 1px 0;vertical-align:top;white-space:nowrap">{escape(name)}</td>'
+        f'<td style="padding:1px 0">{escape(value)}</td></tr>'
+        for name, value in message.details
+    )
+    return f'<table cellpadding="0" cellspacing="0" style="{_FONT}">{rows}</table>'
+
+
+def _heading(text: str) -> str:
+    return f'<h2 style="font-size:14px;line-height:20px;margin:12px 0 4px">{escape(text)}</h2>'
+
+
+def _link(url: str, text: str) -> str:
+    return f'<a href="{escape(url)}" style="{_LINK}">{escape(text)}</a>'
+
+
+# Slack takes 50 blocks and 3 000 characters in each (api.slack.com, Block Kit); beyond, it refuses all of it.
+_BLOCK_MAXIMUM: Final = 2_900
+_HEADER_MAXIMUM: Final = 150
+_SLACK_PARTS: Final = 15
+_WIDTH: Final = 24
+_LINE_WIDTH: Final = 76
+
+
+def join_subjects(messages: Sequence[Message]) -> str:
+    """Return the subject of one message, or of several that go out together."""
+    if len(messages) == 1:
+        return to_one_line(messages[0].subject)
+    return to_one_line(f"{len(messages)} notices: {messages[0].subject}, …")
+
+
+def render_text(messages: Sequence[Message]) -> str:
+    """Return the messages as plain text, one below the other."""
+    parts = ["\n".join(_list_lines(message)) for message in messages]
+    settings_url = messages[0].settings_url
+    end = f"\n-- \nbenchapp · change what you get: {settings_url}\n" if settings_url else "\n-- \nbenchapp\n"
+    return "\n\n----------------------------------------\n\n".join(parts) + "\n" + end
+
+
+def render_slack(messages: Sequence[Message]) -> dict[str, Any]:
+    """Return what a Slack-compatible webhook takes: {text, blocks}; what was measured cannot mention anybody."""
+    blocks: list[dict[str, Any]] = []
+    for message in messages[:_SLACK_PARTS]:
+        blocks += _make_blocks(message)
+    if len(messages) > _SLACK_PARTS:
+        blocks.append(_section(f"and {len(messages) - _SLACK_PARTS} more notices"))
+    return {"text": escape_slack(join_subjects(messages)), "blocks": blocks}
+
+
+def render_event(messages: Sequence[Message], *, at: datetime) -> dict[str, Any]:
+    """Return what a program takes, as Standard Webhooks shapes it: {type, timestamp, data}; a digest holds several."""
+    if len(messages) == 1:
+        return {"type": messages[0].kind, "timestamp": to_iso(at), "data": _make_facts(messages[0])}
+    notices = [{"type": message.kind, "data": _make_facts(message)} for message in messages]
+    return {"type": "digest", "timestamp": to_iso(at), "data": {"notices": notices}}
+
+
+def escape_slack(text: str) -> str:
+    """Escape the three characters that Slack gives a meaning, so that no text mentions or links."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _list_lines(message: Message) -> list[str]:
+    lines = [
+        message.subject,
+        "",
+        *wrap(message.sentence, _LINE_WIDTH, break_on_hyphens=False, break_long_words=False),
+    ]
+    if message.details:
+        lines += ["", *(f"{name}: {value}" for name, value in message.details)]
+    if message.levels:
+        lines += ["", "What moved:"]
+        for level in message.levels:
+            lines += _draw_level(level)
+    if message.more_levels:
+        lines.append(f"  and {message.more_levels} more")
+    if message.suspects:
+        lines += ["", "What else changed:", *(f"  {suspect}" for suspect in message.suspects)]
+    if message.url:
+        lines += ["", f"{message.link_words}: {message.url}"]
+    return lines
+
+
+def _draw_level(level: Level) -> list[str]:
+    """Draw both levels as bars from zero."""
+    longest = max(level.before, level.after) or 1.0
+    lines = [f"  {level.name}: {level.words}"]
+    for name, value, words in (
+        ("before", level.before, level.before_words),
+        ("after ", level.after, level.after_words),
+    ):
+        lines.append(f"    {name} {'#' * max(round(_WIDTH * value / longest), 1):<{_WIDTH}} {words}")
+    return lines
+
+
+def _make_blocks(message: Message) -> list[dict[str, Any]]:
+    """Return at most three blocks, so that fifteen messages fit into fifty."""
+    header = {"type": "header", "text": {"type": "plain_text", "text": message.subject[:_HEADER_MAXIMUM]}}
+    said = [escape_slack(message.sentence)]
+    said += [f"*{escape_slack(name)}* {escape_slack(value)}" for name, value in message.details]
+    said += [
+        f"• {escape_slack(level.name)}: {escape_slack(level.before_words)} → "
+        f"{escape_slack(level.after_words)}, {escape_slack(level.words)}"
+        for level in message.levels
+    ]
+    if message.more_levels:
+        said.append(f"and {message.more_levels} more")
+    blocks = [header, _section(_cut_lines(said))]
+    ends = [escape_slack(suspect) for suspect in message.suspects]
+    if ends:
+        ends.insert(0, "*What else changed*")
+    if message.url:
+        ends.append(f"<{message.url}|{escape_slack(message.link_words)}>")
+    return [*blocks, _section(_cut_lines(ends))] if ends else blocks
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _cut_lines(lines: Sequence[str]) -> str:
+    """Return as many whole lines as fit, the last one always: it holds the link."""
+    *rest, last = lines
+    kept: list[str] = []
+    left = _BLOCK_MAXIMUM - len(last[:_BLOCK_MAXIMUM])
+    for line in rest:
+        left -= len(line) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    return "\n".join([*kept, last[:_BLOCK_MAXIMUM]])
+
+
+def _make_facts(message: Message) -> dict[str, Any]:
+    return {
+        **message.facts,
+        "subject": message.subject,
+        "sentence": message.sentence,
+        "url": message.url or None,
+    }

@@ -1,0 +1,122 @@
+"""Which scheduled hosts are silent now, which soon may be, and which ran: with maintenance taken into account."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from benchapp.analysis.detection.silence import Expectation as Moments
+from benchapp.analysis.detection.silence import expect_run
+from benchapp.grammar import BadFilter, parse_filter
+from benchapp.models import Expectation, ExpectationKind, Host, State, Submission
+from benchapp.models.host_filtering import match_hosts
+from benchapp.models.last_runs import read_last_runs
+
+log = structlog.get_logger(__name__)
+
+# Maintenance longer ago than this leaves no trace in what is expected: no agent's interval is longer than a week.
+_MAINTENANCE_LOOKBACK: Final = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """What is known of one scheduled host.
+
+    missed_at: since when the first of its silent profiles is missed, None where none is; names this silence.
+    silent_at: the same, counted anew from the end of a maintenance; None while nothing is to be told. profiles: those
+    that are missed. late_until: when a profile that is late already will be missed, None where none is late.
+    last_at: its newest scheduled run since the schedule is known.
+    """
+
+    host: Host
+    missed_at: datetime | None
+    silent_at: datetime | None
+    profiles: tuple[str, ...]
+    late_until: datetime | None
+    last_at: datetime | None
+
+    @property
+    def is_back(self) -> bool:
+        """Say whether it does what is expected, and has shown it by a run."""
+        return self.missed_at is None and self.last_at is not None
+
+
+def read_states(*, now: datetime) -> dict[int, HostState]:
+    """Return the state of each host that is in service and runs something by itself; five queries.
+
+    What a host sent and nobody has read yet may be the run that is missed: until then it is not silent.
+    """
+    hosts = list(Host.objects.active().filter(schedule__isnull=False).exclude(schedule=[]).order_by("name"))
+    last = read_last_runs(
+        [(host.pk, entry["profile"], _since(host)) for host in hosts for entry in host.schedule or ()]
+    )
+    rested = _read_maintenance(hosts, now=now)
+    unread = set(Submission.objects.filter(state=State.RECEIVED).values_list("host_id", flat=True).distinct())
+    return {
+        host.pk: _judge(host, last, rested_until=rested.get(host.pk), is_unread=host.pk in unread, now=now)
+        for host in hosts
+    }
+
+
+def _judge(
+    host: Host,
+    last: Mapping[tuple[int, str], datetime],
+    *,
+    rested_until: datetime | None,
+    is_unread: bool,
+    now: datetime,
+) -> HostState:
+    plain: list[tuple[str, Moments]] = []
+    rested: list[tuple[datetime, Moments]] = []
+    ran: list[datetime] = []
+    since_at = _since(host)
+    for entry in host.schedule or ():
+        last_at = last.get((host.pk, entry["profile"]))
+        ran.extend([last_at] if last_at else [])
+        plain.append((entry["profile"], _expect(entry, last_at, since_at=since_at, now=now)))
+        again_at = max(since_at, rested_until or since_at)
+        moments = _expect(entry, last_at, since_at=again_at, now=now)
+        rested.append((moments.expected_at + timedelta(seconds=entry["splay_s"]), moments))
+    missed = [(moments.silent_at, profile) for profile, moments in plain if moments.is_silent(now)]
+    silent = [moments.silent_at for _, moments in rested if moments.is_silent(now)]
+    late = [moments.silent_at for late_at, moments in rested if late_at < now <= moments.silent_at]
+    return HostState(
+        host=host,
+        missed_at=min((moment for moment, _ in missed), default=None),
+        silent_at=None if is_unread else min(silent, default=None),
+        profiles=tuple(profile for _, profile in sorted(missed)),
+        late_until=min(late, default=None),
+        last_at=max(ran, default=None),
+    )
+
+
+def _expect(
+    entry: Mapping[str, Any], last_at: datetime | None, *, since_at: datetime, now: datetime
+) -> Moments:
+    return expect_run(last_at, since_at=since_at, every_s=entry["every_s"], splay_s=entry["splay_s"], now=now)
+
+
+def _since(host: Host) -> datetime:
+    # The constraint host_schedule_is_known_since_a_moment sees to it.
+    return host.schedule_since_at or host.created_at
+
+
+def _read_maintenance(hosts: Sequence[Host], *, now: datetime) -> dict[int, datetime]:
+    """Return until when each host is or lately was in maintenance: from then on a run is expected anew."""
+    spans = Expectation.objects.meeting(now - _MAINTENANCE_LOOKBACK, now)
+    ends: dict[str, datetime] = {}
+    for span in spans.filter(kind=ExpectationKind.MAINTENANCE):
+        ends[span.filter] = max(span.over_at, ends.get(span.filter, span.over_at))
+    until: dict[int, datetime] = defaultdict(lambda: now - _MAINTENANCE_LOOKBACK)
+    for text, over_at in ends.items():
+        try:
+            inside = match_hosts(parse_filter(text), hosts)
+        except BadFilter as error:
+            log.warning("silence.bad_maintenance", filter=text, reason=str(error))
+            continue
+        for host_id in inside:
+            until[host_id] = max(over_at, until[host_id])
+    return dict(until)

@@ -1,0 +1,261 @@
+"""Say of each value of a direction how it was printed and what was done with it, or why it is not there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.fio.merging.directions import find_weight
+from benchapp.fio.report import Direction, Latency, Samples
+from benchapp.metrics import PERCENTILES
+from benchapp.pipeline.normalize.missing_reasons import explain_missing
+from benchapp.pipeline.provenance.shapes import ExplainedPercentile, ExplainedPercentiles, ExplainedValue
+
+_ADDED: Final = "sum of {n} {parts}"
+_LONGEST: Final = "the longest of {n} {parts}"
+_WEIGHTED: Final = "mean of {n} {parts}, weighted by their {weight}"
+_POOLED: Final = "pooled over {n} {parts}: within them and between their means"
+_LEAST: Final = "the least of {n} {parts}"
+_GREATEST: Final = "the greatest of {n} {parts}"
+_BINS: Final = "merged from the histogram bins of {n} {parts}"
+_KINDS: Final = {"clat": "completion", "lat": "total"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a direction was made of: those of several entries, or groups, that did any I/O; called by `name`.
+
+    clones: jobs that fio itself summed into a single one.
+    """
+
+    directions: tuple[Direction, ...]
+    name: str
+    clones: int = 1
+
+    def say(self, rule: str, *, source: str = "") -> str:
+        """Return the rule in words where there was anything to merge, else that the value stands as printed.
+
+        source: what the merged direction says of the value, which names the weights of a mean.
+        """
+        if len(self.directions) > 1:
+            return rule.format(n=len(self.directions), parts=self.name, weight=find_weight(source))
+        return f"as fio summed it up over {self.clones} jobs" if self.clones > 1 else "as fio gave it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One value: place is its name in `missing` and `sources`, else_from further names there, take gets it."""
+
+    name: str
+    label: str
+    unit: str
+    place: str
+    rule: str
+    take: Callable[[Direction], float | None]
+    else_from: tuple[str, ...] = ()
+
+
+def _of_latency(place: str, field: str) -> Callable[[Direction], float | None]:
+    def take(direction: Direction) -> float | None:
+        latency: Latency | None = getattr(direction, place)
+        value: float | None = getattr(latency, field) if latency else None
+        return value
+
+    return take
+
+
+def _of_samples(place: str, field: str) -> Callable[[Direction], float | None]:
+    def take(direction: Direction) -> float | None:
+        samples: Samples | None = getattr(direction, place)
+        value: float | None = getattr(samples, field) if samples else None
+        return value
+
+    return take
+
+
+_TOTALS: Final = (
+    _Line("iops", "IOPS", "operations/s", "iops", _ADDED, lambda direction: direction.iops),
+    _Line(
+        "bandwidth_bytes_per_s",
+        "Bandwidth",
+        "bytes/s",
+        "bandwidth_bytes_per_s",
+        _ADDED,
+        lambda direction: direction.bandwidth_bytes_per_s,
+    ),
+    _Line("io_bytes", "Data moved", "bytes", "io_bytes", _ADDED, lambda direction: direction.io_bytes),
+    _Line("total_ios", "I/Os", "operations", "total_ios", _ADDED, lambda direction: direction.total_ios),
+    _Line("runtime_s", "Time measured", "s", "runtime_s", _LONGEST, lambda direction: direction.runtime_s),
+)
+_ELAPSED: Final = _Line(
+    "elapsed_s", "Elapsed time", "s", "elapsed_s", _ADDED, lambda direction: direction.elapsed_s
+)
+_SAMPLES: Final = (
+    _Line(
+        "bandwidth_samples_mean",
+        "Mean of fio's bandwidth samples",
+        "bytes/s",
+        "bandwidth_samples",
+        _ADDED,
+        _of_samples("bandwidth_samples", "mean"),
+    ),
+    _Line(
+        "iops_samples_mean",
+        "Mean of fio's IOPS samples",
+        "operations/s",
+        "iops_samples",
+        _ADDED,
+        _of_samples("iops_samples", "mean"),
+    ),
+)
+_OTHER_LATENCIES: Final = (
+    _Line(
+        "submission_mean_ns",
+        "Mean submission latency (slat)",
+        "ns",
+        "submission",
+        _WEIGHTED,
+        _of_latency("submission", "mean_ns"),
+    ),
+    _Line(
+        "completion_mean_ns",
+        "Mean completion latency (clat)",
+        "ns",
+        "completion",
+        _WEIGHTED,
+        _of_latency("completion", "mean_ns"),
+    ),
+    _Line(
+        "total_mean_ns", "Mean total latency (lat)", "ns", "total", _WEIGHTED, _of_latency("total", "mean_ns")
+    ),
+)
+_METRIC_LABELS: Final = {
+    "latency_p50_ns": "p50 latency",
+    "latency_p95_ns": "p95 latency",
+    "latency_p99_ns": "p99 latency",
+    "latency_p99_9_ns": "p99.9 latency",
+}
+
+
+def explain_values(
+    direction: Direction,
+    parts: Parts,
+    *,
+    kind: str,
+    values: Mapping[str, float | None],
+    missing: Mapping[str, str],
+) -> tuple[ExplainedValue, ...]:
+    """Explain a direction's values in the order of a page: rates, latency metrics, then what supports them.
+
+    kind: clat or lat, of which the percentiles are; values: the percentile metrics, after what was withheld;
+    missing: name of what is absent → reason code.
+    """
+    lines = [_ELAPSED] if direction.elapsed_s is not None else list(_TOTALS)
+    if direction.elapsed_s is None:
+        lines += _list_latency_lines("total" if direction.total else "completion")
+    explained = [
+        _explain(line, direction, parts, missing=missing, value=line.take(direction)) for line in lines
+    ]
+    if direction.elapsed_s is None:
+        rule = _BINS if _was_merged(parts) else ""
+        for name, label in _METRIC_LABELS.items():
+            line = _Line(
+                name, label, "ns", "percentiles", rule, _take_none, else_from=(_KINDS.get(kind, ""),)
+            )
+            explained.append(_explain(line, direction, parts, missing=missing, value=values.get(name)))
+    others = [line for line in (*_OTHER_LATENCIES, *_SAMPLES) if direction.elapsed_s is None]
+    return (
+        *explained,
+        *(_explain(line, direction, parts, missing=missing, value=line.take(direction)) for line in others),
+    )
+
+
+def explain_total(direction: Direction, parts: Parts) -> tuple[ExplainedValue, ...]:
+    """Explain what several groups of jobs did together: rates and sums, mean latency and percentiles."""
+    kind = "clat" if direction.completion is not None else "lat"
+    of_kind = direction.completion if kind == "clat" else direction.total
+    percentiles = dict(of_kind.percentiles) if of_kind else {}
+    values = {name: percentiles.get(percent) for name, percent in PERCENTILES.items()}
+    every = explain_values(direction, parts, kind=kind, values=values, missing=direction.missing)
+    return tuple(value for value in every if value.name not in {line.name for line in _SAMPLES})
+
+
+def explain_percentiles(
+    direction: Direction, parts: Parts, *, kind: str, latency: Latency | None
+) -> ExplainedPercentiles:
+    """Say whose percentiles these are, or why there are none."""
+    found = latency.percentiles if latency else ()
+    code = None if found else _find_code(direction.missing, "percentiles", "percentiles")
+    if code is not None:
+        how = f"withheld: {explain_missing(code)}" if "bins" in code else f"none: {explain_missing(code)}"
+    elif _was_merged(parts):
+        how = parts.say(_BINS)
+    else:
+        jobs = f"one group of {parts.clones} jobs" if parts.clones > 1 else "one job"
+        how = f"as fio gave them for {jobs}"
+    return ExplainedPercentiles(
+        kind=kind,
+        printed_as=_find_source(direction, parts, "percentiles", _KINDS.get(kind, "")) if found else "",
+        how=how,
+        code=code,
+        values=tuple(ExplainedPercentile(percent, value) for percent, value in found),
+    )
+
+
+def _list_latency_lines(place: str) -> list[_Line]:
+    return [
+        _Line("latency_mean_ns", "Mean latency", "ns", place, _WEIGHTED, _of_latency(place, "mean_ns")),
+        _Line(
+            "latency_stddev_ns",
+            "Standard deviation of latency",
+            "ns",
+            place,
+            _POOLED,
+            _of_latency(place, "stddev_ns"),
+        ),
+        _Line("latency_min_ns", "Minimum latency", "ns", place, _LEAST, _of_latency(place, "minimum_ns")),
+        _Line("latency_max_ns", "Maximum latency", "ns", place, _GREATEST, _of_latency(place, "maximum_ns")),
+    ]
+
+
+def _explain(
+    line: _Line, direction: Direction, parts: Parts, *, missing: Mapping[str, str], value: float | None
+) -> ExplainedValue:
+    code = None if value is not None else _find_code(missing, line.name, line.place)
+    return ExplainedValue(
+        name=line.name,
+        label=line.label,
+        unit=line.unit,
+        value=value,
+        printed_as="" if value is None else _find_source(direction, parts, line.place, *line.else_from),
+        how="" if value is None else parts.say(line.rule, source=direction.sources.get(line.place, "")),
+        code=code,
+        reason=None if code is None else explain_missing(code),
+    )
+
+
+def _find_code(missing: Mapping[str, str], name: str, place: str) -> str:
+    names = (
+        name,
+        place,
+        "latency" if place in ("completion", "total", "submission", "percentiles") else place,
+        "all",
+    )
+    return next((missing[each] for each in names if each in missing), "not-reported")
+
+
+def _find_source(direction: Direction, parts: Parts, *places: str) -> str:
+    """Return how fio printed it: as the direction says; of a merged one, as the first of its parts does."""
+    own, first = direction.sources, parts.directions[0].sources if parts.directions else {}
+    for sources in (first, own) if _was_merged(parts) else (own, first):
+        for place in places:
+            if place in sources:
+                return sources[place]
+    return ""
+
+
+def _take_none(direction: Direction) -> None:
+    """Stand in for values that come from elsewhere."""
+
+
+def _was_merged(parts: Parts) -> bool:
+    return len(parts.directions) > 1

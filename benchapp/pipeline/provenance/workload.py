@@ -1,0 +1,99 @@
+"""Say of each part of a workload where it was told: by the report's options, by a text's header, or nowhere."""
+
+from typing import Final
+
+from benchapp.fio.report import Group
+from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.pipeline.provenance.shapes import WorkloadPart
+
+# Part of the workload → the options that may tell it, by the names that fio knows.
+_OPTIONS: Final = {
+    "rw": ("rw", "readwrite"),
+    "block_size": ("bssplit", "bsrange", "blocksize_range", "bs", "blocksize"),
+    "iodepth": ("iodepth",),
+    "numjobs": ("numjobs",),
+    "file_size": ("size", "filesize"),
+    "is_direct": ("direct", "buffered"),
+    "engine": ("ioengine",),
+    "read_share_percent": ("rwmixread", "rwmixwrite"),
+    "runtime_s": ("runtime", "timeout"),
+    "time_based": ("time_based",),
+}
+# What the reader can see in the numbers where no option tells it.
+_SEEN: Final = {
+    "rw": "not reported; from the directions that did I/O",
+    "block_size": "not reported; data moved / I/Os",
+    "iodepth": "not reported; latency_depth, which holds the depth in effect",
+    "numjobs": "not reported; as many jobs as the report has of it",
+}
+_HEADERS: Final = {"time": "the command that was timed"}
+
+
+def explain_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[WorkloadPart, ...]:
+    """Return the parts of a workload with their sources; further options follow by name."""
+    values = {
+        "rw": spec.rw or None,
+        "block_size": spec.block_size_text or _write(spec.block_size_bytes),
+        "iodepth": _write(spec.iodepth),
+        "numjobs": _write(spec.numjobs),
+        "file_size": spec.file_size_text or _write(spec.file_size_bytes),
+        "is_direct": None if spec.is_direct is None else "yes" if spec.is_direct else "no",
+        "engine": spec.engine or None,
+        "read_share_percent": _write(spec.read_share_percent),
+        "runtime_s": _write(spec.runtime_s),
+        "time_based": "yes" if spec.is_time_based else "no",
+    }
+    parts = [
+        WorkloadPart(name, value, _find_source(name, value, group, format)) for name, value in values.items()
+    ]
+    return (
+        *parts,
+        *(
+            WorkloadPart(name, value, _find_extra_source(name, group, format))
+            for name, value in spec.extra.items()
+        ),
+    )
+
+
+def _find_source(name: str, value: str | None, group: Group, format: str) -> str:
+    option = next((each for each in _OPTIONS[name] if each in group.options), None)
+    if option is not None:
+        return _say_option(option, group, format)
+    if name == "read_share_percent" and value in ("0", "100"):
+        return "follows from rw"
+    if name == "numjobs" and group.numjobs > 1:
+        return _SEEN[name]
+    if name == "iodepth" and group.iodepth is not None and group.iodepth != 1:
+        return _SEEN[name]
+    if name == "time_based" and value == "yes":
+        return "not reported; it ran as long as its runtime"
+    if not group.options:
+        return _SEEN.get(name, "not reported") if value is not None else "not reported"
+    if not group.has_all_options:
+        return "not reported: a header names some options only"
+    return "not given: fio's default" if value is not None else "not given"
+
+
+def _find_extra_source(name: str, group: Group, format: str) -> str:
+    if name in group.options:
+        return _say_option(name, group, format)
+    if name in ("options", "job"):
+        return "ours: without all options the job's name keeps it apart from others"
+    return f"from the {_name_place(format)}"
+
+
+def _say_option(option: str, group: Group, format: str) -> str:
+    given = group.options[option]
+    shown = option if given == "" else f"{option}={given[:200]}"
+    place = "report's options" if group.has_all_options else _name_place(format)
+    return f"{shown}, from the {place}"
+
+
+def _name_place(format: str) -> str:
+    return _HEADERS.get(
+        format, "report's options" if format in ("json", "json+") else "text's header"
+    ).removeprefix("the ")
+
+
+def _write(value: float | None) -> str | None:
+    return None if value is None else f"{value:.15g}"

@@ -1,0 +1,258 @@
+"""Two things side by side: the series of one matched with those of the other on all that is not under comparison."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from benchapp.analysis.charts.comparison import INTERVAL_FROM, Comparison, adjust, compare
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Filter
+from benchapp.metrics import CATALOGUE
+from benchapp.models import SeriesSummary
+from benchapp.queries.charts.comparison_labels import EnvironmentDifference, Titles, compare_environments
+from benchapp.queries.charts.comparison_sides import (
+    SERIES_MAXIMUM,
+    SIDE_COLUMNS,
+    Side,
+    SideRow,
+    SideValues,
+    count_environments,
+    read_side,
+    read_values,
+)
+from benchapp.queries.shapes import TargetRow, names_of
+
+__all__ = ["DEFAULT_METRICS", "Compared", "Lone", "Pair", "Side", "compare_sides"]
+
+# Half a second's work; of so many verdicts nobody reads the last.
+COMPARED_MAXIMUM: Final = 3000
+DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
+
+_VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "direction")}
+_UNHASHABLE: Final = "options"
+# Their columns are matched on, one by one.
+_UNMATCHED: Final = frozenset({"id", "target_id", "workload_id", _UNHASHABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One metric of what both sides measured.
+
+    title: what is the same on both sides. a_ids, b_ids: series. adjusted_p: among all pairs.
+    is_worse: B against A by the metric's better direction; None where the medians are equal.
+    usual: where a side has too few values for an interval, how far the series' runs usually lie from their median, as
+    (p10, p90) / median; None where that is not known either.
+    """
+
+    title: str
+    metric: str
+    direction: str
+    rw: str
+    comparison: Comparison
+    adjusted_p: float | None
+    is_worse: bool | None
+    usual: tuple[float, float] | None
+    a_ids: tuple[int, ...]
+    b_ids: tuple[int, ...]
+
+    @property
+    def is_usual(self) -> bool | None:
+        """Say whether the ratio lies within what the series' runs usually do; None where that is not known."""
+        ratio = self.comparison.ratio
+        return None if self.usual is None or ratio is None else self.usual[0] <= ratio <= self.usual[1]
+
+    @property
+    def has_few_runs(self) -> bool:
+        """Say whether a side has too few runs for an interval."""
+        return min(self.comparison.a.n, self.comparison.b.n) < INTERVAL_FROM
+
+    @property
+    def is_clear(self) -> bool:
+        """Say whether the difference is more than chance: the interval leaves out 1, and so does the rank test."""
+        return self.comparison.is_clear and self.adjusted_p is not None and self.adjusted_p < 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Lone:
+    """A series that the other side has nothing to match with."""
+
+    id: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Both sides. pairs: what matters first. free: names of the columns that were not matched on, and differ.
+
+    counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
+    values, whose rest is left out.
+    """
+
+    pairs: tuple[Pair, ...]
+    only_a: tuple[Lone, ...]
+    only_b: tuple[Lone, ...]
+    free: tuple[str, ...]
+    environment: tuple[EnvironmentDifference, ...]
+    counts: tuple[int, int]
+    is_cut: bool
+
+
+def compare_sides(
+    a: Side, b: Side, *, common: Filter | None = None, metrics: Sequence[str] = DEFAULT_METRICS
+) -> Compared:
+    """Match the series of two sides and compare their metrics; at most eight queries.
+
+    common: holds for both sides. Matched on every dimension but those that a side's filter names, and what moves with
+    those by nature; two runs are matched on their workload alone.
+    """
+    shared = common or Filter()
+    first, second = read_side(a, shared), read_side(b, shared)
+    free = _find_free(a, b)
+    groups = _match(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
+    both = {key: sides for key, sides in groups.items() if sides[0] and sides[1]}
+    most = COMPARED_MAXIMUM // max(1, len(metrics))
+    is_cut = max(len(first), len(second)) > SERIES_MAXIMUM or len(both) > most
+    both = dict(islice(both.items(), most))
+    wanted = [
+        read_values(side, [row["id"] for sides in both.values() for row in sides[place]], metrics)
+        for place, side in enumerate((a, b))
+    ]
+    return Compared(
+        pairs=_compare_groups(both.values(), wanted, metrics, free),
+        only_a=_list_lone(groups, place=0),
+        only_b=_list_lone(groups, place=1),
+        free=_list_differing(both.values(), free),
+        environment=compare_environments(*count_environments(wanted)),
+        counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
+        is_cut=is_cut,
+    )
+
+
+_Sides = tuple[list[SideRow], list[SideRow]]
+
+
+def _find_free(a: Side, b: Side) -> frozenset[str]:
+    """Return the columns that are under comparison."""
+    if a.run_id is not None or b.run_id is not None:
+        return frozenset({"scope", *names_of(TargetRow)})
+    named = {term.dimension for term in {*a.filter.terms} ^ {*b.filter.terms}}
+    moving = {companion for name in named for companion in DIMENSIONS[name].companions}
+    return frozenset(column for name in named | moving for column in _VIRTUAL.get(name, (name,)))
+
+
+def _match(
+    first: Sequence[SideRow], second: Sequence[SideRow], free: frozenset[str]
+) -> dict[Hashable, _Sides]:
+    groups: dict[Hashable, _Sides] = defaultdict(lambda: ([], []))
+    for place, rows in enumerate((first, second)):
+        for row in rows:
+            groups[_make_key(row, free)][place].append(row)
+    return groups
+
+
+def _make_key(row: SideRow, free: frozenset[str]) -> Hashable:
+    options = tuple(sorted((name, str(value)) for name, value in row[_UNHASHABLE].items()))
+    kept = (row[name] for name in SIDE_COLUMNS if name not in free and name not in _UNMATCHED)
+    return (*kept, options)
+
+
+def _compare_groups(
+    groups: Iterable[_Sides], values: Sequence[SideValues], metrics: Sequence[str], free: frozenset[str]
+) -> tuple[Pair, ...]:
+    found: list[tuple[_Sides, str, Comparison]] = []
+    for sides in groups:
+        ids = [[row["id"] for row in rows] for rows in sides]
+        for metric in metrics:
+            a, b = (known.of(own, metric) for own, known in zip(ids, values, strict=True))
+            if len(a) and len(b):
+                found.append((sides, metric, compare(a, b)))
+    adjusted = adjust([comparison.p for _, _, comparison in found])
+    usual = _read_usual(found)
+    titles = Titles(free)
+    pairs = [
+        _make_pair(
+            sides,
+            metric,
+            comparison,
+            adjusted_p=p,
+            titles=titles,
+            usual=usual.get((sides[0][0]["id"], metric)),
+        )
+        for (sides, metric, comparison), p in zip(found, adjusted, strict=True)
+    ]
+    return tuple(sorted(pairs, key=_rank))
+
+
+def _read_usual(
+    found: Iterable[tuple[_Sides, str, Comparison]],
+) -> dict[tuple[int, str], tuple[float, float]]:
+    """Return p10 and p90 over the median, by (series, metric), where an interval cannot be had."""
+    few = {
+        (sides[0][0]["id"], metric)
+        for sides, metric, comparison in found
+        if min(comparison.a.n, comparison.b.n) < INTERVAL_FROM
+    }
+    rows = SeriesSummary.objects.filter(
+        series_id__in={series_id for series_id, _ in few}, n__gte=INTERVAL_FROM, median__gt=0
+    ).values_list("series_id", "metric", "p10", "median", "p90")
+    return {
+        (series_id, metric): (p10 / median, p90 / median)
+        for series_id, metric, p10, median, p90 in rows
+        if (series_id, metric) in few
+    }
+
+
+def _make_pair(
+    sides: _Sides,
+    metric: str,
+    comparison: Comparison,
+    *,
+    adjusted_p: float | None,
+    titles: Titles,
+    usual: tuple[float, float] | None,
+) -> Pair:
+    row = sides[0][0]
+    before, after = comparison.a.median, comparison.b.median
+    is_higher = after > before
+    return Pair(
+        title=titles.describe(row),
+        metric=metric,
+        direction=row["direction"],
+        rw=row["rw"],
+        comparison=comparison,
+        adjusted_p=adjusted_p,
+        is_worse=None if after == before else is_higher == (CATALOGUE[metric].better == "lower"),
+        usual=usual,
+        a_ids=tuple(row["id"] for row in sides[0]),
+        b_ids=tuple(row["id"] for row in sides[1]),
+    )
+
+
+def _rank(pair: Pair) -> tuple[bool, float, str, str]:
+    """Put first what is clear, then what is far from 1, either way."""
+    ratio = pair.comparison.ratio
+    distance = max(ratio, 1 / ratio) if ratio and ratio > 0 else 1.0
+    return (not pair.is_clear, -distance, pair.title, pair.metric)
+
+
+def _list_lone(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Lone, ...]:
+    titles = Titles(frozenset())
+    return tuple(
+        Lone(row["id"], titles.describe(row))
+        for sides in groups.values()
+        if not sides[1 - place]
+        for row in sides[place]
+    )
+
+
+def _list_differing(groups: Iterable[_Sides], free: frozenset[str]) -> tuple[str, ...]:
+    """Return the columns under comparison in which matched series do differ, in the order of the registry."""
+    differing = {
+        name
+        for first, second in groups
+        for name in free
+        if {str(row[name]) for row in first} != {str(row[name]) for row in second}
+    }
+    return tuple(name for name in SIDE_COLUMNS if name in differing)

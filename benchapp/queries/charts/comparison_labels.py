@@ -1,0 +1,92 @@
+"""In what the environments of two groups of runs differ.
+
+What the two sides of a pair share, in one line.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from benchapp.models import ENVIRONMENT_FIELDS, Environment
+from benchapp.queries.charts.comparison_sides import SideRow
+from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
+from benchapp.queries.titles import describe_target, describe_workload, name_scope
+
+# What stands for a workload's column that is not the same on both sides; None for the others.
+_BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": "", "numjobs": 0}
+_TARGET: Final = names_of(TargetRow)
+_WORKLOAD: Final = names_of(WorkloadRow)
+
+
+class Titles:
+    """Says series without what is under comparison (free); each layout and each workload is worded once."""
+
+    def __init__(self, free: frozenset[str]) -> None:
+        self._free = free
+        self._blank = {name: _BLANK.get(name) for name in free}
+        self._targets: dict[int, str] = {}
+        self._workloads: dict[tuple[int, str], str] = {}
+
+    def describe(self, row: SideRow) -> str:
+        """Say workload, layout and scope."""
+        parts = (self._say_workload(row), self._say_target(row))
+        scope = "" if "scope" in self._free else name_scope(row["scope"])
+        return " · ".join(part for part in (*parts, scope) if part)
+
+    def _say_target(self, row: SideRow) -> str:
+        key = row["target_id"]
+        if key not in self._targets:
+            target = TargetRow(**{name: None if name in self._free else row[name] for name in _TARGET})
+            self._targets[key] = describe_target(target) if target.known() else ""
+        return self._targets[key]
+
+    def _say_workload(self, row: SideRow) -> str:
+        direction = "" if "direction" in self._free else str(row["direction"])
+        key = row["workload_id"], direction
+        if key not in self._workloads:
+            asked: SideRow = {name: self._blank.get(name, row[name]) for name in _WORKLOAD}
+            self._workloads[key] = describe_workload(WorkloadRow(**asked), direction=direction)
+        return self._workloads[key]
+
+
+_Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentDifference:
+    """One field in which the environments of the sides differ; values as text, the commonest first."""
+
+    name: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+
+
+def compare_environments(a: Mapping[int, int], b: Mapping[int, int]) -> tuple[EnvironmentDifference, ...]:
+    """Return the fields in which two groups differ; each group: environments by id, with how many runs had them."""
+    rows = {
+        row["id"]: row
+        for row in Environment.objects.filter(pk__in={*a, *b}).values("id", *ENVIRONMENT_FIELDS)
+    }
+    differences = []
+    for name in _list_environment_names(rows.values()):
+        first, second = (_count_values(rows, runs, name) for runs in (a, b))
+        # A host was in its zone before an agent that tells it came.
+        is_new = name == "time_zone" and ("unknown",) in (first, second)
+        if set(first) != set(second) and not is_new:
+            differences.append(EnvironmentDifference(name, first, second))
+    return tuple(differences)
+
+
+def _list_environment_names(rows: Iterable[_Row]) -> list[str]:
+    plain = [name for name in ENVIRONMENT_FIELDS if name != "facts"]
+    return [*plain, *sorted({name for row in rows for name in row["facts"]})]
+
+
+def _count_values(rows: Mapping[int, _Row], runs: Mapping[int, int], name: str) -> tuple[str, ...]:
+    counts: dict[str, int] = defaultdict(int)
+    for environment_id, count in runs.items():
+        row = rows[environment_id]
+        value = row[name] if name in row else row["facts"].get(name)
+        counts["unknown" if value is None else str(value)] += count
+    return tuple(sorted(counts, key=lambda value: (-counts[value], value)))

@@ -1,0 +1,119 @@
+"""One side of a comparison: its series, and their newest values."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+from psycopg import sql
+
+from benchapp.grammar import Filter
+from benchapp.models import Measurement, Run, Series
+from benchapp.models.filtering import match_series
+from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
+
+# Values of one series on one side: the newest.
+VALUES_MAXIMUM: Final = 100
+SERIES_MAXIMUM: Final = 1000
+_OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
+SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
+SideRow = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two: a filter over series, or one run; within a span, from inclusive, to exclusive."""
+
+    filter: Filter = field(default_factory=Filter)
+    run_id: int | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SideValues:
+    """The measurements of a side, a row each: their series in ascending order, their runs, a column for each metric."""
+
+    series_ids: NDArray[np.int64]
+    run_ids: NDArray[np.int64]
+    columns: Mapping[str, NDArray[np.float64]]
+
+    def of(self, series_ids: Sequence[int], metric: str) -> NDArray[np.float64]:
+        """Return the known values of a metric of some series, one series after the other."""
+        bounds = np.searchsorted(self.series_ids, [(each, each + 1) for each in series_ids]).tolist()
+        values = np.concatenate([self.columns[metric][first:end] for first, end in bounds])
+        known: NDArray[np.float64] = values[~np.isnan(values)]
+        return known
+
+
+def read_side(side: Side, common: Filter) -> list[SideRow]:
+    """Return the measured series of a side, at most one more than SERIES_MAXIMUM; one query. common: holds as well."""
+    rows = Series.objects.filter(last_at__isnull=False)
+    if side.run_id is not None:
+        rows = rows.filter(
+            pk__in=Measurement.objects.filter(run_id=side.run_id).order_by().values("series_id").distinct()
+        )
+    rows = rows.filter(match_series(common) & match_series(side.filter))
+    if side.from_at is not None:
+        rows = rows.filter(last_at__gte=side.from_at)
+    if side.to_at is not None:
+        rows = rows.filter(first_at__lt=side.to_at)
+    return list(rows.order_by("id").values(*SIDE_COLUMNS)[: SERIES_MAXIMUM + 1])
+
+
+def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -> SideValues:
+    """Return the newest valid values of these series within the side; one query, beside Django's cursor."""
+    conditions = [sql.SQL("m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded")]
+    parameters: list[Any] = [list(series_ids)]
+    for condition, value in (
+        ("m.run_id = %s", side.run_id),
+        ("m.started_at >= %s", side.from_at),
+        ("m.started_at < %s", side.to_at),
+    ):
+        if value is not None:
+            conditions.append(sql.SQL(condition))
+            parameters.append(value)
+    known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
+    # LATERAL: the newest few of each series by the index (series, time), however long its history is.
+    rows = sql.SQL(
+        "SELECT wanted.id AS series_id, run_id, {known} FROM unnest(%s::bigint[]) AS wanted(id)"
+        " CROSS JOIN LATERAL (SELECT m.run_id, {columns} FROM benchapp_measurement m WHERE {conditions}"
+        "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS m ORDER BY wanted.id"
+    ).format(
+        known=sql.SQL(", ").join(known),
+        columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics),
+        conditions=sql.SQL(" AND ").join(conditions),
+        limit=sql.Literal(VALUES_MAXIMUM),
+    )
+    kinds = {"series_id": "bigint", "run_id": "bigint", **dict.fromkeys(metrics, "double precision")}
+    arrays = fetch_arrays(rows, parameters, columns=kinds)
+    return SideValues(arrays["series_id"], arrays["run_id"], {name: arrays[name] for name in metrics})
+
+
+def count_environments(sides: Sequence[SideValues]) -> list[dict[int, int]]:
+    """Return for each side how many of its measurements had which environment; one query."""
+    counted = [np.unique(side.run_ids, return_counts=True) for side in sides]
+    with connection.cursor() as cursor:
+        # As one value: of thousands Django writes each into the query.
+        cursor.execute(
+            "SELECT id, environment_id FROM benchapp_run WHERE id = ANY(%s)",
+            [np.unique(np.concatenate([ids for ids, _ in counted])).tolist()],
+        )
+        environments = dict(cursor.fetchall())
+    found: list[dict[int, int]] = []
+    for ids, counts in counted:
+        own: dict[int, int] = defaultdict(int)
+        for run_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
+            own[environments[run_id]] += count
+        found.append(own)
+    return found
+
+
+def read_run_title(run_id: int) -> tuple[str, datetime] | None:
+    """Return the host's name and the start of a run; None where there is none."""
+    return Run.objects.filter(pk=run_id).values_list("host__name", "started_at").first()

@@ -1,0 +1,274 @@
+"""A matrix of patterns × volume counts, or other dimensions: what each combination stands at, and what is missing."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
+from benchapp.grammar import Filter
+from benchapp.metrics import CATALOGUE, Metric
+from benchapp.models import Measurement
+from benchapp.queries.badges import order_codes
+from benchapp.queries.charts.matrix_shapes import (
+    Beyond,
+    CellState,
+    Key,
+    Matrix,
+    MatrixCell,
+    MatrixRow,
+    Panel,
+)
+from benchapp.queries.charts.scaling_build import hold_filter
+from benchapp.queries.charts.scaling_cells import FAILED
+from benchapp.queries.charts.scaling_defaults import Axes, Chosen, hold_still, keep_values, list_mixed
+from benchapp.queries.charts.scaling_shapes import Axis, BadPicture
+from benchapp.queries.charts.series_columns import read_table
+from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.series.current_levels import read_standings
+from benchapp.queries.titles import describe_setting, describe_value, order_value
+
+NONE: Final = "none"
+ROWS_MAXIMUM: Final = 40
+COLUMNS_MAXIMUM: Final = 40
+PANELS_MAXIMUM: Final = 12
+# A page of more is slow to draw and nobody reads it: panels are left out until it fits.
+CELLS_MAXIMUM: Final = 4000
+_DIMENSIONS_MAXIMUM: Final = 2
+_USUAL_METRIC: Final = "iops"
+_USUAL_ROWS: Final = ("pattern", "block_size_bytes")
+_PATTERN_PARTS: Final = ("rw", "direction")
+_USUAL_FACETS: Final = ("file_size_bytes", "volume_size_bytes")
+# What people look along, in the order in which they ask.
+_FIRST_X: Final = (
+    "volume_count",
+    "stripe_count",
+    "iodepth",
+    "numjobs",
+    "file_size_bytes",
+    "instance_type",
+    "host",
+)
+
+
+def read_matrix(
+    filter: Filter,
+    *,
+    metric: str | None = None,
+    x: str | None = None,
+    rows: str | None = None,
+    facet: str | None = None,
+) -> Matrix:
+    """Return the matrix of a filter; what is None is chosen so that it says something.
+
+    x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". Two queries, and one more where
+    something was measured without giving a value. Raises BadPicture.
+    """
+    shown = _find_metric(metric)
+    chosen_rows = _find_names("rows", rows, most=_DIMENSIONS_MAXIMUM)
+    chosen_facets = () if facet == NONE else _find_names("facet", facet, most=_DIMENSIONS_MAXIMUM)
+    chosen_x = _find_names("x", x, most=1)
+    everything, is_cut = read_table(filter, [shown.name])
+    valued = _select_valued(everything, shown) or everything
+    row_names = chosen_rows or tuple(name for name in _USUAL_ROWS if name not in (*chosen_x, *chosen_facets))
+    x_name = chosen_x[0] if chosen_x else _choose_x(valued, {*row_names, *chosen_facets})
+    taken = {x_name, *row_names}
+    facets = chosen_facets if facet is not None else _choose_facets(valued, taken)
+    _refuse_twice((x_name, *row_names, *facets))
+    axes = Axes(x_name, None, None, more=(*row_names, *facets))
+    free = {term.dimension for term in filter.terms if not term.is_negated}
+    # Who asks for patterns asks for what they are made of.
+    free |= set(_PATTERN_PARTS) if "pattern" in free else set()
+    chosen = hold_still(valued, axes, free=frozenset(free))
+    return _Filling(filter, shown, everything, chosen, row_names=row_names, facet_names=facets).fill(is_cut)
+
+
+class _Filling:
+    """One matrix on its way: the table of the series that are held, and the values of its axes."""
+
+    def __init__(
+        self,
+        filter: Filter,
+        metric: Metric,
+        everything: SeriesTable,
+        chosen: Chosen,
+        *,
+        row_names: tuple[str, ...],
+        facet_names: tuple[str, ...],
+    ) -> None:
+        self.filter, self.metric, self.chosen = filter, metric, chosen
+        self.row_names, self.facet_names = row_names, facet_names
+        self.beside = everything.length
+        for held in chosen.held:
+            everything = keep_values(everything, held.dimension, held.values)
+        self.beside -= everything.length
+        xs = everything.column(chosen.axes.x)
+        known = [place for place in everything.places if xs[place] is not None]
+        self.table = everything.select(known) if known else everything
+        self.unknown_x = everything.length - self.table.length
+
+    def fill(self, is_cut: bool) -> Matrix:
+        """Return the matrix. is_cut: more series fit than were read."""
+        x = self.chosen.axes.x
+        columns, columns_beyond = _order([(value,) for value in self.table.column(x)], (x,), COLUMNS_MAXIMUM)
+        row_keys, rows_beyond = _order(self._list_keys(self.row_names), self.row_names, ROWS_MAXIMUM)
+        fitting = max(1, CELLS_MAXIMUM // max(1, len(columns) * len(row_keys)))
+        panel_keys, panels_beyond = _order(
+            self._list_keys(self.facet_names), self.facet_names, min(PANELS_MAXIMUM, fitting)
+        )
+        groups = self._group(set(columns), set(row_keys), set(panel_keys))
+        cells = self._make_cells(groups)
+        panels = tuple(
+            Panel(key, self._say(self.facet_names, key), self._make_rows(key, row_keys, columns, cells))
+            for key in panel_keys
+        )
+        values = tuple(key[0] for key in columns)
+        return Matrix(
+            filter=self.filter,
+            shown_filter=hold_filter(self.filter, self.chosen),
+            metric=self.metric,
+            x=Axis(DIMENSIONS[x], values, tuple(describe_value(x, value) for value in values)),
+            rows=_list_dimensions(self.row_names),
+            facets=_list_dimensions(self.facet_names),
+            panels=panels if columns and row_keys else (),
+            held=self.chosen.held,
+            mixed=list_mixed(self.chosen.table, self.chosen.axes),
+            beyond=Beyond(rows_beyond, columns_beyond, panels_beyond, self.beside, self.unknown_x, is_cut),
+        )
+
+    def _list_keys(self, names: Sequence[str]) -> list[Key]:
+        if not names:
+            return [()] * self.table.length
+        return list(zip(*(self.table.column(name) for name in names), strict=True))
+
+    def _group(
+        self, columns: Collection[Key], rows: Collection[Key], panels: Collection[Key]
+    ) -> dict[tuple[Key, Key, Key], list[int]]:
+        """Return the places of the series of each cell, the freshest first, as the table is."""
+        groups: dict[tuple[Key, Key, Key], list[int]] = defaultdict(list)
+        keys = zip(
+            self._list_keys(self.facet_names),
+            self._list_keys(self.row_names),
+            self._list_keys((self.chosen.axes.x,)),
+            strict=True,
+        )
+        for place, (panel, row, column) in enumerate(keys):
+            if panel in panels and row in rows and column in columns:
+                groups[panel, row, column].append(place)
+        return groups
+
+    def _make_cells(
+        self, groups: Mapping[tuple[Key, Key, Key], list[int]]
+    ) -> dict[tuple[Key, Key, Key], MatrixCell]:
+        ids, counts = self.table.column("id"), self.table.column(f"{self.metric.name}.n")
+        first = {
+            key: next((place for place in places if counts[place]), None) for key, places in groups.items()
+        }
+        standings = read_standings([ids[place] for place in first.values() if place is not None], self.metric)
+        excluded = _find_excluded(
+            [ids[place] for key in groups if first[key] is None for place in groups[key]]
+        )
+        cells = {}
+        for key, places in groups.items():
+            place = first[key]
+            standing = None if place is None else standings.get(ids[place])
+            shown = places[0] if place is None else place
+            cells[key] = MatrixCell(
+                state="measured" if standing else self._find_reason(places, excluded),
+                series_ids=tuple(ids[one] for one in sorted(places, key=lambda one: one != shown)),
+                standing=standing,
+                badges=order_codes(self.table.column("badges")[shown]),
+            )
+        return cells
+
+    def _find_reason(self, places: Sequence[int], excluded: Collection[int]) -> CellState:
+        ids, badges = self.table.column("id"), self.table.column("badges")
+        if any(ids[place] in excluded for place in places):
+            return "excluded"
+        return "failed" if any(FAILED in badges[place] for place in places) else "unvalued"
+
+    def _make_rows(
+        self,
+        panel: Key,
+        row_keys: Sequence[Key],
+        columns: Sequence[Key],
+        cells: Mapping[tuple[Key, Key, Key], MatrixCell],
+    ) -> tuple[MatrixRow, ...]:
+        missing = MatrixCell("missing")
+        return tuple(
+            MatrixRow(
+                row,
+                self._say(self.row_names, row),
+                tuple(cells.get((panel, row, column), missing) for column in columns),
+            )
+            for row in row_keys
+        )
+
+    def _say(self, names: Sequence[str], key: Key) -> str:
+        """Say a row or panel: "4k random read", "5 GiB files, 20 GiB volumes"."""
+        if set(names) == set(_USUAL_ROWS):
+            known = dict(zip(names, key, strict=True))
+            pattern = describe_value("pattern", known["pattern"])
+            if known["block_size_bytes"] is None:
+                return f"{pattern}, {describe_setting('block_size_bytes', None)}"
+            return f"{describe_value('block_size_bytes', known['block_size_bytes'])} {pattern}"
+        return ", ".join(describe_setting(name, value) for name, value in zip(names, key, strict=True))
+
+
+def _find_excluded(series_ids: Sequence[int]) -> set[int]:
+    if not series_ids:
+        return set()
+    excluded = Measurement.objects.filter(series_id__in=series_ids, is_excluded=True)
+    return set(excluded.values_list("series_id", flat=True).distinct())
+
+
+def _order(keys: Sequence[Key], names: Sequence[str], maximum: int) -> tuple[tuple[Key, ...], int]:
+    """Return the keys in order, of too many those that most series have, and how many are left out."""
+    counts = Counter(keys)
+    kept = [key for key, _ in counts.most_common(maximum)]
+    kept.sort(key=lambda key: [order_value(name, value) for name, value in zip(names, key, strict=True)])
+    return tuple(kept), len(counts) - len(kept)
+
+
+def _list_dimensions(names: Sequence[str]) -> tuple[Dimension, ...]:
+    return tuple(DIMENSIONS[name] for name in names)
+
+
+def _select_valued(table: SeriesTable, metric: Metric) -> SeriesTable | None:
+    is_valued = table.array(f"{metric.name}.n") > 0
+    return table.select(is_valued) if is_valued.any() else None
+
+
+def _choose_x(table: SeriesTable, taken: Collection[str]) -> str:
+    free = [name for name in _FIRST_X if name not in taken]
+    return next((name for name in free if len(table.distinct(name) - {None}) > 1), free[0])
+
+
+def _choose_facets(table: SeriesTable, taken: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in _USUAL_FACETS if name not in taken and len(table.distinct(name)) > 1)
+
+
+def _find_metric(name: str | None) -> Metric:
+    metric = CATALOGUE.get(name or _USUAL_METRIC)
+    if metric is None:
+        raise BadPicture("metric", f"{str(name)[:60]!r} is no metric; there are: {', '.join(CATALOGUE)}")
+    return metric
+
+
+def _find_names(parameter: str, text: str | None, *, most: int) -> tuple[str, ...]:
+    if not text:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > most:
+        raise BadPicture(parameter, f"{len(parts)} dimensions are given; at most {most} go there")
+    found = []
+    for part in parts:
+        dimension = find_dimension(part)
+        if dimension is None:
+            raise BadPicture(parameter, f"{part[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+        found.append(dimension.name)
+    return tuple(found)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    if len(names) > len(set(names)):
+        raise BadPicture("rows", "x, rows and facet must be different dimensions")

@@ -1,0 +1,100 @@
+"""The values of a matrix: panels of rows of cells, what was left out of them, and why cells are empty."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from benchapp.dimensions import Dimension
+from benchapp.grammar import Filter, Value
+from benchapp.metrics import Metric
+from benchapp.queries.charts.scaling_defaults import Held
+from benchapp.queries.charts.scaling_shapes import Axis
+from benchapp.queries.series.current_levels import Standing
+
+CellState = Literal["measured", "failed", "excluded", "unvalued", "missing"]
+STATES: Final[tuple[CellState, ...]] = ("measured", "failed", "excluded", "unvalued", "missing")
+Key = tuple[Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One combination.
+
+    state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all that was measured is
+    taken out of medians; "unvalued": measured, but not in this metric; "missing": never measured. series_ids: the
+    freshest first; standing is that of the freshest that has a value. badges: codes of that series' newest measurement.
+    """
+
+    state: CellState
+    series_ids: tuple[int, ...] = ()
+    standing: Standing | None = None
+    badges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """The cells of one row in one panel, one for each x; values: of the matrix's row dimensions."""
+
+    values: Key
+    label: str
+    cells: tuple[MatrixCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of the small multiples; values: of the matrix's facets, none where there are none."""
+
+    values: Key
+    label: str
+    rows: tuple[MatrixRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What is not shown for want of room: values of each axis past the most; series that fit what is not held.
+
+    unknown_x: series whose place on x is not known.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    panels: int = 0
+    series_beside: int = 0
+    unknown_x: int = 0
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Everything that the page of the matrix, its CSV and its API answer show.
+
+    filter: as it was given; shown_filter: with what is held still. mixed: dimensions of which some cell has several
+    values. is_cut of beyond: more series fit than are looked at.
+    """
+
+    filter: Filter
+    shown_filter: Filter
+    metric: Metric
+    x: Axis
+    rows: tuple[Dimension, ...]
+    facets: tuple[Dimension, ...]
+    panels: tuple[Panel, ...]
+    held: tuple[Held, ...]
+    mixed: tuple[str, ...]
+    beyond: Beyond
+
+    def walk(self) -> Iterator[tuple[Panel, MatrixRow, int, MatrixCell]]:
+        """Give every cell with its panel, its row and its place on x."""
+        for panel in self.panels:
+            for row in panel.rows:
+                for place, cell in enumerate(row.cells):
+                    yield panel, row, place, cell
+
+    def count(self, state: CellState) -> int:
+        """Return how many cells are in a state."""
+        return sum(cell.state == state for _, _, _, cell in self.walk())
+
+    @property
+    def size(self) -> int:
+        """Return how many cells there are."""
+        return sum(len(row.cells) for panel in self.panels for row in panel.rows)

@@ -1,0 +1,250 @@
+"""The picture of what was chosen: places, cells, counts of what is left out, and the filter that says it all.
+
+What series stood at before a moment: from their measurements, as summaries are of now.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+from django.db import connection
+from django.utils import timezone
+from psycopg import sql
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Filter, Term, Test, Value
+from benchapp.models import METRIC_FIELDS
+from benchapp.queries.charts.scaling_cells import FAILED, Grid, Standings, fill_facets
+from benchapp.queries.charts.scaling_defaults import Axes, Chosen, keep_values, list_mixed
+from benchapp.queries.charts.scaling_shapes import Axis, Cell, Counts, Limit, Picture, ScalingMetric, Spread
+from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.titles import describe_value, order_value
+
+# As pipeline.summarize.WINDOW: a past picture is made of as many measurements as one of now.
+WINDOW: Final = 100
+PAST_SERIES_MAXIMUM: Final = 2000
+
+# LATERAL: some steps into the index (series, time) for each series, however long its history is.
+_READ: Final = sql.SQL(
+    "SELECT wanted.id, past.* FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    " SELECT percentile_cont(ARRAY[0.5, 0.1, 0.9]) WITHIN GROUP (ORDER BY value) AS levels, count(*) AS n,"
+    " max(started_at) AS last_at FROM (SELECT {metric} AS value, started_at FROM benchapp_measurement"
+    "  WHERE series_id = wanted.id AND started_at < %s AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+    "  ORDER BY started_at DESC, id DESC LIMIT {window}) AS measured) AS past WHERE past.n > 0"
+)
+
+
+def read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, Spread]:
+    """Return what each series stood at before a moment (exclusive), without those that had no value yet; one query.
+
+    Over the newest 100 valid measurements of each. At most SERIES_MAXIMUM series are read.
+    """
+    if metric not in METRIC_FIELDS:
+        raise ValueError(f"{metric!r} is no column of a measurement")
+    if not series_ids:
+        return {}
+    query = _READ.format(metric=sql.Identifier(metric), window=sql.Literal(WINDOW))
+    with connection.cursor() as cursor:
+        cursor.execute(query, [list(series_ids)[:PAST_SERIES_MAXIMUM], before_at])
+        return {
+            series_id: Spread(levels[0], levels[1], levels[2], n, last_at)
+            for series_id, levels, n, last_at in cursor.fetchall()
+        }
+
+
+COLOURS_MAXIMUM: Final = 12
+FACETS_MAXIMUM: Final = 12
+XS_MAXIMUM: Final = 60
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a picture is painted from, checked. as_of: the moment (exclusive) that it shows, None for now."""
+
+    filter: Filter
+    metric: ScalingMetric
+    over: ScalingMetric | None
+    limits: tuple[Limit, ...]
+    free: tuple[str, ...]
+    as_of: datetime | None
+    ghost: timedelta | None
+    is_cut: bool
+
+    @property
+    def ghost_at(self) -> datetime | None:
+        """Return the moment that the ghost shows, not before the calendar begins; None without a ghost."""
+        if self.ghost is None:
+            return None
+        shown_at = self.as_of or timezone.now()
+        return max(shown_at - _FIRST_MOMENT, self.ghost) - self.ghost + _FIRST_MOMENT
+
+
+def paint_picture(
+    request: Request, everything: SeriesTable, valued: SeriesTable, *, chosen: Chosen
+) -> Picture:
+    """Return the picture. everything: all series of the filter; valued: those that have a value; chosen: of those."""
+    axes = chosen.axes
+    still = everything
+    for held in chosen.held:
+        still = keep_values(still, held.dimension, held.values)
+    shown = set(chosen.table.column("id"))
+    grid, beyond = _make_grid(_select_drawn(still, shown), axes)
+    drawn = _select_within(still, grid)
+    standings = _read_standings(request, drawn, shown)
+    facets = fill_facets(drawn, standings, grid, metric=request.metric, limits=request.limits)
+    cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
+    counts = _count_series(still, valued, chosen, cells=cells, beyond=beyond)
+    return Picture(
+        filter=request.filter,
+        shown_filter=hold_filter(request.filter, chosen),
+        metric=request.metric,
+        over=request.over,
+        x=_make_axis(axes.x, grid.xs),
+        colour=_make_axis(axes.colour, grid.colours) if axes.colour else None,
+        facet=_make_axis(axes.facet, grid.facets) if axes.facet else None,
+        facets=facets,
+        held=chosen.held,
+        fixed=_list_fixed(chosen),
+        mixed=list_mixed(chosen.table, axes),
+        free=request.free,
+        limits=request.limits,
+        counts=counts,
+        as_of=request.as_of,
+        ghost_at=request.ghost_at,
+        is_cut=request.is_cut,
+        is_thinned=(request.as_of or request.ghost) is not None and len(shown) > PAST_SERIES_MAXIMUM,
+    )
+
+
+def _count_series(
+    still: SeriesTable, valued: SeriesTable, chosen: Chosen, *, cells: Sequence[Cell], beyond: int
+) -> Counts:
+    """Return how many series are in the picture and why others are not. still: those that what is held still leaves."""
+    shown = set(chosen.table.column("id"))
+    unvalued = [
+        FAILED in badges
+        for series_id, badges in zip(still.column("id"), still.column("badges"), strict=True)
+        if series_id not in shown
+    ]
+    unknown_x = _count_unknown(valued, chosen)
+    return Counts(
+        shown=sum(len(cell.series_ids) for cell in cells if cell.spread),
+        failed=sum(unvalued),
+        unvalued=len(unvalued) - sum(unvalued),
+        unknown_x=unknown_x,
+        beside=valued.length - len(shown) - unknown_x,
+        beyond=beyond,
+        cells=len(cells),
+        filled=sum(cell.spread is not None for cell in cells),
+    )
+
+
+def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> Standings:
+    ids = [series_id for series_id in table.column("id") if series_id in shown]
+    divisors = _list_divisors(table, request.metric)
+
+    def read(metric: ScalingMetric, before_at: datetime | None) -> Mapping[int, Spread]:
+        found = (
+            _take_now(table, metric)
+            if before_at is None
+            else read_past(ids, metric.base, before_at=before_at)
+        )
+        return {
+            series_id: _divide(spread, divisors[series_id]) if metric.is_per_volume else spread
+            for series_id, spread in found.items()
+            if series_id in shown
+        }
+
+    ghosts = {} if request.ghost_at is None else read(request.metric, request.ghost_at)
+    overs = {} if request.over is None else read(request.over, request.as_of)
+    return Standings(read(request.metric, request.as_of), ghosts, overs)
+
+
+def _take_now(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, Spread]:
+    names = [f"{metric.base}.{part}" for part in ("median", "p10", "p90", "n", "last_at")]
+    rows = zip(table.column("id"), *(table.column(name) for name in names), strict=True)
+    return {series_id: Spread(*parts) for series_id, *parts in rows if parts[0] is not None}
+
+
+def _list_divisors(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, int]:
+    if not metric.is_per_volume:
+        return {}
+    return {
+        series_id: count
+        for series_id, count in zip(table.column("id"), table.column("volume_count"), strict=True)
+        if count
+    }
+
+
+def _divide(spread: Spread, count: int) -> Spread:
+    level = None if spread.median is None else spread.median / count
+    return Spread(level, spread.p10 / count, spread.p90 / count, spread.n, spread.last_at)
+
+
+def _select_drawn(table: SeriesTable, shown: set[int]) -> SeriesTable:
+    """Return what has a place of its own: what has a value, and what failed."""
+    ids, badges = table.column("id"), table.column("badges")
+    return table.select(place for place in table.places if ids[place] in shown or FAILED in badges[place])
+
+
+def _make_grid(table: SeriesTable, axes: Axes) -> tuple[Grid, int]:
+    """Return the places of the picture, and how many series are of colours, panels or places past the most."""
+    xs = _order(table, axes.x, XS_MAXIMUM)
+    if len(xs) > 1:
+        xs = tuple(x for x in xs if x is not None)
+    colours = _order(table, axes.colour, COLOURS_MAXIMUM)
+    facets = _order(table, axes.facet, FACETS_MAXIMUM)
+    grid = Grid(axes, xs, colours, facets)
+    known = table if xs == (None,) else keep_values(table, axes.x, table.distinct(axes.x) - {None})
+    return grid, known.length - _select_within(known, grid).length
+
+
+def _order(table: SeriesTable, name: str | None, maximum: int) -> tuple[Value | None, ...]:
+    """Return the values of an axis in order; of too many those that most series have."""
+    if name is None:
+        return (None,)
+    counts = Counter(table.column(name))
+    kept = [value for value, _ in counts.most_common(maximum)]
+    return tuple(sorted(kept, key=lambda value: order_value(name, value))) or (None,)
+
+
+def _select_within(table: SeriesTable, grid: Grid) -> SeriesTable:
+    axes = grid.axes
+    table = keep_values(table, axes.x, set(grid.xs))
+    for name, values in ((axes.colour, grid.colours), (axes.facet, grid.facets)):
+        if name is not None:
+            table = keep_values(table, name, set(values))
+    return table
+
+
+def _make_axis(name: str, values: Sequence[Value | None]) -> Axis:
+    return Axis(DIMENSIONS[name], tuple(values), tuple(describe_value(name, value) for value in values))
+
+
+def hold_filter(filter: Filter, chosen: Chosen) -> Filter:
+    """Return the filter that shows the same, whatever is chosen by itself another day."""
+    for held in chosen.held:
+        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in held.values)
+        still = filter.without(held.dimension)
+        filter = Filter((*still.terms, Term(held.dimension, tests)), still.words)
+    return filter
+
+
+def _list_fixed(chosen: Chosen) -> tuple[tuple[str, Value], ...]:
+    """Return what all that is shown has in common and is known, but for the axes."""
+    found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in chosen.axes.names)
+    return tuple(
+        (name, value)
+        for name, values in found
+        if len(values) == 1 and (value := next(iter(values))) is not None
+    )
+
+
+def _count_unknown(valued: SeriesTable, chosen: Chosen) -> int:
+    xs = valued.shared(chosen.axes.x)
+    unknown = int(np.isin(xs.codes, xs.find([None])).sum())
+    return 0 if unknown == valued.length else unknown

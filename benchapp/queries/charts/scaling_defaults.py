@@ -1,0 +1,247 @@
+"""What a scaling picture shows where nobody chose: its axes, and which of all other dimensions are held still."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchapp.dimensions import DIMENSIONS, is_held
+from benchapp.grammar import Value
+from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.titles import order_value
+
+# What people scale by, in the order in which they ask.
+_FIRST_X: Final = (
+    "volume_count",
+    "stripe_count",
+    "iodepth",
+    "block_size_bytes",
+    "file_size_bytes",
+    "numjobs",
+)
+_CANDIDATES_MAXIMUM: Final = 6
+_PATTERN_FAMILY: Final = frozenset({"pattern", "rw", "direction"})
+_USUAL_BLOCK_BYTES: Final = 4096
+_CODE_MAXIMUM: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The dimensions of a picture; None: all in one colour, one panel. more: of a matrix, which has further ones."""
+
+    x: str
+    colour: str | None
+    facet: str | None
+    more: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return those that are there."""
+        return tuple(name for name in (self.x, self.colour, self.facet, *self.more) if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value that a dimension could be held at, and how many series have it."""
+
+    value: Value | None
+    series_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A dimension that the picture holds still because nobody said what of it to show.
+
+    values: one; several where it moves with the axes by nature and had a choice in some cells only.
+    choices: all values that it has among the series, in order.
+    """
+
+    dimension: str
+    values: tuple[Value | None, ...]
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Axes, what is held, and the rows that are left."""
+
+    axes: Axes
+    held: tuple[Held, ...]
+    table: SeriesTable
+
+
+def choose_picture(
+    table: SeriesTable, *, x: str | None, colour: str | None, facet: str | None, free: frozenset[str]
+) -> Chosen:
+    """Choose what was left open. colour, facet: "" is none at all. free: dimensions never held, as somebody said so.
+
+    table: series that have a value.
+    """
+    if x is not None:
+        return hold_still(table, Axes(x, _choose_colour(x, colour), facet or None), free=free)
+    candidates = _list_candidates(table, taken=frozenset(name for name in (colour, facet) if name))
+    chosen = None
+    for name in candidates[:_CANDIDATES_MAXIMUM]:
+        found = hold_still(table, Axes(name, _choose_colour(name, colour), facet or None), free=free)
+        if len(found.table.distinct(name) - {None}) > 1:
+            return found
+        chosen = chosen or found
+    if chosen is None:
+        return hold_still(
+            table, Axes("volume_count", _choose_colour("volume_count", colour), facet or None), free=free
+        )
+    return chosen
+
+
+def list_varying(table: SeriesTable, names: Sequence[str]) -> list[str]:
+    """Return those of the dimensions of which the rows have more than one value."""
+    return [name for name in names if len(table.distinct(name)) > 1]
+
+
+def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
+    """Return the dimensions of which some cell has more than one value."""
+    names = [name for name in DIMENSIONS if name not in axes.names]
+    return tuple(name for name in list_varying(table, names) if _find_conflict(table, axes, name))
+
+
+def _choose_colour(x: str, colour: str | None) -> str | None:
+    if colour is not None:
+        return colour or None
+    if x == "read_share_percent":
+        return "direction"
+    return None if x in _PATTERN_FAMILY else "pattern"
+
+
+def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
+    known = {
+        name: len(table.distinct(name) - {None})
+        for name, dimension in DIMENSIONS.items()
+        if name not in _PATTERN_FAMILY | taken and not dimension.is_minor
+    }
+    first = [name for name in _FIRST_X if known.get(name, 0) > 1]
+    others = [name for name, count in known.items() if count > 1 and name not in first]
+    others.sort(key=lambda name: -known[name])
+    alone = [name for name in _FIRST_X if known.get(name, 0) == 1]
+    return [*first, *others, *alone[:1]]
+
+
+def hold_still(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> Chosen:
+    """Hold still what varies beside the axes: where most cells are filled, then most was measured, then the newest."""
+    known = ~np.isin(table.shared(axes.x).codes, table.shared(axes.x).find([None]))
+    if known.any() and not known.all():
+        table = table.select(known)
+    if not table.length:
+        return Chosen(axes, (), table)
+    whole = table
+    names = [name for name in DIMENSIONS if is_held(DIMENSIONS[name], over=axes.names) and name not in free]
+    names = list_varying(table, names)
+    best = dict(zip(names, _find_fullest(table, axes, names), strict=True)) if names else {}
+    held: list[tuple[str, tuple[Value | None, ...]]] = []
+    # What is known first: a series of a pool has no host, and of that nothing need be said.
+    for name in sorted(best, key=lambda name: best[name] is None):
+        if len(table.distinct(name)) > 1:
+            table = keep_values(table, name, {best[name]})
+            held.append((name, (best[name],)))
+    for name in _list_moving(axes, free):
+        values = _settle(table, axes, name)
+        if values:
+            table = keep_values(table, name, set(values))
+            held.append((name, values))
+    return Chosen(axes, tuple(Held(name, values, _list_choices(whole, name)) for name, values in held), table)
+
+
+def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple[Value | None, ...]:
+    _, firsts, combination = np.unique(_combine(table, names), return_index=True, return_inverse=True)
+    cells, count = _number_cells(table, axes), len(firsts)
+    filled = np.bincount(
+        np.unique(combination * (cells.max() + 1) + cells) // (cells.max() + 1), minlength=count
+    )
+    measured = np.bincount(combination, weights=table.array("measurement_count"), minlength=count)
+    # The freshest stand first in the table.
+    newest = table.array("last_at")[firsts]
+    block = table.shared("block_size_bytes")
+    is_usual = np.isin(block.codes[firsts], block.find([_USUAL_BLOCK_BYTES]))
+    best = np.lexsort((newest, measured, is_usual, filled))[-1]
+    is_best = [column == column[best] for column in (newest, measured, is_usual, filled)]
+    same = np.flatnonzero(np.logical_and.reduce(is_best)).tolist()
+    shared = [table.shared(name) for name in names]
+    combinations = [tuple(each.values[each.codes[firsts[place]]] for each in shared) for place in same]
+    return max(combinations, key=str)
+
+
+def _list_moving(axes: Axes, free: frozenset[str]) -> Iterator[str]:
+    """Give what moves with the axes by nature, so that it may still have a choice within a cell."""
+    for name, dimension in DIMENSIONS.items():
+        is_moving = any(name in DIMENSIONS[axis].companions for axis in axes.names)
+        if is_moving and not dimension.is_minor and name not in free and name not in axes.names:
+            yield name
+
+
+def _settle(table: SeriesTable, axes: Axes, name: str) -> tuple[Value | None, ...]:
+    """Return the values to keep so that no cell has two: the one that settles most cells, and those of cells without.
+
+    Nothing where no cell has a choice.
+    """
+    conflict = _find_conflict(table, axes, name)
+    if not conflict:
+        return ()
+    settled: Counter[Value | None] = Counter()
+    elsewhere: set[Value | None] = set()
+    for values in _values_by_cell(table, axes, name).values():
+        if len(values) > 1:
+            settled.update(values)
+        else:
+            elsewhere |= values
+    best = max(settled, key=lambda value: (settled[value], value is not None, value in elsewhere, str(value)))
+    rest = {value for value in elsewhere if value not in settled}
+    return tuple(sorted({best, *rest}, key=lambda value: order_value(name, value)))
+
+
+def _find_conflict(table: SeriesTable, axes: Axes, name: str) -> bool:
+    """Say whether a dimension has more than one value in some cell."""
+    if len(table.distinct(name)) < 2:
+        return False
+    cells, shared = _number_cells(table, axes), table.shared(name)
+    return len(np.unique(cells * len(shared.values) + shared.codes)) > int(cells.max()) + 1
+
+
+def _values_by_cell(table: SeriesTable, axes: Axes, name: str) -> dict[int, set[Value | None]]:
+    found: dict[int, set[Value | None]] = defaultdict(set)
+    for cell, value in zip(_number_cells(table, axes).tolist(), table.column(name), strict=True):
+        found[cell].add(value)
+    return found
+
+
+def _number_cells(table: SeriesTable, axes: Axes) -> NDArray[np.int64]:
+    """Return the number of each row's cell, from 0 without gaps."""
+    cells: NDArray[np.int64] = np.unique(_combine(table, axes.names), return_inverse=True)[1]
+    return cells
+
+
+def _combine(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return a number for each row: the same where all of the dimensions are."""
+    combined, count = np.zeros(table.length, dtype=np.int64), 1
+    for name in names:
+        shared = table.shared(name)
+        if count * len(shared.values) > _CODE_MAXIMUM:
+            combined = np.unique(combined, return_inverse=True)[1]
+            count = table.length
+        combined = combined * len(shared.values) + shared.codes
+        count *= len(shared.values)
+    return combined
+
+
+def keep_values(table: SeriesTable, name: str, values: Collection[Value | None]) -> SeriesTable:
+    """Return the rows whose dimension has one of these values."""
+    shared = table.shared(name)
+    return table.select(np.isin(shared.codes, shared.find(values)))
+
+
+def _list_choices(table: SeriesTable, name: str) -> tuple[Choice, ...]:
+    shared = table.shared(name)
+    counts = np.bincount(shared.codes, minlength=len(shared.values)).tolist()
+    found = [Choice(value, count) for value, count in zip(shared.values, counts, strict=True) if count]
+    return tuple(sorted(found, key=lambda choice: order_value(name, choice.value)))

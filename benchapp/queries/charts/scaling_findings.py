@@ -1,0 +1,162 @@
+"""What a scaling picture says, and where its curves bend."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.analysis.charts.curves import Curve, Place, Point, estimate_error
+from benchapp.analysis.charts.findings import (
+    AtCeiling,
+    Ceiling,
+    Cliff,
+    Contrast,
+    Erratic,
+    Falls,
+    Finding,
+    GainsStop,
+    Grows,
+    Linear,
+    Saturates,
+    Steady,
+    Unclear,
+    find_at_ceiling,
+    find_cliffs,
+    find_contrast,
+    find_extremes,
+    list_places,
+    read_curve,
+)
+from benchapp.analysis.charts.knee import find_knee
+from benchapp.queries.charts.scaling_shapes import Axis, Cell, Picture
+
+__all__ = [
+    "AtCeiling",
+    "Cliff",
+    "Contrast",
+    "Erratic",
+    "Falls",
+    "Finding",
+    "GainsStop",
+    "Grows",
+    "Linear",
+    "Place",
+    "Point",
+    "Saturates",
+    "Steady",
+    "Unclear",
+    "find_bends",
+    "find_findings",
+    "list_places",
+]
+
+_COUNTS: Final = ("volume_count", "stripe_count")
+# That reads and writes differ is no finding.
+_PATTERNS: Final = ("pattern", "rw", "direction")
+_PAIR: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bend:
+    """The curve of latency over throughput of one line. place: of its knee on x; None where it has none."""
+
+    facet: int
+    line: int
+    place: int | None
+
+
+def find_findings(picture: Picture) -> tuple[Finding, ...]:
+    """Return what the picture says: what falls off a cliff, then each line, then what is at a ceiling."""
+    if picture.over is not None:
+        return ()
+    curves = {
+        (row, column): _make_curve(picture, row, column)
+        for row, facet in enumerate(picture.facets)
+        for column in range(len(facet.lines))
+    }
+    cliffs = sorted(_list_cliffs(picture, curves), key=lambda cliff: cliff.share)
+    contrasts = _list_contrasts(picture, curves, cliffs)
+    if not picture.x.dimension.is_number:
+        extremes = (find_extremes(curve) for curve in curves.values())
+        return (*cliffs, *contrasts, *(found for found in extremes if found is not None))
+    read = [finding for curve in curves.values() if (finding := read_curve(curve)) is not None]
+    return (*cliffs, *contrasts, *read, *_list_at_ceilings(picture, curves))
+
+
+def find_bends(picture: Picture) -> tuple[Bend, ...]:
+    """Return the knee of each line with two points and more, where latency is drawn over throughput."""
+    if picture.over is None:
+        return ()
+    bends = []
+    for row, facet in enumerate(picture.facets):
+        for column, line in enumerate(facet.lines):
+            places = [
+                place
+                for place, cell in enumerate(line.cells)
+                if cell.value is not None and cell.over is not None
+            ]
+            knee = find_knee(
+                [line.cells[place].over or 0.0 for place in places],
+                [line.cells[place].value or 0.0 for place in places],
+            )
+            if len(places) > 1:
+                bends.append(Bend(row, column, None if knee is None else places[knee.place]))
+    return tuple(bends)
+
+
+def _make_curve(picture: Picture, row: int, column: int) -> Curve:
+    is_count = (
+        picture.x.dimension.name in _COUNTS
+        and picture.metric.is_throughput
+        and not picture.metric.is_per_volume
+    )
+    points = []
+    for place, (x, cell) in enumerate(
+        zip(picture.x.values, picture.facets[row].lines[column].cells, strict=True)
+    ):
+        if cell.value is not None:
+            count = float(x) if is_count and isinstance(x, int | float) else None
+            points.append(Point(Place(row, column, place), cell.value, count, _find_error(cell)))
+    return Curve(tuple(points), picture.metric.better == "higher")
+
+
+def _find_error(cell: Cell) -> float | None:
+    return estimate_error(cell.spread.p10, cell.spread.p90, cell.spread.n) if cell.spread else None
+
+
+def _list_cliffs(picture: Picture, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:
+    rows, columns = range(len(picture.facets)), range(len(picture.facets[0].lines))
+    if _is_ordered(picture.facet):
+        for column in columns:
+            yield from find_cliffs([curves[row, column] for row in rows], is_facet=True)
+    if _is_ordered(picture.colour):
+        for row in rows:
+            yield from find_cliffs([curves[row, column] for column in columns], is_facet=False)
+
+
+def _list_contrasts(
+    picture: Picture, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
+) -> Iterator[Contrast]:
+    """Give how far two panels, or two lines, lie apart, where no cliff says it; of more than two nobody asks."""
+    rows, columns = len(picture.facets), len(picture.facets[0].lines)
+    pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
+    if columns == _PAIR and picture.colour is not None and picture.colour.dimension.name not in _PATTERNS:
+        pairs += [((row, 0), (row, 1)) for row in range(rows)]
+    said = {(cliff.value.place.facet, cliff.value.place.line) for cliff in cliffs}
+    for one, other in pairs:
+        found = None if other in said else find_contrast(curves[one], curves[other])
+        if found is not None:
+            yield found
+
+
+def _is_ordered(axis: Axis | None) -> bool:
+    return axis is not None and axis.dimension.is_number
+
+
+def _list_at_ceilings(picture: Picture, curves: dict[tuple[int, int], Curve]) -> Iterator[AtCeiling]:
+    for row, facet in enumerate(picture.facets):
+        for ceiling in facet.ceilings:
+            for column in range(len(facet.lines)):
+                limit = Ceiling(row, ceiling.name, ceiling.values)
+                found = find_at_ceiling(curves[row, column], limit)
+                if found is not None:
+                    yield found

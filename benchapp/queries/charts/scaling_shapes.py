@@ -1,0 +1,268 @@
+"""The values of a scaling picture: panels of lines of cells, and what was left out of them.
+
+Lines that no value of a picture should pass: given ones, and what is provisioned.
+
+What a scaling picture can show: the metrics of the catalogue, and those made of one of them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from benchapp.dimensions import Dimension
+from benchapp.grammar import Filter, Value
+from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
+from benchapp.queries.charts.scaling_defaults import Held
+
+CEILINGS_MAXIMUM: Final = 8
+_NAME_MAXIMUM: Final = 60
+_VALUE: Final = re.compile(
+    r"(?P<number>\d{1,12}(?:\.\d{1,6})?)\s*(?P<unit>[A-Za-zµ/]{0,6})\s*(?P<each>\*\s*n)?", re.IGNORECASE
+)
+_UNITS: Final[dict[str, dict[str, float]]] = {
+    "operations/s": {"": 1.0, "iops": 1.0, "k": 1e3, "kiops": 1e3, "m": 1e6},
+    "bytes/s": {
+        "": 1.0,
+        "b/s": 1.0,
+        "kb/s": 1e3,
+        "mb/s": 1e6,
+        "gb/s": 1e9,
+        "kib/s": 2.0**10,
+        "mib/s": 2.0**20,
+        "gib/s": 2.0**30,
+    },
+    "ns": {"": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9},
+    "s": {"": 1.0, "s": 1.0, "ms": 1e-3},
+}
+_EXAMPLES: Final = {
+    "operations/s": "16000, 2000*n",
+    "bytes/s": "125MB/s, 125MB/s*n",
+    "ns": "1ms, 500us",
+    "s": "10s",
+}
+
+
+class BadCeiling(Exception):
+    """A ceiling that cannot be read; the message says how to write one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A named limit in the metric's base unit; is_each: of one volume, so that n volumes have n times as much."""
+
+    name: str
+    value: float
+    is_each: bool
+    text: str
+
+
+def parse_ceiling(text: str, unit: Unit) -> Limit:
+    """Read "NAME:VALUE", where VALUE may have a unit of the metric and "*n" for each volume. Raises BadCeiling."""
+    name, colon, value = text.rpartition(":")
+    name = " ".join(name.replace("\x00", "").split())
+    match = _VALUE.fullmatch(value.strip())
+    units = _UNITS.get(unit, {"": 1.0})
+    if not colon or not name or match is None:
+        raise BadCeiling(
+            f"ceiling {text[:60]!r} is not NAME:VALUE; write it as limit:{_EXAMPLES.get(unit, '100')}"
+        )
+    if len(name) > _NAME_MAXIMUM:
+        raise BadCeiling(f"the name of ceiling {name[:40]!r}… is longer than {_NAME_MAXIMUM} characters")
+    factor = units.get(match["unit"].lower())
+    if factor is None:
+        known = ", ".join(each for each in units if each)
+        raise BadCeiling(f"ceiling {name!r}: {match['unit']!r} is no unit of this metric; there are: {known}")
+    return Limit(name, float(match["number"]) * factor, is_each=bool(match["each"]), text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingMetric:
+    """A metric of a picture. base: the metric of the catalogue that it is made of, in the same unit.
+
+    is_per_volume: divided by the number of volumes. may_mix: the median over several series means something, which
+    that of percentiles does not.
+    """
+
+    name: str
+    base: str
+    label: str
+    unit: Unit
+    better: Literal["higher", "lower"]
+    is_per_volume: bool = False
+    may_mix: bool = True
+
+    @property
+    def is_throughput(self) -> bool:
+        """Say whether more volumes should give more of it."""
+        return self.unit in ("operations/s", "bytes/s")
+
+
+def _take(metric: Metric) -> ScalingMetric:
+    may_mix = metric.name not in PERCENTILES
+    return ScalingMetric(metric.name, metric.name, metric.label, metric.unit, metric.better, may_mix=may_mix)
+
+
+SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
+    **{name: _take(metric) for name, metric in CATALOGUE.items()},
+    "iops_per_volume": ScalingMetric(
+        "iops_per_volume", "iops", "IOPS per volume", "operations/s", "higher", is_per_volume=True
+    ),
+    "bandwidth_per_volume": ScalingMetric(
+        "bandwidth_per_volume",
+        "bandwidth_bytes_per_s",
+        "Bandwidth per volume",
+        "bytes/s",
+        "higher",
+        is_per_volume=True,
+    ),
+}
+# What a latency may be drawn over.
+THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
+
+
+CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
+
+
+class BadPicture(Exception):
+    """A picture that cannot be drawn as asked for; parameter names what is wrong, the message what there is."""
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What some measurements stand at, in the metric's base unit. median: None where it would mix percentiles."""
+
+    median: float | None
+    p10: float
+    p90: float
+    n: int
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One place of a picture.
+
+    state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": all of
+    it failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: the freshest first.
+    over: the throughput here, where latency is drawn over it. ideal: what as many times the first would be;
+    efficiency: the share of it that was reached. ghost: the same at an earlier moment. failed_count: series whose
+    newest run failed.
+    """
+
+    state: CellState
+    spread: Spread | None = None
+    series_ids: tuple[int, ...] = ()
+    badges: tuple[str, ...] = ()
+    over: float | None = None
+    ideal: float | None = None
+    efficiency: float | None = None
+    ghost: Spread | None = None
+    failed_count: int = 0
+
+    @property
+    def value(self) -> float | None:
+        """Return the median; None where there is none."""
+        return self.spread.median if self.spread else None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The cells of one colour in one panel, one for each x. rw, direction: where they are one, for its fixed colour."""
+
+    value: Value | None
+    label: str
+    rw: str
+    direction: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A limit at each x; None where it is not known there. is_given: somebody named it, else it is provisioned."""
+
+    name: str
+    values: tuple[float | None, ...]
+    is_given: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One panel. lines: one for each colour of the picture, in its order."""
+
+    value: Value | None
+    label: str
+    lines: tuple[Line, ...]
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension and the values of it that are shown, in order."""
+
+    dimension: Dimension
+    values: tuple[Value | None, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is shown and what is not, in series. cells, filled: places of the picture, and those with a value.
+
+    beside: fit the filter but not what is held still. beyond: of colours or panels past the most that are drawn.
+    """
+
+    shown: int = 0
+    unvalued: int = 0
+    failed: int = 0
+    unknown_x: int = 0
+    beside: int = 0
+    beyond: int = 0
+    cells: int = 0
+    filled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything that a scaling page, its table and its API answer show.
+
+    filter: as it was given; shown_filter: with what is held still. mixed: dimensions of which some cell has several
+    values. fixed: those of which all that is shown has one known value. as_of, ghost_at: exclusive.
+    is_cut: more series fit than are looked at. is_thinned: more than are looked at in the past.
+    """
+
+    filter: Filter
+    shown_filter: Filter
+    metric: ScalingMetric
+    over: ScalingMetric | None
+    x: Axis
+    colour: Axis | None
+    facet: Axis | None
+    facets: tuple[Facet, ...]
+    held: tuple[Held, ...]
+    fixed: tuple[tuple[str, Value], ...]
+    mixed: tuple[str, ...]
+    free: tuple[str, ...]
+    limits: tuple[Limit, ...]
+    counts: Counts
+    as_of: datetime | None = None
+    ghost_at: datetime | None = None
+    is_cut: bool = False
+    is_thinned: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to draw."""
+        return not self.counts.filled
+
+    def walk(self) -> Iterator[tuple[Facet, Line, int, Cell]]:
+        """Give every cell with its panel, its line and its place on x."""
+        for facet in self.facets:
+            for line in facet.lines:
+                for place, cell in enumerate(line.cells):
+                    yield facet, line, place, cell

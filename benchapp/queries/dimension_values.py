@@ -1,0 +1,111 @@
+"""What there is to filter by: the values of a dimension among the series that the rest of a filter leaves."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Count, Q
+
+from benchapp.dimensions import Dimension, name_pattern
+from benchapp.grammar import Filter, Test, Value, write_value
+from benchapp.models import Series
+from benchapp.models.filtering import match_series
+from benchapp.queries.titles import order_value
+
+# The most frequent are looked at; nobody reads so many.
+_GROUPS_MAXIMUM: Final = 1000
+_SCOPES: Final = ("host", "pool")
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """One value, None where it is unknown. is_chosen: the filter names it."""
+
+    value: Value | None
+    series_count: int
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The most frequent values of a dimension. value_count: how many there are, at most 1 000."""
+
+    values: tuple[FacetValue, ...]
+    value_count: int
+
+
+def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit: int = 20) -> Facet:
+    """Return the values of the series that fit the filter without what it says of this dimension; one query.
+
+    prefix: how the value begins as the filter's language writes it, whatever the case. Numbers come in their order,
+    text by how many series have it.
+    """
+    series = Series.objects.filter(last_at__isnull=False).filter(match_series(filter.without(dimension.name)))
+    columns = _list_columns(dimension)
+    if dimension.kind == "text" and dimension.name != "pattern":
+        series = series.filter(_begins(dimension, columns[0], prefix))
+    groups = (
+        series.order_by()
+        .values(*columns)
+        .annotate(count=Count("id"))
+        .order_by("-count", *columns)
+        .values_list(*columns, "count")[:_GROUPS_MAXIMUM]
+    )
+    counts = _count(dimension, groups)
+    fitting = [value for value in counts if _say(dimension, value).lower().startswith(prefix.lower())]
+    chosen = _list_chosen(filter, dimension.name)
+    shown = sorted(fitting, key=lambda value: (-counts[value], order_value(dimension.name, value)))[:limit]
+    if dimension.is_number:
+        shown.sort(key=lambda value: order_value(dimension.name, value))
+    return Facet(
+        tuple(FacetValue(value, counts[value], value in chosen) for value in shown), value_count=len(fitting)
+    )
+
+
+def _list_columns(dimension: Dimension) -> tuple[str, ...]:
+    if dimension.name in _SCOPES:
+        return ("scope",)
+    return ("rw", "direction") if dimension.name == "pattern" else (dimension.name,)
+
+
+def _begins(dimension: Dimension, column: str, prefix: str) -> Q:
+    if dimension.name in _SCOPES:
+        kind = Q(scope__startswith=f"{dimension.name}:")
+        return kind & Q(scope__istartswith=f"{dimension.name}:{prefix}") if prefix else kind
+    if not prefix:
+        return Q()
+    is_unknown = Q(**{f"{column}__isnull": True}) | Q(**{column: ""})
+    begins = Q(**{f"{column}__istartswith": prefix})
+    return begins | is_unknown if "unknown".startswith(prefix.lower()) else begins
+
+
+def _count(dimension: Dimension, groups: Iterable[tuple[Any, ...]]) -> Counter[Value | None]:
+    counts: Counter[Value | None] = Counter()
+    for *parts, count in groups:
+        counts[_make_value(dimension, parts)] += count
+    return counts
+
+
+def _make_value(dimension: Dimension, parts: list[Any]) -> Value | None:
+    if dimension.name in _SCOPES:
+        return str(parts[0]).partition(":")[2]
+    if dimension.name == "pattern":
+        return name_pattern(*parts)
+    # A text of none is as unknown as none.
+    return None if parts[0] == "" else parts[0]
+
+
+def _say(dimension: Dimension, value: Value | None) -> str:
+    return str(value) if isinstance(value, str) else write_value(dimension, value)
+
+
+def _list_chosen(filter: Filter, name: str) -> set[Value | None]:
+    tests: list[Test] = [
+        test for term in filter.terms if term.dimension == name and not term.is_negated for test in term.tests
+    ]
+    return {
+        None if test.operator == "unknown" else test.values[0]
+        for test in tests
+        if test.operator in ("=", "unknown")
+    }

@@ -1,0 +1,289 @@
+"""Changes: the newest of all, and those of a series."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import IntegerField, QuerySet, Value
+from django.utils.dateparse import parse_datetime
+
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.grammar import Filter
+from benchapp.models import Change, ChangeState, Measurement, Series
+from benchapp.models.filtering import match_series
+from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.titles import describe_target, describe_workload, name_scope
+
+# Of one picture, the newest: more marks than these would cover the line that they mark.
+MARKS_MAXIMUM: Final = 500
+# Runs of a change's evidence that are told, of each side: the detector reads 60.
+SIDE_MAXIMUM: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """Which series a change is of, in words."""
+
+    id: int
+    scope: str
+    scope_name: str
+    workload_title: str
+    target_title: str
+    rw: str
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One change, as Change has it; values in the metric's base unit.
+
+    points_from_at, points_to_at: the first and the last run that it was judged by; None where that is not kept.
+    """
+
+    id: int
+    series: SeriesName
+    metric: str
+    run_id: int | None
+    last_good_run_id: int | None
+    started_at: datetime
+    state: str
+    is_regression: bool
+    before_median: float
+    before_n: int
+    before_spread: float
+    after_median: float
+    after_n: int
+    after_spread: float
+    relative: float
+    relative_low: float | None
+    relative_high: float | None
+    confidence: float
+    method: str
+    incident_id: int | None
+    found_at: datetime
+    updated_at: datetime
+    withdrawn_at: datetime | None
+    points_from_at: datetime | None
+    points_to_at: datetime | None
+    evidence: Mapping[str, Any]
+
+    @property
+    def is_live(self) -> bool:
+        """Say whether it is still believed."""
+        return self.state != ChangeState.WITHDRAWN
+
+    @property
+    def is_drift(self) -> bool:
+        """Say whether it is a drift from an accepted level, and no new level."""
+        return self.method == DRIFT_METHOD
+
+    @property
+    def accepted_from_at(self) -> datetime | None:
+        """Return from when on the level was accepted that it drifted away from; None where it is no drift."""
+        return _read_time(self.evidence.get("accepted_from"))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMark:
+    """What a chart shows of a change."""
+
+    id: int
+    series_id: int
+    metric: str
+    run_id: int | None
+    at: datetime
+    state: str
+    is_regression: bool
+    relative: float
+    relative_low: float | None
+    relative_high: float | None
+    before_median: float
+    after_median: float
+    incident_id: int | None
+    method: str
+
+    @property
+    def is_drift(self) -> bool:
+        """Say whether it is a drift from an accepted level, and no new level."""
+        return self.method == DRIFT_METHOD
+
+
+@dataclass(frozen=True, slots=True)
+class SidePoint:
+    """One run beside a change; value in the metric's base unit."""
+
+    at: datetime
+    run_id: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The runs that a change was judged by, oldest first: those of the level before it, and those from it on."""
+
+    before: tuple[SidePoint, ...]
+    after: tuple[SidePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes to list; None leaves out nothing, but the withdrawn are left out unless asked for.
+
+    match: of their series, in the bar's language. since_at: those that began then or later.
+    """
+
+    match: Filter = field(default_factory=Filter)
+    metric: str | None = None
+    state: str | None = None
+    since_at: datetime | None = None
+
+
+def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int = 100) -> Page[ChangeRow]:
+    """Return changes, the newest first, behind the cursor; one query. Raises BadCursor."""
+    cursor = read_cursor(after)
+    changes = Change.objects.filter(match_series(filters.match, "series__"))
+    if filters.metric is not None:
+        changes = changes.filter(metric=filters.metric)
+    if filters.since_at is not None:
+        changes = changes.filter(started_at__gte=filters.since_at)
+    if filters.state is not None:
+        changes = changes.filter(state=filters.state)
+    else:
+        changes = changes.exclude(state=ChangeState.WITHDRAWN)
+    changes = changes.filter(behind("started_at", cursor, is_descending=True))
+    rows = read_rows(changes.order_by("-started_at", "-id")[: limit + 1])
+    return cut_page(rows, limit, cursor_of=lambda change: Cursor(change.started_at, change.id))
+
+
+def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dict[int, list[ChangeMark]]:
+    """Return what a chart marks of these series, in the order of time; withdrawn ones are left out. One query."""
+    rows = (
+        Change.objects.filter(series_id__in=list(series_ids), metric__in=list(metrics))
+        .exclude(state=ChangeState.WITHDRAWN)
+        .order_by("-started_at", "-id")
+        .values_list(*_MARKED)[:MARKS_MAXIMUM]
+    )
+    found: dict[int, list[ChangeMark]] = {}
+    for row in reversed(rows):
+        mark = ChangeMark(*row)
+        found.setdefault(mark.series_id, []).append(mark)
+    return found
+
+
+def read_marks_version(series_ids: Sequence[int], *, metrics: Sequence[str]) -> str:
+    """Return text that changes whenever what a chart marks of these series does; one query.
+
+    The versions of the series do not tell: changes come to incidents, and go to others, without a point that differs.
+    """
+    return repr(sorted(list_changes_of(series_ids, metrics=metrics).items()))
+
+
+def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
+    """Return all changes of one metric of a series, the newest first, withdrawn ones too, at most 500; one query."""
+    changes = Change.objects.filter(series_id=series_id, metric=metric)
+    return read_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
+
+
+def read_sides(change: ChangeRow) -> Sides:
+    """Return the valid runs that a change was judged by, at most 200 of each side; one query.
+
+    Of a drift the sides are the first runs of the accepted level and the newest, with whatever lies between left out.
+    """
+    rows = Measurement.objects.filter(
+        series_id=change.series.id, error=0, is_excluded=False, **{f"{change.metric}__isnull": False}
+    ).values_list("started_at", "run_id", change.metric)
+    before = rows.filter(started_at__lt=change.started_at)
+    # A drift begins within the newest runs that it was judged by.
+    after = rows if change.is_drift else rows.filter(started_at__gte=change.started_at)
+    if change.points_from_at is not None:
+        before = before.filter(started_at__gte=change.points_from_at)
+    if change.points_to_at is not None:
+        after = after.filter(started_at__lte=change.points_to_at)
+    first, last = ("started_at", "id"), ("-started_at", "-id")
+    if change.is_drift:
+        before, after = before.order_by(*first)[: change.before_n], after.order_by(*last)[: change.after_n]
+    else:
+        before, after = before.order_by(*last)[:SIDE_MAXIMUM], after.order_by(*first)[:SIDE_MAXIMUM]
+    of_before = before.annotate(side=Value(0, IntegerField()))
+    both = sorted(of_before.union(after.annotate(side=Value(1, IntegerField())), all=True))
+    return Sides(
+        before=tuple(SidePoint(*point) for *point, side in both if side == 0),
+        after=tuple(SidePoint(*point) for *point, side in both if side == 1),
+    )
+
+
+def read_rows(changes: QuerySet[Change]) -> list[ChangeRow]:
+    """Return changes as rows, with their series; one query."""
+    return [make_change_row(change) for change in changes.select_related("series")]
+
+
+def make_change_row(change: Change) -> ChangeRow:
+    """Return a change as a row; its series must have been fetched with it."""
+    evidence: dict[str, Any] = change.evidence
+    return ChangeRow(
+        series=name_series(change.series),
+        points_from_at=_read_time(evidence.get("points_from")),
+        points_to_at=_read_time(evidence.get("points_to")),
+        **{name: getattr(change, name) for name in _COPIED},
+    )
+
+
+def name_series(series: Series) -> SeriesName:
+    """Say which series it is."""
+    return SeriesName(
+        id=series.pk,
+        scope=series.scope,
+        scope_name=name_scope(series.scope),
+        workload_title=describe_workload(series, direction=series.direction),
+        target_title=describe_target(series),
+        rw=series.rw,
+        direction=series.direction,
+    )
+
+
+_COPIED: Final = (
+    "id",
+    "metric",
+    "run_id",
+    "last_good_run_id",
+    "started_at",
+    "state",
+    "is_regression",
+    "before_median",
+    "before_n",
+    "before_spread",
+    "after_median",
+    "after_n",
+    "after_spread",
+    "relative",
+    "relative_low",
+    "relative_high",
+    "confidence",
+    "method",
+    "incident_id",
+    "found_at",
+    "updated_at",
+    "withdrawn_at",
+    "evidence",
+)
+_MARKED: Final = (
+    "id",
+    "series_id",
+    "metric",
+    "run_id",
+    "started_at",
+    "state",
+    "is_regression",
+    "relative",
+    "relative_low",
+    "relative_high",
+    "before_median",
+    "after_median",
+    "incident_id",
+    "method",
+)
+
+
+def _read_time(text: object) -> datetime | None:
+    return parse_datetime(text) if isinstance(text, str) else None

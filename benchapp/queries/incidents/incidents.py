@@ -1,0 +1,234 @@
+"""Incidents: the inbox, and one with its changes and everything that happened to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Case, Count, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
+from django.utils import timezone
+
+from benchapp.grammar import Filter
+from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User
+from benchapp.models.filtering import match_series
+from benchapp.queries.incidents.changes import make_change_row
+from benchapp.queries.incidents.shapes import (
+    EventRow,
+    IncidentDetail,
+    IncidentFilter,
+    IncidentRow,
+    LastAct,
+    Tab,
+)
+from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+
+# Of one incident, the worst first: a sweep has 320 cells of three metrics.
+CHANGES_MAXIMUM: Final = 500
+EVENTS_MAXIMUM: Final = 500
+_PEOPLE_MAXIMUM: Final = 500
+# The number beside the word in the bar stops here.
+COUNT_MAXIMUM: Final = 99
+# So long the inbox offers to undo what somebody did last.
+_FRESH: Final = timedelta(hours=1)
+_RANKS: Final = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
+OPEN_STATES: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
+
+
+def list_incidents(
+    filters: IncidentFilter, *, after: str | None = None, limit: int = 50
+) -> Page[IncidentRow]:
+    """Return incidents, those that began last first, behind the cursor; two queries. Raises BadCursor."""
+    cursor = read_cursor(after)
+    found = _filter_incidents(filters).filter(behind("started_at", cursor, is_descending=True))
+    rows = _read_rows(found.order_by("-started_at", "-id")[: limit + 1])
+    return cut_page(rows, limit, cursor_of=lambda incident: Cursor(incident.started_at, incident.id))
+
+
+def list_gravest(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentRow]:
+    """Return incidents, the gravest first and of these the newest; two queries. There is no second page.
+
+    next_cursor is not None where there are more: then the filter must be narrowed.
+    """
+    ranked = _filter_incidents(filters).annotate(
+        rank=Case(
+            *(When(severity=severity, then=Value(rank)) for severity, rank in _RANKS.items()),
+            output_field=IntegerField(),
+        )
+    )
+    rows = _read_rows(ranked.order_by("rank", "-started_at", "-id")[: limit + 1])
+    return cut_page(rows, limit, cursor_of=lambda incident: Cursor(incident.started_at, incident.id))
+
+
+def read_incident(incident_id: int) -> IncidentDetail | None:
+    """Return one incident with its changes and its timeline, None where there is none; five queries."""
+    rows = _read_rows(Incident.objects.filter(pk=incident_id))
+    if not rows:
+        return None
+    changes = Change.objects.filter(incident_id=incident_id).select_related("series")
+    found = [make_change_row(change) for change in changes.order_by("id")[: 4 * CHANGES_MAXIMUM]]
+    # As the title has it: 15 % of IOPS are worse than 20 % of p99 latency.
+    found.sort(
+        key=lambda each: (not each.is_live, -abs(each.relative) / SMALLEST_CHANGES[each.metric], each.id)
+    )
+    events = (
+        IncidentEvent.objects.filter(incident_id=incident_id)
+        .order_by("at", "id")
+        .values_list("id", "at", "by_id", "by__username", "kind", "words", "undone_at", "before")
+    )
+    return IncidentDetail(
+        row=rows[0],
+        changes=tuple(found[:CHANGES_MAXIMUM]),
+        changes_left_out=max(0, len(found) - CHANGES_MAXIMUM),
+        events=tuple(_make_event(event) for event in events[:EVENTS_MAXIMUM]),
+    )
+
+
+def count_new() -> int:
+    """Return how many regressions nobody has looked at, at most 99; one query over the index of states."""
+    return _filter_incidents(IncidentFilter(tab=Tab.NEW))[:COUNT_MAXIMUM].count()
+
+
+def count_tabs(match: Filter) -> dict[Tab, int]:
+    """Return how many incidents the parts hold that are to be worked off; one query."""
+    asked = _filter_incidents(IncidentFilter(match=match))
+    parts = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
+    open_ones = asked.filter(state__in=OPEN_STATES, is_regression=True)
+    counts = open_ones.aggregate(**{tab.value: Count("pk", filter=_match_tab(tab)) for tab in parts})
+    return {tab: counts[tab.value] for tab in parts}
+
+
+def read_last_act(person: User, *, kinds: Sequence[str]) -> LastAct | None:
+    """Return what somebody did last within the hour, and did not take back; kinds: those that can be. One query."""
+    row = (
+        IncidentEvent.objects.filter(
+            by=person, at__gte=timezone.now() - _FRESH, undone_at=None, kind__in=kinds
+        )
+        .order_by("-at", "-id")
+        .values_list("id", "incident_id", "kind", "at")
+        .first()
+    )
+    return LastAct(*row) if row else None
+
+
+def list_editors() -> list[tuple[int, str]]:
+    """Return (id, name) of the people who may be given an incident, by name; one query."""
+    people = User.objects.filter(is_active=True).exclude(role="viewer").order_by("username")
+    return list(people.values_list("id", "username")[:_PEOPLE_MAXIMUM])
+
+
+def list_alike(incident: IncidentRow, *, limit: int = 20) -> list[tuple[int, str]]:
+    """Return (id, title) of the incidents that this one could be merged into, the nearest in time first; one query.
+
+    Those that are open and of the same direction, within thirty days.
+    """
+    near = (
+        incident.started_at - timedelta(days=30),
+        incident.started_at + timedelta(days=30),
+    )
+    found = Incident.objects.filter(
+        state__in=OPEN_STATES,
+        is_regression=incident.is_regression,
+        merged_into=None,
+        started_at__range=near,
+    ).exclude(pk=incident.id)
+    rows = found.order_by("-started_at", "-id").values_list("id", "title", "started_at")[: 5 * limit]
+    nearest = sorted(rows, key=lambda row: abs(row[2] - incident.started_at))
+    return [(incident_id, title) for incident_id, title, _ in nearest[:limit]]
+
+
+def _filter_incidents(filters: IncidentFilter) -> QuerySet[Incident]:
+    found = Incident.objects.filter(_match_tab(filters.tab), merged_into=None)
+    if filters.match.terms or filters.match.words:
+        of_it = Change.objects.filter(match_series(filters.match, "series__"), incident=OuterRef("pk"))
+        found = found.filter(Exists(of_it))
+    equal = {
+        name: value
+        for name in ("state", "severity", "is_regression")
+        if (value := getattr(filters, name)) is not None
+    }
+    if filters.since_at is not None:
+        equal["started_at__gte"] = filters.since_at
+    return found.filter(**equal)
+
+
+def _match_tab(tab: Tab) -> Q:
+    snoozed = Q(snoozed_until__gt=timezone.now())
+    awake = Q(snoozed_until=None) | ~snoozed
+    regression = Q(is_regression=True)
+    return {
+        Tab.OPEN: regression & Q(state__in=OPEN_STATES) & awake,
+        Tab.NEW: regression & Q(state=IncidentState.NEW) & awake,
+        Tab.ACKNOWLEDGED: regression & Q(state=IncidentState.ACKNOWLEDGED) & awake,
+        Tab.SNOOZED: regression & Q(state__in=OPEN_STATES) & snoozed,
+        Tab.RESOLVED: regression & Q(state=IncidentState.RESOLVED),
+        Tab.IMPROVEMENTS: Q(is_regression=False),
+        Tab.ALL: Q(),
+    }[tab]
+
+
+def _read_rows(incidents: QuerySet[Incident]) -> list[IncidentRow]:
+    found = list(incidents.select_related("assignee"))
+    worst = _read_worst([incident.pk for incident in found]) if found else {}
+    return [_make_row(incident, worst.get(incident.pk)) for incident in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Worst:
+    series_count: int
+    low: float | None
+    high: float | None
+
+
+def _read_worst(ids: Sequence[int]) -> dict[int, _Worst]:
+    """Return of each incident how many series moved, and the interval of its worst change: that of its own size."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT change.incident_id, count(DISTINCT change.series_id),"
+            " min(change.relative_low) FILTER (WHERE change.relative = incident.relative),"
+            " max(change.relative_high) FILTER (WHERE change.relative = incident.relative)"
+            " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
+            " WHERE change.incident_id = ANY(%s) AND change.state <> 'withdrawn' GROUP BY change.incident_id",
+            [list(ids)],
+        )
+        return {incident_id: _Worst(*rest) for incident_id, *rest in cursor.fetchall()}
+
+
+def _make_row(incident: Incident, worst: _Worst | None) -> IncidentRow:
+    return IncidentRow(
+        relative_low=worst.low if worst else None,
+        relative_high=worst.high if worst else None,
+        series_count=worst.series_count if worst else 0,
+        assignee_name=incident.assignee.username if incident.assignee else "",
+        **{name: getattr(incident, name) for name in _COPIED},
+    )
+
+
+def _make_event(row: Sequence[Any]) -> EventRow:
+    event_id, at, by_id, by_name, kind, words, undone_at, before = row
+    return EventRow(event_id, at, by_id, by_name or "", kind, words, undone_at, has_before=bool(before))
+
+
+_COPIED: Final = (
+    "id",
+    "title",
+    "scope",
+    "state",
+    "verdict",
+    "severity",
+    "is_regression",
+    "started_at",
+    "relative",
+    "change_count",
+    "explained_by",
+    "suspects",
+    "assignee_id",
+    "link",
+    "snoozed_until",
+    "recovered_at",
+    "merged_into_id",
+    "opened_at",
+    "updated_at",
+    "resolved_at",
+)

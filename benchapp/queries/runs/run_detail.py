@@ -1,0 +1,290 @@
+"""One run with everything that is known of it.
+
+What the same series measured before a run, to hold its percentiles against.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.expressions import RawSQL
+
+from benchapp.analysis.validity.rules import is_too_few
+from benchapp.metrics import PERCENTILES
+from benchapp.models import Measurement, Run
+from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
+from benchapp.queries.pagination import Cursor, behind
+from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
+from benchapp.queries.titles import describe_target, describe_workload
+
+# Both the reason of a metric that is withheld and the code of the badge.
+FEW_SAMPLES: Final = "few-samples"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementRow:
+    """One line of a run's table: all metrics of one direction of one workload.
+
+    latency_kind: of the percentiles. percentiles: (per cent, ns), ascending, also those that were too uncertain for
+    a metric. missing: what is absent → stable reason code. badges: what speaks against its numbers.
+    """
+
+    id: int
+    run_id: int
+    series_id: int
+    ordinal: int
+    position: int
+    job_name: str
+    direction: str
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_mean_ns: float | None
+    latency_stddev_ns: float | None
+    latency_max_ns: float | None
+    latency_kind: str
+    latency_p50_ns: float | None
+    latency_p95_ns: float | None
+    latency_p99_ns: float | None
+    latency_p99_9_ns: float | None
+    elapsed_s: float | None
+    total_ios: int | None
+    io_bytes: int | None
+    runtime_s: float | None
+    clones: int
+    missing: Mapping[str, str]
+    percentiles: tuple[tuple[float, float], ...]
+    badges: tuple[BadgeRow, ...]
+    workload: WorkloadRow
+    workload_title: str
+
+    def is_left_to_chance(self, percent: float) -> bool:
+        """Say whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
+
+        It never contradicts the metrics: what is below one that is there is known, what is beyond one withheld is not.
+        """
+        if any(percent <= at and getattr(self, metric) is not None for metric, at in PERCENTILES.items()):
+            return False
+        withheld = (at for metric, at in PERCENTILES.items() if self.missing.get(metric) == FEW_SAMPLES)
+        return any(percent >= at for at in withheld) or is_too_few(self._count_samples(), percent)
+
+    def _count_samples(self) -> int | None:
+        """Return how many samples the badge speaks of, or the I/Os where it bears none."""
+        counts = (badge.numbers.get("samples") for badge in self.badges if badge.code == FEW_SAMPLES)
+        count = next(counts, None)
+        return self.total_ios if count is None else int(count)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRef:
+    """The submission that a run came with; has_body: the raw output can be downloaded."""
+
+    id: UUID
+    kind: str
+    state: str
+    received_at: datetime
+    body_bytes: int
+    has_body: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """One run.
+
+    command: argv, exit status, signal, standard error, job file as the agent said; empty where it did not.
+    previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
+    then; excluded_by: the user name, None for a program; excluded_reason: stays when the run is put back.
+    """
+
+    id: int
+    document: int
+    host_id: int
+    host_name: str
+    pool: str
+    profile: str
+    sweep_id: UUID | None
+    labels: Mapping[str, str]
+    started_at: datetime
+    started_at_is_known: bool
+    finished_at: datetime | None
+    format: str
+    fio_version: str
+    command: Mapping[str, Any]
+    error: int
+    is_partial: bool
+    warnings: tuple[Mapping[str, str], ...]
+    badges: tuple[str, ...]
+    parser_version: int
+    excluded_at: datetime | None
+    excluded_by: str | None
+    excluded_reason: str
+    target: TargetRow
+    target_title: str
+    environment: EnvironmentRow
+    submission: SubmissionRef
+    measurements: tuple[MeasurementRow, ...]
+    previous_run_id: int | None
+    next_run_id: int | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether fio reported an error, whatever numbers it printed."""
+        return self.error != 0
+
+    @property
+    def is_excluded(self) -> bool:
+        """Say whether a person took it out of medians."""
+        return self.excluded_at is not None
+
+    @property
+    def is_judged(self) -> bool:
+        """Say whether the parser that read it held its numbers against the rules of validity."""
+        return self.parser_version >= FIRST_JUDGING_PARSER
+
+
+def read_run(run_id: int) -> RunDetail | None:
+    """Return a run with its measurements in the order of its table, None where there is none; four queries."""
+    row = (
+        Run.objects.filter(pk=run_id)
+        .annotate(has_body=ExpressionWrapper(Q(submission__body__isnull=False), BooleanField()))
+        .values_list(
+            *_RUN_COLUMNS,
+            *_SUBMISSION_COLUMNS,
+            *names_of(TargetRow, "target__"),
+            *names_of(EnvironmentRow, "environment__"),
+        )
+        .first()
+    )
+    if row is None:
+        return None
+    plain, row = row[: len(_RUN_COLUMNS)], row[len(_RUN_COLUMNS) :]
+    submission, row = SubmissionRef(*row[: len(_SUBMISSION_COLUMNS)]), row[len(_SUBMISSION_COLUMNS) :]
+    values = dict(zip(_RUN_NAMES, plain, strict=True))
+    values["warnings"] = tuple(values["warnings"])
+    values["badges"] = order_codes(values["badges"])
+    target = TargetRow(*row[: len(names_of(TargetRow))])
+    previous_id, next_id = _find_neighbours(values)
+    return RunDetail(
+        **values,
+        target=target,
+        target_title=describe_target(target),
+        environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
+        submission=submission,
+        measurements=list_measurements(Measurement.objects.filter(run_id=run_id)),
+        previous_run_id=previous_id,
+        next_run_id=next_id,
+    )
+
+
+_RUN_COLUMNS: Final = (
+    "id",
+    "document",
+    "host_id",
+    "host__name",
+    "host__pool",
+    "profile",
+    "sweep_id",
+    "labels",
+    "started_at",
+    "started_at_is_known",
+    "finished_at",
+    "format",
+    "fio_version",
+    "command",
+    "error",
+    "is_partial",
+    "warnings",
+    "badges",
+    "parser_version",
+    "excluded_at",
+    "excluded_by__username",
+    "excluded_reason",
+)
+_NAMES: Final = {"host__name": "host_name", "host__pool": "pool", "excluded_by__username": "excluded_by"}
+_RUN_NAMES: Final = tuple(_NAMES.get(name, name) for name in _RUN_COLUMNS)
+_SUBMISSION_COLUMNS: Final = (
+    "submission_id",
+    "submission__kind",
+    "submission__state",
+    "submission__received_at",
+    "submission__body_bytes",
+    "has_body",
+)
+_MEASUREMENT_COLUMNS: Final = tuple(
+    field.name
+    for field in fields(MeasurementRow)
+    if field.name not in ("percentiles", "badges", "workload", "workload_title")
+)
+
+_MEASUREMENT_PATHS: Final = tuple(
+    {"direction": "series__direction"}.get(name, name) for name in _MEASUREMENT_COLUMNS
+)
+
+
+def list_measurements(measurements: QuerySet[Measurement]) -> tuple[MeasurementRow, ...]:
+    """Return measurements with everything that their table needs, in its order; one query."""
+    rows = measurements.order_by("position", "id").values_list(
+        *_MEASUREMENT_PATHS, "percentiles", "badges", *names_of(WorkloadRow, "series__")
+    )
+    return tuple(_make_measurement(row) for row in rows)
+
+
+def _make_measurement(row: tuple[Any, ...]) -> MeasurementRow:
+    count = len(_MEASUREMENT_COLUMNS)
+    plain, percentiles, badges = row[:count], row[count], row[count + 1]
+    workload = WorkloadRow(*row[count + 2 :])
+    values = dict(zip(_MEASUREMENT_COLUMNS, plain, strict=True))
+    return MeasurementRow(
+        **values,
+        percentiles=tuple(sorted((float(percent), value) for percent, value in percentiles.items())),
+        badges=make_badges(badges),
+        workload=workload,
+        workload_title=describe_workload(workload, direction=values["direction"]),
+    )
+
+
+def _find_neighbours(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    place = Cursor(run["started_at"], run["id"])
+    others = Run.objects.filter(host_id=run["host_id"], profile=run["profile"]).values_list("id", flat=True)
+    earlier = others.filter(behind("started_at", place, is_descending=True)).order_by("-started_at", "-id")
+    later = others.filter(behind("started_at", place, is_descending=False)).order_by("started_at", "id")
+    return earlier.first(), later.first()
+
+
+# Of each series, how many measurements back a good one is looked for.
+LOOKED_AT: Final = 50
+# By the index measurement_by_series; in a run of equal ordinals the one of its own.
+_BEFORE: Final = """
+    SELECT good.id FROM benchapp_measurement own CROSS JOIN LATERAL (
+      SELECT id FROM (
+        SELECT id, started_at, ordinal, error, is_excluded FROM benchapp_measurement earlier
+        WHERE earlier.series_id = own.series_id AND earlier.run_id <> own.run_id
+          AND (earlier.started_at, earlier.id) < (own.started_at, own.id)
+        ORDER BY started_at DESC, id DESC LIMIT %s
+      ) AS newest
+      WHERE error = 0 AND NOT is_excluded AND ordinal = own.ordinal ORDER BY started_at DESC, id DESC LIMIT 1
+    ) AS good
+    WHERE own.run_id = %s AND own.percentiles <> '{}'
+"""
+
+
+def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
+    """Return the last good measurement before each of a run that has percentiles, by the id of the run's; one query.
+
+    Good: fio reported no error, and nobody excluded it. Left out where there is none among the 50 before, where it has
+    no percentiles, and where they are of another kind of latency. No query where the run has no percentiles.
+    """
+    own = {(row.series_id, row.ordinal): row for row in run.measurements if row.percentiles}
+    if not own:
+        return {}
+    before = RawSQL(_BEFORE, [LOOKED_AT, run.id])  # nosec B611 (a constant of this file; the values are parameters)
+    found = list_measurements(Measurement.objects.filter(pk__in=before))
+    pairs = [(own[row.series_id, row.ordinal], row) for row in found]
+    return {
+        after.id: before
+        for after, before in pairs
+        if before.percentiles and before.latency_kind == after.latency_kind
+    }

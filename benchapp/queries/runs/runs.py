@@ -1,0 +1,279 @@
+"""Runs, the newest first."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from benchapp.grammar import Filter
+from benchapp.models import Host, Measurement, Run, Series
+from benchapp.models.filtering import match_runs
+from benchapp.queries.badges import HARMLESS_CODES, order_codes
+from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.runs.run_detail import MeasurementRow, RunDetail, SubmissionRef, read_run
+from benchapp.queries.shapes import TargetRow, names_of
+from benchapp.queries.titles import describe_target
+
+__all__ = [
+    "MeasurementRow",
+    "MeasurementSummary",
+    "RunDetail",
+    "RunFilter",
+    "RunRow",
+    "SubmissionRef",
+    "list_profiles",
+    "list_runs",
+    "read_run",
+]
+
+# A line of the list shows so many measurements; a run of 10 000 jobs shows the rest on its own page.
+SUMMARIES_MAXIMUM: Final = 8
+_SEARCHED: Final = (
+    "host__name",
+    "host__pool",
+    "profile",
+    "fio_version",
+    "target__target_name",
+    "target__volume_type",
+    "target__filesystem",
+    "target__raid_level",
+    "target__instance_type",
+)
+_WORDS_MAXIMUM: Final = 8
+_RARE_SERIES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs to list; None leaves out nothing.
+
+    from_at is inclusive, to_at exclusive. text: every word must occur in the host, pool, profile, fio version,
+    target or labels. badges: any of these; is_valid: none that casts doubt, and no job failed. match: a filter of
+    the bar's language; its words are as those of text.
+    """
+
+    host: str | None = None
+    pool: str | None = None
+    profile: str | None = None
+    rw: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    text: str | None = None
+    has_failed: bool | None = None
+    badges: tuple[str, ...] | None = None
+    is_valid: bool | None = None
+    match: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementSummary:
+    """What the list says of one measurement."""
+
+    series_id: int
+    job_name: str
+    direction: str
+    rw: str
+    block_size_bytes: int | None
+    block_size_text: str
+    iodepth: int | None
+    numjobs: int
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_mean_ns: float | None
+    latency_p99_ns: float | None
+    elapsed_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A line of the list. measurements: the first 8 in order; measurement_count: all of them.
+
+    badges: codes that any measurement bears, the gravest first. excluded_at: it counts in no median since then.
+    """
+
+    id: int
+    host_id: int
+    host_name: str
+    pool: str
+    profile: str
+    started_at: datetime
+    started_at_is_known: bool
+    finished_at: datetime | None
+    fio_version: str
+    error: int
+    is_partial: bool
+    sweep_id: UUID | None
+    submission_id: UUID
+    excluded_at: datetime | None
+    badges: tuple[str, ...]
+    target: TargetRow
+    target_title: str
+    measurements: tuple[MeasurementSummary, ...]
+    measurement_count: int
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether fio reported an error, whatever numbers it printed."""
+        return self.error != 0
+
+
+def list_runs(
+    filters: RunFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+) -> Page[RunRow]:
+    """Return the runs that the filters leave, the newest first or the oldest, behind the cursor.
+
+    Three queries, and one more for rw. Raises BadCursor.
+    """
+    cursor = read_cursor(after)
+    rows = list(
+        _filter_runs(filters)
+        .filter(behind("started_at", cursor, is_descending=not oldest_first))
+        .order_by(*(("started_at", "id") if oldest_first else ("-started_at", "-id")))
+        .values_list(*_RUN_COLUMNS, *names_of(TargetRow, "target__"))[: limit + 1]
+    )
+    shown = [row[0] for row in rows[:limit]]
+    summaries = _read_summaries(shown)
+    counts = _count_measurements(shown)
+    runs = [_make_run(row, tuple(summaries[row[0]]), counts.get(row[0], 0)) for row in rows]
+    return cut_page(runs, limit, cursor_of=lambda run: Cursor(run.started_at, run.id))
+
+
+def list_profiles() -> tuple[str, ...]:
+    """Return the profiles that there are, in alphabetical order; cheap, also over millions of runs; one query."""
+    # A loose index scan, which PostgreSQL does not plan by itself: one step in run_by_profile for each profile.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE step AS ("
+            " (SELECT profile FROM benchapp_run ORDER BY profile LIMIT 1)"
+            " UNION ALL"
+            " SELECT (SELECT profile FROM benchapp_run WHERE profile > step.profile ORDER BY profile LIMIT 1)"
+            " FROM step WHERE step.profile IS NOT NULL)"
+            " SELECT profile FROM step WHERE profile > ''"
+        )
+        return tuple(row[0] for row in cursor.fetchall())
+
+
+_RUN_COLUMNS: Final = (
+    "id",
+    "host_id",
+    "host__name",
+    "host__pool",
+    "profile",
+    "started_at",
+    "started_at_is_known",
+    "finished_at",
+    "fio_version",
+    "error",
+    "is_partial",
+    "sweep_id",
+    "submission_id",
+    "excluded_at",
+    "badges",
+)
+_SUMMARY_COLUMNS: Final = (
+    "series_id",
+    "job_name",
+    "series__direction",
+    "series__rw",
+    "series__block_size_bytes",
+    "series__block_size_text",
+    "series__iodepth",
+    "series__numjobs",
+    "error",
+    "iops",
+    "bandwidth_bytes_per_s",
+    "latency_mean_ns",
+    "latency_p99_ns",
+    "elapsed_s",
+)
+
+
+def _make_run(row: tuple[Any, ...], summaries: tuple[MeasurementSummary, ...], count: int) -> RunRow:
+    target = TargetRow(*row[len(_RUN_COLUMNS) :])
+    plain, badges = row[: len(_RUN_COLUMNS) - 1], row[len(_RUN_COLUMNS) - 1]
+    return RunRow(*[*plain, order_codes(badges), target, describe_target(target), summaries, count])
+
+
+def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
+    runs = Run.objects.all()
+    if filters.host is not None:
+        # A scalar subquery, not a join: PostgreSQL then walks the index (host, time) of that one host.
+        runs = runs.filter(host_id=Host.objects.filter(name=filters.host).values("id")[:1])
+    if filters.pool is not None:
+        runs = runs.filter(host__pool=filters.pool)
+    if filters.profile is not None:
+        runs = runs.filter(profile=filters.profile)
+    if filters.rw is not None:
+        runs = runs.filter(Exists(_measurements_of(filters.rw).filter(run=OuterRef("pk"))))
+    if filters.from_at is not None:
+        runs = runs.filter(started_at__gte=filters.from_at)
+    if filters.to_at is not None:
+        runs = runs.filter(started_at__lt=filters.to_at)
+    if filters.has_failed is not None:
+        runs = runs.exclude(error=0) if filters.has_failed else runs.filter(error=0)
+    if filters.badges is not None:
+        runs = runs.filter(badges__overlap=list(filters.badges))
+    if filters.is_valid is not None:
+        valid = Q(badges__contained_by=list(HARMLESS_CODES), error=0)
+        runs = runs.filter(valid if filters.is_valid else ~valid)
+    if filters.match is not None:
+        runs = runs.filter(match_runs(filters.match))
+    if words := [*_split_words(filters.text), *(filters.match.words if filters.match else ())]:
+        runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_words(words))
+    return runs
+
+
+def _measurements_of(rw: str) -> QuerySet[Measurement]:
+    """Return the measurements of one pattern.
+
+    Of a rare one the series are named: PostgreSQL then sees that they are few and begins with them, instead of looking
+    at every run (200 000 runs: 1.6 s; measured).
+    """
+    series_ids = list(Series.objects.filter(rw=rw).values_list("id", flat=True)[: _RARE_SERIES + 1])
+    if len(series_ids) > _RARE_SERIES:
+        return Measurement.objects.filter(series__rw=rw)
+    return Measurement.objects.filter(series_id__in=series_ids)
+
+
+def _split_words(text: str | None) -> list[str]:
+    return (text or "").replace("\x00", "").split()[:_WORDS_MAXIMUM]
+
+
+def _match_words(words: Iterable[str]) -> Q:
+    columns = (*_SEARCHED, "labels_text")
+    return reduce(
+        and_,
+        (reduce(or_, (Q(**{f"{column}__icontains": word}) for column in columns)) for word in words),
+        Q(),
+    )
+
+
+def _read_summaries(run_ids: Iterable[int]) -> dict[int, list[MeasurementSummary]]:
+    summaries: dict[int, list[MeasurementSummary]] = defaultdict(list)
+    rows = (
+        Measurement.objects.filter(run_id__in=list(run_ids), position__lt=SUMMARIES_MAXIMUM)
+        .order_by("run_id", "position")
+        .values_list("run_id", *_SUMMARY_COLUMNS)
+    )
+    for run_id, *columns in rows:
+        summaries[run_id].append(MeasurementSummary(*columns))
+    return summaries
+
+
+def _count_measurements(run_ids: Iterable[int]) -> dict[int, int]:
+    rows = (
+        Measurement.objects.filter(run_id__in=list(run_ids))
+        .values("run_id")
+        .annotate(count=Count("id"))
+        .values_list("run_id", "count")
+    )
+    return dict(rows)

@@ -1,0 +1,69 @@
+"""What a metric of some series stands at, for tables that show each with its newest values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+
+from benchapp.analysis.charts.shift import Shift, find_shift, is_stale
+from benchapp.metrics import Metric
+from benchapp.models import SeriesSummary
+
+__all__ = ["Shift", "Standing", "read_standings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one series stands at, in the metric's base unit. recent: its newest values in the order of time.
+
+    shift: how its recent level stands to its baseline, None where there are too few values. is_stale: it is no longer
+    measured as it used to be.
+    """
+
+    series_id: int
+    n: int
+    median: float
+    p10: float
+    p90: float
+    recent: tuple[float, ...]
+    recent_median: float | None
+    baseline_median: float | None
+    first_at: datetime
+    last_at: datetime
+    shift: Shift | None
+    is_stale: bool
+
+
+def read_standings(series_ids: Sequence[int], metric: Metric) -> dict[int, Standing]:
+    """Return what each of some series stands at, by its id; those without a value are left out; one query."""
+    now = timezone.now()
+    summaries = SeriesSummary.objects.filter(metric=metric.name, series_id__in=series_ids).values_list(
+        "series_id",
+        "n",
+        "median",
+        "p10",
+        "p90",
+        "recent",
+        "recent_median",
+        "baseline_median",
+        "first_at",
+        "last_at",
+    )
+    return {
+        series_id: Standing(
+            series_id,
+            n,
+            median,
+            p10,
+            p90,
+            tuple(recent),
+            recent_median,
+            baseline_median,
+            first_at,
+            last_at,
+            find_shift(recent_median, baseline_median, values=recent, better=metric.better),
+            is_stale(first_at, last_at, n=n, now=now),
+        )
+        for series_id, n, median, p10, p90, recent, recent_median, baseline_median, first_at, last_at in summaries
+    }

@@ -1,0 +1,266 @@
+"""Series, the freshest first."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from benchapp.grammar import Filter
+from benchapp.models import Host, Series
+from benchapp.models.filtering import match_series
+from benchapp.queries.badges import order_codes
+from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.series.points import Point, Summary, read_points, read_rolling, summarize_series
+from benchapp.queries.series_versions import read_series_versions
+from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
+from benchapp.queries.titles import describe_series, describe_target, describe_workload, name_scope
+
+__all__ = [
+    "LatestPoint",
+    "Point",
+    "SeriesDetail",
+    "SeriesFilter",
+    "SeriesRow",
+    "Sibling",
+    "Summary",
+    "list_rows",
+    "list_series",
+    "read_points",
+    "read_rolling",
+    "read_series",
+    "read_series_version",
+    "summarize_series",
+    "with_points",
+]
+
+_SEARCHED: Final = (
+    "scope",
+    "rw",
+    "engine",
+    "block_size_text",
+    "target_name",
+    "volume_type",
+    "filesystem",
+    "raid_level",
+    "instance_type",
+)
+_WORDS_MAXIMUM: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFilter:
+    """Which series to list; None leaves out nothing.
+
+    host: that host's own series; with pool, the pool's. text: every word must occur in scope, workload or target.
+    badges: its newest measurement bears any of these. match: a filter of the bar's language, beside the rest.
+    """
+
+    host: str | None = None
+    pool: str | None = None
+    rw: str | None = None
+    direction: str | None = None
+    text: str | None = None
+    volume_type: str | None = None
+    volume_count: int | None = None
+    stripe_count: int | None = None
+    raid_level: str | None = None
+    filesystem: str | None = None
+    instance_type: str | None = None
+    block_size_bytes: int | None = None
+    iodepth: int | None = None
+    numjobs: int | None = None
+    file_size_bytes: int | None = None
+    is_direct: bool | None = None
+    engine: str | None = None
+    badges: tuple[str, ...] | None = None
+    match: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatestPoint:
+    """What a series last measured, and in a run of which profile."""
+
+    run_id: int
+    started_at: datetime
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_p99_ns: float | None
+    elapsed_s: float | None
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRow:
+    """A line of the list. scope: pool:NAME or host:NAME; scope_name: that NAME.
+
+    badges: codes of its newest measurement, the gravest first.
+    """
+
+    id: int
+    scope: str
+    scope_name: str
+    is_pool: bool
+    direction: str
+    measurement_count: int
+    first_at: datetime
+    last_at: datetime
+    badges: tuple[str, ...]
+    target: TargetRow
+    workload: WorkloadRow
+    title: str
+    target_title: str
+    workload_title: str
+    latest: LatestPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """Another direction of the same workload on the same target and scope."""
+
+    id: int
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesDetail:
+    """One series. host_names: of the host, or all hosts of the pool; siblings: its other directions."""
+
+    row: SeriesRow
+    host_names: tuple[str, ...]
+    siblings: tuple[Sibling, ...]
+
+
+def list_series(
+    filters: SeriesFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+) -> Page[SeriesRow]:
+    """Return the series with measurements, the freshest first or the stalest; two queries.
+
+    Raises BadCursor.
+    """
+    cursor = read_cursor(after)
+    rows = list(
+        _filter_series(filters)
+        .filter(behind("last_at", cursor, is_descending=not oldest_first))
+        .order_by(*(("last_at", "id") if oldest_first else ("-last_at", "-id")))
+        .values_list(*_COLUMNS)[: limit + 1]
+    )
+    latest = _read_latest(row[0] for row in rows[:limit])
+    items = [_make_row(row, latest.get(row[0])) for row in rows]
+    return cut_page(items, limit, cursor_of=lambda series: Cursor(series.last_at, series.id))
+
+
+def list_rows(series: QuerySet[Series], *, limit: int) -> tuple[SeriesRow, ...]:
+    """Return the freshest of some series; two queries."""
+    rows = list(series.order_by("-last_at", "-id").values_list(*_COLUMNS)[:limit])
+    latest = _read_latest(row[0] for row in rows)
+    return tuple(_make_row(row, latest.get(row[0])) for row in rows)
+
+
+def read_series(series_id: int) -> SeriesDetail | None:
+    """Return one series, None where there is none or nothing was measured yet; four queries."""
+    columns = with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
+    row = columns.first()
+    if row is None:
+        return None
+    series = _make_row(row[: len(_COLUMNS)], _read_latest([series_id]).get(series_id))
+    target_id, workload_id = row[len(_COLUMNS) :]
+    siblings = (
+        with_points()
+        .filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
+        .exclude(pk=series_id)
+        .order_by("direction", "id")
+        .values_list("id", "direction")
+    )
+    return SeriesDetail(series, _list_hosts(series), tuple(Sibling(*sibling) for sibling in siblings))
+
+
+def read_series_version(series_id: int) -> str | None:
+    """Return text that changes whenever a point of the series does, None where there is no series; one query."""
+    return read_series_versions([series_id]).get(series_id)
+
+
+_PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at", "badges")
+_COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
+
+
+def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
+    series_id, scope, direction, count, first_at, last_at, badges = row[: len(_PLAIN)]
+    split = len(_PLAIN) + len(names_of(TargetRow))
+    target, workload = TargetRow(*row[len(_PLAIN) : split]), WorkloadRow(*row[split:])
+    return SeriesRow(
+        id=series_id,
+        scope=scope,
+        scope_name=name_scope(scope),
+        is_pool=scope.startswith("pool:"),
+        direction=direction,
+        measurement_count=count,
+        first_at=first_at,
+        last_at=last_at,
+        badges=order_codes(badges),
+        target=target,
+        workload=workload,
+        title=describe_series(target, workload, direction=direction),
+        target_title=describe_target(target),
+        workload_title=describe_workload(workload, direction=direction),
+        latest=latest,
+    )
+
+
+def with_points() -> QuerySet[Series]:
+    """Leave out what was never measured, and what lost all its points when they were read anew."""
+    return Series.objects.filter(last_at__isnull=False)
+
+
+def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
+    series = with_points()
+    scopes = [f"host:{filters.host}"] if filters.host is not None else []
+    scopes += [f"pool:{filters.pool}"] if filters.pool is not None else []
+    if scopes:
+        series = series.filter(scope__in=scopes)
+    if filters.text:
+        series = series.filter(_match_text(filters.text))
+    if filters.badges is not None:
+        series = series.filter(badges__overlap=list(filters.badges))
+    if filters.match is not None:
+        series = series.filter(match_series(filters.match))
+    equal = {name: value for name in _EQUAL if (value := getattr(filters, name)) is not None}
+    return series.filter(**equal)
+
+
+_EQUAL: Final = tuple(
+    name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text", "badges", "match")
+)
+
+
+def _match_text(text: str) -> Q:
+    words = text.replace("\x00", "").split()[:_WORDS_MAXIMUM]
+    return reduce(
+        and_,
+        (reduce(or_, (Q(**{f"{column}__icontains": word}) for column in _SEARCHED)) for word in words),
+        Q(),
+    )
+
+
+def _list_hosts(series: SeriesRow) -> tuple[str, ...]:
+    if not series.is_pool:
+        return (series.scope_name,)
+    return tuple(Host.objects.filter(pool=series.scope_name).order_by("name").values_list("name", flat=True))
+
+
+def _read_latest(series_ids: Iterable[int]) -> dict[int, LatestPoint]:
+    # LATERAL: one step into the index (series, time) for each series, however long its history is.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT wanted.id, last.*, run.profile FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+            " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns, elapsed_s"
+            " FROM benchapp_measurement WHERE series_id = wanted.id"
+            " ORDER BY started_at DESC, id DESC LIMIT 1) AS last JOIN benchapp_run run ON run.id = last.run_id",
+            [list(series_ids)],
+        )
+        return {series_id: LatestPoint(*point) for series_id, *point in cursor.fetchall()}

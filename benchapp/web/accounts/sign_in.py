@@ -1,0 +1,174 @@
+"""Come in, go out, and the accounts that allow it."""
+
+import hashlib
+from datetime import timedelta
+from threading import BoundedSemaphore
+from typing import Final
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.core.exceptions import ValidationError
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from benchapp.models import Role, User
+from benchapp.pipeline.access.accounts import (
+    InvitationRefused,
+    SignInSource,
+    accept_invitation,
+    count_sign_in_attempt,
+    find_invitation,
+    forget_sign_in_attempt,
+)
+from benchapp.pipeline.access.throttle import LimitReached
+from benchapp.web.accounts.forms import AccountForm, SetUpForm, SignInForm
+from benchapp.web.site.access import choose_next, needs_role, read_person
+from benchapp.web.site.security import read_client_address
+
+_HASHING = BoundedSemaphore(2)
+_WRONG = "This name and password do not belong together, or the account is switched off."
+_KNOWN_BROWSER: Final = "known_browser"
+_KNOWN_BROWSER_LIFETIME: Final = timedelta(days=90)
+
+
+@never_cache
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Ask for name and password, and let in who knows both."""
+    if request.user.is_authenticated:
+        return redirect(choose_next(request, "home"))
+    form = SignInForm(request.POST or None)
+    status, wait_s = 200, 0
+    if request.method == "POST":
+        status = 400
+        if form.is_valid():
+            try:
+                user = _authenticate(request, form)
+            except LimitReached as problem:
+                form.add_error(None, f"{str(problem).capitalize()}.")
+                status, wait_s = 429, problem.wait_s
+            else:
+                if user is not None:
+                    login(request, user)
+                    return _remember_browser(redirect(choose_next(request, "home")), user)
+                form.add_error(None, _WRONG)
+    context = {
+        "form": form,
+        "next": choose_next(request, "home"),
+        "has_people": User.objects.filter(is_active=True).exists(),
+    }
+    answer = render(request, "accounts/sign_in.html", context, status=status)
+    if wait_s:
+        answer["Retry-After"] = str(wait_s)
+    return answer
+
+
+def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
+    """Return who knows name and password, None where they are wrong. Raises LimitReached."""
+    username = form.cleaned_data["username"]
+    source = SignInSource(username, read_client_address(request), _read_known_browser(request, username))
+    # Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait. They
+    # are counted behind the lock: a hundred people who sign in at the same time do not meet a limit of failures.
+    with _HASHING:
+        count_sign_in_attempt(source)
+        user = authenticate(request, **form.cleaned_data)
+    if user is not None:
+        forget_sign_in_attempt(source)
+    return user
+
+
+def _remember_browser(answer: HttpResponse, user: User) -> HttpResponse:
+    """Give the browser a cookie by which attempts of others at this name do not lock it out."""
+    answer.set_signed_cookie(
+        _KNOWN_BROWSER,
+        _digest_name(user.username),
+        salt=_KNOWN_BROWSER,
+        max_age=_KNOWN_BROWSER_LIFETIME,
+        path=reverse("sign_in"),
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+    return answer
+
+
+def _read_known_browser(request: HttpRequest, username: str) -> str:
+    """Return the cookie of a browser in which this name signed in before, "" of any other."""
+    name = request.get_signed_cookie(
+        _KNOWN_BROWSER, default="", salt=_KNOWN_BROWSER, max_age=_KNOWN_BROWSER_LIFETIME
+    )
+    return request.COOKIES[_KNOWN_BROWSER] if name == _digest_name(username) else ""
+
+
+def _digest_name(username: str) -> str:
+    return hashlib.sha256(username.encode()).hexdigest()
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    messages.success(request, "You are signed out.")
+    return redirect("sign_in")
+
+
+@never_cache
+@sensitive_post_parameters("password", "password_again")
+@require_http_methods(["GET", "POST"])
+def setup(request: HttpRequest, secret: str) -> HttpResponse:
+    """Make the account that a one-time link is for, and sign in with it."""
+    invitation = find_invitation(secret)
+    if invitation is None:
+        return render(request, "accounts/setup_refused.html", status=410)
+    form = SetUpForm(request.POST or None)
+    if request.method == "POST" and form.is_valid() and (user := _accept(secret, form)) is not None:
+        login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+        messages.success(request, f"Welcome, {user.username}. Your role is {user.role}.", extra_tags="good")
+        return _remember_browser(redirect("home"), user)
+    context = {"form": form, "role": Role(invitation.role), "is_first": invitation.created_by_id is None}
+    return render(request, "accounts/setup.html", context, status=400 if form.errors else 200)
+
+
+@never_cache
+@needs_role(Role.VIEWER)
+@sensitive_post_parameters("old_password", "new_password1", "new_password2")
+@require_http_methods(["GET", "POST"])
+def account(request: HttpRequest) -> HttpResponse:
+    """Show one's own role, and change the password."""
+    user = read_person(request)
+    form = AccountForm(user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        update_session_auth_hash(request, user)
+        messages.success(
+            request, "The password is changed; other sessions are signed out.", extra_tags="good"
+        )
+        return redirect("account")
+    context = {"form": form, "role": Role(user.role)}
+    return render(request, "accounts/account.html", context, status=400 if form.errors else 200)
+
+
+def _accept(secret: str, form: Form) -> User | None:
+    values = form.cleaned_data
+    try:
+        return accept_invitation(secret, values["username"], password=values["password"])
+    except InvitationRefused as refusal:
+        form.add_error(None, str(refusal))
+    except ValidationError as error:
+        for field, problems in _by_field(error).items():
+            form.add_error(field if field in form.fields else None, problems)
+    return None
+
+
+def _by_field(error: ValidationError) -> dict[str, list[str]]:
+    """Return the messages by field; those of the password validators belong to no field by themselves."""
+    if hasattr(error, "error_dict"):
+        return error.message_dict
+    return {"password": error.messages}

@@ -1,0 +1,57 @@
+"""Tokens of programs and of enrolment, for admins; those of hosts are on the hosts' pages."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.models import ApiToken, Role, Scope
+from benchapp.pipeline.access.tokens import issue_token, revoke_token
+from benchapp.web.accounts.forms import TokenForm
+from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.web.site.access import needs_role, read_person
+from benchapp.web.site.filter_forms import list_errors
+
+
+@never_cache
+@require_safe
+@needs_role(Role.ADMIN)
+def tokens(request: HttpRequest) -> HttpResponse:
+    """List the tokens that belong to no host, and make new ones."""
+    context = {
+        "tokens": ApiToken.objects.filter(host__isnull=True)
+        .select_related("created_by")
+        .order_by("-created_at"),
+        "form": TokenForm(),
+        "now": timezone.now(),
+        "shown_once": take_from_last_page(request),
+    }
+    return render(request, "accounts/tokens.html", context)
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def add_token(request: HttpRequest) -> HttpResponse:
+    """Make a token for a program, which the next page shows once."""
+    form = TokenForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
+        return redirect("tokens")
+    scope = Scope(form.cleaned_data["scope"])
+    _, secret = issue_token(scope=scope, label=form.cleaned_data["label"], created_by=read_person(request))
+    keep_for_next_page(request, f"Token “{form.cleaned_data['label']}”: {scope.label}", secret)
+    return redirect("tokens")
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
+    """Make a token open nothing any more; back to the page that lists it."""
+    token = get_object_or_404(ApiToken.objects.select_related("host"), public_id=public_id)
+    if revoke_token(public_id):
+        messages.success(request, f"Token bench_{public_id}_… opens nothing any more.", extra_tags="good")
+    else:
+        messages.error(request, f"Token bench_{public_id}_… was revoked before.", extra_tags="bad")
+    return redirect("host", name=token.host.name) if token.host else redirect("tokens")

@@ -1,0 +1,173 @@
+"""A comparison as its page and a study show it: what is asked, chart, words, table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import QueryDict
+from django.urls import reverse
+
+from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.charts.comparison import DEFAULT_METRICS, Compared, Side, compare_sides
+from benchapp.web.charts.comparison.table import Line, make_chart, make_lines
+from benchapp.web.charts.comparison.texts import say_comparison, say_comparison_title, say_side
+from benchapp.web.site.filter_forms import DayField, end_of, start_of
+
+# What matters stands first; whoever wants more of it asks for more, and for all of it the CSV.
+LINES_DEFAULT: Final = 50
+LINES_MAXIMUM: Final = 200
+# Of a line of the chart, and of its axis.
+LINE_PX: Final = 22
+CHART_FRAME_PX: Final = 52
+_ID_MAXIMUM: Final = 2**63 - 1
+_NAMES: Final = {"q": "Both", "a": "A", "b": "B", "a_run": "A: run", "b_run": "B: run"}
+
+
+class BadComparison(Exception):
+    """What an address asks for is no comparison; the message says why."""
+
+
+class FilterField(forms.CharField):
+    """A filter in the bar's language."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False, max_length=LENGTH_MAXIMUM)
+
+    def clean(self, value: Any) -> Any:
+        """Return the filter; its own words where it cannot be read."""
+        try:
+            return parse_filter(super().clean(value))
+        except BadFilter as error:
+            raise forms.ValidationError(f"{error}.") from error
+
+
+class CompareForm(forms.Form):
+    """The two sides and what holds for both."""
+
+    q = FilterField()
+    a = FilterField()
+    b = FilterField()
+    a_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
+    b_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
+    a_from = DayField("A from")
+    a_to = DayField("A to")
+    b_from = DayField("B from")
+    b_to = DayField("B to")
+
+    def make_side(self, name: str) -> Side:
+        """Return side a or b; fields with errors ask for nothing."""
+        values = self.cleaned_data
+        return Side(
+            values.get(name) or Filter(),
+            run_id=values.get(f"{name}_run"),
+            from_at=start_of(values.get(f"{name}_from")),
+            to_at=end_of(values.get(f"{name}_to")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonFigure:
+    """What `_comparison_figure.html` and `_comparison_table.html` show.
+
+    key: begins the ids of its parts. left_out: lines that are not among these. more_url: the page with LINES_MAXIMUM of
+    them, "" where these are as many. chart: for comparison.js. has_links: False where nothing may lead away; then
+    csv_url and more_url are "".
+    """
+
+    key: str
+    found: Compared
+    names: tuple[str, str]
+    title: str
+    words: Sequence[str]
+    lines: Sequence[Line]
+    left_out: int
+    chart: Sequence[dict[str, Any]]
+    chart_height: int
+    filter_words: str
+    address: str
+    more_url: str = ""
+    has_links: bool = True
+
+    @property
+    def csv_url(self) -> str:
+        """Return where the CSV is; "" where nothing may lead away."""
+        return f"{self.address}&format=csv" if self.has_links else ""
+
+
+def list_problems(form: CompareForm, query: QueryDict) -> list[str]:
+    """Return what is wrong with an address, each as a sentence; the form is bound to it."""
+    problems = [
+        message if name not in _NAMES else f"{_NAMES[name]}: {message}"
+        for name, messages in form.errors.items()
+        for message in map(str, messages)
+    ]
+    read_metrics(query, problems)
+    return problems
+
+
+def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> ComparisonFigure:
+    """Compare what an address asks for. Raises BadComparison where it cannot be read, or both sides are the same."""
+    form = CompareForm(query)
+    form.is_valid()
+    if problems := list_problems(form, query):
+        raise BadComparison(" ".join(problems))
+    a, b = form.make_side("a"), form.make_side("b")
+    if a == b:
+        raise BadComparison("Both sides are the same.")
+    found = compare_sides(a, b, common=form.cleaned_data["q"], metrics=read_metrics(query, []))
+    names = say_side(a), say_side(b)
+    most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
+    lines = make_lines(found.pairs[:most])
+    chart = make_chart(lines, key)
+    return ComparisonFigure(
+        key=key,
+        found=found,
+        names=names,
+        title=say_comparison_title(found, *names),
+        words=say_comparison(found, *names),
+        lines=lines,
+        left_out=len(found.pairs) - len(lines),
+        chart=chart,
+        chart_height=CHART_FRAME_PX + LINE_PX * len(chart),
+        filter_words=_say_filter(names, query.get("q", "")),
+        address=_make_address(query),
+        more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
+        has_links=has_links,
+    )
+
+
+def _link_more(query: QueryDict) -> str:
+    more = query.copy()
+    more["lines"] = str(LINES_MAXIMUM)
+    return f"{reverse('compare')}?{more.urlencode(safe=':,/*')}"
+
+
+def _make_address(query: QueryDict) -> str:
+    """Return path and query of the API for what the page shows."""
+    days = ("a_from", "a_to", "b_from", "b_to")
+    asked = {name: query[name] for name in CompareForm.base_fields if query.get(name) and name not in days}
+    form = CompareForm(query)
+    form.is_valid()
+    for name in days:
+        moment = (start_of if name.endswith("from") else end_of)(form.cleaned_data.get(name))
+        if moment:
+            asked[name] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if query.getlist("metric"):
+        asked["metrics"] = ",".join(query.getlist("metric"))
+    return f"/api/v1/comparison?{urlencode(asked, safe=':,')}"
+
+
+def _say_filter(names: tuple[str, str], common: str) -> str:
+    return f"A: {names[0]} · B: {names[1]}" + (f" · both: {common}" if common else "")
+
+
+def read_metrics(query: QueryDict, errors: list[str]) -> tuple[str, ...]:
+    """Return the metrics of an address, the usual ones where it names none; what is wrong goes to errors."""
+    wanted = query.getlist("metric")
+    unknown = [name for name in wanted if name not in CATALOGUE]
+    if unknown:
+        errors.append(f"There is no metric {unknown[0][:40]!r}; there are: {', '.join(CATALOGUE)}.")
+    return tuple(dict.fromkeys(name for name in wanted if name in CATALOGUE)) or DEFAULT_METRICS

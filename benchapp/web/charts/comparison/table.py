@@ -1,0 +1,124 @@
+"""A comparison as lines of a table, as points of a chart, and as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from benchapp.metrics import CATALOGUE, UNKNOWN, Metric, format_value
+from benchapp.queries.charts.comparison import Pair
+
+CHART_MAXIMUM: Final = 40
+_SEPARATOR: Final = " · "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One pair as shown. number: its place, which the chart's axis names. parts: what tells it from the other lines."""
+
+    number: int
+    pair: Pair
+    metric: Metric
+    parts: str
+    a: str
+    b: str
+    ratio: str
+    interval: str
+    p: str
+    verdict: str
+    verdict_class: str
+
+
+def make_lines(pairs: Sequence[Pair]) -> list[Line]:
+    """Return the lines in the order of the pairs, numbered from 1."""
+    shared = find_shared_parts(pairs)
+    return [_make_line(number, pair, shared) for number, pair in enumerate(pairs, 1)]
+
+
+def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Return the parts that all titles have, in their order; () where there is one title, which is said whole."""
+    if len({pair.title for pair in pairs}) < 2:
+        return ()
+    others = [set(pair.title.split(_SEPARATOR)) for pair in pairs]
+    return tuple(part for part in pairs[0].title.split(_SEPARATOR) if all(part in other for other in others))
+
+
+def make_chart(lines: Sequence[Line], key: str) -> list[dict[str, Any]]:
+    """Return what the chart draws: ratio with interval by line, where there is a ratio; the first forty."""
+    return [
+        {
+            "number": line.number,
+            "name": line.parts,
+            "metric": line.metric.label,
+            "ratio": line.pair.comparison.ratio,
+            "low": line.pair.comparison.low,
+            "high": line.pair.comparison.high,
+            "verdict": line.verdict,
+            "kind": line.verdict_class,
+            "a": line.a,
+            "b": line.b,
+            "url": f"#{key}-line-{line.number}",
+        }
+        for line in lines[:CHART_MAXIMUM]
+        if line.pair.comparison.ratio is not None and line.pair.comparison.ratio > 0
+    ]
+
+
+def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Line], *, link: str) -> str:
+    """Return a table that GitHub, GitLab and wikis show; every text in it is escaped."""
+    rows = [
+        f"| {_escape(line.pair.title)} | {line.metric.label} | {line.a} | {line.b} | {line.ratio} | {line.interval} |"
+        f" {line.p} | {line.verdict} |"
+        for line in lines
+    ]
+    return "\n".join(
+        (
+            f"**{_escape(title)}**",
+            "",
+            f"| what | metric | A: {_escape(names[0])} | B: {_escape(names[1])} | B / A | 95 % | p | |",
+            "|---|---|--:|--:|--:|--:|--:|---|",
+            *rows,
+            "",
+            f"<{link}>",
+        )
+    )
+
+
+def say_verdict(pair: Pair) -> tuple[str, str]:
+    """Return what may be said of a pair, and its class: worse, better or none."""
+    found = pair.comparison
+    if pair.is_clear and pair.is_worse is not None:
+        return ("worse", "worse") if pair.is_worse else ("better", "better")
+    if found.low is None:
+        if pair.is_usual is not None:
+            return ("within what is usual" if pair.is_usual else "beyond p10–p90 of its runs", "none")
+        return "too few runs to say" if pair.has_few_runs else "no interval: some runs reached 0", "none"
+    return "no clear difference", "none"
+
+
+def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> Line:
+    metric, found = CATALOGUE[pair.metric], pair.comparison
+    parts = [part for part in pair.title.split(_SEPARATOR) if part not in shared]
+    verdict, verdict_class = say_verdict(pair)
+    return Line(
+        number=number,
+        pair=pair,
+        metric=metric,
+        parts=_SEPARATOR.join(parts) or pair.title,
+        a=format_value(found.a.median, metric.unit),
+        b=format_value(found.b.median, metric.unit),
+        ratio=UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
+        interval=UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f}–{found.high:.3f}",
+        p=UNKNOWN if pair.adjusted_p is None else _say_p(pair.adjusted_p),
+        verdict=verdict,
+        verdict_class=verdict_class,
+    )
+
+
+def _say_p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _escape(text: str) -> str:
+    """Let text stand for itself in a cell of a Markdown table."""
+    plain = text.replace("\n", " ").replace("\r", " ")
+    return "".join(f"\\{sign}" if sign in "\\|*_`[]<>#" else sign for sign in plain)

@@ -1,0 +1,110 @@
+"""Two hosts, layouts, periods or runs side by side."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.charts.comparison_suggestions import Ideas, list_ideas
+from benchapp.web.charts.comparison.figure import (
+    CompareForm,
+    ComparisonFigure,
+    list_problems,
+    read_metrics,
+    show_comparison,
+)
+from benchapp.web.charts.comparison.table import write_markdown
+from benchapp.web.site.access import may_read
+from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.page_context import make_base_url
+
+LONE_MAXIMUM: Final = 50
+_PERIOD: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Idea:
+    """A link to a comparison, for a reader who has not chosen one."""
+
+    words: str
+    url: str
+
+
+@require_safe
+@may_read
+def compare(request: HttpRequest) -> HttpResponse:
+    """Show two sides: chart of ratios, words, table, what has no counterpart, what differs around them."""
+    form = CompareForm(request.GET)
+    form.is_valid()
+    errors = list_problems(form, request.GET)
+    metrics = read_metrics(request.GET, [])
+    is_same = form.make_side("a") == form.make_side("b")
+    context: dict[str, Any] = {
+        "form": form,
+        "typed": {name: request.GET.get(name, "") for name in form.fields},
+        "errors": errors,
+        "title": "Compare two hosts, layouts, periods or runs",
+        "metrics": [(metric, metric.name in metrics) for metric in CATALOGUE.values()],
+    }
+    if is_same or errors:
+        context["ideas"] = _say_ideas(list_ideas())
+        context["is_same"] = is_same and _is_asked(request.GET)
+    else:
+        context |= _surround(request, show_comparison(request.GET, key="compare"))
+    return render(request, "charts/comparison/comparison.html", context, status=400 if errors else 200)
+
+
+def _surround(request: HttpRequest, figure: ComparisonFigure) -> dict[str, Any]:
+    """Return what the page shows around the figure."""
+    sides = zip(figure.names, (figure.found.only_a, figure.found.only_b), strict=True)
+    return {
+        "figure": figure,
+        "title": figure.title,
+        "csv_url": figure.csv_url,
+        "lone": [(name, lone[:LONE_MAXIMUM], len(lone) - LONE_MAXIMUM) for name, lone in sides if lone],
+        "markdown": write_markdown(
+            figure.title, figure.names, figure.lines, link=request.build_absolute_uri()
+        ),
+        "api_line": say_request(f"{make_base_url(request)}{figure.address}"),
+    }
+
+
+def _is_asked(query: QueryDict) -> bool:
+    return any(query.get(name) for name in CompareForm.base_fields)
+
+
+def _say_ideas(ideas: Ideas) -> list[Idea]:
+    if not ideas.has_measurements:
+        return []
+    today = timezone.now().date()
+    turn = today - timedelta(days=_PERIOD)
+    periods = {
+        "a_from": (turn - timedelta(days=_PERIOD)).isoformat(),
+        "a_to": (turn - timedelta(days=1)).isoformat(),
+        "b_from": turn.isoformat(),
+        "b_to": today.isoformat(),
+    }
+    said = [Idea(f"the last {_PERIOD} days against the {_PERIOD} before", f"?{urlencode(periods)}")]
+    if len(ideas.hosts) == 2:
+        first, second = ideas.hosts
+        sides = {"a": f"host:{first}", "b": f"host:{second}"}
+        said.append(Idea(f"host {second} against {first}", f"?{urlencode(sides)}"))
+    if ideas.counts:
+        least, most = ideas.counts
+        sides = {"a": f"volume_count:{least}", "b": f"volume_count:{most}"}
+        said.append(Idea(f"{most} volumes against {least}", f"?{urlencode(sides)}"))
+    if ideas.runs:
+        pair = ideas.runs
+        ids = {"a_run": pair.older_id, "b_run": pair.newer_id}
+        said.append(
+            Idea(
+                f"the two newest runs of {pair.profile or 'one profile'} on {pair.host}", f"?{urlencode(ids)}"
+            )
+        )
+    return said

@@ -1,0 +1,168 @@
+"""The latencies of the newest runs of a series as tables, beside the fan and the heat map.
+
+The latencies of a series over time as its page shows them: a fan of percentiles and a heat map.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from benchapp.metrics import format_value
+from benchapp.queries.charts.downsampling import from_us
+from benchapp.queries.charts.latency import FAN, Fan, Heat, Latencies, read_fan, read_heat
+from benchapp.queries.series.series import SeriesRow
+from benchapp.web.charts.history.request import HistoryRequest, write_query
+from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.filter_forms import Span
+from benchapp.web.site.number_columns import Cell, Scale, choose_scale, make_cell
+
+FAN_RUNS: Final = 30
+HEAT_RUNS: Final = 12
+# Of a heat map's buckets, as many as are a doubling.
+_PER_DOUBLING: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLine:
+    """One run; cells: in the order of the table's columns."""
+
+    run_id: int
+    started_at: datetime
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyTable:
+    """The newest runs first. unit: of all cells; has_more: whether the span has older ones that are left out."""
+
+    unit: str
+    columns: tuple[str, ...]
+    lines: tuple[LatencyLine, ...]
+    has_more: bool
+
+
+def read_fan_table(series_id: int, span: Span) -> LatencyTable:
+    """Return the percentiles of the newest 30 runs of a span; one query."""
+    # One more, to know whether there are more.
+    fan = read_fan(series_id, count=FAN_RUNS + 1, newest=FAN_RUNS + 1, **span)
+    return _make_table(
+        fan, [f"p{percent:g}" for percent in FAN.values()], _show_percentiles(fan), most=FAN_RUNS
+    )
+
+
+def read_heat_table(series_id: int, span: Span) -> LatencyTable | None:
+    """Return which share of the operations of each of the newest 12 runs took how long; one query.
+
+    A column is a doubling of the latency; those without an operation at either end are left out. None of no bins.
+    """
+    heat = read_heat(series_id, count=HEAT_RUNS + 1, newest=HEAT_RUNS + 1, **span)
+    if heat is None:
+        return None
+    first = heat.first_bucket // _PER_DOUBLING
+    shares = find_shares(heat)
+    columns = [
+        f"to {format_value(2.0 ** (first + place + 1), 'ns')}"
+        for place in range(len(shares[0]) if shares else 0)
+    ]
+    cells = [
+        tuple(Cell(format_share(share), share, "", "share") for share in run_shares) for run_shares in shares
+    ]
+    return _make_table(heat, columns, ("%", cells), most=HEAT_RUNS)
+
+
+def find_shares(heat: Heat) -> list[list[float]]:
+    """Return for each column of a heat map the share (0 to 1) of its operations in each doubling from 2^k ns on."""
+    lead = heat.first_bucket % _PER_DOUBLING
+    height = heat.counts.shape[1]
+    padded = np.pad(heat.counts, ((0, 0), (lead, -(lead + height) % _PER_DOUBLING)))
+    doublings = padded.reshape(len(padded), -1, _PER_DOUBLING).sum(axis=2)
+    shares: list[list[float]] = (doublings / doublings.sum(axis=1, keepdims=True)).tolist()
+    return shares
+
+
+def format_share(share: float) -> str:
+    """Show a share in per cent with as many digits as it needs, as the drawing does: 20.6, 0.0012, > 99.99."""
+    percent = share * 100
+    if percent == 0:
+        return "0"
+    if 99.995 <= percent < 100:
+        return "> 99.99"
+    return np.format_float_positional(
+        float(f"{percent:.{4 if percent >= 99 else 3}g}"), trim="-", unique=True
+    )
+
+
+def _show_percentiles(fan: Fan) -> tuple[str, list[tuple[Cell, ...]]]:
+    rows: list[list[float | None]] = [
+        [None if value != value else value for value in row]
+        for row in zip(*(fan.values[name].tolist() for name in FAN), strict=True)
+    ]
+    scale: Scale = choose_scale([value for row in rows for value in row], "ns")
+    reason = "fio did not print it, or fewer than 10 samples lie beyond it"
+    cells = [tuple(make_cell(value, scale, "latency", reason=reason) for value in row) for row in rows]
+    return scale.name, cells
+
+
+def _make_table(
+    columns_over_time: Fan | Heat,
+    names: Sequence[str],
+    shown: tuple[str, list[tuple[Cell, ...]]],
+    *,
+    most: int,
+) -> LatencyTable:
+    unit, cells = shown
+    lines = [
+        LatencyLine(run_id, from_us(at_us), row)
+        for run_id, at_us, row in zip(
+            columns_over_time.run_id.tolist(), columns_over_time.first_us.tolist(), cells, strict=True
+        )
+    ]
+    return LatencyTable(unit, tuple(names), tuple(lines[::-1][:most]), has_more=len(lines) > most)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigure:
+    """One drawing: where its numbers are, the ways to get the same, and those of the newest runs."""
+
+    url: str
+    csv_url: str
+    api_line: str
+    file_name: str
+    table: LatencyTable | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigures:
+    """The fan, and the heat map where fio printed bins; None where there is nothing to draw."""
+
+    fan: LatencyFigure | None
+    heat: LatencyFigure | None
+
+    def __bool__(self) -> bool:
+        """Say whether there is any."""
+        return self.fan is not None or self.heat is not None
+
+
+def make_latency_figures(
+    row: SeriesRow, asked: HistoryRequest, *, has: Latencies, base_url: str
+) -> LatencyFigures:
+    """Return the figures for what the series has; a query for each."""
+    query = write_query(**asked.bounds)
+
+    def make(name: str, table: LatencyTable | None) -> LatencyFigure:
+        address = f"/api/v1/series/{row.id}/{name}{'?' if query else ''}{query}"
+        return LatencyFigure(
+            url=address,
+            csv_url=f"{address}{'&' if query else '?'}format=csv",
+            api_line=say_request(f"{base_url}{address}"),
+            file_name=f"series-{row.id}-{name}",
+            table=table,
+        )
+
+    return LatencyFigures(
+        make("percentiles", read_fan_table(row.id, asked.span)) if has.percentiles else None,
+        make("histogram", read_heat_table(row.id, asked.span)) if has.bins else None,
+    )

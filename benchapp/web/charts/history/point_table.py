@@ -1,0 +1,73 @@
+"""The points of a history as rows of a table, the newest first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from benchapp.metrics import Metric
+from benchapp.queries.series.series import Point
+from benchapp.web.site.number_columns import Cell, Scale, choose_scale, make_cell
+
+
+class Level(Protocol):
+    """Median and spread of the level that a point lies in."""
+
+    @property
+    def median(self) -> float: ...
+    @property
+    def p10(self) -> float: ...
+    @property
+    def p90(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PointLine:
+    """One point: its value, the level (median, p10, p90) that it lies in, and how far it is from that median.
+
+    codes: of its badges.
+    """
+
+    run_id: int
+    started_at: datetime
+    error: int
+    value: Cell
+    level: tuple[Cell, ...]
+    difference_percent: float | None
+    codes: tuple[str, ...]
+    is_excluded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PointTable:
+    """All rows in one unit."""
+
+    scale: Scale
+    lines: tuple[PointLine, ...]
+
+
+def make_point_table(points: Sequence[Point], levels: Sequence[Level | None], metric: Metric) -> PointTable:
+    """Show points with their levels, one for one, None where a point has none; points carry this metric alone."""
+    scale = choose_scale([point.values[0] for point in points], metric.unit)
+    lines = (
+        _make_line(point, level, metric, scale=scale) for point, level in zip(points, levels, strict=True)
+    )
+    return PointTable(scale, tuple(lines))
+
+
+def _make_line(point: Point, level: Level | None, metric: Metric, *, scale: Scale) -> PointLine:
+    value = point.values[0]
+    is_compared = value is not None and level is not None and level.median and not point.error
+    numbers = (None, None, None) if level is None else (level.median, level.p10, level.p90)
+    return PointLine(
+        run_id=point.run_id,
+        started_at=point.started_at,
+        error=point.error,
+        value=make_cell(value, scale, metric.name, reason="the run failed" if point.error else "see the run"),
+        level=tuple(
+            make_cell(each, scale, metric.name, reason="no run with a value so far") for each in numbers
+        ),
+        difference_percent=(value / level.median - 1) * 100 if is_compared and value and level else None,
+        is_excluded=point.is_excluded,
+        codes=point.badges,
+    )

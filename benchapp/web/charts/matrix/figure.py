@@ -1,0 +1,173 @@
+"""A matrix as its page and a study show it: cells that open histories, its words, the ways to get the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from benchapp.grammar import Filter, parse_filter, write_filter
+from benchapp.metrics import Metric
+from benchapp.queries.charts.history import IDS_MAXIMUM
+from benchapp.queries.charts.matrix import NONE, read_matrix
+from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixRow
+from benchapp.web.charts.matrix.texts import (
+    LONG_REASONS,
+    REASONS,
+    ShiftWords,
+    list_beyond,
+    list_moves,
+    say_caption,
+    say_counts,
+    say_place,
+    say_shift,
+    say_spread,
+    say_title,
+    say_value,
+)
+from benchapp.web.site.filter_bar import say_filter
+from benchapp.web.site.sparkline import make_sparkline
+from benchapp.web.site.value_texts import say_age
+
+CHOSEN: Final = ("metric", "x", "rows", "facet")
+# So many columns still leave room for another panel beside.
+_FEW_COLUMNS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCell:
+    """A cell as the template shows it. where: said to those who hear it; url: its histories, "" where none."""
+
+    cell: MatrixCell
+    title: str
+    value: str
+    shift: ShiftWords | None
+    line: str
+    age: str
+    where: str
+    reason: str
+    long_reason: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPanel:
+    """One of the small multiples; rows: (label, cells, one for each x)."""
+
+    label: str
+    rows: tuple[tuple[str, tuple[ShownCell, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixFigure:
+    """What `_matrix_figure.html` shows.
+
+    moves: which cells moved, in words. query: behind "?" in the address that says all of what is shown. csv_url: ""
+    where nothing may lead to other pages.
+    """
+
+    matrix: Matrix
+    title: str
+    filter: str
+    counts: str
+    moves: tuple[str, ...]
+    beyond: tuple[str, ...]
+    caption: str
+    panels: tuple[ShownPanel, ...]
+    is_few: bool
+    query: str
+    csv_url: str
+    file_name: str
+
+
+def show_matrix(query: QueryDict, *, has_links: bool) -> MatrixFigure:
+    """Return the matrix that a query asks for (the part of its page's address behind "?").
+
+    has_links: False where nothing may lead to other pages. Raises BadFilter and BadPicture.
+    """
+    matrix = read_asked_matrix(query, parse_filter(query.get("q", "")))
+    return make_matrix_figure(matrix, has_links=has_links)
+
+
+def read_asked_matrix(query: QueryDict, filter: Filter) -> Matrix:
+    """Return the matrix of a filter with the axes that a query asks for. Raises BadPicture."""
+    asked = {name: _join(query.getlist(name)) for name in CHOSEN}
+    return read_matrix(filter, **asked)
+
+
+def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigure:
+    """Show a matrix; has_links: False where nothing may lead to other pages."""
+    query = _write_query(matrix)
+    return MatrixFigure(
+        matrix=matrix,
+        title=say_title(matrix),
+        filter=say_filter(matrix.shown_filter),
+        counts=say_counts(matrix),
+        moves=tuple(list_moves(matrix)),
+        beyond=tuple(list_beyond(matrix)),
+        caption=say_caption(matrix),
+        panels=tuple(
+            ShownPanel(
+                panel.label,
+                tuple((row.label, _show_row(matrix, row, has_links=has_links)) for row in panel.rows),
+            )
+            for panel in matrix.panels
+        ),
+        is_few=len(matrix.x.values) <= _FEW_COLUMNS,
+        query=query,
+        csv_url=f"/api/v1/matrix?{query}&format=csv" if has_links else "",
+        file_name=f"matrix-{matrix.metric.name}-over-{matrix.x.dimension.name}",
+    )
+
+
+def _join(values: Sequence[str]) -> str | None:
+    """Return the parts of a parameter that may be given by two fields; "none" beside another says nothing."""
+    parts = [part for part in values if part]
+    return ",".join([part for part in parts if part != NONE]) or (NONE if parts else None)
+
+
+def _write_query(matrix: Matrix) -> str:
+    """Return the address's query that shows this matrix, whatever is chosen by itself another day."""
+    chosen: Mapping[str, str] = {
+        "q": write_filter(matrix.shown_filter),
+        "metric": matrix.metric.name,
+        "x": matrix.x.dimension.name,
+        "rows": ",".join(row.name for row in matrix.rows),
+        "facet": ",".join(facet.name for facet in matrix.facets) or NONE,
+    }
+    return urlencode({name: value for name, value in chosen.items() if value}, safe=":,/*")
+
+
+def _show_row(matrix: Matrix, row: MatrixRow, *, has_links: bool) -> tuple[ShownCell, ...]:
+    return tuple(
+        _show(matrix, row, place, cell=cell, has_links=has_links) for place, cell in enumerate(row.cells)
+    )
+
+
+def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_links: bool) -> ShownCell:
+    standing = cell.standing
+    return ShownCell(
+        cell=cell,
+        title=say_spread(standing, matrix.metric) if standing else "",
+        value="" if standing is None else say_value(standing.median, matrix.metric).removesuffix(" IOPS"),
+        shift=None if standing is None else say_shift(standing.shift, matrix.metric),
+        line="" if standing is None else make_sparkline(standing.recent),
+        age="" if standing is None else say_age(standing.last_at),
+        where=say_place(matrix, row, place),
+        reason=REASONS.get(cell.state, ""),
+        long_reason=LONG_REASONS.get(cell.state, ""),
+        url=_link_histories(cell, matrix.metric) if has_links else "",
+    )
+
+
+def _link_histories(cell: MatrixCell, metric: Metric) -> str:
+    """Return where the histories of a cell's series are, also of those that failed: they show when."""
+    if not cell.series_ids:
+        return ""
+    if len(cell.series_ids) == 1:
+        return f"{reverse('series', args=cell.series_ids)}?metric={metric.name}"
+    # As many as a page of histories looks at; it says how many of them it draws.
+    ids = ",".join(map(str, cell.series_ids[:IDS_MAXIMUM]))
+    return f"{reverse('history')}?series={ids}&metric={metric.name}"

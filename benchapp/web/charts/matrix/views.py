@@ -1,0 +1,102 @@
+"""The matrix: what each combination of patterns, volumes and sizes stands at, as tables that open histories."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import write_filter
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.charts.matrix import NONE, read_matrix
+from benchapp.queries.charts.matrix_shapes import Matrix
+from benchapp.queries.charts.scaling_defaults import Held
+from benchapp.queries.charts.scaling_shapes import BadPicture
+from benchapp.queries.titles import describe_value
+from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
+from benchapp.web.charts.matrix.texts import LONG_REASONS, REASONS
+from benchapp.web.site.access import may_read
+from benchapp.web.site.command_lines import say_first_steps, say_request
+from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
+from benchapp.web.site.page_context import make_base_url
+
+_OTHERS_MAXIMUM: Final = 12
+_Option = tuple[str, str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLine:
+    """A dimension that is held still, and links to what else there is of it; more: how many have no link."""
+
+    label: str
+    value: str
+    others: tuple[tuple[str, str], ...]
+    more: int
+
+
+@require_safe
+@may_read
+def matrix(request: HttpRequest) -> HttpResponse:
+    """Show the matrix of a filter, with what was not asked for chosen and held still."""
+    bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html")
+    errors = list(bar.errors)
+    shown = _read(request, bar, errors)
+    figure = make_matrix_figure(shown)
+    base_url = make_base_url(request)
+    context = {
+        "bar": bar,
+        "errors": errors,
+        "figure": figure,
+        "title": figure.title,
+        "held": [_make_held(held, bar, request) for held in shown.held],
+        "fields": _make_fields(shown),
+        "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
+        "api_line": say_request(f"{base_url}/api/v1/matrix?{figure.query}"),
+        "steps": None if shown.size or bar.text else say_first_steps(base_url),
+        "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],
+    }
+    return render(request, "charts/matrix/matrix.html", context, status=400 if errors else 200)
+
+
+def _read(request: HttpRequest, bar: FilterBar, errors: list[str]) -> Matrix:
+    """Return the matrix asked for; where that makes no sense the usual one, and a sentence in errors."""
+    try:
+        return read_asked_matrix(request.GET, bar.filter)
+    except BadPicture as problem:
+        errors.append(f"{problem.parameter.title()}: {problem}.")
+        return read_matrix(bar.filter)
+
+
+def _make_held(held: Held, bar: FilterBar, request: HttpRequest) -> HeldLine:
+    dimension = DIMENSIONS[held.dimension]
+    others = []
+    for choice in held.choices:
+        if choice.value not in held.values:
+            query = request.GET.copy()
+            query["q"] = write_filter(bar.filter.holding(held.dimension, choice.value))
+            others.append((describe_value(held.dimension, choice.value), f"?{query.urlencode(safe=':,/*')}"))
+    values = ", ".join(describe_value(held.dimension, value) for value in held.values)
+    return HeldLine(dimension.label, values, tuple(others[:_OTHERS_MAXIMUM]), len(others[_OTHERS_MAXIMUM:]))
+
+
+def _make_fields(matrix: Matrix) -> dict[str, Any]:
+    """Return the choices of the fields, each as (value, label, is chosen); rows and facets have two fields each."""
+    names = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
+
+    def offer(chosen: str, first: str, words: str) -> list[_Option]:
+        options = [(name, label, name == chosen) for name, label in names]
+        return [(first, words, not chosen), *options] if words else options
+
+    rows = [row.name for row in matrix.rows] + [""]
+    facets = [facet.name for facet in matrix.facets] + ["", ""]
+    return {
+        "metric": [(name, metric.label, metric is matrix.metric) for name, metric in CATALOGUE.items()],
+        "x": offer(matrix.x.dimension.name, "", ""),
+        "rows": offer(rows[0], "", ""),
+        "more_rows": offer(rows[1], "", "nothing else"),
+        "facet": offer(facets[0], NONE, "no panels"),
+        "more_facets": offer(facets[1], "", "nothing else"),
+    }

@@ -1,0 +1,216 @@
+"""A scaling picture as a page shows it: the drawing's numbers, the table, the words, the ways to get the same."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log2
+from typing import Any, Final
+
+from django.http import QueryDict
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.queries.charts.scaling import Cell, Facet, Line, Picture
+from benchapp.queries.charts.scaling_findings import find_bends, find_findings
+from benchapp.queries.titles import describe_setting, describe_value
+from benchapp.web.charts.scaling.caveats import list_remarks, say_shown
+from benchapp.web.charts.scaling.request import Asked, link_api, link_picture, read_asked, read_picture
+from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
+from benchapp.web.charts.scaling.texts import Sentence, say_findings, say_title
+from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.filter_bar import say_filter
+
+_LOG_POSITIONS: Final = ("count", "size")
+# What a reader takes in beside the drawing; the rest is behind a disclosure.
+SENTENCES_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPanel:
+    """One box of the drawing."""
+
+    id: str
+    label: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingFigure:
+    """Everything that `_scaling_figure.html` and `_scaling_table.html` show.
+
+    key: tells it from other figures on the page. document: what static/js/charts/scaling/scaling.js draws. url: the link that
+    says all of what is shown; linear_url, log_url: the same on the other axis. errors: what was wrong with the query.
+    """
+
+    key: str
+    picture: Picture
+    title: str
+    filter: str
+    caption: str
+    sentences: tuple[Sentence, ...]
+    more_sentences: tuple[Sentence, ...]
+    remarks: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    document: dict[str, Any]
+    panels: tuple[ScalingPanel, ...]
+    table: ScalingTable
+    url: str
+    linear_url: str
+    log_url: str
+    csv_url: str
+    api_line: str
+    file_name: str
+    is_log: bool
+    errors: tuple[str, ...]
+
+    @property
+    def query(self) -> str:
+        """Return what stands behind "?" in the link that says all of what is shown."""
+        return self.url.partition("?")[2]
+
+    @property
+    def has_efficiency(self) -> bool:
+        """Say whether the table shows shares of ideal, which are those of all but the first of a line."""
+        return any(line.endswith("%") for row in self.table.rows for cell in row.cells for line in cell.below)
+
+
+def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
+    """Return the figure that a query asks for (the part of the scaling page's address behind "?")."""
+    asked, errors = read_asked(query)
+    picture = read_picture(asked, errors)
+    return make_scaling_figure(asked, picture, key=key, base_url=base_url, errors=errors)
+
+
+def make_scaling_figure(
+    asked: Asked, picture: Picture, *, key: str, base_url: str, errors: list[str]
+) -> ScalingFigure:
+    """Show a picture."""
+    findings = find_findings(picture)
+    sentences = tuple(say_findings(picture, findings, key=key))
+    title = say_title(picture, findings)
+    return ScalingFigure(
+        key=key,
+        picture=picture,
+        title=title,
+        filter=say_filter(picture.shown_filter),
+        caption=" ".join([say_shown(picture), *_say_lines(asked, picture)]),
+        sentences=sentences[:SENTENCES_SHOWN],
+        more_sentences=sentences[SENTENCES_SHOWN:],
+        remarks=tuple(list_remarks(picture)),
+        facts=tuple(_list_facts(picture)),
+        document=make_document(asked, picture),
+        panels=tuple(
+            ScalingPanel(f"{key}-panel-{place}", facet.label, _say_panel(picture, facet))
+            for place, facet in enumerate(picture.facets)
+        ),
+        table=make_scaling_table(picture, key=key),
+        url=link_picture(asked, picture),
+        linear_url=link_picture(asked, picture, scale=None),
+        log_url=link_picture(asked, picture, scale="log"),
+        csv_url=link_api(asked, picture, format="csv"),
+        api_line=say_request(f"{base_url}{link_api(asked, picture)}"),
+        file_name=f"scaling-{picture.metric.name}-over-{picture.x.dimension.name}",
+        is_log=asked.is_log,
+        errors=tuple(errors),
+    )
+
+
+def _say_lines(asked: Asked, picture: Picture) -> Iterator[str]:
+    """Give what the lines across the drawing are."""
+    if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in picture.walk()):
+        yield "Dashed in colour: as many times the first value of the line."
+    if any(facet.ceilings for facet in picture.facets):
+        yield "Broken lines with a name: limits."
+
+
+def make_document(asked: Asked, picture: Picture) -> dict[str, Any]:
+    """Return the numbers of the drawing; values in base units, times in milliseconds since 1970."""
+    x = picture.x
+    is_lines = asked.draw == "lines" or (asked.draw is None and x.dimension.is_continuous)
+    return {
+        "metric": {
+            "label": picture.metric.label,
+            "unit": picture.metric.unit,
+            "better": picture.metric.better,
+        },
+        "over": {"label": picture.over.label, "unit": picture.over.unit} if picture.over else None,
+        "x": {
+            "label": x.dimension.label,
+            "labels": x.labels,
+            "settings": [describe_setting(x.dimension.name, value) for value in x.values],
+            "positions": _place(picture),
+        },
+        "draw": "lines" if is_lines else "bars",
+        "scale": asked.scale or "linear",
+        "ideal": asked.is_ideal,
+        "colours": [
+            {"label": line.label, "rw": line.rw, "direction": line.direction}
+            for line in picture.facets[0].lines
+        ],
+        "facets": [_make_facet(picture, facet) for facet in picture.facets],
+    }
+
+
+def _place(picture: Picture) -> list[float]:
+    """Return where each x stands: by its logarithm where it is a size or a depth, evenly where it is a name."""
+    values, dimension = picture.x.values, picture.x.dimension
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    if not dimension.is_continuous or len(numbers) != len(values):
+        return [float(place) for place in range(len(values))]
+    if dimension.kind in _LOG_POSITIONS and all(number > 0 for number in numbers):
+        return [log2(number) for number in numbers]
+    return numbers
+
+
+def _make_facet(picture: Picture, facet: Facet) -> dict[str, Any]:
+    return {
+        "label": facet.label,
+        "lines": [
+            [_make_cell(picture, facet, line, place) for place in range(len(line.cells))]
+            for line in facet.lines
+        ],
+        "ceilings": [
+            {"name": ceiling.name, "values": ceiling.values, "isGiven": ceiling.is_given}
+            for ceiling in facet.ceilings
+        ],
+        "knees": [
+            {"line": bend.line, "place": bend.place, "words": f"knee: {picture.x.labels[bend.place]}"}
+            for bend in find_bends(picture)
+            if bend.place is not None and picture.facets[bend.facet] is facet
+        ],
+    }
+
+
+def _make_cell(picture: Picture, facet: Facet, line: Line, place: int) -> dict[str, Any] | None:
+    cell: Cell = line.cells[place]
+    if cell.state in ("missing", "unvalued"):
+        return None
+    spread, ghost = cell.spread, cell.ghost
+    return {
+        "state": cell.state,
+        "value": cell.value,
+        "low": spread.p10 if spread else None,
+        "high": spread.p90 if spread else None,
+        "n": spread.n if spread else 0,
+        "lastAt": int(spread.last_at.timestamp() * 1000) if spread else None,
+        "over": cell.over,
+        "ideal": cell.ideal,
+        "efficiency": cell.efficiency,
+        "ghost": {"value": ghost.median, "low": ghost.p10, "high": ghost.p90} if ghost else None,
+        "series": len(cell.series_ids),
+        "badges": cell.badges,
+        "url": link_cell(picture, facet, line, place=place),
+    }
+
+
+def _say_panel(picture: Picture, facet: Facet) -> str:
+    where = (
+        f", {DIMENSIONS[picture.facet.dimension.name].label.lower()} {facet.label}" if picture.facet else ""
+    )
+    return f"{picture.metric.label} over {picture.x.dimension.label.lower()}{where}"
+
+
+def _list_facts(picture: Picture) -> Iterator[tuple[str, str]]:
+    """Give what all that is shown has in common, but for what the title or a held dimension says."""
+    said = {"rw", "direction", *(held.dimension for held in picture.held)}
+    for name, value in picture.fixed:
+        if name not in said:
+            yield DIMENSIONS[name].label, describe_value(name, value)

@@ -1,0 +1,163 @@
+"""The numbers of a scaling picture as a table: a row for each line, a column for each place on x."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Filter, Value, write_filter
+from benchapp.metrics import format_value
+from benchapp.queries.charts.scaling import Cell, Facet, Line, Picture
+from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
+
+_REASONS = {
+    "missing": "not measured: no series has this combination",
+    "unvalued": "measured, but without this metric",
+    "failed": "every run failed",
+    "apart": "several series: percentiles are not mixed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingCell:
+    """One number as shown. text: empty where there is none, then reason says why. url: its series, or their list.
+
+    below: what stands in small under the number.
+    """
+
+    key: str
+    text: str
+    raw: float | None
+    title: str
+    reason: str
+    url: str
+    below: tuple[str, ...]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRow:
+    """One line of the picture."""
+
+    facet: str
+    label: str
+    cells: tuple[ScalingCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingTable:
+    """All numbers in one unit. facet_label, colour_label: headers of the first columns; empty where there is none."""
+
+    scale: Scale
+    facet_label: str
+    colour_label: str
+    x_label: str
+    columns: tuple[str, ...]
+    rows: tuple[ScalingRow, ...]
+
+
+def make_scaling_table(picture: Picture, *, key: str) -> ScalingTable:
+    """Show the numbers of a picture; key: what tells the cells' anchors from those of other tables on the page."""
+    scale = choose_scale([cell.value for _, _, _, cell in picture.walk()], picture.metric.unit)
+    rows = [
+        ScalingRow(
+            facet.label,
+            line.label,
+            tuple(
+                _make_cell(
+                    picture, facet, line, place=place, scale=scale, key=f"{key}-{row}-{column}-{place}"
+                )
+                for place in range(len(picture.x.values))
+            ),
+        )
+        for row, facet in enumerate(picture.facets)
+        for column, line in enumerate(facet.lines)
+        if any(cell.state != "missing" for cell in line.cells)
+    ]
+    return ScalingTable(
+        scale=scale,
+        facet_label=picture.facet.dimension.label if picture.facet else "",
+        colour_label=picture.colour.dimension.label if picture.colour else "",
+        x_label=picture.x.dimension.label,
+        columns=picture.x.labels,
+        rows=tuple(rows),
+    )
+
+
+def link_cell(picture: Picture, facet: Facet, line: Line, *, place: int) -> str:
+    """Return where a cell leads: to its series, or to the list of them; empty where there is none."""
+    cell = line.cells[place]
+    if len(cell.series_ids) == 1:
+        return reverse("series", args=cell.series_ids)
+    if not cell.series_ids:
+        return ""
+    filter = _add(picture.shown_filter, picture.x.dimension.name, picture.x.values[place])
+    if picture.colour:
+        filter = _add(filter, picture.colour.dimension.name, line.value)
+    if picture.facet:
+        filter = _add(filter, picture.facet.dimension.name, facet.value)
+    return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
+
+
+def _add(filter: Filter, name: str, value: Value | None) -> Filter:
+    return filter.holding(DIMENSIONS[name].name, value)
+
+
+def _make_cell(
+    picture: Picture, facet: Facet, line: Line, *, place: int, scale: Scale, key: str
+) -> ScalingCell:
+    cell = line.cells[place]
+    return ScalingCell(
+        key=key,
+        text=format_scaled(cell.value, scale) if cell.value is not None else _say_range(cell, scale),
+        raw=cell.value,
+        title=_say_title(cell, picture, scale),
+        reason=_REASONS.get(cell.state, ""),
+        url=link_cell(picture, facet, line, place=place),
+        below=tuple(_list_below(cell, scale)),
+        state=cell.state,
+    )
+
+
+def _say_range(cell: Cell, scale: Scale) -> str:
+    if cell.spread is None:
+        return ""
+    return f"{format_scaled(cell.spread.p10, scale)}–{format_scaled(cell.spread.p90, scale)}"
+
+
+def _say_title(cell: Cell, picture: Picture, scale: Scale) -> str:
+    if cell.spread is None:
+        return ""
+    spread, unit = cell.spread, picture.metric.unit
+    # With every digit that was measured, or printed by who published it.
+    exact = [] if cell.value is None else [f"{cell.value / scale.divisor:.10g} {scale.name}".strip()]
+    parts = exact
+    parts.append(f"n {spread.n}")
+    if spread.n > 1:
+        parts.append(f"p10–p90 {format_value(spread.p10, unit)} to {format_value(spread.p90, unit)}")
+    if len(cell.series_ids) > 1:
+        parts.append(f"{len(cell.series_ids)} series")
+    if cell.efficiency is not None:
+        parts.append(f"{cell.efficiency * 100:.1f} % of ideal")
+    parts.append(f"last {spread.last_at:%Y-%m-%d %H:%M} UTC")
+    return " · ".join(parts)
+
+
+def _list_below(cell: Cell, scale: Scale) -> list[str]:
+    if cell.spread is None:
+        return []
+    spread = cell.spread
+    below = []
+    if spread.n > 1 and cell.value is not None:
+        below.append(f"{format_scaled(spread.p10, scale)}–{format_scaled(spread.p90, scale)}, n {spread.n}")
+    # Of the first it is 100 % by definition.
+    if cell.efficiency is not None and cell.ideal != cell.value:
+        below.append(f"{cell.efficiency * 100:.0f} %")
+    if cell.ghost is not None and cell.ghost.median is not None:
+        below.append(f"before {format_scaled(cell.ghost.median, scale)}")
+    if len(cell.series_ids) > 1:
+        below.append(f"{len(cell.series_ids)} series")
+    if cell.failed_count:
+        below.append("last run failed")
+    return below

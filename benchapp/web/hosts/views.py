@@ -1,0 +1,165 @@
+"""Hosts: when they were last heard of, and for admins the tokens that they hold."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from django.contrib import messages
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.models import Host, Role
+from benchapp.pipeline.access.tokens import issue_enrolment_token
+from benchapp.pipeline.hosts import EnrolmentRefused, issue_host_token, restore_host, retire_host
+from benchapp.pipeline.hosts import set_pool as move_to_pool
+from benchapp.queries.hosts import TokenRow, page_hosts, read_host
+from benchapp.queries.maintenance import ExpectationState
+from benchapp.queries.runs.runs import RunFilter, list_runs
+from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
+from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.web.hosts.schedule_texts import list_lines, say_why_not_expected
+from benchapp.web.maintenance.views import list_maintenance
+from benchapp.web.runs.tables import make_run_lines
+from benchapp.web.site.access import may_read, needs_role, read_person
+from benchapp.web.site.agent_archive import read_agent_archive
+from benchapp.web.site.command_lines import say_agent_lines
+from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.pagination import turn_page
+
+HOSTS_ON_A_PAGE: Final = 100
+RUNS_OF_A_HOST: Final = 10
+
+
+@never_cache
+@require_safe
+@may_read
+def hosts(request: HttpRequest) -> HttpResponse:
+    """List the hosts by name; for admins also the ways to add one."""
+    now = timezone.now()
+    form = read_form(HostFilterForm, request.GET)
+    errors = list_errors(form)
+    asked = form.make_filter()
+    page, links = turn_page(
+        request, errors, read=lambda after: page_hosts(asked, after=after, limit=HOSTS_ON_A_PAGE)
+    )
+    context = {
+        **links,
+        "hosts": [(row, _count_working(row.tokens, now), say_why_not_expected(row)) for row in page.items],
+        "form": form,
+        "errors": errors,
+        "is_filtering": is_filtering(form),
+        "agent_digest": read_agent_archive().digest,
+        "agent_lines": say_agent_lines(make_base_url(request)),
+        "shown_once": take_from_last_page(request),
+    }
+    return render(request, "hosts/hosts.html", context, status=400 if errors else 200)
+
+
+@never_cache
+@require_safe
+@may_read
+def host(request: HttpRequest, name: str) -> HttpResponse:
+    """Show one host: its last runs, and for admins its tokens."""
+    row = read_host(name)
+    if row is None:
+        raise Http404(f"There is no host {name}. It appears here once it is enrolled.")
+    maintenance = list_maintenance(row.id)
+    columns, runs = make_run_lines(list_runs(RunFilter(host=name), limit=RUNS_OF_A_HOST).items)
+    context = {
+        "host": row,
+        "columns": columns,
+        "runs": runs,
+        "schedule_lines": list_lines(row),
+        "why_not_expected": say_why_not_expected(row),
+        "maintenance": maintenance,
+        "is_in_maintenance": any(window.state == ExpectationState.RUNNING for window in maintenance),
+        "now": timezone.now(),
+        "shown_once": take_from_last_page(request),
+    }
+    return render(request, "hosts/host.html", context)
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def add_host(request: HttpRequest) -> HttpResponse:
+    """Make a host and its token, which the next page shows once."""
+    form = HostNameForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    try:
+        name = form.cleaned_data["name"]
+        secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
+    except EnrolmentRefused as refusal:
+        messages.error(request, f"Not added: {refusal}", extra_tags="bad")
+        return redirect("hosts")
+    keep_for_next_page(request, f"Token of {name.lower()}", secret)
+    return redirect("host", name=name.lower())
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
+    """Make one more token for a host, so that an old one can be replaced without a gap."""
+    get_object_or_404(Host, name=name)
+    form = LabelForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
+    keep_for_next_page(request, f"Token of {name}", secret)
+    return redirect("host", name=name)
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def make_enrolment_token(request: HttpRequest) -> HttpResponse:
+    """Make a token that enrols hosts for a day."""
+    _, secret = issue_enrolment_token(created_by=read_person(request))
+    command = "\n".join(say_agent_lines(make_base_url(request), secret))
+    keep_for_next_page(
+        request, "Enrolment token, good for 24 hours and any number of hosts", secret, command=command
+    )
+    return redirect("hosts")
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def set_pool(request: HttpRequest, name: str) -> HttpResponse:
+    """Put a host into a pool, or out of its pool."""
+    form = PoolForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    if not move_to_pool(name, form.cleaned_data["pool"]):
+        raise Http404(f"There is no host {name}.")
+    messages.success(request, "From now on its results go to the series of that pool.", extra_tags="good")
+    return redirect("host", name=name)
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def set_retired(request: HttpRequest, name: str) -> HttpResponse:
+    """Take a host out of service, or bring it back."""
+    get_object_or_404(Host, name=name)
+    if request.POST.get("retired") == "yes":
+        retire_host(name)
+        words = f"{name} is retired: its history stays, its tokens open nothing."
+    else:
+        restore_host(name)
+        words = f"{name} is back in service, with the tokens that it had."
+    messages.success(request, words, extra_tags="good")
+    return redirect("host", name=name)
+
+
+def _count_working(tokens: Iterable[TokenRow], now: datetime) -> int:
+    return sum(
+        token.revoked_at is None and (token.expires_at is None or token.expires_at > now) for token in tokens
+    )
+
+
+def _refuse(request: HttpRequest, form: Form) -> HttpResponse:
+    messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
+    return redirect("hosts")

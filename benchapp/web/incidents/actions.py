@@ -1,0 +1,154 @@
+"""The buttons of incidents: each posts to one address, takes one step of triage, and goes back to where it was."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from benchapp.models import IncidentEvent, Role, User
+from benchapp.pipeline.incidents import triage
+from benchapp.pipeline.incidents.accepted_levels import accept_level
+from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
+from benchapp.pipeline.incidents.undo import undo
+from benchapp.tasks import wake_notify, wake_up
+from benchapp.web.site.access import choose_next, needs_role, read_person
+
+_SNOOZE_DAYS_MAXIMUM: Final = 366
+_CHOSEN_MAXIMUM: Final = 1000
+_ID_MAXIMUM: Final = 2**63 - 1
+# What each act is called once it is done; the page says it.
+_DONE: Final = {
+    "acknowledged": "is acknowledged",
+    "resolved": "is resolved",
+    "reopened": "is open again",
+    "assigned": "is assigned",
+    "commented": "has your comment",
+    "linked": "has its link",
+    "snoozed": "is snoozed",
+    "merged": "took the other one in",
+    "split": "was split",
+    "accepted": "is resolved, its levels accepted",
+    "undone": "is as it was before",
+}
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def triage_incident(request: HttpRequest, incident_id: int, act: str) -> HttpResponse:
+    """Take one step; a step that comes too late changes nothing, and the page says why."""
+    person = read_person(request)
+    if act not in ACTS:
+        raise Http404(f"There is no {act!r} of an incident; there are: {', '.join(ACTS)}.")
+    try:
+        (event,) = take_steps([ACTS[act](incident_id, request.POST, person)])
+    except UnknownIncident as error:
+        raise Http404(f"{error}.") from error
+    except (NotPossible, BadTriage) as error:
+        messages.error(request, f"Incident {incident_id}: {error}.", extra_tags="bad")
+        return HttpResponseRedirect(choose_next(request, "incidents"))
+    # Accepted levels are to be judged by, and who subscribed is to be told.
+    wake_up()
+    wake_notify()
+    messages.success(request, _say_done(event), extra_tags="good")
+    if act == "merge":
+        return HttpResponseRedirect(reverse("incident", args=[event.incident_id]))
+    if act == "split":
+        return HttpResponseRedirect(reverse("incident", args=[event.before["split_into"]]))
+    return HttpResponseRedirect(choose_next(request, "incidents"))
+
+
+def _say_done(event: IncidentEvent) -> str:
+    words = f": {event.words}" if event.kind in ("assigned", "snoozed") else ""
+    if event.kind == "split":
+        words = f": this is incident {event.before['split_into']}, which has what was chosen"
+    return f"Incident {event.incident_id} {_DONE.get(event.kind, event.kind)}{words}."
+
+
+def _acknowledge(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.acknowledge, incident_id, by=person)
+
+
+def _resolve(incident_id: int, form: QueryDict, person: User) -> Step:
+    verdict, words = form.get("verdict", ""), form.get("words", "")
+    return partial(triage.resolve, incident_id, by=person, verdict=verdict, words=words)
+
+
+def _reopen(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.reopen, incident_id, by=person, words=form.get("words", ""))
+
+
+def _assign(incident_id: int, form: QueryDict, person: User) -> Step:
+    wanted = form.get("assignee", "")
+    to = None
+    if wanted:
+        to = User.objects.filter(pk=_read_id(wanted), is_active=True).first()
+        if to is None or not to.has_role(Role.EDITOR):
+            raise BadTriage("choose somebody of the role editor or admin")
+    return partial(triage.assign, incident_id, by=person, to=to)
+
+
+def _comment(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.comment, incident_id, by=person, words=form.get("words", ""))
+
+
+def _link(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.link, incident_id, by=person, url=form.get("link", ""))
+
+
+def _snooze(incident_id: int, form: QueryDict, person: User) -> Step:
+    days = _read_id(form.get("days", "1"))
+    if days > _SNOOZE_DAYS_MAXIMUM:
+        raise BadTriage(f"{days} days; at most {_SNOOZE_DAYS_MAXIMUM} are kept")
+    until = timezone.now() + timedelta(days=days) if days else None
+    return partial(triage.snooze, incident_id, by=person, until=until)
+
+
+def _merge(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.merge, incident_id, into=_read_id(form.get("into", "")), by=person)
+
+
+def _split(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.split, incident_id, change_ids=_read_ids(form, "change"), by=person)
+
+
+def _accept(incident_id: int, form: QueryDict, person: User) -> Step:
+    words, series_ids = form.get("words", ""), _read_ids(form, "series")
+    return partial(accept_level, incident_id, by=person, words=words, series_ids=series_ids)
+
+
+def _undo(incident_id: int, form: QueryDict, person: User) -> Step:
+    event_id = _read_id(form.get("event", ""))
+    if not IncidentEvent.objects.filter(pk=event_id, incident_id=incident_id).exists():
+        raise UnknownIncident(f"there is no event {event_id} of incident {incident_id}")
+    return partial(undo, event_id, by=person)
+
+
+ACTS: Final[dict[str, Callable[[int, QueryDict, User], Step]]] = {
+    "acknowledge": _acknowledge,
+    "resolve": _resolve,
+    "reopen": _reopen,
+    "assign": _assign,
+    "comment": _comment,
+    "link": _link,
+    "snooze": _snooze,
+    "merge": _merge,
+    "split": _split,
+    "accept": _accept,
+    "undo": _undo,
+}
+
+
+def _read_id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= _ID_MAXIMUM):
+        raise BadTriage(f"{text[:40]!r} is no number")
+    return int(text)
+
+
+def _read_ids(form: QueryDict, name: str) -> list[int]:
+    return [_read_id(text) for text in form.getlist(name)[:_CHOSEN_MAXIMUM]]

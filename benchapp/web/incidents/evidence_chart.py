@@ -1,0 +1,65 @@
+"""The evidence of a change: its history around it, and the runs on both sides of it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import numpy as np
+
+from benchapp.metrics import CATALOGUE, Metric
+from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides
+from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
+from benchapp.web.charts.history.request import HistoryRequest, write_moment, write_query
+
+# What is shown before the oldest run that the change was judged by, as share of the time to the change.
+_ROOM: Final = 0.1
+_LEAST_ROOM: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the page of an incident draws of its worst change. document: the runs on both sides."""
+
+    change: ChangeRow
+    metric: Metric
+    figure: HistoryFigure
+    document: dict[str, Any]
+
+
+def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> Evidence:
+    """Return the pictures of one change; one query."""
+    metric = CATALOGUE[change.metric]
+    sides = read_sides(change)
+    from_at = change.points_from_at
+    if from_at is not None:
+        from_at -= max((change.started_at - from_at) * _ROOM, _LEAST_ROOM)
+    asked = HistoryRequest(metric=metric, ids=(change.series.id,), from_at=from_at, is_linked=False)
+    figure = make_history_figure(
+        asked,
+        choice=write_query(series=change.series.id),
+        base_url=base_url,
+        title=title,
+        filter=f"{change.series.scope_name}: {change.series.workload_title}",
+        file_name=f"change-{change.id}",
+        owns_address=False,
+    )
+    document = {
+        "metric": {"name": metric.name, "unit": metric.unit, "label": metric.label},
+        "is_regression": change.is_regression,
+        "before": _describe_side(sides.before),
+        "after": _describe_side(sides.after),
+    }
+    return Evidence(change, metric, figure, document)
+
+
+def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
+    values = [point.value for point in points]
+    low, median, high = np.percentile(values, [10, 50, 90]).tolist() if values else (None, None, None)
+    return {
+        "median": median,
+        "p10": low,
+        "p90": high,
+        "points": [
+            {"run": point.run_id, "at": write_moment(point.at), "value": point.value} for point in points
+        ],
+    }

@@ -1,0 +1,185 @@
+"""Incidents and their changes as rows of tables."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from benchapp.models import ChangeState, Severity
+from benchapp.pipeline.incidents.accepted_levels import AcceptedLevel
+from benchapp.queries.incidents.changes import ChangeRow
+from benchapp.queries.incidents.shapes import IncidentRow
+from benchapp.web.incidents.texts import (
+    STATES,
+    format_level,
+    say_confidence,
+    say_elsewhere,
+    say_first_suspect,
+    say_interval,
+    say_name,
+)
+from benchapp.web.site.number_columns import SHORT_LABELS
+from benchapp.web.site.value_texts import say_age, say_signed
+
+_SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How far a level moved. kind: worse or better; sign: the way that it moved; never colour alone."""
+
+    kind: str
+    sign: str
+    text: str
+    interval: str
+
+    @property
+    def word(self) -> str:
+        """Return what the colour means."""
+        return "regression" if self.kind == "worse" else "improvement"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """One incident in the inbox. severity: the word, with its sign. suspect: "" where there is none."""
+
+    row: IncidentRow
+    severity: str
+    size: Size
+    place: str
+    is_pool: bool
+    suspect: str
+    explained: str
+    age: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """One cell of an incident: a metric of a series, before and after."""
+
+    row: ChangeRow
+    label: str
+    before: str
+    after: str
+    size: Size
+    state: str
+    confidence: str
+    url: str
+
+
+def make_incident_lines(rows: Iterable[IncidentRow]) -> list[IncidentLine]:
+    """Return the lines of the inbox."""
+    return [make_incident_line(row) for row in rows]
+
+
+def make_incident_line(row: IncidentRow) -> IncidentLine:
+    """Return the line of one incident."""
+    kind, _, name = row.scope.partition(":")
+    return IncidentLine(
+        row=row,
+        severity=_SEVERITIES[Severity(row.severity)],
+        size=make_size(row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression),
+        place=name or "several hosts or pools",
+        is_pool=kind == "pool",
+        suspect=say_first_suspect(row),
+        explained=str(row.explained_by[0].get("words", "")) if row.explained_by else "",
+        age=say_age(row.opened_at),
+    )
+
+
+def make_change_lines(rows: Sequence[ChangeRow]) -> list[ChangeLine]:
+    """Return the lines of an incident's or a series' changes."""
+    return [
+        ChangeLine(
+            row=row,
+            label=SHORT_LABELS[row.metric],
+            before=format_level(row.before_median, row.metric),
+            after=format_level(row.after_median, row.metric),
+            size=make_size(
+                row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression
+            ),
+            state=f"drift, {STATES[ChangeState(row.state)]}"
+            if row.is_drift
+            else STATES[ChangeState(row.state)],
+            confidence=say_confidence(row.confidence),
+            url=f"{reverse('series', args=[row.series.id])}?{urlencode({'metric': row.metric})}",
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectLine:
+    """What changed with an incident. share: of the changes that it came with; elsewhere: "" where no other got it."""
+
+    name: str
+    before: str
+    after: str
+    share: str
+    count: str
+    elsewhere: str
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLine:
+    """One series whose levels would be accepted: (metric, level before, new level, since when) of each metric."""
+
+    series_id: int
+    title: str
+    place: str
+    levels: tuple[tuple[str, str, str, datetime], ...]
+
+
+def list_suspects(row: IncidentRow) -> list[SuspectLine]:
+    """Return what else changed, the likeliest first."""
+    return [
+        SuspectLine(
+            name=say_name(str(suspect.get("name", ""))),
+            before=str(suspect.get("before") or "unknown"),
+            after=str(suspect.get("after") or "unknown"),
+            share=f"{float(suspect.get('share') or 0):.0%}".replace("%", " %"),
+            count=f"{suspect['came_with']} of {suspect['changes']}" if suspect.get("changes") else "",
+            elsewhere=say_elsewhere(suspect),
+        )
+        for suspect in row.suspects
+    ]
+
+
+def make_accepted_lines(
+    accepted: Sequence[AcceptedLevel], changes: Sequence[ChangeRow]
+) -> list[AcceptedLine]:
+    """Return what accepting would pin, a line for each series; changes: those of the incident, for the names."""
+    names = {change.series.id: change.series for change in changes}
+    by_series: dict[int, list[AcceptedLevel]] = {}
+    for level in accepted:
+        by_series.setdefault(level.series_id, []).append(level)
+    return [
+        AcceptedLine(
+            series_id=series_id,
+            title=name.workload_title if (name := names.get(series_id)) else f"series {series_id}",
+            place=f"{name.scope_name} · {name.target_title}" if name else "",
+            levels=tuple(
+                (
+                    SHORT_LABELS[level.metric],
+                    format_level(level.before, level.metric),
+                    format_level(level.level, level.metric),
+                    level.from_at,
+                )
+                for level in levels
+            ),
+        )
+        for series_id, levels in by_series.items()
+    ]
+
+
+def make_size(relative: float, low: float | None, high: float | None, *, is_regression: bool) -> Size:
+    """Return how far a level moved, as it is shown."""
+    return Size(
+        kind="worse" if is_regression else "better",
+        sign="▲" if relative > 0 else "▼",
+        text=say_signed(relative),
+        interval=say_interval(low, high),
+    )

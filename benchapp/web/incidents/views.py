@@ -1,0 +1,201 @@
+"""The inbox of incidents, one incident, and what is watched."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchapp.models import Role, Verdict
+from benchapp.pipeline.incidents.accepted_levels import preview_accept
+from benchapp.pipeline.incidents.undo import UNDOABLE
+from benchapp.queries.incidents.detection_status import count_judged
+from benchapp.queries.incidents.incidents import (
+    count_tabs,
+    list_alike,
+    list_editors,
+    list_gravest,
+    list_incidents,
+    read_incident,
+    read_last_act,
+)
+from benchapp.queries.incidents.shapes import (
+    EventRow,
+    IncidentDetail,
+    IncidentFilter,
+    IncidentRow,
+    Tab,
+)
+from benchapp.web.incidents.affected_matrix import make_cell_figure
+from benchapp.web.incidents.detection_status_texts import say_judged
+from benchapp.web.incidents.evidence_chart import make_evidence
+from benchapp.web.incidents.tables import (
+    list_suspects,
+    make_accepted_lines,
+    make_change_lines,
+    make_incident_line,
+    make_incident_lines,
+)
+from benchapp.web.incidents.texts import (
+    name_act,
+    say_counts,
+    say_event,
+    say_inbox,
+    say_incident,
+    say_sides,
+)
+from benchapp.web.site.access import can, may_read
+from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
+from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.page_context import find_visitor, make_base_url
+from benchapp.web.site.pagination import turn_page
+
+INCIDENTS_ON_A_PAGE: Final = 50
+_VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if verdict]
+# These are worked off: all at once, the gravest first. The others are history, page by page.
+_WORKED_OFF: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
+
+
+@dataclass(frozen=True, slots=True)
+class TabLink:
+    """One part of the inbox; count: None where it is not told."""
+
+    label: str
+    url: str
+    count: int | None
+    is_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One line of a timeline."""
+
+    row: EventRow
+    words: str
+    can_be_undone: bool
+
+
+@require_safe
+@may_read
+def incidents(request: HttpRequest) -> HttpResponse:
+    """List incidents: those to work off by severity, the others the newest first."""
+    bar = make_filter_bar(request, keep=("tab",))
+    errors = bar.errors
+    tab = _read_tab(request, errors)
+    asked = IncidentFilter(tab=tab, match=bar.filter)
+    rows, links = _read_list(request, errors, asked)
+    counts = count_tabs(bar.filter)
+    is_calm = not rows and not bar.text and tab in (Tab.OPEN, Tab.NEW)
+    context = {
+        **links,
+        **_describe_visitor(request),
+        "title": say_inbox(tab, counts, rows),
+        "bar": bar,
+        "errors": errors,
+        "tabs": _list_tabs(request, tab, counts),
+        "lines": make_incident_lines(rows),
+        "watched": say_judged(count_judged()) if is_calm else None,
+        "api_line": _say_api_line(request, tab, bar),
+    }
+    return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
+
+
+@require_safe
+@may_read
+def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
+    """Show one incident: the evidence, what explains it, its cells, what happened to it."""
+    detail = read_incident(incident_id)
+    if detail is None:
+        raise Http404(f"There is no incident {incident_id}.")
+    row, live = detail.row, detail.live
+    title = say_incident(detail)
+    evidence = make_evidence(live[0], title=title, base_url=make_base_url(request)) if live else None
+    context = {
+        **_describe_visitor(request),
+        "title": title,
+        "row": row,
+        "detail": detail,
+        "line": make_incident_line(row),
+        "link": row.link if row.link.startswith(("https://", "http://")) else "",
+        "counts": say_counts(detail),
+        "evidence": evidence,
+        "evidence_words": say_sides(evidence.change) if evidence else "",
+        "suspects": list_suspects(row),
+        "cells": make_change_lines(detail.changes),
+        "affected": make_cell_figure(row, request.GET) if live else None,
+        "events": [_make_event(event) for event in reversed(detail.events)],
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
+        **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),
+    }
+    return render(request, "incidents/incident.html", context)
+
+
+def _read_list(
+    request: HttpRequest, errors: list[str], asked: IncidentFilter
+) -> tuple[tuple[IncidentRow, ...], dict[str, Any]]:
+    if asked.tab in _WORKED_OFF:
+        page = list_gravest(asked)
+        return page.items, {"has_more": page.next_cursor is not None}
+    page, links = turn_page(
+        request, errors, read=lambda after: list_incidents(asked, after=after, limit=INCIDENTS_ON_A_PAGE)
+    )
+    return page.items, links
+
+
+def _read_tab(request: HttpRequest, errors: list[str]) -> Tab:
+    wanted = request.GET.get("tab", Tab.OPEN.value)
+    if wanted in list(Tab):
+        return Tab(wanted)
+    errors.append(f"There is no such part of the inbox; there are: {', '.join(Tab)}.")
+    return Tab.OPEN
+
+
+def _list_tabs(request: HttpRequest, here: Tab, counts: dict[Tab, int]) -> list[TabLink]:
+    """Return the parts; what is snoozed is one of them where there is any."""
+    shown = [tab for tab in Tab if tab != Tab.SNOOZED or counts[tab] or here == tab]
+    return [
+        TabLink(
+            label=tab.value.capitalize(),
+            url=keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, after=None),
+            count=counts.get(tab),
+            is_here=tab == here,
+        )
+        for tab in shown
+    ]
+
+
+def _describe_visitor(request: HttpRequest) -> dict[str, Any]:
+    """Return what the buttons need, and what an editor did last and may take back."""
+    visitor = find_visitor(request)
+    context: dict[str, Any] = {"here": request.get_full_path(), "verdicts": _VERDICTS}
+    if visitor is None or not can(visitor, Role.EDITOR):
+        return context
+    last = read_last_act(visitor, kinds=sorted(UNDOABLE))
+    return context | {"last_act": last, "last_act_words": name_act(last.kind) if last else ""}
+
+
+def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
+    """Return what an editor may choose from."""
+    row, live = detail.row, detail.live
+    is_open = row.state != "resolved"
+    return {
+        "people": list_editors(),
+        "alike": list_alike(row) if is_open else [],
+        "can_split": is_open and len(live) > 1,
+        "accepted": make_accepted_lines(preview_accept(row.id), live) if is_open else [],
+    }
+
+
+def _make_event(event: EventRow) -> EventLine:
+    return EventLine(
+        row=event,
+        words=say_event(event),
+        can_be_undone=event.undone_at is None and event.has_before and event.kind in UNDOABLE,
+    )
+
+
+def _say_api_line(request: HttpRequest, tab: Tab, bar: FilterBar) -> str:
+    query = keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, add=None, value=None)
+    return say_request(f"{make_base_url(request)}/api/v1/incidents{'' if query == '?' else query}")

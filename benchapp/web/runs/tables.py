@@ -1,0 +1,219 @@
+"""The numbers of one run and of a list of runs, as rows of cells.
+
+Which of fio's latencies the columns of a run are of: total (lat) or completion (clat).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, format_value
+from benchapp.queries.runs.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
+from benchapp.queries.titles import describe_block_size
+from benchapp.web.site.number_columns import Cell, Column, make_cells, make_columns
+
+KIND_NAMES: Final = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
+# The first parser took mean and maximum from where the percentiles came from.
+_FIRST_WITH_TOTAL: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyKinds:
+    """lat or clat, of mean and maximum and of the percentiles; empty where there are none."""
+
+    mean: str
+    percentiles: str
+
+
+def find_kinds(measurement: MeasurementRow, *, parser_version: int) -> LatencyKinds:
+    """Return of which latencies the metrics of a measurement are; parser_version: of its run."""
+    has_mean = measurement.latency_mean_ns is not None or measurement.latency_max_ns is not None
+    if parser_version < _FIRST_WITH_TOTAL:
+        mean = measurement.latency_kind
+    else:
+        mean = "clat" if "total" in measurement.missing else "lat"
+    return LatencyKinds(mean if has_mean else "", measurement.latency_kind if measurement.percentiles else "")
+
+
+def choose_usual(kinds: Iterable[LatencyKinds]) -> LatencyKinds:
+    """Return what holds for most rows, for each of the two among those that have any."""
+    kept = list(kinds)
+    return LatencyKinds(
+        _find_commonest(one.mean for one in kept), _find_commonest(one.percentiles for one in kept)
+    )
+
+
+def say_kinds(kinds: LatencyKinds) -> str:
+    """Say in a sentence of which latencies the columns are; empty where there are none."""
+    if kinds.mean and kinds.mean == kinds.percentiles:
+        return f"Mean, max and percentiles: {KIND_NAMES[kinds.mean]}."
+    parts = [("Mean and max", kinds.mean), ("Percentiles", kinds.percentiles)]
+    return " ".join(f"{columns}: {KIND_NAMES[kind]}." for columns, kind in parts if kind)
+
+
+def say_unusual(kinds: LatencyKinds, usual: LatencyKinds) -> str:
+    """Say in a row what differs there from the usual; empty where nothing does."""
+    parts = [
+        ("mean, max", kinds.mean, usual.mean),
+        ("percentiles", kinds.percentiles, usual.percentiles),
+    ]
+    return "; ".join(f"{columns}: {kind}" for columns, kind, most in parts if kind and kind != most)
+
+
+def _find_commonest(kinds: Iterable[str]) -> str:
+    return next((kind for kind, _ in Counter(kind for kind in kinds if kind).most_common(1)), "")
+
+
+LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns", "elapsed_s")
+# A title names so many results; the table has the others.
+_TITLE_MAXIMUM: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLine:
+    """One measurement in the list of runs."""
+
+    series_id: int
+    words: str
+    direction: str
+    error: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLines:
+    """One run in the list, with a line for each measurement; hidden_count: those that the list leaves out."""
+
+    run: RunRow
+    lines: tuple[ResultLine, ...]
+    hidden_count: int
+
+    @property
+    def height(self) -> int:
+        """Return how many table rows this run takes."""
+        return max(1, len(self.lines)) + (1 if self.hidden_count else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a value stands to the limit between good and bad that its profile has."""
+
+    is_good: bool
+    limit: ReferenceLimit
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementLine:
+    """One measurement of a run's table; codes: of its badges; verdict: None where there is no limit.
+
+    kinds: of which latencies its metrics are, where they are not those of most rows.
+    """
+
+    measurement: MeasurementRow
+    name: str
+    cells: tuple[Cell, ...]
+    codes: tuple[str, ...]
+    verdict: Verdict | None
+    kinds: str
+
+
+def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[RunLines, ...]]:
+    """Return the columns of the list of runs, and its rows."""
+    columns = make_columns((line for run in runs for line in run.measurements), LIST_METRICS)
+    return columns, tuple(
+        RunLines(
+            run=run,
+            lines=tuple(
+                ResultLine(
+                    line.series_id, _say_summary(line), line.direction, line.error, make_cells(line, columns)
+                )
+                for line in run.measurements
+            ),
+            hidden_count=run.measurement_count - len(run.measurements),
+        )
+        for run in runs
+    )
+
+
+def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[MeasurementLine, ...]]:
+    """Return the columns of a run's table, and its rows."""
+    columns = make_columns(run.measurements, tuple(CATALOGUE))
+    names = name_measurements(run.measurements)
+    usual = find_usual_kinds(run)
+    return columns, tuple(
+        MeasurementLine(
+            measurement,
+            name,
+            make_cells(measurement, columns),
+            tuple(badge.code for badge in measurement.badges),
+            _judge(run.profile, measurement),
+            say_unusual(find_kinds(measurement, parser_version=run.parser_version), usual),
+        )
+        for measurement, name in zip(run.measurements, names, strict=True)
+    )
+
+
+def find_usual_kinds(run: RunDetail) -> LatencyKinds:
+    """Return of which latencies the metrics of most of a run's measurements are."""
+    return choose_usual(find_kinds(one, parser_version=run.parser_version) for one in run.measurements)
+
+
+def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
+    """Return a short name for each measurement, told apart by direction and, where needed, by number."""
+    several = len({measurement.job_name for measurement in measurements}) < len(measurements)
+    names = [
+        f"{measurement.job_name or measurement.workload.rw}{f' · {measurement.direction}' if several else ''}"
+        for measurement in measurements
+    ]
+    return [
+        f"{name} #{names[: place + 1].count(name)}" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def say_results(run: RunDetail) -> str:
+    """Say the answer of a run in a title: its first results with their IOPS and p99."""
+    known = [
+        measurement
+        for measurement in run.measurements
+        if measurement.iops is not None or measurement.elapsed_s is not None
+    ]
+    parts = [_say_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
+    if len(known) > _TITLE_MAXIMUM:
+        parts.append(f"and {len(known) - _TITLE_MAXIMUM} more")
+    return "; ".join(parts) or "no values"
+
+
+def list_withheld(lines: Sequence[MeasurementLine]) -> list[str]:
+    """Return why values are missing, a sentence for each reason and the rows that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for line in lines:
+        for reason in dict.fromkeys(cell.reason for cell in line.cells if cell.reason):
+            concerned.setdefault(reason, []).append(line.name)
+    return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
+
+
+def _judge(profile: str, measurement: MeasurementRow) -> Verdict | None:
+    for metric in CATALOGUE:
+        limit, value = find_limit(profile, metric), getattr(measurement, metric)
+        if limit is not None and value is not None and not measurement.error:
+            return Verdict(limit.is_met(value), limit)
+    return None
+
+
+def _say_result(measurement: MeasurementRow) -> str:
+    workload = measurement.workload_title.split(" · ")[0]
+    if measurement.iops is None and measurement.elapsed_s is not None:
+        return f"{workload} {format_value(measurement.elapsed_s, 's')}"
+    words = f"{workload} {format_value(measurement.iops, 'operations/s')} IOPS"
+    if measurement.latency_p99_ns is None:
+        return words
+    return f"{words}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"
+
+
+def _say_summary(line: MeasurementSummary) -> str:
+    size = describe_block_size(cast(Any, line))  # it needs the block size only
+    mixed = f" {line.direction}" if line.direction not in line.rw else ""
+    depth = UNKNOWN if line.iodepth is None else line.iodepth
+    return f"{size} {line.rw}{mixed} · {depth} × {line.numjobs}".strip()

@@ -1,0 +1,191 @@
+"""Runs: the list with its filters, and one run with all its numbers."""
+
+import os
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_safe
+
+from benchapp.csv_export import CONTENT_TYPE, write_csv
+from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.intake.submissions import unpack
+from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.runs.run_detail import read_before
+from benchapp.queries.runs.runs import RunDetail, RunRow, list_profiles, list_runs, read_run
+from benchapp.queries.runs.submissions import RawBody, read_raw_body
+from benchapp.queries.runs.traces import read_traces
+from benchapp.web.runs.badge_texts import list_doubts
+from benchapp.web.runs.percentile_table import make_percentile_table
+from benchapp.web.runs.tables import (
+    find_usual_kinds,
+    list_withheld,
+    make_measurement_lines,
+    make_run_lines,
+    say_kinds,
+    say_results,
+)
+from benchapp.web.runs.traces import make_trace_panels
+from benchapp.web.site.access import may_read
+from benchapp.web.site.command_lines import say_first_steps, say_request
+from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.pagination import turn_page
+
+RUNS_ON_A_PAGE: Final = 50
+
+
+@require_safe
+@may_read
+def runs(request: HttpRequest) -> HttpResponse:
+    """List the runs that the filters leave, the newest first."""
+    form = read_form(RunFilterForm, request.GET)
+    bar = make_filter_bar(request, old=("host", "pool", "rw", "text"), form=form, fields="runs/_runs_fields.html")
+    errors = [*bar.errors, *list_errors(form)]
+    asked = form.make_filter(bar.filter)
+    page, links = turn_page(
+        request, errors, read=lambda after: list_runs(asked, after=after, limit=RUNS_ON_A_PAGE)
+    )
+    columns, lines = make_run_lines(page.items)
+    context = {
+        **links,
+        "title": _say_runs(
+            page.items, has_more=page.next_cursor is not None, is_first=not links["newest_url"]
+        ),
+        "bar": bar,
+        "errors": errors,
+        "profiles": list_profiles(),
+        "badge_codes": BADGE_CODES,
+        "is_filtering": bool(bar.text) or is_filtering(form),
+        "columns": columns,
+        "runs": lines,
+        "steps": None if page.items else say_first_steps(make_base_url(request)),
+    }
+    return render(request, "runs/runs.html", context, status=400 if errors else 200)
+
+
+@require_safe
+@may_read
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Show one run with every number that fio gave, and where it came from."""
+    detail = _find(run_id)
+    columns, lines = make_measurement_lines(detail)
+    context = {
+        "run": detail,
+        "title": _say_run(detail),
+        "failure": _say_failure(detail),
+        "columns": columns,
+        "lines": lines,
+        "kinds": say_kinds(find_usual_kinds(detail)),
+        "latency_columns": [column for column in columns if column.is_latency],
+        "limits": list(dict.fromkeys(line.verdict.limit for line in lines if line.verdict)),
+        "doubts": list_doubts([(line.name, line.measurement.badges) for line in lines]),
+        "withheld": list_withheld(lines),
+        "percentiles": make_percentile_table(detail, read_before(detail)),
+        "traces": make_trace_panels(read_traces(run_id), detail.measurements),
+        "traces_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
+    }
+    return render(request, "runs/run.html", context)
+
+
+@require_safe
+@may_read
+def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Hand out what fio printed, byte for byte."""
+    body = read_raw_body(run_id=run_id)
+    if body is None or not body.has_output:
+        raise Http404("There is no such run, its output is past its time of retention, or it never had one.")
+    answer = HttpResponse(read_output(body), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = content_disposition_header(True, f"run-{run_id}-fio.txt") or ""
+    return answer
+
+
+@require_safe
+@may_read
+def run_table(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Hand out the run's table as CSV: base units, every metric, every percentile that is not left to chance."""
+    detail = _find(run_id)
+    percents = sorted({percent for line in detail.measurements for percent, _ in line.percentiles})
+    rows = [_make_csv_row(detail, place, percents) for place in range(len(detail.measurements))]
+    body = write_csv(list(rows[0]), [list(row.values()) for row in rows]) if rows else b""
+    answer = HttpResponse(body, content_type=CONTENT_TYPE)
+    answer["Content-Disposition"] = content_disposition_header(True, f"run-{run_id}.csv") or ""
+    return answer
+
+
+def read_output(body: RawBody) -> bytes:
+    """Return what fio printed, out of the agent's document where it came in one."""
+    content = unpack(body.packed)
+    if not body.has_envelope:
+        return content
+    try:
+        return read_envelope(content).fio_output.encode(errors="surrogatepass")
+    except BadEnvelope:
+        return content
+
+
+def _find(run_id: int) -> RunDetail:
+    detail = read_run(run_id)
+    if detail is None:
+        raise Http404(
+            f"There is no run {run_id}. It may have been removed, or the link is from another server."
+        )
+    return detail
+
+
+def _say_runs(runs: tuple[RunRow, ...], *, has_more: bool, is_first: bool) -> str:
+    if not runs:
+        return "Runs: none"
+    failed = sum(run.has_failed for run in runs)
+    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    if is_first:
+        words = f"The newest {count}" if has_more else f"{count}, all there are"
+    else:
+        words = f"{count}, older ones" if has_more else f"{count}, the oldest"
+    return f"{words}; {failed} failed" if failed else words
+
+
+def _say_run(run: RunDetail) -> str:
+    if run.has_failed:
+        return f"Run {run.id} on {run.host_name} failed"
+    return f"{run.host_name}: {say_results(run)}"
+
+
+def _say_failure(run: RunDetail) -> str:
+    if not run.has_failed:
+        return ""
+    cause = f"fio reported error {run.error} ({os.strerror(run.error)})."
+    return f"{cause} What it printed all the same counts in no median."
+
+
+def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str, Any]:
+    measurement = run.measurements[place]
+    values = dict(measurement.percentiles)
+    return {
+        "run_id": run.id,
+        "host": run.host_name,
+        "started_at": run.started_at.isoformat().replace("+00:00", "Z"),
+        "job_name": measurement.job_name,
+        "workload": measurement.workload_title,
+        "direction": measurement.direction,
+        "error": measurement.error,
+        "iops": measurement.iops,
+        "bandwidth_bytes_per_s": measurement.bandwidth_bytes_per_s,
+        "latency_mean_ns": measurement.latency_mean_ns,
+        "latency_stddev_ns": measurement.latency_stddev_ns,
+        "latency_max_ns": measurement.latency_max_ns,
+        "elapsed_s": measurement.elapsed_s,
+        "total_ios": measurement.total_ios,
+        "io_bytes": measurement.io_bytes,
+        "runtime_s": measurement.runtime_s,
+        "latency_kind": measurement.latency_kind,
+        **{
+            f"latency_p{percent:.10g}_ns": None
+            if measurement.is_left_to_chance(percent)
+            else values.get(percent)
+            for percent in percents
+        },
+    }

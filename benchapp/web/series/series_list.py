@@ -1,0 +1,53 @@
+"""The list of series."""
+
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchapp.queries.series.series import (
+    SeriesFilter,
+    SeriesRow,
+    list_series,
+)
+from benchapp.web.site.access import may_read
+from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.number_columns import make_cells, make_columns
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.pagination import turn_page
+
+SERIES_ON_A_PAGE: Final = 50
+_LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns", "elapsed_s")
+
+
+@require_safe
+@may_read
+def series_list(request: HttpRequest) -> HttpResponse:
+    """List the series that the filters leave, the freshest first."""
+    bar = make_filter_bar(request, old=("host", "pool", "rw", "direction", "text"))
+    errors = bar.errors
+    asked = SeriesFilter(match=bar.filter)
+    page, links = turn_page(
+        request, errors, read=lambda after: list_series(asked, after=after, limit=SERIES_ON_A_PAGE)
+    )
+    columns = make_columns((row.latest for row in page.items if row.latest), _LIST_METRICS)
+    context = {
+        **links,
+        "title": _say_list(page.items, has_more=any(links.values())),
+        "bar": bar,
+        "errors": errors,
+        "is_filtering": bool(bar.text),
+        "columns": columns,
+        "rows": [(row, make_cells(row.latest, columns) if row.latest else ()) for row in page.items],
+        "steps": None if page.items else say_first_steps(make_base_url(request)),
+    }
+    return render(request, "series/series_list.html", context, status=400 if errors else 200)
+
+
+def _say_list(rows: tuple[SeriesRow, ...], *, has_more: bool) -> str:
+    if not rows:
+        return "Series: none"
+    count = "1 series" if len(rows) == 1 else f"{len(rows)} series"
+    return f"{count}, by their last run" if has_more else f"{count}, all there are"

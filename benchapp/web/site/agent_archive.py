@@ -1,0 +1,53 @@
+"""The agent as one file that a host can run: /agent/bench-agent.pyz."""
+
+import hashlib
+import io
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+_SHEBANG: Final = b"#!/usr/bin/env python3\n"
+_MAIN: Final = b"import sys\n\nfrom agent.commands.cli import main\n\nsys.exit(main())\n"
+# The earliest moment a zip can hold: the same sources must give the same bytes, and so the same ETag.
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+_LEFT_OUT: Final = {"__pycache__", "tests"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentArchive:
+    """The archive and the SHA-256 of its bytes, hexadecimal."""
+
+    content: bytes
+    digest: str
+
+
+@cache
+def read_agent_archive() -> AgentArchive:
+    """Return the archive of the agent that lies beside this server; built once per process."""
+    content = build_agent_archive(Path(settings.BASE_DIR) / "agent")
+    return AgentArchive(content, hashlib.sha256(content).hexdigest())
+
+
+def build_agent_archive(folder: Path) -> bytes:
+    """Zip the agent's folder with a `__main__.py` in front: the same sources give the same bytes."""
+    buffer = io.BytesIO()
+    buffer.write(_SHEBANG)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        _add(archive, "__main__.py", _MAIN)
+        for path in sorted(folder.rglob("*"), key=lambda path: path.as_posix()):
+            inside = path.relative_to(folder)
+            if path.is_file() and not _LEFT_OUT & set(inside.parts) and path.suffix != ".pyc":
+                _add(archive, f"agent/{inside.as_posix()}", path.read_bytes())
+    return buffer.getvalue()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, date_time=_MOMENT)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    entry.create_system = 3
+    archive.writestr(entry, content)

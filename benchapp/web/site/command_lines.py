@@ -1,0 +1,52 @@
+"""Command lines that a page shows to be copied."""
+
+from dataclasses import dataclass
+from shlex import quote
+
+from django.conf import settings
+
+from benchapp.web.site.agent_archive import read_agent_archive
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """How the first results come in."""
+
+    here: str
+    agent: tuple[str, ...]
+    curl: str
+
+
+def say_first_steps(base_url: str) -> FirstSteps:
+    """Return the lines that fill an empty server."""
+    return FirstSteps(
+        here="make up",
+        agent=say_agent_lines(base_url),
+        curl=(
+            "fio --output-format=json job.fio | curl --data-binary @-"
+            f' -H "Authorization: Bearer $BENCHAPP_TOKEN" {quote(f"{base_url}/api/v1/fio?volume_type=gp3")}'
+        ),
+    )
+
+
+def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> tuple[str, ...]:
+    """Return the lines that set up the agent on a host: download, verify, enroll, run once, schedule."""
+    # The token goes through the environment: arguments are seen by everybody on the host.
+    return (
+        f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
+        # Removed on a mismatch: the lines below, pasted together with this one, then run nothing.
+        f"echo '{read_agent_archive().digest}  bench-agent.pyz' | sha256sum --check || rm bench-agent.pyz",
+        f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
+        "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
+        (
+            "python3 bench-agent.pyz schedule install --cron --every 6h --splay 10m --profile quick"
+            " --directory /srv/storage-to-test"
+        ),
+    )
+
+
+def say_request(url: str, *, is_personal: bool = False) -> str:
+    """Return the curl line that gets what a page shows; what is_personal needs a token even where all is public."""
+    # Where everybody may read there is no token to send.
+    token = "" if settings.PUBLIC_READ and not is_personal else ' -H "Authorization: Bearer $BENCHAPP_TOKEN"'
+    return f"curl -fsS{token} {quote(url)}"

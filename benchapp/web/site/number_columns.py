@@ -1,0 +1,129 @@
+"""Columns of numbers for a table: one unit in the header, digits that say something, the raw value beside them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Final
+
+from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, find_step, format_value
+from benchapp.web.site.reason_texts import explain_missing
+
+SHORT_LABELS: Final = {
+    "iops": "IOPS",
+    "bandwidth_bytes_per_s": "Bandwidth",
+    "latency_mean_ns": "mean",
+    "latency_p50_ns": "p50",
+    "latency_p95_ns": "p95",
+    "latency_p99_ns": "p99",
+    "latency_p99_9_ns": "p99.9",
+    "latency_max_ns": "max",
+    "elapsed_s": "Elapsed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A unit to show values in: divisor base units are one of it; the name is empty for IOPS."""
+
+    divisor: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric of a table."""
+
+    metric: str
+    label: str
+    scale: Scale
+    is_latency: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number as shown. raw: in the base unit, None where unknown; reason: then says why."""
+
+    text: str
+    raw: float | None
+    reason: str
+    metric: str
+
+
+def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, ...]:
+    """Choose a unit for each base unit over all rows (objects with the metrics as attributes).
+
+    All latencies share one, so that the eye can go along a row. Elapsed time is a column where some row has it, and
+    the only one where no row has anything else.
+    """
+    kept = list(rows)
+    metrics = _choose_metrics(kept, metrics)
+    values: dict[str, list[float | None]] = defaultdict(list)
+    for name in metrics:
+        values[CATALOGUE[name].unit] += [getattr(row, name) for row in kept]
+    return tuple(
+        Column(
+            metric=name,
+            label=SHORT_LABELS[name],
+            scale=choose_scale(values[CATALOGUE[name].unit], CATALOGUE[name].unit),
+            is_latency=name.startswith("latency_"),
+        )
+        for name in metrics
+    )
+
+
+def _choose_metrics(rows: Sequence[Any], metrics: Sequence[str]) -> Sequence[str]:
+    others = [name for name in metrics if name != "elapsed_s"]
+    if "elapsed_s" not in metrics or all(row.elapsed_s is None for row in rows):
+        return others
+    has_others = any(getattr(row, name) is not None for row in rows for name in others)
+    return metrics if has_others else ["elapsed_s"]
+
+
+def make_cells(row: Any, columns: Iterable[Column]) -> tuple[Cell, ...]:
+    """Show a row's values in the columns' units; what is unknown says why, from the row's `missing` if it has one."""
+    missing: Mapping[str, str] = getattr(row, "missing", {})
+    return tuple(
+        make_cell(
+            getattr(row, column.metric),
+            column.scale,
+            column.metric,
+            reason=find_reason(missing, column.metric),
+        )
+        for column in columns
+    )
+
+
+def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) -> Cell:
+    """Show one value in a unit."""
+    return Cell(format_scaled(value, scale), value, reason if value is None else "", metric)
+
+
+def choose_scale(values: Iterable[float | None], unit: str) -> Scale:
+    """Choose one unit for many values, by the middle of their range on a log axis."""
+    known = [value for value in values if value is not None and value > 0]
+    middle = sqrt(min(known)) * sqrt(max(known)) if known else 0.0
+    return Scale(*find_step(middle, unit))
+
+
+def format_scaled(value: float | None, scale: Scale) -> str:
+    """Show a value under a header that carries the unit; whole numbers are grouped from 1000 on."""
+    if value is None:
+        return UNKNOWN
+    shown = value / scale.divisor
+    if not scale.name or abs(shown) >= 999.5:
+        return format_value(shown, "operations/s")
+    if 0 < abs(shown) < 0.9995:
+        # Under one column 0.240 and 0.241 have the same digits.
+        return f"{shown:#.3g}"
+    # Seconds have one step only, so that the digits come without a change of unit.
+    return format_value(shown, "s").removesuffix(" s")
+
+
+def find_reason(missing: Mapping[str, str], metric: str) -> str:
+    """Say why a metric has no value: by its own name, by its group, or by the whole measurement."""
+    groups = ["percentiles"] if metric in PERCENTILES else []
+    for name in (metric, *groups, "latency" if metric.startswith("latency_") else metric, "all"):
+        if name in missing:
+            return explain_missing(missing[name])
+    return "fio did not print it"

@@ -1,0 +1,31 @@
+"""Turn the pages of a list."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.http import HttpRequest
+
+from benchapp.queries.pagination import BadCursor, Page
+from benchapp.web.site.filter_forms import keep_query
+
+T = TypeVar("T")
+
+
+def turn_page(
+    request: HttpRequest, errors: list[str], *, read: Callable[[str | None], Page[T]]
+) -> tuple[Page[T], dict[str, Any]]:
+    """Return the page behind the address's cursor, and the links to the newest and to the older rows.
+
+    A cursor that leads nowhere gives the first page, and a sentence in errors.
+    """
+    after = request.GET.get("after")
+    try:
+        page = read(after)
+    except BadCursor:
+        errors.append("This link leads to a place that is not in the list: here is its beginning.")
+        after = None
+        page = read(None)
+    return page, {
+        "newest_url": keep_query(request.GET, after=None) if after else None,
+        "older_url": keep_query(request.GET, after=page.next_cursor) if page.next_cursor else None,
+    }

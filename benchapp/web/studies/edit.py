@@ -1,0 +1,198 @@
+"""Keep a picture as a study, and change, share and remove studies."""
+
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from benchapp.models import PanelKind, Role
+from benchapp.pipeline.studies import (
+    BadStudy,
+    Panel,
+    StudyChanged,
+    add_panel,
+    change_study,
+    create_study,
+    delete_study,
+    read_panel,
+    share_study,
+    stop_sharing,
+)
+from benchapp.queries.studies import PanelRow, StudyDetail, list_own_studies, read_study
+from benchapp.web.site.access import can, needs_role, read_person
+from benchapp.web.studies.views import find_study, may_edit
+
+_TITLE_LENGTH: Final = 200
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def add_study(request: HttpRequest) -> HttpResponse:
+    """Offer to keep a picture (kind, query, title) as a new study or in one that is there, and keep it."""
+    given = request.POST if request.method == "POST" else request.GET
+    person = read_person(request)
+    own = list_own_studies(person, may_edit_all=can(person, Role.ADMIN))
+    error = ""
+    if request.method == "POST":
+        try:
+            return redirect("study", study_id=_keep(request, given))
+        except (BadStudy, StudyChanged) as problem:
+            error = f"{problem}."
+    context = {
+        "kind": given.get("kind", "") if given.get("kind") in PanelKind.values else "",
+        "query": _read_query(given.get("query", "")),
+        "title": given.get("title", "")[:_TITLE_LENGTH],
+        "proposed": given.get("proposed", given.get("title", ""))[:_TITLE_LENGTH],
+        "words": given.get("words", ""),
+        "into": given.get("into", ""),
+        "own": own,
+        "error": error,
+    }
+    return render(request, "studies/add_study.html", context, status=400 if error else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Show a study as a form; save it, and move or take out the panel whose button was pressed."""
+    detail = _find_mine(request, study_id)
+    if request.method != "POST":
+        return _show_form(request, detail)
+    try:
+        panels = _read_panels(request, detail)
+        change_study(
+            study_id,
+            version=request.POST.get("version", ""),
+            title=request.POST.get("title"),
+            words=request.POST.get("words"),
+            panels=panels,
+        )
+    except BadStudy as problem:
+        return _show_form(request, detail, error=f"{problem}.", status=400)
+    except StudyChanged as problem:
+        return _show_form(request, read_study(study_id) or detail, error=f"{problem}.", status=409)
+    if request.POST.get("do", "save") == "save":
+        messages.success(request, "The study is saved.", extra_tags="good")
+        return redirect("study", study_id=study_id)
+    return redirect("edit_study", study_id=study_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def share(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Make the link with which anybody may read this study, or withdraw it."""
+    _find_mine(request, study_id)
+    if request.POST.get("share") == "yes":
+        share_study(study_id)
+        words = "Whoever has the link below may read this study, and nothing else."
+    else:
+        stop_sharing(study_id)
+        words = "The link leads nowhere now."
+    messages.success(request, words, extra_tags="good")
+    return redirect("study", study_id=study_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def remove_study(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Remove a study; the measurements that it shows stay."""
+    detail = _find_mine(request, study_id)
+    delete_study(study_id)
+    messages.success(request, f"The study “{detail.title}” is removed.", extra_tags="good")
+    return redirect("studies")
+
+
+def _find_mine(request: HttpRequest, study_id: int) -> StudyDetail:
+    detail = find_study(study_id)
+    if not may_edit(request, detail):
+        whose = detail.owner_name or "nobody: it came with benchapp"
+        raise PermissionDenied(f"This study belongs to {whose}. Its owner and admins may change it.")
+    return detail
+
+
+def _keep(request: HttpRequest, given: Any) -> int:
+    """Make the study, or put the picture into the one that was chosen; return its id."""
+    has_panel = bool(given.get("kind"))
+    into = given.get("into", "")
+    title, words = given.get("title", ""), given.get("words", "")
+    if not (into.isascii() and into.isdigit() and len(into) < 10):
+        panels = [_make_panel(given)] if has_panel else []
+        return create_study(title, words=words, panels=panels, owner=read_person(request)).pk
+    study = _find_mine(request, int(into))
+    if has_panel:
+        # What the page proposed says what the numbers say today; without a title the panel says it of its own day.
+        own_title = "" if title == given.get("proposed") else title
+        add_panel(study.id, read_panel({**_plain(_make_panel(given)), "title": own_title, "words": words}))
+    return study.id
+
+
+def _make_panel(given: Any) -> Panel:
+    return read_panel({"kind": given.get("kind"), "query": _read_query(given.get("query", ""))})
+
+
+def _read_query(text: str) -> str:
+    """Return the query of a picture from what a page gave: the query, or the address that says all of the picture."""
+    path, mark, behind = text.strip().partition("?")
+    query = behind if mark and (not path or path.startswith(("/", "http://", "https://"))) else text
+    # What turns pages is no part of a picture.
+    return "&".join(part for part in query.split("&") if part and "after" not in parse_qs(part))
+
+
+def _plain(panel: Panel) -> dict[str, str]:
+    return {"kind": panel.kind, "query": panel.query}
+
+
+def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[Panel]:
+    """Return the panels with the words of the form, moved as the pressed button says ("up:2")."""
+    panels = [
+        read_panel(
+            {
+                "kind": row.kind,
+                "query": row.query,
+                "title": request.POST.get(f"title-{place}", row.title),
+                "words": request.POST.get(f"words-{place}", row.words),
+            },
+            f"/panels/{place}",
+        )
+        for place, row in enumerate(detail.panels)
+    ]
+    action, _, number = request.POST.get("do", "save").partition(":")
+    place = int(number) if number.isascii() and number.isdigit() and len(number) < 4 else -1
+    if action not in ("up", "down", "remove") or not 0 <= place < len(panels):
+        return panels
+    panel = panels.pop(place)
+    if action != "remove":
+        panels.insert(max(place + (-1 if action == "up" else 1), 0), panel)
+    return panels
+
+
+def _show_form(
+    request: HttpRequest, detail: StudyDetail, *, error: str = "", status: int = 200
+) -> HttpResponse:
+    """Show the form with what was typed where that was refused, else with what is stored."""
+    typed = request.POST if status == 400 else {}
+    context = {
+        "study": detail,
+        "title": typed.get("title", detail.title),
+        "words": typed.get("words", detail.words),
+        "panels": [_make_row(typed, place, row) for place, row in enumerate(detail.panels)],
+        "error": error,
+    }
+    return render(request, "studies/edit_study.html", context, status=status)
+
+
+def _make_row(typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
+    return {
+        "place": place,
+        "kind": row.kind,
+        "query": row.query,
+        "title": typed.get(f"title-{place}", row.title),
+        "words": typed.get(f"words-{place}", row.words),
+    }

@@ -1,0 +1,177 @@
+"""The pictures of a study as its page shows them: each drawn by the page that it comes from, or why it cannot be."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from django.http import HttpRequest, QueryDict
+from django.urls import NoReverseMatch, reverse
+from django.utils.safestring import SafeString
+
+from benchapp.grammar import BadFilter, parse_filter
+from benchapp.models import PanelKind
+from benchapp.queries.charts.scaling_shapes import BadPicture
+from benchapp.queries.studies import PanelRow
+from benchapp.web.charts.comparison.figure import BadComparison, ComparisonFigure, show_comparison
+from benchapp.web.charts.history.figure import HistoryFigure, show_history
+from benchapp.web.charts.matrix.figure import MatrixFigure, show_matrix
+from benchapp.web.charts.scaling.figure import ScalingFigure, show_scaling
+from benchapp.web.site.markdown import render_markdown
+from benchapp.web.site.page_context import make_base_url
+
+_PAGES: Final = {
+    PanelKind.SCALING: "scaling",
+    PanelKind.MATRIX: "matrix",
+    PanelKind.HISTORY: "history",
+    PanelKind.COMPARE: "compare",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPanel:
+    """One picture. template: which fragment draws it, "" where it is only named. figure: the fragment's value.
+
+    page_url: the page that shows it alone; "" for strangers, who cannot open it. problem: why it, or a part of what
+    its address asks for, cannot be drawn.
+    """
+
+    place: int
+    kind: str
+    title: str
+    words: SafeString
+    page_url: str
+    template: str = ""
+    figure: Any = None
+    problem: str = ""
+
+
+def make_panels(request: HttpRequest, panels: Sequence[PanelRow], *, has_links: bool) -> list[ShownPanel]:
+    """Return the panels in order, drawn anew from the numbers of today; has_links: False for a shared study."""
+    return [
+        make_panel(request, panel, place, has_links=has_links) for place, panel in enumerate(panels, start=1)
+    ]
+
+
+def list_kinds(panels: Sequence[ShownPanel]) -> list[str]:
+    """Return the kinds of the pictures that are drawn, each once: what scripts and styles the page needs."""
+    return sorted({panel.kind for panel in panels if panel.template})
+
+
+def find_page(panel: PanelRow) -> str:
+    """Return the address of the page that shows a panel alone, "" where this server has none."""
+    try:
+        path = reverse(_PAGES[PanelKind(panel.kind)])
+    except (NoReverseMatch, ValueError):
+        return ""
+    return f"{path}?{quote(panel.query, safe='=&%+:,*./;-_~!()')}" if panel.query else path
+
+
+def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownPanel:
+    """Return one panel, the place-th of its study from 1, drawn anew from the numbers of today."""
+    page_url = find_page(panel) if has_links else ""
+    words = render_markdown(panel.words, has_own_links=has_links)
+    make = _MAKERS.get(panel.kind)
+    if make is None:
+        problem = "Open its page to see it." if page_url else "It is shown on a page of its own."
+        return ShownPanel(place, panel.kind, name_panel(panel), words, page_url, problem=problem)
+    template, title, figure, problem = make(request, panel, place, has_links)
+    return ShownPanel(place, panel.kind, panel.title or title, words, page_url, template, figure, problem)
+
+
+def name_panel(panel: PanelRow) -> str:
+    """Return what a panel is called before it is drawn: its title, else its kind."""
+    kind = str(PanelKind(panel.kind).label) if panel.kind in PanelKind.values else panel.kind
+    return panel.title or kind
+
+
+def _show_scaling(
+    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+) -> tuple[str, str, ScalingFigure | None, str]:
+    query = QueryDict(panel.query)
+    try:
+        # Not drawn without its filter: whoever has a shared link would see all that was ever measured.
+        parse_filter(query.get("q", ""))
+    except BadFilter as error:
+        return "", name_panel(panel), None, f"Filter: {error}."
+    figure = show_scaling(query, key=f"panel-{place}", base_url=make_base_url(request))
+    shown = figure if has_links else _close_scaling(figure)
+    return "studies/_study_scaling.html", figure.title, shown, " ".join(figure.errors)
+
+
+def _show_history(
+    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+) -> tuple[str, str, HistoryFigure | None, str]:
+    try:
+        figure = show_history(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
+    except BadFilter as error:
+        return "", name_panel(panel), None, f"Filter: {error}."
+    shown = figure if has_links else _close_history(figure)
+    return "studies/_study_history.html", figure.title, shown, ""
+
+
+def _show_matrix(
+    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+) -> tuple[str, str, MatrixFigure | None, str]:
+    try:
+        figure = show_matrix(QueryDict(panel.query), has_links=has_links)
+    except (BadFilter, BadPicture) as error:
+        return "", name_panel(panel), None, f"{error}."
+    return "studies/_study_matrix.html", figure.title, figure, ""
+
+
+def _show_comparison(
+    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+) -> tuple[str, str, ComparisonFigure | None, str]:
+    try:
+        figure = show_comparison(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
+    except BadComparison as error:
+        return "", name_panel(panel), None, str(error)
+    return "studies/_study_comparison.html", figure.title, figure, ""
+
+
+def _close_history(figure: HistoryFigure) -> HistoryFigure:
+    """Return the figure without a way to the series and incidents behind it."""
+    document = figure.document or {}
+    lines = [
+        {
+            **line,
+            "url": "",
+            "page": "",
+            "changes": [{**change, "incident": None, "page": None} for change in line["changes"]],
+        }
+        for line in document.get("lines", [])
+    ]
+    return replace(figure, document={**document, "lines": lines}, url="", csv_url="", api_line="")
+
+
+def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
+    """Return the figure without a way to any other page: whoever has a shared link may see this and no more."""
+    facets = [
+        {**facet, "lines": [[cell and {**cell, "url": None} for cell in line] for line in facet["lines"]]}
+        for facet in figure.document["facets"]
+    ]
+    rows = tuple(
+        replace(row, cells=tuple(replace(cell, url="") for cell in row.cells)) for row in figure.table.rows
+    )
+    return replace(
+        figure,
+        document={**figure.document, "facets": facets},
+        table=replace(figure.table, rows=rows),
+        url="",
+        linear_url="",
+        log_url="",
+        csv_url="",
+        api_line="",
+    )
+
+
+# Kind → what draws it: template, title, the template's value, and what was wrong with the address.
+_Maker = Callable[[HttpRequest, PanelRow, int, bool], tuple[str, str, Any, str]]
+_MAKERS: Final[Mapping[str, _Maker]] = {
+    PanelKind.SCALING: _show_scaling,
+    PanelKind.MATRIX: _show_matrix,
+    PanelKind.HISTORY: _show_history,
+    PanelKind.COMPARE: _show_comparison,
+}
+DRAWN_KINDS: Final = frozenset(_MAKERS)

@@ -1,0 +1,87 @@
+"""Studies: pictures that somebody kept, with a title and words, for who may read this server."""
+
+from typing import Final
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from benchapp.models import Role
+from benchapp.queries.studies import StudyDetail, list_studies, read_study
+from benchapp.web.site.access import can, may_read
+from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.markdown import render_markdown
+from benchapp.web.site.page_context import find_visitor, make_base_url
+from benchapp.web.site.pagination import turn_page
+from benchapp.web.studies.panels import list_kinds, make_panels
+
+STUDIES_ON_A_PAGE: Final = 50
+
+
+@require_safe
+@may_read
+def studies(request: HttpRequest) -> HttpResponse:
+    """List all studies, those changed last first."""
+    errors: list[str] = []
+    page, links = turn_page(
+        request, errors, read=lambda after: list_studies(after=after, limit=STUDIES_ON_A_PAGE)
+    )
+    context = {
+        **links,
+        "title": _say_studies(len(page.items), is_all=not any(links.values())),
+        "errors": errors,
+        "studies": page.items,
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/studies"),
+    }
+    return render(request, "studies/studies.html", context, status=400 if errors else 200)
+
+
+@require_safe
+@may_read
+def study(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Show one study: its words, and every picture with its table."""
+    detail = find_study(study_id)
+    is_mine = may_edit(request, detail)
+    panels = make_panels(request, detail.panels, has_links=True)
+    context = {
+        "study": detail,
+        "words": render_markdown(detail.words),
+        "panels": panels,
+        "kinds": list_kinds(panels),
+        "is_mine": is_mine,
+        # Whoever has the link can read the study: it is shown to those only who could make one.
+        "shared_url": _say_shared_url(request, detail) if is_mine else "",
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
+    }
+    return render(request, "studies/study.html", context)
+
+
+def find_study(study_id: int) -> StudyDetail:
+    """Return a study; Http404 where there is none."""
+    detail = read_study(study_id)
+    if detail is None:
+        raise Http404(
+            f"There is no study {study_id}. It may have been removed, or the link is from another server."
+        )
+    return detail
+
+
+def may_edit(request: HttpRequest, study: StudyDetail) -> bool:
+    """Say whether this visitor may change a study: its owner while an editor, and admins."""
+    visitor = find_visitor(request)
+    is_owner = visitor is not None and visitor.pk == study.owner_id
+    return can(visitor, Role.ADMIN) or (is_owner and can(visitor, Role.EDITOR))
+
+
+def _say_studies(count: int, *, is_all: bool) -> str:
+    if not count:
+        return "Studies: none"
+    said = "1 study" if count == 1 else f"{count} studies"
+    return f"{said}, all there are" if is_all else said
+
+
+def _say_shared_url(request: HttpRequest, study: StudyDetail) -> str:
+    if study.share_token is None:
+        return ""
+    return make_base_url(request) + reverse("shared_study", args=[study.share_token])

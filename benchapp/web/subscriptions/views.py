@@ -1,0 +1,222 @@
+"""Subscriptions: who is told of what, over which channel, and what came of it. People manage their own."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from benchapp.models import Channel, Role, Subscription
+from benchapp.pipeline.access.throttle import LimitReached
+from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
+from benchapp.pipeline.notifications.outbox import pause
+from benchapp.pipeline.notifications.subscriptions import (
+    BadSubscription,
+    NotConfirmed,
+    change_subscription,
+    create_subscription,
+    delete_subscription,
+    renew_secret,
+    request_test,
+    resume_subscription,
+)
+from benchapp.queries.subscriptions import (
+    NOTICES_SHOWN,
+    SubscriptionRow,
+    list_notices,
+    list_subscriptions,
+    read_subscription,
+)
+from benchapp.tasks import wake_notify
+from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.web.site.access import can, needs_role, read_person
+from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.subscriptions.forms import ChangeForm, SubscriptionForm
+
+
+@never_cache
+@require_safe
+@needs_role(Role.VIEWER)
+def subscriptions(request: HttpRequest) -> HttpResponse:
+    """List one's own subscriptions; with ?all=1, for admins, everybody's."""
+    person = read_person(request)
+    shows_all = can(person, Role.ADMIN) and request.GET.get("all") == "1"
+    context = {
+        "subscriptions": list_subscriptions(person, owner=None if shows_all else person),
+        "shows_all": shows_all,
+        "has_email": settings.EMAIL_SERVER is not None,
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/subscriptions", is_personal=True),
+    }
+    return render(request, "subscriptions/subscriptions.html", context)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.VIEWER)
+def add_subscription(request: HttpRequest) -> HttpResponse:
+    """Ask where to and of what; a webhook's secret is shown once on the next page."""
+    person = read_person(request)
+    has_email = settings.EMAIL_SERVER is not None
+    first = {
+        "channel": Channel.EMAIL if has_email else Channel.SLACK,
+        "address": person.email if has_email else "",
+        "filter": request.GET.get("filter", "")[:2000],
+    }
+    form = SubscriptionForm(request.POST if request.method == "POST" else None, initial=first)
+    if request.method == "POST" and form.is_valid():
+        try:
+            subscription = create_subscription(person, form.cleaned_data)
+        except BadSubscription as problem:
+            form.refuse(problem.field, str(problem))
+        else:
+            _show_secret(request, subscription.secret)
+            wake_notify()
+            return redirect("subscription", subscription_id=subscription.pk)
+    context = {"form": form, "has_email": has_email}
+    return render(request, "subscriptions/add_subscription.html", context, status=400 if form.errors else 200)
+
+
+@never_cache
+@require_safe
+@needs_role(Role.VIEWER)
+def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Show one subscription, and what came of each of its notices."""
+    row = _find(request, subscription_id)
+    context = {
+        "subscription": row,
+        "is_own": row.owner_id == read_person(request).pk,
+        "notices": list_notices(subscription_id),
+        "notices_shown": NOTICES_SHOWN,
+        "shown_once": take_from_last_page(request),
+    }
+    return render(request, "subscriptions/subscription.html", context)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.VIEWER)
+def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Change address, filter and hours of one's own subscription."""
+    stored = _find_own(request, subscription_id)
+    form = ChangeForm(request.POST if request.method == "POST" else None, initial=_list_values(stored))
+    if request.method == "POST" and form.is_valid():
+        try:
+            change_subscription(stored, form.cleaned_data)
+        except BadSubscription as problem:
+            form.refuse(problem.field, str(problem))
+        else:
+            messages.success(request, "The subscription is saved.", extra_tags="good")
+            wake_notify()
+            return redirect("subscription", subscription_id=subscription_id)
+    context = {"form": form, "subscription": stored, "channel_words": Channel(stored.channel).label}
+    return render(request, "subscriptions/edit_subscription.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def set_subscription_active(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Pause a subscription, or let it hear again."""
+    row = _find(request, subscription_id)
+    if request.POST.get("active") == "yes":
+        resume_subscription(row.id)
+        words = "It hears again. What waited less than a day goes out now."
+    else:
+        pause(row.id, f"paused by {read_person(request).username}")
+        words = "It is paused: what happens meanwhile is not told, what waits is kept for a day."
+    messages.success(request, words, extra_tags="good")
+    return redirect("subscription", subscription_id=subscription_id)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def send_test(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Put a test notice into the outbox; the delivery log shows what comes of it."""
+    row = _find(request, subscription_id)
+    if not row.is_active:
+        messages.error(request, "It is paused: resume it first, then send a test.", extra_tags="bad")
+        return redirect("subscription", subscription_id=subscription_id)
+    try:
+        is_new = request_test(Subscription.objects.get(pk=row.id), read_person(request))
+    except (NotConfirmed, LimitReached) as problem:
+        messages.error(request, f"No test was sent: {problem}.", extra_tags="bad")
+    else:
+        if is_new:
+            wake_notify()
+            messages.success(
+                request, "A test is on its way: its outcome shows below within a minute.", extra_tags="good"
+            )
+        else:
+            messages.error(
+                request, "There was a test within this minute: see its outcome below.", extra_tags="bad"
+            )
+    return redirect("subscription", subscription_id=subscription_id)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def send_confirmation(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Send the confirmation mail of one's own subscription again."""
+    stored = _find_own(request, subscription_id)
+    if not stored.is_active:
+        messages.error(request, "It is paused: resume it first, then send the mail.", extra_tags="bad")
+        return redirect("subscription", subscription_id=subscription_id)
+    try:
+        is_needed = ask_confirmation(stored)
+    except (MailRefused, LimitReached) as problem:
+        messages.error(request, f"No mail was sent: {problem}.", extra_tags="bad")
+    else:
+        wake_notify()
+        words = "A mail with a link is on its way." if is_needed else "No confirmation is needed."
+        messages.success(request, words, extra_tags="good")
+    return redirect("subscription", subscription_id=subscription_id)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def renew_subscription_secret(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Give one's own webhook another secret, which the next page shows once."""
+    try:
+        _show_secret(request, renew_secret(_find_own(request, subscription_id)))
+    except BadSubscription as problem:
+        messages.error(request, f"Not done: {problem}.", extra_tags="bad")
+    return redirect("subscription", subscription_id=subscription_id)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def remove_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Remove a subscription with its delivery log."""
+    row = _find(request, subscription_id)
+    delete_subscription(row.id)
+    messages.success(request, f"The subscription of {row.shown_address} is removed.", extra_tags="good")
+    return redirect("subscriptions")
+
+
+def _find(request: HttpRequest, subscription_id: int) -> SubscriptionRow:
+    """Return a subscription of one's own, and for admins anybody's; to others it is not there."""
+    person = read_person(request)
+    row = read_subscription(subscription_id, person)
+    if row is None or not (row.owner_id == person.pk or can(person, Role.ADMIN)):
+        raise Http404(f"There is no subscription {subscription_id} of yours.")
+    return row
+
+
+def _find_own(request: HttpRequest, subscription_id: int) -> Subscription:
+    """Return a subscription of one's own: an address or a secret is nobody else's to see, whatever the role."""
+    stored = Subscription.objects.filter(pk=subscription_id, owner=read_person(request)).first()
+    if stored is None:
+        raise Http404(f"There is no subscription {subscription_id} of yours.")
+    return stored
+
+
+def _show_secret(request: HttpRequest, secret: str) -> None:
+    if secret:
+        keep_for_next_page(request, "Secret that signs this webhook", secret)
+
+
+def _list_values(stored: Subscription) -> dict[str, Any]:
+    return {name: getattr(stored, name) for name in ChangeForm.base_fields}

@@ -1,0 +1,61 @@
+"""The bars of the uploads by hour, as places in a drawing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from benchapp.queries.runs.submissions import HourCount
+
+WIDTH: Final = 480
+HEIGHT: Final = 64
+_STEP: Final = WIDTH / 24
+_GAP: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of a bar; kind is the state that it counts."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class HourBar:
+    """One hour: its bar, bottom up, and its numbers."""
+
+    x: float
+    hour_at: datetime
+    count: HourCount
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HoursChart:
+    """All bars; most: the count that the full height stands for."""
+
+    bars: tuple[HourBar, ...]
+    most: int
+    bar_width: float = _STEP - _GAP
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def make_hours_chart(hours: Sequence[HourCount]) -> HoursChart:
+    """Stack stored, waiting and rejected of each hour; bars start at zero."""
+    most = max((hour.stored + hour.received + hour.rejected for hour in hours), default=0)
+    return HoursChart(tuple(_make_bar(place, hour, most) for place, hour in enumerate(hours)), most)
+
+
+def _make_bar(place: int, hour: HourCount, most: int) -> HourBar:
+    segments = []
+    top = float(HEIGHT)
+    for kind, count in (("stored", hour.stored), ("received", hour.received), ("rejected", hour.rejected)):
+        if count:
+            # At least two units, so that one rejected among thousands is seen.
+            height = max(2.0, count / most * (HEIGHT - 4))
+            top = max(0.0, top - height)
+            segments.append(Segment(kind, round(top, 1), round(height, 1)))
+    return HourBar(round(place * _STEP, 1), hour.hour_at, hour, tuple(segments))

@@ -1,0 +1,151 @@
+"""Uploads: what came in, what became of it, and another try for what was rejected."""
+
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.models import Role, State
+from benchapp.pipeline.intake.submissions import retry_rejected, retry_submission, unpack
+from benchapp.pipeline.normalize.reparse import count_older
+from benchapp.queries.runs.submissions import (
+    UploadCounts,
+    count_uploads,
+    list_uploads,
+    read_raw_body,
+    read_upload,
+)
+from benchapp.web.site.access import can, may_read, needs_role
+from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.filter_forms import UploadFilterForm, keep_query, list_errors, read_form
+from benchapp.web.site.page_context import find_visitor, make_base_url
+from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.reason_texts import REJECTED
+from benchapp.web.uploads.hours_chart import make_hours_chart
+
+UPLOADS_ON_A_PAGE: Final = 50
+# A page must not count millions to say that there are many.
+OLDER_COUNTED: Final = 1000
+
+
+@never_cache
+@require_safe
+@may_read
+def uploads(request: HttpRequest) -> HttpResponse:
+    """List what came in, the newest first, with the counts by state, by hour and by reason."""
+    form = read_form(UploadFilterForm, request.GET)
+    errors = list_errors(form)
+    state = form.cleaned_data.get("state") or None
+    reason = form.cleaned_data.get("reason") or None
+    page, links = turn_page(
+        request,
+        errors,
+        read=lambda after: list_uploads(state, reason_code=reason, after=after, limit=UPLOADS_ON_A_PAGE),
+    )
+    counts = count_uploads()
+    context = {
+        **links,
+        "title": _say_uploads(counts),
+        "counts": counts,
+        "chart": make_hours_chart(counts.per_hour),
+        "state_links": _list_state_links(request, counts, state),
+        "reason": reason,
+        "uploads": page.items,
+        "errors": errors,
+        "older": _say_older() if can(find_visitor(request), Role.ADMIN) else "",
+        "steps": None if page.items else say_first_steps(make_base_url(request)),
+    }
+    return render(request, "uploads/uploads.html", context, status=400 if errors else 200)
+
+
+@never_cache
+@require_safe
+@may_read
+def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
+    """Show one submission: its way, its reason, its runs."""
+    row = read_upload(submission_id)
+    if row is None:
+        raise Http404(f"There is no submission {submission_id}.")
+    return render(request, "uploads/upload.html", {"upload": row, "advice": REJECTED.get(row.reason_code, "")})
+
+
+@require_safe
+@needs_role(Role.EDITOR)
+def upload_raw(request: HttpRequest, submission_id: UUID) -> HttpResponse:
+    """Hand out the exact bytes that were received."""
+    body = read_raw_body(submission_id=submission_id)
+    if body is None:
+        raise Http404("There is no such submission, or its body is past its time of retention.")
+    answer = HttpResponse(unpack(body.packed), content_type="application/octet-stream")
+    ending = "json" if body.is_json else "txt"
+    answer["Content-Disposition"] = content_disposition_header(True, f"{submission_id}.{ending}") or ""
+    return answer
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def retry_one(request: HttpRequest, submission_id: UUID) -> HttpResponse:
+    """Give one rejected submission another try."""
+    if retry_submission(submission_id):
+        messages.success(request, "It waits for a worker again; reload in some seconds.", extra_tags="good")
+    else:
+        messages.error(
+            request, "Nothing to try again: it is not rejected, or its body is gone.", extra_tags="bad"
+        )
+    return redirect("upload", submission_id=submission_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def retry_alike(request: HttpRequest) -> HttpResponse:
+    """Give all submissions that were rejected for one reason another try."""
+    form = read_form(UploadFilterForm, request.POST)
+    count = retry_rejected(form.cleaned_data.get("reason", ""))
+    if count:
+        words = "1 submission waits" if count == 1 else f"{count} submissions wait"
+        messages.success(request, f"{words} for a worker again; reload in some seconds.", extra_tags="good")
+    else:
+        messages.error(request, "Nothing to try again for this reason.", extra_tags="bad")
+    return redirect("uploads")
+
+
+def _say_uploads(counts: UploadCounts) -> str:
+    if not (counts.received or counts.stored or counts.rejected):
+        return "Uploads: none yet"
+    waiting = f"{counts.received} waiting" if counts.received else "none waiting"
+    rejected = f"{counts.rejected} rejected" if counts.rejected else "none rejected"
+    return f"Uploads: {rejected}, {waiting}"
+
+
+def _say_older() -> str:
+    """Say how many an older parser read, as their numbers may mean something else; empty where there are none."""
+    count = count_older(at_most=OLDER_COUNTED)
+    if not count:
+        return ""
+    least = "at least " if count == OLDER_COUNTED else ""
+    were = "1 submission was" if count == 1 else f"{least}{count} submissions were"
+    todo = "the workers read them again, the oldest first" if settings.AUTO_RENORMALIZE else ""
+    said = f"{were} read by an older parser, whose numbers may mean something else"
+    return f"{said[0].upper()}{said[1:]}: {todo or 'run manage.py renormalize --only-older'}."
+
+
+def _list_state_links(
+    request: HttpRequest, counts: UploadCounts, chosen: str | None
+) -> list[tuple[str, str, int, bool]]:
+    total = counts.received + counts.stored + counts.rejected
+    entries = [
+        ("all", None, total),
+        ("waiting", State.RECEIVED.value, counts.received),
+        ("stored", State.STORED.value, counts.stored),
+        ("rejected", State.REJECTED.value, counts.rejected),
+    ]
+    return [
+        (label, keep_query(request.GET, state=state, after=None, reason=None), count, state == chosen)
+        for label, state, count in entries
+    ]

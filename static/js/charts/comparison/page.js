@@ -1,0 +1,36 @@
+// The ratios of a comparison: drawn from the numbers in the page, walked by keys, saved as a picture.
+import { buildComparison, describeRatio, prepareComparison } from "./comparison.js";
+import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { startNavigation } from "../../site/navigation.js";
+
+/** Start one figure. */
+export function startComparison(figure) {
+  const box = figure.querySelector(".chart-box");
+  const comparison = prepareComparison(JSON.parse(figure.querySelector("script").textContent));
+  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildComparison(comparison, look));
+  startNavigation(box, figure.querySelector(".chart-readout"), {
+    getChart,
+    points: {
+      count: comparison.entries.length,
+      elementAt: (index) => comparison.entries[index].element,
+      describe: (index) => describeRatio(comparison.entries[index]),
+      findNearest: ({ y }) => findNearestLine(comparison.entries.map((entry) => placeOf(entry.element).y), y),
+      open: (index) => goTo(comparison.entries[index].url),
+    },
+  });
+  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
+}
+
+function findNearestLine(heights, y) {
+  const distances = heights.map((height) => Math.abs(height - y));
+  return distances.indexOf(Math.min(...distances));
+}
+
+function goTo(url) {
+  const line = document.querySelector(url);
+  line.scrollIntoView({ block: "center" });
+  line.tabIndex = -1;
+  line.focus();
+}
+
+document.querySelectorAll("[data-comparison]").forEach(startComparison);

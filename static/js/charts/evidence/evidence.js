@@ -1,0 +1,151 @@
+// The runs on both sides of a change: a mark each, median and p10 to p90 of either side.
+import { chooseScale, formatDifference, formatValue, nameUnit } from "../../site/format.js";
+import { withUnit } from "../history/history.js";
+import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { drawActiveMark } from "../shared/marks.js";
+import { withAlpha } from "../shared/palette.js";
+import { lineDomain } from "../shared/value_axis.js";
+import { sayMoment, UTC } from "../shared/zones.js";
+
+const SIDES = ["before", "after"];
+const SHAPES = { before: "circle", after: "triangle" };
+// Half of the width of a side's band, and within which its marks lie, of the distance of both sides.
+const BAND = 0.34;
+const SPREAD = 0.24;
+// Steps of the golden section lie apart however many there are, and the same each time.
+const GOLDEN = 0.618034;
+
+/**
+ * Prepare the document of web/incidents/evidence_chart.py: {metric: {unit, label}, is_regression, before, after}, a side being
+ * {median, p10, p90, points: [{run, at, value}]}. Returns {entries, sides, metric, scale, domain, isRegression}.
+ */
+export function prepareEvidence({ metric, is_regression: isRegression, ...both }) {
+  const sides = SIDES.map((name) => ({ name, ...both[name] }));
+  const entries = sides.flatMap(({ name, points }, place) =>
+    points.map((point, index) => ({
+      ...point,
+      at: Date.parse(point.at),
+      side: name,
+      x: place + (((index + 1) * GOLDEN) % 1 - 0.5) * 2 * SPREAD,
+      element: { datasetIndex: place, index },
+    })),
+  );
+  const values = entries.map(({ value }) => value);
+  const scale = chooseScale(values, metric.unit);
+  return { entries, sides, metric, scale, isRegression, domain: lineDomain(values, scale.divisor) };
+}
+
+/** Say one run; for the readout and for screen readers. */
+export function describeEntry({ sides, metric }, { side, at, value }) {
+  const { median } = sides[0];
+  const difference = side === "after" ? formatDifference(value, median) : null;
+  const parts = [`${side === "before" ? "Before" : "After"}, ${sayMoment(at, UTC)}`, withUnit(value, metric.unit)];
+  return [...parts, ...(difference === null ? [] : [`${difference} to the median before`])].join(" · ");
+}
+
+/** Build the configuration of Chart.js. colours: resolved CSS colours. */
+export function buildEvidence(evidence, { colours }) {
+  const { entries, sides, metric, scale, domain } = evidence;
+  const unitName = nameUnit(scale, metric.unit);
+  const name = metric.label === unitName ? metric.label : `${metric.label}, ${unitName}`;
+  return {
+    type: "scatter",
+    data: {
+      datasets: sides.map((side) => ({
+        data: entries.filter((entry) => entry.side === side.name).map(({ x, value }) => ({ x, y: value })),
+        pointStyle: SHAPES[side.name],
+        pointRadius: 3.5,
+        backgroundColor: withAlpha(colourOf(evidence, side.name, colours), 0.7),
+        borderWidth: 0,
+      })),
+    },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      responsive: true,
+      layout: { padding: { top: 8, right: 8 } },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(evidence, colours) },
+      scales: {
+        x: makeSideScale(sides, colours),
+        y: makeValueScale({ domain, scale, isLog: false }, { colours, name: domain.startsAtZero ? name : `${name} (not from 0)` }),
+      },
+    },
+    plugins: [drawLevels(evidence, colours), drawActiveMark(colours)],
+  };
+}
+
+function colourOf({ isRegression }, side, colours) {
+  if (side === "before") {
+    return colours.series.grey;
+  }
+  return isRegression ? colours.regression : colours.improvement;
+}
+
+function makeSideScale(sides, colours) {
+  const count = (points) => (points.length === 1 ? "1 run" : `${points.length} runs`);
+  return {
+    ...styleAxis(colours),
+    type: "linear",
+    min: -0.5,
+    max: 1.5,
+    ticks: { ...styleAxis(colours).ticks, callback: (value) => `${sides[value].name}, ${count(sides[value].points)}` },
+    afterBuildTicks: (axis) => {
+      axis.ticks = sides.map((_, value) => ({ value }));
+    },
+  };
+}
+
+function drawLevels(evidence, colours) {
+  const { sides, metric } = evidence;
+  const each = (chart, draw) => {
+    const { ctx, scales } = chart;
+    ctx.save();
+    sides.forEach((side, place) => {
+      if (side.median !== null) {
+        const [left, right] = [place - BAND, place + BAND].map((x) => scales.x.getPixelForValue(x));
+        draw(ctx, side, { left, right, y: (value) => scales.y.getPixelForValue(value), colour: colourOf(evidence, side.name, colours) });
+      }
+    });
+    ctx.restore();
+  };
+  return {
+    id: "levels",
+    beforeDatasetsDraw(chart) {
+      each(chart, (ctx, { p10, p90, points }, { left, right, y, colour }) => {
+        if (points.length > 2) {
+          ctx.fillStyle = withAlpha(colour, 0.16);
+          ctx.fillRect(left, y(p90), right - left, Math.max(1, y(p10) - y(p90)));
+        }
+      });
+    },
+    afterDatasetsDraw(chart) {
+      each(chart, (ctx, { median }, { left, right, y, colour }) => {
+        ctx.fillStyle = colour;
+        ctx.fillRect(left, y(median) - 1, right - left, 2);
+        const text = formatValue(median, metric.unit);
+        ctx.font = `600 11px ${chart.options.font?.family ?? "sans-serif"}`;
+        ctx.textAlign = "center";
+        ctx.textBaseline = "bottom";
+        ctx.lineWidth = 4;
+        ctx.lineJoin = "round";
+        ctx.strokeStyle = colours.paper;
+        ctx.strokeText(text, (left + right) / 2, y(median) - 3);
+        ctx.fillStyle = colours.ink;
+        ctx.fillText(text, (left + right) / 2, y(median) - 3);
+      });
+    },
+  };
+}
+
+function makeTooltip(evidence, colours) {
+  const find = ({ datasetIndex, dataIndex }) => evidence.entries.find(({ element }) => element.datasetIndex === datasetIndex && element.index === dataIndex);
+  return {
+    ...makeTooltipLook(colours),
+    callbacks: {
+      title: ([item]) => sayMoment(find(item).at, UTC),
+      label: (item) => describeEntry(evidence, find(item)).split(" · ").slice(1),
+      footer: () => "opens the run",
+    },
+  };
+}

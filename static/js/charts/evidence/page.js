@@ -1,0 +1,25 @@
+// The runs on both sides of a change: drawn from the numbers in the page, walked by keys, saved as a picture.
+import { buildEvidence, describeEntry, prepareEvidence } from "./evidence.js";
+import { findNearest } from "../shared/marks.js";
+import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { startNavigation } from "../../site/navigation.js";
+
+function start(figure) {
+  const box = figure.querySelector(".chart-box");
+  const evidence = prepareEvidence(JSON.parse(document.getElementById(figure.dataset.evidence).textContent));
+  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildEvidence(evidence, look));
+  const { entries } = evidence;
+  startNavigation(box, figure.querySelector(".chart-readout"), {
+    getChart,
+    points: {
+      count: entries.length,
+      elementAt: (index) => entries[index].element,
+      describe: (index) => describeEntry(evidence, entries[index]),
+      findNearest: (pixel) => findNearest(entries.map(({ element }) => placeOf(element)), pixel),
+      open: (index) => location.assign(`/runs/${entries[index].run}/`),
+    },
+  });
+  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
+}
+
+start(document.querySelector("[data-evidence]"));

@@ -1,0 +1,118 @@
+// What stands around the panels of a history: ticks that say what changed, the strip, the legend of many lines.
+import { groupChanges, measureRoom, nameTick } from "./changes.js";
+import { sayChange } from "./history.js";
+import { MOST_END_LABELS } from "./panel.js";
+import { drawOverview } from "./overview.js";
+import { readColours, readFontFamily } from "../shared/colors.js";
+
+const NARROW_BELOW_PX = 560;
+const WORDS_FROM_PX = 44;
+const CHANGES_SAID = 8;
+const NAME_PX = 18;
+
+/** Put a tick below the main panel for what changed within its view. history: the figure's; chart: of the panel. */
+export function placeChanges(history, chart) {
+  const row = history.figure.querySelector("[data-changes]");
+  const { left, right } = chart.chartArea;
+  const placeOf = (at) => chart.scales.x.getPixelForValue(at);
+  const groups = measureRoom(groupChanges(history.changes, { placeOf, left, right }), right);
+  row.replaceChildren(...groups.map((group) => makeTick(history, group)));
+}
+
+/** List the lines with their marks, where their names do not stand at their ends. */
+export function showLegend(figure, lines, { hasLinks = true } = {}) {
+  const legend = figure.querySelector("[data-legend]");
+  const isNarrow = figure.querySelector(".chart-box").clientWidth < NARROW_BELOW_PX;
+  legend.hidden = lines.length < 2 || (lines.length <= MOST_END_LABELS && !isNarrow);
+  legend.replaceChildren(...lines.map((line) => makeLegendItem(line, hasLinks)));
+}
+
+/** Draw the strip of the whole history, as sharp as the screen. */
+export function drawStrip({ strip, whole, metrics, area, figure }) {
+  const canvas = strip.querySelector("canvas");
+  const ratio = globalThis.devicePixelRatio || 1;
+  const { clientWidth: width, clientHeight: height } = canvas;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  const ctx = canvas.getContext("2d");
+  ctx.scale(ratio, ratio);
+  const isLog = figure.dataset.scale === "log";
+  drawOverview(ctx, whole, { metric: metrics[0], area: { ...area, height }, colours: readColours(), isLog });
+}
+
+/** Put all panels below each other, as one picture, each with the name that the page writes over it. */
+export function stackPanels(history, ratio) {
+  const canvases = history.charts.map(({ drawCopy }) => drawCopy(ratio));
+  const names = history.boxes.map((box) => box.closest(".companion")?.querySelector(".companion-name")?.textContent ?? "");
+  const room = names.map((name) => (name ? NAME_PX * ratio : 0));
+  const whole = document.createElement("canvas");
+  whole.width = Math.max(...canvases.map(({ width }) => width));
+  whole.height = canvases.reduce((sum, { height }, place) => sum + height + room[place], 0);
+  const ctx = whole.getContext("2d");
+  ctx.fillStyle = readColours().muted;
+  ctx.font = `${11 * ratio}px ${readFontFamily()}`;
+  ctx.textBaseline = "middle";
+  let top = 0;
+  canvases.forEach((canvas, place) => {
+    ctx.fillText(names[place], 0, top + room[place] / 2);
+    ctx.drawImage(canvas, 0, top + room[place]);
+    top += canvas.height + room[place];
+  });
+  return whole;
+}
+
+/** Say what changed around the runs in view, for a picture that leaves this page: dotted lines say nothing by themselves. */
+export function sayChangesInView(history) {
+  const inView = history.changes.filter(({ at }) => at >= history.view.from && at <= history.view.to);
+  // One deployment on many hosts is said once, with its first moment.
+  const byWords = new Map();
+  for (const change of inView) {
+    const words = sayChange(change);
+    byWords.set(words, [...(byWords.get(words) ?? []), change]);
+  }
+  const said = [...byWords].slice(0, CHANGES_SAID).map(([words, changes]) => {
+    const hosts = new Set(changes.map(({ host }) => host));
+    return `${history.say(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${words}`;
+  });
+  const more = byWords.size - said.length;
+  return said.length > 0 ? `Dotted lines: ${said.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
+}
+
+function makeTick(history, { x, room, changes }) {
+  const tick = document.createElement("button");
+  tick.type = "button";
+  tick.className = "change-tick";
+  tick.style.left = `${x}px`;
+  tick.style.maxWidth = `${Math.max(14, room - 2)}px`;
+  const words = changes.map((change) => `${history.say(change.at)} · ${change.host}: ${sayChange(change)}`);
+  tick.setAttribute("aria-label", words.join("; "));
+  // As much of it as the room before the next tick shows.
+  const said = changes.length > 1 ? nameTick(changes) : sayChange(changes[0]);
+  tick.textContent = room < WORDS_FROM_PX ? "" : said;
+  const tell = () => {
+    history.readout.textContent = words.join("; ");
+    const title = changes.length > 1 ? `${changes.length} changes` : "What changed";
+    history.tip.show({ title, lines: words.slice(0, CHANGES_SAID), foot: history.hasLinks ? "opens the first run under it" : "", x, top: history.main.offsetTop });
+  };
+  tick.addEventListener("pointerenter", tell);
+  tick.addEventListener("focus", tell);
+  tick.addEventListener("pointerleave", () => history.tip.hide());
+  tick.addEventListener("blur", () => history.tip.hide());
+  tick.addEventListener("click", () => history.openRun(changes[0].run));
+  return tick;
+}
+
+function makeLegendItem({ name, page, style }, hasLinks) {
+  const item = document.createElement("li");
+  const key = document.createElement("span");
+  key.className = `key ${style.shape} ${style.colour}`;
+  if (hasLinks) {
+    const link = document.createElement("a");
+    link.href = page;
+    link.textContent = name;
+    item.append(key, link);
+  } else {
+    item.append(key, name);
+  }
+  return item;
+}

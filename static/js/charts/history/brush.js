@@ -1,0 +1,87 @@
+// The strip under a history: the whole of it, and a window on the part in view that is dragged or moved by keys.
+import { momentAt, placeIn } from "./overview.js";
+import { clampEdge, clampView, isWhole, moveEdge, shiftView } from "../shared/zoom.js";
+
+/**
+ * Make a strip work. getState: () → {view, whole, area: {left, right}}, as of now. onMove(view): while it moves.
+ * say: moment → words. Returns {place}: puts the window where the view is.
+ */
+export function startBrush(strip, { getState, onMove, say }) {
+  const window = strip.querySelector("[data-window]");
+  const handles = [...strip.querySelectorAll("[data-edge]")];
+
+  function place() {
+    const { view, whole, area } = getState();
+    const [left, right] = [placeIn(view.from, whole, area), placeIn(view.to, whole, area)];
+    window.style.left = `${left}px`;
+    window.style.width = `${Math.max(2, right - left)}px`;
+    strip.classList.toggle("whole", isWhole(view, whole));
+    for (const handle of handles) {
+      const { edge } = handle.dataset;
+      if (edge !== "both") {
+        handle.style.left = `${edge === "from" ? left : right}px`;
+      }
+      const at = edge === "to" ? view.to : view.from;
+      handle.setAttribute("aria-valuenow", String(Math.round(momentShare(at, whole) * 100)));
+      handle.setAttribute("aria-valuetext", edge === "both" ? `${say(view.from)} to ${say(view.to)}` : say(at));
+    }
+  }
+
+  function drag(event, edge) {
+    const start = getState();
+    const bounds = strip.getBoundingClientRect();
+    const grabbed = momentAt(event.clientX - bounds.left, start.whole, start.area);
+    strip.setPointerCapture(event.pointerId);
+    const move = ({ clientX }) => {
+      const at = momentAt(clientX - bounds.left, start.whole, start.area);
+      onMove(dragTo(at, { start, grabbed, edge }));
+    };
+    const stop = () => {
+      strip.removeEventListener("pointermove", move);
+      strip.removeEventListener("pointerup", stop);
+      strip.removeEventListener("pointercancel", stop);
+    };
+    strip.addEventListener("pointermove", move);
+    strip.addEventListener("pointerup", stop);
+    strip.addEventListener("pointercancel", stop);
+  }
+
+  strip.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) {
+      return;
+    }
+    event.preventDefault();
+    const handle = event.target.closest("[data-edge]");
+    const { view, whole } = getState();
+    // The window of the whole has nowhere to go: there a drag chooses a part.
+    const edge = handle === null || (handle.dataset.edge === "both" && isWhole(view, whole)) ? "new" : handle.dataset.edge;
+    handle?.focus({ preventScroll: true });
+    drag(event, edge);
+  });
+  for (const handle of handles) {
+    handle.addEventListener("keydown", (event) => {
+      const { view, whole } = getState();
+      const moved = moveEdge(view, { key: event.key, isLong: event.shiftKey, edge: handle.dataset.edge, whole });
+      if (moved !== null) {
+        event.preventDefault();
+        onMove(moved);
+      }
+    });
+  }
+  return { place };
+}
+
+/** Return the view that a drag from `grabbed` to a moment makes of the view at its start. */
+export function dragTo(at, { start: { view, whole }, grabbed, edge }) {
+  if (edge === "new") {
+    return clampView({ from: grabbed, to: at }, whole);
+  }
+  if (edge === "both") {
+    return shiftView(view, (at - grabbed) / (view.to - view.from), whole);
+  }
+  return clampEdge({ ...view, [edge]: at }, edge, whole);
+}
+
+function momentShare(at, whole) {
+  return whole.to === whole.from ? 0 : Math.min(1, Math.max(0, (at - whole.from) / (whole.to - whole.from)));
+}

@@ -1,0 +1,299 @@
+// A history on a page: asks the public API, draws panels, overview and ticks, lets them be walked, zoomed and saved.
+import { describeMark, describeValue, listChanges, saySpan } from "./history.js";
+import { buildPanel, findMark, preparePanel } from "./panel.js";
+import { clampView, isWhole, zoomAround } from "../shared/zoom.js";
+import { findOwnZone, makeZone, sayMoment } from "../shared/zones.js";
+import { keepInAddress } from "../../site/address.js";
+import { startBrush } from "./brush.js";
+import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
+import { drawStrip, placeChanges, sayChangesInView, showLegend, stackPanels } from "./around.js";
+import { startControls } from "./controls.js";
+import { startHistoryKeys } from "./keys.js";
+import { HistoryNumbers, writeSpan } from "./numbers.js";
+import { startHistoryPointer } from "./pointer.js";
+import { startTip } from "./tip.js";
+
+// A history that came as buckets is asked for again, finer, when a zoom has come to rest.
+const SETTLED_MS = 250;
+
+/** Start one figure. onView(span or null): the part in view has changed and come to rest; null is the whole. onZone: of time. */
+export function startHistory(figure, { onView = () => {}, onZone = () => {} } = {}) {
+  return new HistoryFigure(figure, { onView, onZone }).load();
+}
+
+class HistoryFigure {
+  constructor(figure, { onView, onZone }) {
+    this.figure = figure;
+    this.onView = onView;
+    this.onZone = onZone;
+    this.main = figure.querySelector(".chart-box.main");
+    this.boxes = [...figure.querySelectorAll(".chart-box")];
+    this.metrics = this.boxes.map((box) => box.dataset.metric);
+    this.strip = figure.querySelector("[data-overview]");
+    this.mark = null;
+    this.drag = null;
+    this.charts = [];
+    this.zone = this.findZone();
+    this.tip = startTip(figure);
+    this.numbers = new HistoryNumbers(figure);
+  }
+
+  async load() {
+    this.main.querySelector(".chart-notice")?.remove();
+    const { from, to } = this.figure.dataset;
+    try {
+      await this.numbers.load({ from, to });
+      this.start({ from, to });
+    } catch (error) {
+      if (error.name !== "ApiProblem") {
+        throw error;
+      }
+      showProblem(this.main, error.message, () => this.load());
+    }
+    return this;
+  }
+
+  start({ from, to }) {
+    const { whole } = this.whole;
+    if (this.whole.lines.length === 0 || this.whole.marks.length === 0) {
+      showProblem(this.main, "No run to draw. Choose other series, or another filter.");
+      return;
+    }
+    const asked = { from: from ? Date.parse(from) : whole.from, to: to ? Date.parse(to) : whole.to };
+    this.view = from || to ? asked : { ...whole };
+    this.prepare();
+    this.drawPanels();
+    this.startOverview();
+    startControls(this);
+    showLegend(this.figure, this.whole.lines, { hasLinks: this.hasLinks });
+    this.onZone(this.zone);
+    this.refresh({ isFirst: true });
+  }
+
+  get whole() {
+    return this.numbers.whole;
+  }
+
+  prepare() {
+    const { limit, limitWords, references, scale } = this.figure.dataset;
+    this.panels = this.metrics.map((metric, place) =>
+      preparePanel(this.numbers.shown, {
+        metric,
+        view: this.view,
+        isLog: scale === "log",
+        limit: place > 0 || limit === undefined ? null : { value: Number(limit), words: limitWords },
+        references: place > 0 ? [] : JSON.parse(references || "[]"),
+      }),
+    );
+    this.changes = listChanges(this.whole.lines);
+  }
+
+  drawPanels() {
+    const getState = () => ({ mark: this.mark, drag: this.drag });
+    this.charts = this.boxes.map((box, place) =>
+      startChart(box, ({ colours, isNarrow }) =>
+        buildPanel(this.panels[place], {
+          colours,
+          look: { isNarrow, isMain: place === 0, zone: this.zone },
+          getState,
+          changes: this.changes,
+          onLayout: place === 0 ? () => this.placeSoon() : undefined,
+        }),
+      ),
+    );
+    const draw = () => this.charts.forEach(({ getChart }) => getChart().draw());
+    this.drawAgain = draw;
+    startHistoryPointer(this);
+    startHistoryKeys(this);
+    startImageButton(this.figure, {
+      drawCopy: (ratio) => stackPanels(this, ratio),
+      describe: () => ({ title: this.figure.dataset.title, filter: this.describePicture() }),
+    });
+  }
+
+  sayView(isAll) {
+    const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
+    const runs = count === 1 ? "1 run" : `${count.toLocaleString("en").replaceAll(",", "\u202f")} runs`;
+    return isAll ? `The whole history: ${runs}.` : `${this.say(this.view.from)} to ${this.say(this.view.to)}: ${runs} in view.`;
+  }
+
+  describePicture() {
+    const { filter } = this.figure.dataset;
+    const part = isWhole(this.view, this.whole.whole) ? [] : [`${this.say(this.view.from)} to ${this.say(this.view.to)}`];
+    return [filter, ...part, sayChangesInView(this)].filter(Boolean).join(" · ");
+  }
+
+  startOverview() {
+    this.brush = startBrush(this.strip, {
+      getState: () => ({ view: this.view, whole: this.whole.whole, area: this.area }),
+      onMove: (view) => this.zoom(view),
+      say: (at) => this.say(at),
+    });
+  }
+
+  /** Tell times in another zone: utc, own or host. */
+  changeZone(name) {
+    this.figure.dataset.zone = name;
+    this.zone = this.findZone();
+    this.redraw();
+    this.onZone(this.zone);
+    this.keepInAddress({ tz: name === "utc" ? null : name });
+  }
+
+  findZone() {
+    const { zone, hostZone } = this.figure.dataset;
+    return makeZone({ own: findOwnZone(), host: hostZone || findOwnZone() }[zone] ?? "UTC");
+  }
+
+  zoomBy(factor) {
+    const at = this.mark?.at ?? (this.view.from + this.view.to) / 2;
+    this.zoom(zoomAround(this.view, at, { factor, whole: this.whole.whole }));
+  }
+
+  /** Show another part. */
+  zoom(view) {
+    const { whole } = this.whole;
+    this.view = isWhole(view, whole) ? { ...whole } : clampView(view, whole);
+    this.numbers.coarsen();
+    this.redraw();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.settle(), SETTLED_MS);
+  }
+
+  async settle() {
+    const isAll = isWhole(this.view, this.whole.whole);
+    const span = isAll ? null : writeSpan(this.view);
+    if (this.mark === null) {
+      this.readout.textContent = this.sayView(isAll);
+    }
+    this.keepInAddress({ from: span?.from ?? null, to: span?.to ?? null, after: null });
+    this.onView(span);
+    try {
+      if (await this.numbers.refine(span)) {
+        this.mark = null;
+        this.redraw();
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") {
+        this.readout.textContent = `${error.message} Shown is the coarser picture.`;
+      }
+    }
+  }
+
+  redraw() {
+    this.prepare();
+    if (this.mark !== null && !this.panels[0].marks.includes(this.mark)) {
+      this.select(null);
+    }
+    this.charts.forEach(({ redraw }) => redraw());
+    this.refresh({});
+  }
+
+  refresh({ isFirst = false }) {
+    const isAll = isWhole(this.view, this.whole.whole);
+    this.show("[data-zoom=reset]", !isAll);
+    this.show("[data-thinned]", this.numbers.shown.isThinned);
+    this.show("[data-log-offer]", this.panels[0].canBeLog);
+    this.main.querySelector(".chart-notice")?.remove();
+    if (this.panels[0].marks.length === 0) {
+      showProblem(this.main, "No run in this span. Widen it on the strip below, or show the whole history.");
+    }
+    if (isFirst) {
+      this.figure.dataset.ready = "true";
+    }
+    this.placeAround();
+  }
+
+  // What lies around the panels follows their width, once a frame.
+  placeSoon() {
+    cancelAnimationFrame(this.placing);
+    this.placing = requestAnimationFrame(() => this.placeAround());
+  }
+
+  placeAround() {
+    const chart = this.charts[0]?.getChart();
+    if (!chart?.chartArea || chart.chartArea.width <= 0) {
+      return;
+    }
+    this.area = { left: chart.chartArea.left, right: chart.chartArea.right };
+    drawStrip(this);
+    this.brush?.place();
+    placeChanges(this, chart);
+  }
+
+  get readout() {
+    return this.figure.querySelector(".chart-readout");
+  }
+
+  /** Put the cursor on a mark, or off all. panel: the place of the panel that it is told of. */
+  select(mark, panel = 0) {
+    this.mark = mark;
+    this.drawAgain?.();
+    if (mark === null) {
+      this.tip.hide();
+      return;
+    }
+    const { metric, unit, marks } = this.panels[panel];
+    const hasNames = this.whole.lines.length > 1;
+    const own = marks.filter((each) => each.line === mark.line);
+    this.readout.textContent = describeMark(mark, { marks: own, metric, unit, zone: this.zone, hasNames });
+    const chart = this.charts[panel].getChart();
+    this.tip.show({
+      title: saySpan(mark, this.zone),
+      lines: [...(hasNames ? [mark.line.name] : []), ...describeValue(mark, { metric, unit }), ...this.sayOthers(mark, panel)],
+      foot: mark.kind === "bucket" && mark.n > 1 ? "click or Enter zooms in" : this.hasLinks ? "click or Enter opens the run" : "",
+      x: chart.scales.x.getPixelForValue(mark.at),
+      top: this.boxes[panel].offsetTop,
+    });
+  }
+
+  // The same mark in the other panels.
+  sayOthers(mark, panel) {
+    return this.panels
+      .filter((each, place) => place !== panel && mark.values[each.metric].value !== null)
+      .map(({ metric, unit, label }) => `${label}: ${describeValue(mark, { metric, unit })[0]}`);
+  }
+
+  /** Open the run of a mark; of a bucket of several, zoom into it. */
+  open(mark) {
+    if (mark.kind === "bucket" && mark.n > 1) {
+      const room = Math.max(60_000, (mark.to - mark.from) * 0.5);
+      this.zoom({ from: mark.from - room, to: mark.to + room });
+    } else if (mark.runId !== null) {
+      this.openRun(mark.runId);
+    }
+  }
+
+  /** Go to a run's page, where the reader may: a shared study shows what it shows and no more. */
+  openRun(runId) {
+    if (this.hasLinks) {
+      location.assign(`/runs/${runId}/`);
+    }
+  }
+
+  get hasLinks() {
+    return this.figure.dataset.url !== "";
+  }
+
+  markAt(pixel, panel) {
+    const { scales } = this.charts[panel].getChart();
+    return findMark(this.panels[panel], { ...pixel, scales });
+  }
+
+  say(at) {
+    return sayMoment(at, this.zone);
+  }
+
+  keepInAddress(changes) {
+    if (this.figure.dataset.ownsAddress !== undefined) {
+      keepInAddress(changes);
+    }
+  }
+
+  show(selector, isShown) {
+    const element = this.figure.querySelector(selector);
+    if (element !== null) {
+      element.hidden = !isShown;
+    }
+  }
+}

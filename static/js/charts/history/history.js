@@ -1,0 +1,244 @@
+// The history of series as the API tells it, in the shape that panels, readout and overview share.
+import { formatDifference, formatValue } from "../../site/format.js";
+import { assignStyles } from "../shared/palette.js";
+import { sayMoment } from "../shared/zones.js";
+
+// Beyond eight lines colours come again: another shape keeps them apart.
+const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
+
+/**
+ * Read an answer of /api/v1/history.
+ * isDoubtful: of a list of badges. Returns {lines, marks, metrics, isThinned, leftOut, whole}: marks ascending by
+ * time, each {at, from, to, place, line, n, kind, runId, badges, failed, doubtful, excluded, values: {metric:
+ * {value, low, high, p10, p90, n, leastRun, mostRun}}}; kind: good, doubtful, excluded, failed, or bucket.
+ */
+export function readHistory(answer, { isDoubtful }) {
+  const metrics = answer.metrics;
+  const styles = assignStyles(answer.lines);
+  const lines = answer.lines.map((line, place) => ({
+    ...line,
+    style: place < 8 ? styles[place] : { ...styles[place], shape: LATE_SHAPES[place - 8] },
+    levels: Object.fromEntries(Object.entries(line.levels).map(([metric, levels]) => [metric, levels.map(readLevel)])),
+    changes: line.environment_changes.map((change) => ({ ...change, at: Date.parse(change.at) })),
+    found: (line.changes ?? []).map((change) => ({ ...change, at: Date.parse(change.at) })),
+  }));
+  const byId = new Map(lines.map((line) => [line.id, line]));
+  const rows = answer.is_thinned ? answer.buckets.map((row) => readBucket(row, metrics)) : answer.points.map((row) => readPoint(row, { metrics, isDoubtful }));
+  const marks = rows.map((mark) => ({ ...mark, line: byId.get(mark.line) })).sort((a, b) => a.at - b.at);
+  const before = new Map();
+  marks.forEach((mark, place) => {
+    mark.place = place;
+    mark.before = before.get(mark.line) ?? null;
+    if (counts(mark)) {
+      before.set(mark.line, mark);
+    }
+  });
+  return { lines, marks, metrics, isThinned: answer.is_thinned, leftOut: answer.lines_left_out, whole: findWhole(lines) };
+}
+
+/** Return the marks in view. */
+export function selectMarks(history, view) {
+  return history.marks.filter((mark) => mark.to >= view.from && mark.from <= view.to);
+}
+
+/** Say whether a mark enters medians. */
+export function counts({ kind }) {
+  return kind !== "failed" && kind !== "excluded";
+}
+
+/** Return the level that a moment lies in, and that before it; null where there is none. */
+export function findLevels(levels, at) {
+  const index = levels.findLastIndex((level) => level.from <= at);
+  return { level: levels[index] ?? null, before: levels[index - 1] ?? null };
+}
+
+/** Return the changes around all lines, ascending, each with the names of the lines it concerns; one per run. */
+export function listChanges(lines) {
+  const byRun = new Map();
+  for (const line of lines) {
+    for (const change of line.changes) {
+      const known = byRun.get(change.run);
+      if (known === undefined) {
+        byRun.set(change.run, { ...change, names: [line.name] });
+      } else {
+        known.names.push(line.name);
+      }
+    }
+  }
+  return [...byRun.values()].sort((a, b) => a.at - b.at);
+}
+
+/** Say what changed: "kernel 5.15 → 6.1, scheduler none → mq-deadline". */
+export function sayChange({ host, fields }) {
+  return fields
+    .map(({ name, label, before, after }) =>
+      name === "host" ? `${host} joins` : `${label} ${before ?? "unknown"} → ${after ?? "unknown"}`,
+    )
+    .join(", ");
+}
+
+/** Say the parts of a mark's description: what a tooltip lists, the first being the value. */
+export function describeValue(mark, { metric, unit }) {
+  const { kind, badges, line } = mark;
+  const own = mark.values[metric];
+  const reasons = badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`];
+  if (kind === "failed") {
+    return [own.value === null ? "failed, no value" : `failed; ${withUnit(own.value, unit)} until then`, ...reasons];
+  }
+  if (own.value === null) {
+    return ["no value for this metric", ...reasons];
+  }
+  if (kind === "excluded") {
+    return [withUnit(own.value, unit), "excluded: counts in no median", ...reasons];
+  }
+  return [
+    ...(kind === "bucket" ? sayBucket(mark, own, unit) : [withUnit(own.value, unit)]),
+    ...sayDifferences(mark, { metric, unit, levels: line.levels[metric] ?? [] }),
+    ...sayFound(mark, metric),
+    ...reasons,
+  ];
+}
+
+/** Say a mark in one line; for the readout and for screen readers. marks: of its line, in view. */
+export function describeMark(mark, { marks, metric, unit, zone, hasNames }) {
+  const place = marks.indexOf(mark) + 1;
+  const noun = mark.kind === "bucket" && mark.n > 1 ? "Bucket" : "Run";
+  const name = hasNames ? [mark.line.name] : [];
+  return [...name, `${noun} ${place} of ${marks.length}, ${saySpan(mark, zone)}`, ...describeValue(mark, { metric, unit })].join(" · ");
+}
+
+/** Say when a mark was: a moment, or from when to when. */
+export function saySpan({ from, to }, zone) {
+  return from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}`;
+}
+
+/** Show a value with its unit, where a bare number of IOPS needs its word. */
+export function withUnit(value, unit) {
+  return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
+}
+
+/** Say a change of the level: "▼ regression −15.2 % (−18.1 to −12.4), confirmed". */
+export function sayFoundChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state }) {
+  const word = isRegression ? "regression" : "improvement";
+  const interval = low === null || high === null ? "" : ` (${signed(low)} to ${signed(high)})`;
+  return `${signOf(relative)} ${word} ${signed(relative)} %${interval}, ${state}`;
+}
+
+/** The way that a level moved. */
+export function signOf(relative) {
+  return relative < 0 ? "▼" : "▲";
+}
+
+function signed(relative) {
+  return `${relative < 0 ? "−" : "+"}${Math.abs(relative * 100).toFixed(1)}`;
+}
+
+function sayFound({ from, to, line }, metric) {
+  return line.found
+    .filter((change) => change.metric === metric && change.at >= from && change.at <= to)
+    .map((change) => `${sayFoundChange(change)}: ${change.is_drift ? "it drifts from the accepted level from here on" : "a new level begins here"}`);
+}
+
+function sayBucket({ n, failed, excluded, doubtful }, own, unit) {
+  const counted = [[failed, "failed"], [excluded, "excluded"], [doubtful, "doubtful"]].filter(([count]) => count > 0);
+  const others = counted.map(([count, word]) => `, ${count} ${word}`).join("");
+  if (n === 1) {
+    return [`${withUnit(own.value, unit)}${others}`];
+  }
+  return [
+    `${n} runs${others}: median ${withUnit(own.value, unit)}`,
+    `least ${formatValue(own.low, unit)}, most ${formatValue(own.high, unit)}`,
+  ];
+}
+
+function sayDifferences({ at, before, values }, { metric, unit, levels }) {
+  const { value } = values[metric];
+  const { level, before: baseline } = findLevels(levels, at);
+  const toBefore = formatDifference(value, before?.values[metric].value ?? null);
+  const toLevel = level === null ? null : formatDifference(value, level.median);
+  const toBaseline = baseline === null ? null : formatDifference(value, baseline.median);
+  const lines = [];
+  if (toBefore !== null) {
+    lines.push(`${toBefore} to the ${before.kind === "bucket" ? "bucket" : "run"} before`);
+  }
+  if (toLevel !== null && level.n > 1) {
+    lines.push(`${toLevel} to its level, median ${formatValue(level.median, unit)} of ${level.n} runs`);
+    lines.push(`p10–p90 ${formatValue(level.low, unit)} to ${formatValue(level.high, unit)}`);
+  }
+  if (toBaseline !== null) {
+    lines.push(`${toBaseline} to the level before, ${formatValue(baseline.median, unit)}`);
+  }
+  return lines;
+}
+
+function readLevel({ from_at, to_at, n, median, p10, p90 }) {
+  return { from: Date.parse(from_at), to: Date.parse(to_at), n, median, low: p10, high: p90 };
+}
+
+function readPoint(row, { metrics, isDoubtful }) {
+  const at = Date.parse(row.started_at);
+  return {
+    at,
+    from: at,
+    to: at,
+    line: row.series,
+    n: 1,
+    kind: findKind(row, isDoubtful),
+    runId: row.run,
+    badges: row.badges,
+    failed: 0,
+    doubtful: 0,
+    excluded: 0,
+    values: Object.fromEntries(metrics.map(({ name }) => [name, { value: row[name], low: row[name], high: row[name] }])),
+  };
+}
+
+function findKind({ error, is_excluded: isExcluded, badges }, isDoubtful) {
+  if (error !== 0) {
+    return "failed";
+  }
+  if (isExcluded) {
+    return "excluded";
+  }
+  return isDoubtful(badges) ? "doubtful" : "good";
+}
+
+function readBucket(row, metrics) {
+  const from = Date.parse(row.from_at);
+  const to = Date.parse(row.to_at);
+  const values = metrics.map(({ name }) => [
+    name,
+    {
+      value: row[`${name}_median`],
+      low: row[`${name}_minimum`],
+      high: row[`${name}_maximum`],
+      p10: row[`${name}_p10`],
+      p90: row[`${name}_p90`],
+      n: row[`${name}_n`],
+      leastRun: row[`${name}_least_run`],
+      mostRun: row[`${name}_most_run`],
+    },
+  ]);
+  const { failed, doubtful, excluded } = row;
+  const single = row.n === 1 ? (values.find(([, own]) => own.leastRun !== null)?.[1].leastRun ?? null) : null;
+  return {
+    at: (from + to) / 2,
+    from,
+    to,
+    line: row.series,
+    n: row.n,
+    kind: row.n === failed ? "failed" : row.n === excluded ? "excluded" : "bucket",
+    runId: single,
+    badges: [],
+    failed,
+    doubtful,
+    excluded,
+    values: Object.fromEntries(values),
+  };
+}
+
+function findWhole(lines) {
+  const from = Math.min(...lines.map((line) => Date.parse(line.first_at)));
+  const to = Math.max(...lines.map((line) => Date.parse(line.last_at)));
+  return lines.length === 0 ? { from: 0, to: 0 } : { from, to };
+}

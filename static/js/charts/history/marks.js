@@ -1,0 +1,276 @@
+// What a panel of a history draws: bands and steps of levels, points, bars from least to most, the cursor.
+import { signOf } from "./history.js";
+import { drawHollowCross } from "../shared/marks.js";
+import { withAlpha } from "../shared/palette.js";
+
+/** A plugin of Chart.js that draws all marks of a panel; see buildPanel for getState. */
+export function drawMarks(panel, { colours, isCrowded, hasNames, changes, getState }) {
+  return {
+    id: "historyMarks",
+    beforeDatasetsDraw({ ctx, chartArea, scales }) {
+      clipTo(ctx, chartArea);
+      drawChanges(ctx, changes, { chartArea, scales, colour: colours.fieldLine });
+      for (const line of panel.lines) {
+        // Bands of many lines would cover each other.
+        if (panel.lines.length <= 3) {
+          drawBands(ctx, line, { panel, scales, colour: colours.series[line.style.colour] });
+        }
+      }
+      ctx.restore();
+    },
+    afterDatasetsDraw({ ctx, chartArea, scales }) {
+      clipTo(ctx, chartArea);
+      const steps = () => panel.lines.forEach((line) => drawSteps(ctx, line, { panel, scales, colours, hasNames }));
+      // Few points stand before the steps, else those at the median would be hidden; many would hide the steps.
+      if (!isCrowded) {
+        steps();
+      }
+      for (const mark of panel.marks) {
+        drawMark(ctx, mark, { panel, scales, colours, isCrowded });
+      }
+      if (isCrowded) {
+        steps();
+      }
+      ctx.restore();
+      drawFound(ctx, panel, { chartArea, scales, colours });
+      const { mark, drag } = getState();
+      drawCursor(ctx, mark, { panel, chartArea, scales, colours });
+      drawDrag(ctx, drag, { chartArea, colours });
+    },
+  };
+}
+
+/** The path of a mark of a shape around (x, y), as Chart.js names shapes; open shapes are strokes alone. */
+export function tracePoint(ctx, { shape, x, y, radius }) {
+  ctx.beginPath();
+  const r = radius;
+  if (shape === "triangle") {
+    polygon(ctx, [[x, y - r * 1.15], [x + r, y + r * 0.8], [x - r, y + r * 0.8]]);
+  } else if (shape === "rect") {
+    ctx.rect(x - r * 0.85, y - r * 0.85, r * 1.7, r * 1.7);
+  } else if (shape === "rectRot") {
+    polygon(ctx, [[x, y - r * 1.2], [x + r * 1.2, y], [x, y + r * 1.2], [x - r * 1.2, y]]);
+  } else if (shape === "rectRounded") {
+    polygon(ctx, [[x - r, y - r * 0.5], [x - r * 0.5, y - r], [x + r * 0.5, y - r], [x + r, y - r * 0.5], [x + r, y + r * 0.5], [x + r * 0.5, y + r], [x - r * 0.5, y + r], [x - r, y + r * 0.5]]);
+  } else if (shape === "star") {
+    polygon(ctx, [[x, y - r * 1.3], [x + r * 0.4, y - r * 0.4], [x + r * 1.3, y], [x + r * 0.4, y + r * 0.4], [x, y + r * 1.3], [x - r * 0.4, y + r * 0.4], [x - r * 1.3, y], [x - r * 0.4, y - r * 0.4]]);
+  } else if (shape === "cross") {
+    polygon(ctx, [[x - r * 0.35, y - r], [x + r * 0.35, y - r], [x + r * 0.35, y + r], [x - r * 0.35, y + r]]);
+  } else if (shape === "crossRot") {
+    polygon(ctx, [[x - r, y - r * 0.35], [x + r, y - r * 0.35], [x + r, y + r * 0.35], [x - r, y + r * 0.35]]);
+  } else {
+    ctx.arc(x, y, r, 0, 2 * Math.PI);
+  }
+}
+
+function drawMark(ctx, mark, { panel, scales, colours, isCrowded }) {
+  const { value, low, high } = mark.values[panel.metric];
+  const x = scales.x.getPixelForValue(mark.at);
+  const colour = colours.series[mark.line.style.colour];
+  if (mark.kind === "failed") {
+    drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(clampValue(value, panel.domain)), colours });
+    return;
+  }
+  if (value === null) {
+    return;
+  }
+  const y = scales.y.getPixelForValue(value);
+  if (mark.kind === "bucket") {
+    drawBar(ctx, mark, { x, y, low: scales.y.getPixelForValue(low), high: scales.y.getPixelForValue(high), colour, scales });
+    if (mark.failed > 0) {
+      drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(panel.domain.min), colours });
+    }
+    return;
+  }
+  const isHollow = mark.kind !== "good";
+  tracePoint(ctx, { shape: mark.line.style.shape, x, y, radius: isCrowded ? 2 : 3 });
+  if (isHollow) {
+    ctx.fillStyle = colours.paper;
+    ctx.fill();
+    ctx.strokeStyle = mark.kind === "excluded" ? colours.muted : colour;
+    ctx.lineWidth = 1.25;
+    ctx.stroke();
+    if (mark.kind === "excluded") {
+      strike(ctx, x, y);
+    }
+  } else {
+    ctx.fillStyle = withAlpha(colour, isCrowded ? 0.45 : 0.75);
+    ctx.fill();
+  }
+}
+
+// From the least to the most of a bucket, with a tick at its median; as wide as its time, at least 2 px.
+function drawBar(ctx, mark, { x, y, low, high, colour, scales }) {
+  const wide = scales.x.getPixelForValue(mark.to) - scales.x.getPixelForValue(mark.from);
+  const width = Math.min(14, Math.max(2, wide * 0.8));
+  ctx.fillStyle = withAlpha(colour, 0.5);
+  ctx.fillRect(x - width / 2, high - 0.5, width, Math.max(1, low - high + 1));
+  ctx.fillStyle = colour;
+  ctx.fillRect(x - width / 2, y - 0.75, width, 1.5);
+}
+
+function drawBands(ctx, { levels }, { panel, scales, colour }) {
+  ctx.fillStyle = withAlpha(colour, 0.14);
+  for (const [level, end] of listSpans(levels[panel.metric] ?? [])) {
+    if (level.n > 2) {
+      const [left, right] = placeSpan(level.from, end, scales.x);
+      const top = scales.y.getPixelForValue(level.high);
+      ctx.fillRect(left, top, Math.max(0, right - left), Math.max(1, scales.y.getPixelForValue(level.low) - top));
+    }
+  }
+}
+
+function drawSteps(ctx, { levels, style }, { panel, scales, colours, hasNames }) {
+  const colour = colours.series[style.colour];
+  const { min, max } = scales.x;
+  const spans = listSpans(levels[panel.metric] ?? []).filter(([level, end]) => end >= min && level.from <= max);
+  if (spans.length === 0) {
+    return;
+  }
+  ctx.beginPath();
+  spans.forEach(([level, end], place) => {
+    const [left, right] = placeSpan(level.from, end, scales.x);
+    const y = scales.y.getPixelForValue(level.median);
+    // The riser stands where the new level begins.
+    ctx[place === 0 ? "moveTo" : "lineTo"](left, y);
+    ctx.lineTo(Math.max(left + 2, right), y);
+  });
+  ctx.lineJoin = "miter";
+  // The halo keeps the line apart from points of the same colour.
+  for (const [width, colourOfPass, dash] of [
+    [4, withAlpha(colours.paper, 0.7), []],
+    [2, colour, hasNames ? style.dash : []],
+  ]) {
+    ctx.setLineDash(dash);
+    ctx.lineWidth = width;
+    ctx.strokeStyle = colourOfPass;
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+// A level that reaches out of the view stops at its edges.
+function placeSpan(from, to, axis) {
+  return [from, to].map((at) => axis.getPixelForValue(Math.min(Math.max(at, axis.min), axis.max)));
+}
+
+/** Give each level the moment at which it ends on the chart: where the next one begins. */
+export function listSpans(levels) {
+  return levels.map((level, place) => [level, levels[place + 1]?.from ?? level.to]);
+}
+
+// A line where a level changed, with the way and the size at its top; dashed while it is only suspected.
+function drawFound(ctx, { lines, metric }, { chartArea, scales, colours }) {
+  const { min, max } = scales.x;
+  const found = lines.flatMap((line) => line.found).filter((change) => change.metric === metric && change.at >= min && change.at <= max);
+  ctx.save();
+  ctx.font = `600 11px ${ctx.font.split("px ")[1] ?? "sans-serif"}`;
+  ctx.textBaseline = "top";
+  ctx.lineJoin = "round";
+  let free = -Infinity;
+  for (const { at, relative, is_regression: isRegression, state } of found.sort((a, b) => a.at - b.at)) {
+    const x = Math.round(scales.x.getPixelForValue(at)) + 0.5;
+    ctx.strokeStyle = isRegression ? colours.regression : colours.improvement;
+    ctx.lineWidth = 1.5;
+    ctx.setLineDash(state === "suspected" ? [3, 3] : []);
+    ctx.beginPath();
+    ctx.moveTo(x, chartArea.top);
+    ctx.lineTo(x, chartArea.bottom);
+    ctx.stroke();
+    const text = `${signOf(relative)} ${(Math.abs(relative) * 100).toFixed(0)} %`;
+    const { width } = ctx.measureText(text);
+    const left = x + width + 6 > chartArea.right ? x - width - 4 : x + 4;
+    // Words that would cover others are left to the tooltip.
+    if (left > free) {
+      ctx.setLineDash([]);
+      ctx.lineWidth = 4;
+      ctx.fillStyle = ctx.strokeStyle;
+      ctx.strokeStyle = colours.paper;
+      ctx.strokeText(text, left, chartArea.top + 1);
+      ctx.fillText(text, left, chartArea.top + 1);
+      free = left + width;
+    }
+  }
+  ctx.restore();
+}
+
+function drawChanges(ctx, changes, { chartArea, scales, colour }) {
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 1;
+  ctx.setLineDash([2, 3]);
+  for (const { at } of changes) {
+    const x = Math.round(scales.x.getPixelForValue(at)) + 0.5;
+    ctx.beginPath();
+    ctx.moveTo(x, chartArea.top);
+    ctx.lineTo(x, chartArea.bottom);
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+function drawCursor(ctx, mark, { panel, chartArea, scales, colours }) {
+  if (mark === null) {
+    return;
+  }
+  const x = scales.x.getPixelForValue(mark.at);
+  const { value } = mark.values[panel.metric];
+  ctx.save();
+  ctx.strokeStyle = colours.fieldLine;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  ctx.moveTo(x, chartArea.top);
+  ctx.lineTo(x, chartArea.bottom);
+  ctx.stroke();
+  if (value !== null) {
+    ctx.strokeStyle = colours.ink;
+    ctx.lineWidth = 2;
+    ctx.beginPath();
+    ctx.arc(x, scales.y.getPixelForValue(clampValue(value, panel.domain)), 6, 0, 2 * Math.PI);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+function drawDrag(ctx, drag, { chartArea, colours }) {
+  if (drag === null) {
+    return;
+  }
+  const [left, right] = [Math.min(...drag), Math.max(...drag)].map((x) => Math.min(Math.max(x, chartArea.left), chartArea.right));
+  ctx.save();
+  ctx.fillStyle = withAlpha(colours.accent, 0.14);
+  ctx.fillRect(left, chartArea.top, right - left, chartArea.height);
+  ctx.strokeStyle = colours.accent;
+  ctx.lineWidth = 1;
+  for (const x of [left, right]) {
+    ctx.beginPath();
+    ctx.moveTo(x, chartArea.top);
+    ctx.lineTo(x, chartArea.bottom);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+// Excluded: struck through.
+function strike(ctx, x, y) {
+  ctx.beginPath();
+  ctx.moveTo(x - 5, y + 5);
+  ctx.lineTo(x + 5, y - 5);
+  ctx.stroke();
+}
+
+function clampValue(value, { min, max }) {
+  return value === null ? min : Math.min(Math.max(value, min), max);
+}
+
+function polygon(ctx, places) {
+  places.forEach(([x, y], index) => ctx[index === 0 ? "moveTo" : "lineTo"](x, y));
+  ctx.closePath();
+}
+
+function clipTo(ctx, { left, top, width, height }) {
+  ctx.save();
+  ctx.beginPath();
+  // Marks on the edges show whole.
+  ctx.rect(left - 5, top - 5, width + 10, height + 10);
+  ctx.clip();
+}

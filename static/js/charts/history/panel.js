@@ -1,0 +1,179 @@
+// One panel of a history: one metric of all lines, as a configuration of Chart.js, which draws its axes.
+import { chooseScale, nameUnit } from "../../site/format.js";
+import { counts, selectMarks } from "./history.js";
+import { drawMarks } from "./marks.js";
+import { makeValueScale, styleAxis } from "../shared/looks.js";
+import { drawEndLabels, drawLimit, drawReference, drawWords } from "../shared/marks.js";
+import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
+import { sayOffset, zonedTicks } from "../shared/zones.js";
+
+/** Up to so many lines have their names at their ends; more get a legend. */
+export const MOST_END_LABELS = 6;
+// All panels have value axes of this width, so that the same moment lies at the same place.
+const AXIS_WIDTH = 68;
+const NAMES_WIDTH = 132;
+const WORDS_WIDTH = 56;
+// Where there are no values, an axis would make some up.
+const NO_VALUES = { grid: { display: false }, ticks: { display: false }, title: { display: false } };
+const PIXELS_A_TICK = 100;
+const NARROW_PIXELS_A_TICK = 72;
+
+/**
+ * Prepare one panel for a view {from, to}.
+ * limit: {value, words} between good and bad, or null. references: [{value, words}] of known systems; those that are
+ * far off are left out, as they would press the points into a line.
+ */
+export function preparePanel(history, { metric, view, isLog = false, limit = null, references = [] }) {
+  const { unit, label } = history.metrics.find(({ name }) => name === metric);
+  const marks = selectMarks(history, view);
+  const shown = marks
+    .filter((mark) => mark.kind !== "failed")
+    .flatMap(({ values }) => [values[metric].value, values[metric].low, values[metric].high])
+    .filter((value) => value !== null && !(isLog && value <= 0));
+  const scale = chooseScale(shown, unit);
+  const near = references.filter(({ value }) => isNear(value, shown));
+  const within = [...shown, ...(limit === null ? [] : [limit.value]), ...near.map(({ value }) => value)];
+  return {
+    lines: history.lines,
+    marks,
+    metric,
+    unit,
+    label,
+    view,
+    scale,
+    isLog,
+    limit,
+    references: near,
+    isEmpty: shown.length === 0,
+    canBeLog: isLogWorthwhile(within),
+    domain: isLog ? { ...logDomain(within), startsAtZero: false } : lineDomain(within, scale.divisor),
+  };
+}
+
+/** Within twice the highest and half the lowest of the values. */
+function isNear(value, shown) {
+  if (shown.length === 0) {
+    return false;
+  }
+  const [least, most] = shown.reduce(([low, high], each) => [Math.min(low, each), Math.max(high, each)], [Infinity, -Infinity]);
+  return value <= 2 * most && value >= least / 2;
+}
+
+/**
+ * Build the configuration of Chart.js.
+ * colours: resolved CSS colours. look: {isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
+ * of the moment: the mark that the cursor is on, and the pixels [from, to] that are being dragged over, or null. onLayout(chart): its area has a new size or place.
+ */
+export function buildPanel(panel, { colours, look, getState, changes = [], onLayout = () => {} }) {
+  const { isNarrow, isMain, zone } = look;
+  const hasNames = panel.lines.length > 1;
+  const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
+  const padding = !hasEnds ? 10 : hasNames ? NAMES_WIDTH : WORDS_WIDTH;
+  // Below the main panel the same names would only come again.
+  const findEnds = ({ scales }) => (hasEnds && isMain ? listEnds(panel, scales, hasNames) : []);
+  const isCrowded = panel.marks.length > 300;
+  return {
+    type: "line",
+    data: { datasets: [] },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      responsive: true,
+      layout: { padding: { top: 8, right: padding, bottom: isMain ? 0 : 4 } },
+      plugins: { legend: { display: false }, tooltip: { enabled: false } },
+      scales: {
+        x: makeTimeScale(panel.view, { colours, isMain, isNarrow, zone }),
+        y: {
+          ...makeValueScale(thinTicks(panel, isMain), { colours, name: nameAxis(panel, { isMain, isNarrow }) }),
+          ...(panel.isEmpty ? NO_VALUES : {}),
+          afterFit: (axis) => {
+            axis.width = AXIS_WIDTH;
+          },
+        },
+      },
+    },
+    plugins: [
+      { id: "layout", afterLayout: onLayout },
+      drawMarks(panel, { colours, isCrowded, hasNames, changes, getState }),
+      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this part`, colours)] : []),
+      ...(panel.limit === null ? [] : [drawLimit(panel.limit, colours)]),
+      ...panel.references.map((reference, place) => drawReference(reference, place, colours)),
+      drawEndLabels(findEnds, colours),
+    ],
+  };
+}
+
+/** Return the mark nearest to a pixel of a panel, null of none: within reach by distance, else by time alone. */
+export function findMark(panel, { x, y, scales, reach = 24 }) {
+  let best = null;
+  let bestDistance = Infinity;
+  for (const mark of panel.marks) {
+    const value = mark.values[panel.metric].value;
+    const dx = Math.abs(scales.x.getPixelForValue(mark.at) - x);
+    if (dx > bestDistance || (value === null && mark.kind !== "failed")) {
+      continue;
+    }
+    const dy = Math.abs(scales.y.getPixelForValue(value ?? panel.domain.min) - y);
+    const apart = Math.hypot(dx, dy);
+    const distance = apart <= reach ? apart : reach + dx + dy / 1000;
+    if (distance < bestDistance) {
+      best = mark;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+function listEnds({ lines, marks, metric, view }, { x, y }, hasNames) {
+  return lines.flatMap((line) => {
+    const level = (line.levels[metric] ?? []).findLast(({ from }) => from <= view.to);
+    const last = marks.findLast((mark) => mark.line === line && counts(mark) && mark.values[metric].value !== null);
+    if (level === undefined || last === undefined) {
+      return [];
+    }
+    const end = x.getPixelForValue(Math.min(level.to, view.to));
+    if (hasNames) {
+      return [{ text: line.name, x: Math.max(end, x.getPixelForValue(last.to)), y: y.getPixelForValue(level.median) }];
+    }
+    return [
+      ...(level.n > 2 ? [{ text: "p10–p90", x: end, y: y.getPixelForValue(level.high) }] : []),
+      { text: "median", x: end, y: y.getPixelForValue(level.median) },
+    ];
+  });
+}
+
+function makeTimeScale({ from, to }, { colours, isMain, isNarrow, zone }) {
+  const room = from === to ? 3_600_000 : (to - from) * 0.015;
+  let labels = new Map();
+  return {
+    ...styleAxis(colours, isMain ? `time of the run, ${sayOffset(to, zone)}` : ""),
+    type: "linear",
+    min: from - room,
+    max: to + room,
+    ticks: { ...styleAxis(colours).ticks, display: isMain, callback: (value) => labels.get(value) },
+    afterBuildTicks: (axis) => {
+      const most = Math.max(2, Math.floor(axis.chart.width / (isNarrow ? NARROW_PIXELS_A_TICK : PIXELS_A_TICK)));
+      const ticks = zonedTicks(axis.min, axis.max, { most, zone });
+      labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
+      axis.ticks = ticks.map(({ value }) => ({ value }));
+    },
+  };
+}
+
+// A low panel has room for few ticks.
+function thinTicks(panel, isMain) {
+  return isMain ? panel : { ...panel, tickCount: 3 };
+}
+
+function nameAxis({ scale, unit, isLog, domain, label }, { isMain, isNarrow }) {
+  const unitName = nameUnit(scale, unit);
+  if (!isMain) {
+    return unitName;
+  }
+  const name = label === unitName ? label : `${label}, ${unitName}`;
+  if (isLog) {
+    return `${name} (log axis)`;
+  }
+  return domain.startsAtZero ? name : `${name} (${isNarrow ? "not from 0" : "axis does not start at 0"})`;
+}

@@ -1,0 +1,189 @@
+// The percentiles of a series over time: a line each, the room between them filled, on a log axis.
+import { chooseScale, formatValue } from "../../site/format.js";
+import { makeValueScale, styleAxis } from "../shared/looks.js";
+import { spreadApart } from "../shared/marks.js";
+import { withAlpha } from "../shared/palette.js";
+import { logDomain } from "../shared/value_axis.js";
+import { sayMoment, sayOffset, zonedTicks } from "../shared/zones.js";
+
+/** The percentiles, from the inside out: name in the answer, label. */
+export const FAN = [
+  ["p50", "p50"],
+  ["p90", "p90"],
+  ["p95", "p95"],
+  ["p99", "p99"],
+  ["p99_9", "p99.9"],
+  ["p99_99", "p99.99"],
+];
+const LABELS_WIDTH = 56;
+const AXIS_WIDTH = 68;
+// Dashes tell lines apart that have one colour.
+const DASHES = [[], [6, 3], [2, 2], [], [6, 3], [2, 2]];
+
+/** Prepare columns [{from_at, to_at, runs, last_run, p50, …}] of /api/v1/series/{id}/percentiles. */
+export function prepareFan(columns, { view }) {
+  const marks = columns.map((column) => {
+    const [from, to] = [Date.parse(column.from_at), Date.parse(column.to_at)];
+    return { at: (from + to) / 2, from, to, runs: column.runs, runId: column.last_run, values: FAN.map(([name]) => column[name]) };
+  });
+  const known = marks.flatMap(({ values }) => values.filter((value) => value > 0));
+  const lines = FAN.map(([, label], place) => ({ label, place, has: marks.some(({ values }) => values[place] > 0) })).filter(({ has }) => has);
+  return { marks, lines, scale: chooseScale(known, "ns"), isLog: true, domain: logDomain(known), view: view ?? findSpan(marks) };
+}
+
+/** Say a column of the fan in one line. */
+export function describeColumn({ from, to, runs, values }, { index, count, zone }) {
+  const when = from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}, ${runs} runs, medians`;
+  const said = FAN.flatMap(([, label], place) => (values[place] > 0 ? [`${label} ${formatValue(values[place], "ns")}`] : []));
+  return [`${index + 1} of ${count}, ${when}`, ...(said.length === 0 ? ["no percentile is known"] : said)].join(" · ");
+}
+
+/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → index of the column under the cursor, or null. */
+export function buildFan(fan, { colours, style, look, getState }) {
+  return {
+    type: "line",
+    data: { datasets: [] },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      responsive: true,
+      layout: { padding: { top: 8, right: LABELS_WIDTH } },
+      plugins: { legend: { display: false }, tooltip: { enabled: false } },
+      scales: {
+        x: makeTimes(fan.view, { colours, ...look }),
+        y: {
+          ...makeValueScale(fan, { colours, name: `latency, ${fan.scale.suffix} (log axis)` }),
+          afterFit: (axis) => {
+            axis.width = AXIS_WIDTH;
+          },
+        },
+      },
+    },
+    plugins: [drawFan(fan, { colours, colour: colours.series[style.colour], getState })],
+  };
+}
+
+/** A time axis with room at its ends, in a zone. */
+export function makeTimes({ from, to }, { colours, zone, isNarrow = false }) {
+  const room = from === to ? 3_600_000 : (to - from) * 0.015;
+  let labels = new Map();
+  return {
+    ...styleAxis(colours, `time of the run, ${sayOffset(to, zone)}`),
+    type: "linear",
+    min: from - room,
+    max: to + room,
+    ticks: { ...styleAxis(colours).ticks, callback: (value) => labels.get(value) },
+    afterBuildTicks: (axis) => {
+      const ticks = zonedTicks(axis.min, axis.max, { most: Math.max(2, Math.floor(axis.chart.width / (isNarrow ? 72 : 100))), zone });
+      labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
+      axis.ticks = ticks.map(({ value }) => ({ value }));
+    },
+  };
+}
+
+/** From the first to the last moment of columns. */
+export function findSpan(marks) {
+  return marks.length === 0 ? { from: 0, to: 1 } : { from: marks[0].from, to: marks.at(-1).to };
+}
+
+function drawFan(fan, { colours, colour, getState }) {
+  return {
+    id: "fan",
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea, scales } = chart;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(chartArea.left - 3, chartArea.top, chartArea.width + 6, chartArea.height);
+      ctx.clip();
+      fan.lines.slice(1).forEach(({ place }, index) => fillBetween(ctx, fan, { low: fan.lines[index].place, high: place, scales, colour: withAlpha(colour, 0.3 - 0.045 * index) }));
+      for (const { place } of fan.lines) {
+        strokeLine(ctx, fan, { place, scales, colour });
+      }
+      drawColumn(ctx, fan.marks[getState()], { chartArea, scales, colours });
+      ctx.restore();
+      writeLabels(chart, fan, colours);
+    },
+  };
+}
+
+function fillBetween(ctx, { marks }, { low, high, scales, colour }) {
+  ctx.fillStyle = colour;
+  for (const stretch of cutAtGaps(marks, [low, high])) {
+    ctx.beginPath();
+    for (const { at, values } of stretch) {
+      ctx.lineTo(scales.x.getPixelForValue(at), scales.y.getPixelForValue(values[high]));
+    }
+    for (const { at, values } of [...stretch].reverse()) {
+      ctx.lineTo(scales.x.getPixelForValue(at), scales.y.getPixelForValue(values[low]));
+    }
+    ctx.fill();
+  }
+}
+
+function strokeLine(ctx, { marks }, { place, scales, colour }) {
+  ctx.strokeStyle = colour;
+  ctx.fillStyle = colour;
+  ctx.lineWidth = place === 0 ? 2 : 1.25;
+  ctx.setLineDash(DASHES[place]);
+  for (const stretch of cutAtGaps(marks, [place])) {
+    const places = stretch.map(({ at, values }) => [scales.x.getPixelForValue(at), scales.y.getPixelForValue(values[place])]);
+    if (places.length === 1) {
+      ctx.fillRect(places[0][0] - 2, places[0][1] - 2, 4, 4);
+    }
+    ctx.beginPath();
+    places.forEach(([x, y]) => ctx.lineTo(x, y));
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+/** Cut marks into stretches in which all of these values are known. */
+export function cutAtGaps(marks, places) {
+  const stretches = [[]];
+  for (const mark of marks) {
+    if (places.every((place) => mark.values[place] > 0)) {
+      stretches.at(-1).push(mark);
+    } else if (stretches.at(-1).length > 0) {
+      stretches.push([]);
+    }
+  }
+  return stretches.filter((stretch) => stretch.length > 0);
+}
+
+function drawColumn(ctx, mark, { chartArea, scales, colours }) {
+  if (mark === undefined) {
+    return;
+  }
+  const x = scales.x.getPixelForValue(mark.at);
+  ctx.strokeStyle = colours.fieldLine;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  ctx.moveTo(x, chartArea.top);
+  ctx.lineTo(x, chartArea.bottom);
+  ctx.stroke();
+  ctx.strokeStyle = colours.ink;
+  for (const value of mark.values) {
+    if (value > 0) {
+      ctx.beginPath();
+      ctx.arc(x, scales.y.getPixelForValue(value), 3.5, 0, 2 * Math.PI);
+      ctx.stroke();
+    }
+  }
+}
+
+function writeLabels(chart, { marks, lines }, colours) {
+  const { ctx, chartArea, scales } = chart;
+  const ends = lines.flatMap(({ label, place }) => {
+    const last = marks.findLast(({ values }) => values[place] > 0);
+    return last === undefined ? [] : [{ label, y: scales.y.getPixelForValue(last.values[place]) }];
+  });
+  ctx.save();
+  ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = colours.ink;
+  for (const { label, y } of spreadApart(ends, chartArea)) {
+    ctx.fillText(label, chartArea.right + 8, y);
+  }
+  ctx.restore();
+}

@@ -1,0 +1,176 @@
+// How many operations took how long, over time: cells of a log axis, the darker the more (the lighter, on dark paper).
+import { chooseScale, formatTick, formatValue } from "../../site/format.js";
+import { findSpan, makeTimes } from "./fan.js";
+import { styleAxis } from "../shared/looks.js";
+import { logTicks } from "../shared/value_axis.js";
+import { sayMoment } from "../shared/zones.js";
+
+const AXIS_WIDTH = 68;
+// One hue whose lightness goes one way all along: safe for the colour-blind, and readable without colours.
+const ON_LIGHT = [[226, 236, 246], [178, 208, 232], [107, 164, 210], [40, 112, 177], [8, 69, 135], [8, 29, 88]];
+const ON_DARK = [[30, 44, 60], [22, 74, 116], [26, 112, 166], [86, 170, 224], [176, 218, 244], [250, 250, 246]];
+/** The least share of a column that has a colour of its own; fewer look the same. */
+export const LEAST_SHARE = 1e-5;
+// Four buckets are a factor of two.
+const PER_DOUBLING = 4;
+const LEAST_WIDTH_PX = 3;
+
+/** Prepare an answer of /api/v1/series/{id}/histogram. */
+export function prepareHeat({ first_bucket: first, columns }, { view }) {
+  const cells = columns.map((column) => {
+    const [from, to] = [Date.parse(column.from_at), Date.parse(column.to_at)];
+    const total = column.counts.reduce((sum, count) => sum + count, 0);
+    return { at: (from + to) / 2, from, to, runs: column.runs, runId: column.last_run, counts: column.counts, total };
+  });
+  const height = cells[0]?.counts.length ?? 0;
+  const domain = { min: edgeOf(first), max: edgeOf(first + height) };
+  return { first, height, columns: cells, domain, scale: chooseScale([domain.min, domain.max], "ns"), view: view ?? findSpan(cells) };
+}
+
+/** Return where a bucket begins, in ns. */
+export function edgeOf(bucket) {
+  return 2 ** (bucket / PER_DOUBLING);
+}
+
+/** Return the colour of a share of a column's operations, null of none. isDark: on dark paper light is much. */
+export function colourOf(share, isDark) {
+  if (!(share > 0)) {
+    return null;
+  }
+  const stops = isDark ? ON_DARK : ON_LIGHT;
+  const place = (1 - Math.log10(Math.max(share, LEAST_SHARE)) / Math.log10(LEAST_SHARE)) * (stops.length - 1);
+  const below = Math.min(Math.floor(place), stops.length - 2);
+  const mixed = stops[below].map((part, index) => Math.round(part + (place - below) * (stops[below + 1][index] - part)));
+  return `rgb(${mixed.join(", ")})`;
+}
+
+/** Say whether a resolved paper colour is dark. */
+export function isDarkPaper(paper) {
+  const parts = paper.match(/\d+/g)?.map(Number) ?? [255];
+  return parts.slice(0, 3).reduce((sum, part) => sum + part, 0) < 384;
+}
+
+/** Say one cell {column, row} in one line. */
+export function describeCell(heat, { column, row }, zone) {
+  const { from, to, runs, counts, total } = heat.columns[column];
+  const when = from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}, ${runs} runs`;
+  const [low, high] = [edgeOf(heat.first + row), edgeOf(heat.first + row + 1)];
+  const share = formatShare(counts[row] / total);
+  const within = formatShare(counts.slice(0, row + 1).reduce((sum, count) => sum + count, 0) / total);
+  return `${when} · ${formatValue(low, "ns")} to ${formatValue(high, "ns")} · ${formatValue(counts[row], "operations/s")} operations, ${share} · ${within} were at most that slow`;
+}
+
+/** Show a share in per cent with as many digits as it needs: "20.6 %", "0.0012 %". */
+export function formatShare(share) {
+  const percent = share * 100;
+  return percent === 0 ? "0 %" : `${percent >= 99.995 && percent < 100 ? "over 99.99" : Number(percent.toPrecision(percent >= 99 ? 4 : 3))} %`;
+}
+
+/** Return the cell under a pixel, its column by time alone. */
+export function findCell(heat, { x, y, scales }) {
+  if (heat.columns.length === 0) {
+    return null;
+  }
+  let column = 0;
+  heat.columns.forEach(({ at }, place) => {
+    if (Math.abs(scales.x.getPixelForValue(at) - x) < Math.abs(scales.x.getPixelForValue(heat.columns[column].at) - x)) {
+      column = place;
+    }
+  });
+  const bucket = Math.floor(Math.log2(scales.y.getValueForPixel(y)) * PER_DOUBLING);
+  return { column, row: Math.min(heat.height - 1, Math.max(0, bucket - heat.first)) };
+}
+
+/** Return the cell that a key leads to, null for other keys. */
+export function moveCell(heat, { column, row }, key) {
+  const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], PageUp: [0, 8], PageDown: [0, -8] }[key] ?? [0, 0];
+  const to = { Home: 0, End: heat.columns.length - 1 }[key] ?? column + dx;
+  if (dx === 0 && dy === 0 && to === column) {
+    return ["Home", "End"].includes(key) ? { column, row } : null;
+  }
+  return { column: Math.min(heat.columns.length - 1, Math.max(0, to)), row: Math.min(heat.height - 1, Math.max(0, row + dy)) };
+}
+
+/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → the cell under the cursor, or null. */
+export function buildHeat(heat, { colours, look, getState }) {
+  const ticks = logTicks(heat.domain.min, heat.domain.max, heat.scale);
+  return {
+    type: "line",
+    data: { datasets: [] },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      responsive: true,
+      layout: { padding: { top: 8, right: 56 } },
+      plugins: { legend: { display: false }, tooltip: { enabled: false } },
+      scales: {
+        x: makeTimes(heat.view, { colours, ...look }),
+        y: {
+          ...styleAxis(colours, `latency, ${heat.scale.suffix} (log axis)`),
+          type: "logarithmic",
+          min: heat.domain.min,
+          max: heat.domain.max,
+          ticks: { ...styleAxis(colours).ticks, callback: (value) => formatTick(value, heat.scale) },
+          afterBuildTicks: (axis) => {
+            axis.ticks = ticks.map((value) => ({ value }));
+          },
+          afterFit: (axis) => {
+            axis.width = AXIS_WIDTH;
+          },
+        },
+      },
+    },
+    plugins: [drawHeat(heat, { colours, getState })],
+  };
+}
+
+function drawHeat(heat, { colours, getState }) {
+  const isDark = isDarkPaper(colours.paper);
+  return {
+    id: "heat",
+    afterDatasetsDraw({ ctx, chartArea, scales }) {
+      const edges = Array.from({ length: heat.height + 1 }, (_, row) => scales.y.getPixelForValue(edgeOf(heat.first + row)));
+      const spans = measureColumns(heat.columns, { scales, chartArea });
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(chartArea.left, chartArea.top, chartArea.width, chartArea.height);
+      ctx.clip();
+      heat.columns.forEach(({ counts, total }, place) => {
+        const [left, right] = spans[place];
+        counts.forEach((count, row) => {
+          if (count > 0) {
+            ctx.fillStyle = colourOf(count / total, isDark);
+            ctx.fillRect(left, edges[row + 1], right - left, edges[row] - edges[row + 1] + 0.5);
+          }
+        });
+      });
+      const cell = getState();
+      if (cell !== null) {
+        const [left, right] = spans[cell.column];
+        const box = [left, edges[cell.row + 1], Math.max(4, right - left), edges[cell.row] - edges[cell.row + 1]];
+        for (const [width, style] of [[4, colours.paper], [2, colours.ink]]) {
+          ctx.lineWidth = width;
+          ctx.strokeStyle = style;
+          ctx.strokeRect(...box);
+        }
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** Return [left, right] in pixels of each column: half way to its neighbours, but no wider than twice the usual. */
+export function measureColumns(columns, { scales, chartArea }) {
+  const centres = columns.map(({ at }) => scales.x.getPixelForValue(at));
+  const gaps = centres.slice(1).map((centre, place) => centre - centres[place]).sort((a, b) => a - b);
+  const usual = gaps[Math.floor(gaps.length / 2)] ?? chartArea.width / 20;
+  const most = Math.max(LEAST_WIDTH_PX, usual);
+  return centres.map((centre, place) => {
+    const before = Math.min(most, centre - (centres[place - 1] ?? -Infinity)) / 2;
+    const after = Math.min(most, (centres[place + 1] ?? Infinity) - centre) / 2;
+    const wide = Math.max(before, LEAST_WIDTH_PX / 2);
+    // Whole pixels: else a hairline of paper would stand between neighbours.
+    return [Math.round(centre - wide), Math.round(centre + Math.max(after, LEAST_WIDTH_PX / 2))];
+  });
+}

@@ -1,0 +1,190 @@
+// Limits across a scaling picture: steps or lines that no value should pass, each with its name where it covers least.
+import { shorten } from "../shared/marks.js";
+
+const LABEL_HEIGHT = 13;
+const APART = 2;
+const LINE_WIDTH = 1.25;
+// A line between two marks is avoided as a row of boxes of this size.
+const TRACE_STEP = 6;
+// A name may stand so many lines above its limit, with a stroke to it; each line farther counts as so many pixels covered.
+const LIFTS = [0, 1, 2, 3, 4, 5];
+const LIFT_COSTS = 60;
+
+/**
+ * Draw limits. ceilings: [{name, values, isGiven}], values by x, null where not known; picture: {isBars, farFrom},
+ * values above farFrom lie outside the drawing; say: value → words. What lies outside is named at the upper edge.
+ */
+export function drawCeilings(ceilings, { isBars, farFrom }, { colours, say }) {
+  return {
+    id: "ceilings",
+    afterDatasetsDraw(chart) {
+      const { ctx } = chart;
+      const lines = ceilings.map((ceiling) => splitSteps(chart, ceiling, { isBars, farFrom }));
+      ctx.save();
+      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      ctx.strokeStyle = colours.ink;
+      lines.forEach((line) => strokeSteps(ctx, line));
+      const taken = [...listObstacles(chart, isBars), ...lines.flatMap(({ shown }) => shown.map(boxOfStep))];
+      for (const line of lines) {
+        const label = placeName(chart, line, { taken, say });
+        if (label !== null) {
+          taken.push(label, label);
+          writeName(ctx, label, colours);
+        }
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** Return the first of the boxes {left, top, width, height, cost?} that covers least of others, in pixels; null of none. */
+export function choosePlace(boxes, others) {
+  let best = null;
+  let least = Infinity;
+  for (const box of boxes) {
+    const covered = others.reduce((sum, other) => sum + measureOverlap(box, other), box.cost ?? 0);
+    if (covered < least) {
+      best = box;
+      least = covered;
+    }
+  }
+  return best;
+}
+
+function measureOverlap(one, other) {
+  const width = Math.min(one.left + one.width, other.left + other.width) - Math.max(one.left, other.left);
+  const height = Math.min(one.top + one.height, other.top + other.height) - Math.max(one.top, other.top);
+  return width > 0 && height > 0 ? width * height : 0;
+}
+
+function splitSteps(chart, ceiling, { isBars, farFrom }) {
+  const { scales, chartArea } = chart;
+  const room = chartArea.width / ceiling.values.length / 2.3;
+  const half = isBars ? room : Math.min(24, room);
+  const shown = [];
+  const beyond = [];
+  ceiling.values.forEach((value, place) => {
+    const middle = findMiddle(chart, place);
+    if (value === null || middle === null) {
+      return;
+    }
+    const step = { value, from: middle - half, to: middle + half, y: scales.y.getPixelForValue(value) };
+    if (value > farFrom || step.y < chartArea.top) {
+      beyond.push({ ...step, y: chartArea.top });
+    } else if (step.y <= chartArea.bottom) {
+      shown.push(step);
+    }
+  });
+  return { ...ceiling, shown, beyond };
+}
+
+function findMiddle(chart, place) {
+  const places = chart.data.datasets.map((_, index) => chart.getDatasetMeta(index).data[place]?.x);
+  const known = places.filter((x) => Number.isFinite(x));
+  return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
+}
+
+function strokeSteps(ctx, { shown, beyond, isGiven }) {
+  ctx.lineWidth = LINE_WIDTH;
+  ctx.setLineDash(isGiven ? [7, 3] : [2, 2]);
+  ctx.beginPath();
+  shown.forEach(({ from, to, y }) => {
+    ctx.moveTo(from, y);
+    ctx.lineTo(to, y);
+  });
+  ctx.stroke();
+  ctx.setLineDash([]);
+  // It goes on above the picture: an arrow where it would be.
+  for (const { from, to, y } of shown.length > 0 ? beyond : []) {
+    const middle = (from + to) / 2;
+    ctx.beginPath();
+    ctx.moveTo(middle - 4, y + 5);
+    ctx.lineTo(middle, y + 1);
+    ctx.lineTo(middle + 4, y + 5);
+    ctx.stroke();
+  }
+}
+
+// Along what is shown, above it or below; what is beyond altogether stands at the upper edge with its value.
+function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, say }) {
+  if (shown.length === 0 && beyond.length === 0) {
+    return null;
+  }
+  const isOutside = shown.length === 0;
+  const least = beyond.reduce((low, { value }) => Math.min(low, value), Infinity);
+  const text = shorten(ctx, isOutside ? `↑ ${name}: ${say(least)}` : name, chartArea.width - 8);
+  const size = { width: ctx.measureText(text).width, height: LABEL_HEIGHT };
+  const boxes = (isOutside ? beyond : shown).flatMap((step) =>
+    (isOutside ? listHangs(step) : listStands(step)).flatMap((height) =>
+      [step.from, (step.from + step.to - size.width) / 2, step.to - size.width].map((left) => ({
+        left: Math.min(Math.max(left, chartArea.left + 2), chartArea.right - size.width - 2),
+        ...height,
+        ...size,
+        step,
+      })),
+    ),
+  );
+  const inside = boxes.filter(({ top }) => top >= chartArea.top && top + LABEL_HEIGHT <= chartArea.bottom);
+  return { text, ...choosePlace(inside.length > 0 ? inside : boxes, taken) };
+}
+
+// Just above a limit, just below it, or lifted above what stands there.
+function listStands({ y }) {
+  const above = LIFTS.map((lift) => ({ top: y - (lift + 1) * LABEL_HEIGHT - APART, lift, cost: lift * LIFT_COSTS }));
+  return [above[0], { top: y + APART, lift: 0 }, ...above.slice(1)];
+}
+
+// From the upper edge, a line lower where another name hangs.
+function listHangs({ y }) {
+  return [0, 1, 2].map((line) => ({ top: y + APART + line * LABEL_HEIGHT, lift: 0, cost: line }));
+}
+
+function writeName(ctx, { text, left, top, width, lift, step }, colours) {
+  if (lift > 0) {
+    const x = Math.min(Math.max((step.from + step.to) / 2, left + 4), left + width - 4);
+    ctx.strokeStyle = colours.ink;
+    ctx.lineWidth = 1;
+    ctx.beginPath();
+    ctx.moveTo(x, top + LABEL_HEIGHT);
+    ctx.lineTo(x, step.y);
+    ctx.stroke();
+  }
+  ctx.textBaseline = "top";
+  ctx.textAlign = "left";
+  // The halo keeps the words apart from what is behind them.
+  ctx.lineJoin = "round";
+  ctx.lineWidth = 3;
+  ctx.strokeStyle = colours.paper;
+  ctx.strokeText(text, left, top + 1);
+  ctx.fillStyle = colours.ink;
+  ctx.fillText(text, left, top + 1);
+}
+
+function listObstacles(chart, isBars) {
+  return chart.data.datasets.flatMap((_, index) => {
+    const marks = chart.getDatasetMeta(index).data.filter(({ x, y }) => Number.isFinite(x) && Number.isFinite(y));
+    return isBars ? marks.map(boxOfBar) : listTrace(marks);
+  });
+}
+
+function boxOfBar(bar) {
+  const { x, y, base, width } = bar.getProps(["x", "y", "base", "width"]);
+  return { left: x - width / 2, top: Math.min(y, base), width, height: Math.abs(base - y) };
+}
+
+function boxOfStep({ from, to, y }) {
+  return { left: from, top: y - 1, width: to - from, height: 2 };
+}
+
+function listTrace(marks) {
+  return marks.flatMap((mark, place) => {
+    const next = marks[place + 1] ?? mark;
+    const count = Math.ceil(Math.hypot(next.x - mark.x, next.y - mark.y) / TRACE_STEP) || 1;
+    return Array.from({ length: count }, (_, step) => ({
+      left: mark.x + ((next.x - mark.x) * step) / count - TRACE_STEP / 2,
+      top: mark.y + ((next.y - mark.y) * step) / count - TRACE_STEP / 2,
+      width: TRACE_STEP,
+      height: TRACE_STEP,
+    }));
+  });
+}

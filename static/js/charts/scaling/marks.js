@@ -1,0 +1,223 @@
+// Marks of the scaling pictures: plugins of Chart.js for what it cannot draw by itself.
+import { drawHollowCross } from "../shared/marks.js";
+import { withAlpha } from "../shared/palette.js";
+
+// The second cue of a bar, beside its colour: which lines run through it, in degrees.
+export const HATCHES = {
+  blue: [],
+  orange: [45],
+  green: [0],
+  purple: [45, 135],
+  sky: [90],
+  brown: [135],
+  grey: [0, 90],
+  pink: [60],
+};
+const HATCH_STEP = 6;
+
+/** Lines in the colour of the paper through the bars, so that they differ without their colour. */
+export function drawHatches(styles, colours) {
+  return {
+    id: "hatches",
+    afterDatasetsDraw(chart) {
+      const { ctx } = chart;
+      styles.forEach((style, dataset) => {
+        for (const bar of chart.getDatasetMeta(dataset).data) {
+          const { x, y, base, width } = bar.getProps(["x", "y", "base", "width"]);
+          hatch(ctx, { left: x - width / 2, top: Math.min(y, base), width, height: Math.abs(base - y) }, HATCHES[style.colour], colours);
+        }
+      });
+    },
+  };
+}
+
+/** Fill a box as a bar is filled: in the colour that is set, with its lines. */
+export function fillHatched(ctx, box, angles, colours) {
+  ctx.fillRect(box.left, box.top, box.width, box.height);
+  hatch(ctx, box, angles, colours);
+}
+
+function hatch(ctx, { left, top, width, height }, angles, { paper }) {
+  if (!(height > 1) || angles.length === 0) {
+    return;
+  }
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.strokeStyle = withAlpha(paper, 0.75);
+  ctx.lineWidth = 1;
+  const reach = Math.hypot(width, height);
+  for (const angle of angles) {
+    const [dx, dy] = [Math.cos((angle * Math.PI) / 180), -Math.sin((angle * Math.PI) / 180)];
+    ctx.beginPath();
+    for (let offset = -reach; offset <= reach; offset += HATCH_STEP) {
+      const [cx, cy] = [left + width / 2 - dy * offset, top + height + dx * offset];
+      ctx.moveTo(cx - dx * reach, cy - dy * reach);
+      ctx.lineTo(cx + dx * reach, cy + dy * reach);
+    }
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** p10 to p90 with caps, where several runs stand behind a mark. */
+export function drawWhiskers(marks, styles, { colours, isBars }) {
+  return {
+    id: "whiskers",
+    afterDatasetsDraw(chart) {
+      const { ctx, scales } = chart;
+      ctx.save();
+      ctx.lineWidth = 1.25;
+      for (const { cell, element } of marks) {
+        if (cell.state !== "measured" || cell.n < 2) {
+          continue;
+        }
+        const { x } = placeOf(chart, element);
+        const [top, bottom] = [scales.y.getPixelForValue(cell.high), scales.y.getPixelForValue(cell.low)];
+        ctx.strokeStyle = isBars ? colours.ink : styles[element.datasetIndex].paint;
+        ctx.beginPath();
+        ctx.moveTo(x, top);
+        ctx.lineTo(x, bottom);
+        for (const y of [top, bottom]) {
+          ctx.moveTo(x - 3, y);
+          ctx.lineTo(x + 3, y);
+        }
+        ctx.stroke();
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** A hollow box from low to high, where several series have no median in common. */
+export function drawRanges(marks, styles, colours) {
+  return {
+    id: "ranges",
+    afterDatasetsDraw(chart) {
+      const { ctx, scales } = chart;
+      ctx.save();
+      for (const { cell, element } of marks) {
+        if (cell.state !== "apart") {
+          continue;
+        }
+        const { x } = placeOf(chart, element);
+        const [top, bottom] = [scales.y.getPixelForValue(cell.high), scales.y.getPixelForValue(cell.low)];
+        ctx.fillStyle = colours.paper;
+        ctx.strokeStyle = styles[element.datasetIndex].paint;
+        ctx.lineWidth = 1.5;
+        ctx.fillRect(x - 4, top, 8, Math.max(2, bottom - top));
+        ctx.strokeRect(x - 4, top, 8, Math.max(2, bottom - top));
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** What was before: an outline without filling around a bar, a hollow ring for a line. */
+export function drawGhosts(marks, styles, { isBars, isLog }) {
+  return {
+    id: "ghosts",
+    afterDatasetsDraw(chart) {
+      const { ctx, scales } = chart;
+      ctx.save();
+      ctx.lineWidth = 1.5;
+      ctx.setLineDash([3, 2]);
+      for (const { cell, element } of marks) {
+        const value = cell.ghost?.value ?? null;
+        if (value === null || (isLog && value <= 0)) {
+          continue;
+        }
+        const place = placeOf(chart, element);
+        const y = scales.y.getPixelForValue(value);
+        ctx.strokeStyle = styles[element.datasetIndex].paint;
+        ctx.beginPath();
+        if (isBars) {
+          const { width } = place.getProps(["width"]);
+          ctx.rect(place.x - width / 2 - 1.5, y, width + 3, scales.y.bottom - y);
+        } else {
+          ctx.arc(place.x, y, 5, 0, 2 * Math.PI);
+        }
+        ctx.stroke();
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** n times the first value, dashed, for each line. */
+export function drawIdeals(lines, styles) {
+  return {
+    id: "ideals",
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea, scales } = chart;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(chartArea.left, chartArea.top, chartArea.width, chartArea.height);
+      ctx.clip();
+      ctx.lineWidth = 1.25;
+      ctx.setLineDash([5, 4]);
+      lines.forEach((line, dataset) => {
+        const data = chart.getDatasetMeta(dataset).data;
+        ctx.strokeStyle = styles[dataset].paint;
+        ctx.beginPath();
+        line.forEach((cell, index) => {
+          if (cell !== null && cell.ideal !== null) {
+            ctx.lineTo(data[index].x, scales.y.getPixelForValue(cell.ideal));
+          }
+        });
+        ctx.stroke();
+      });
+      ctx.restore();
+    },
+  };
+}
+
+/** What failed without a value: an outlined cross on the floor. */
+export function drawCrosses(marks, colours) {
+  return {
+    id: "crosses",
+    afterDatasetsDraw(chart) {
+      const { ctx, scales } = chart;
+      ctx.save();
+      for (const { cell, element } of marks) {
+        if (cell.state !== "failed") {
+          continue;
+        }
+        const { x } = placeOf(chart, element);
+        const y = scales.y.bottom - 8;
+        drawHollowCross(ctx, { x, y, colours });
+      }
+      ctx.restore();
+    },
+  };
+}
+
+/** The knee of a curve: a ring with its words. knees: [{line, place, words}]. */
+export function drawKnees(knees, colours) {
+  return {
+    id: "knees",
+    afterDatasetsDraw(chart) {
+      const { ctx } = chart;
+      ctx.save();
+      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      for (const { line, place, words } of knees) {
+        const { x, y } = chart.getDatasetMeta(line).data[place];
+        ctx.strokeStyle = colours.ink;
+        ctx.lineWidth = 1.5;
+        ctx.beginPath();
+        ctx.arc(x, y, 8, 0, 2 * Math.PI);
+        ctx.stroke();
+        ctx.fillStyle = colours.ink;
+        ctx.textAlign = "right";
+        ctx.textBaseline = "bottom";
+        ctx.fillText(words, x - 10, y - 6);
+      }
+      ctx.restore();
+    },
+  };
+}
+
+function placeOf(chart, { datasetIndex, index }) {
+  return chart.getDatasetMeta(datasetIndex).data[index];
+}

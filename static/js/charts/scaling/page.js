@@ -1,0 +1,40 @@
+// Every scaling figure of a page: on the scaling page one, in a study one for each panel of the kind.
+import { startScaling } from "./figure.js";
+import { startSorting } from "../../site/sortable.js";
+
+// A choice made with the pointer is shown at once; one made by keys waits for Enter, as arrows go through all of them.
+function startAutoSubmit() {
+  for (const field of document.querySelectorAll("[data-auto]")) {
+    let isPointed = false;
+    field.addEventListener("pointerdown", () => {
+      isPointed = true;
+    });
+    field.addEventListener("keydown", () => {
+      isPointed = false;
+    });
+    field.addEventListener("change", () => {
+      if (isPointed) {
+        field.form.requestSubmit();
+      }
+    });
+  }
+}
+
+// Show which cells of the table a sentence rests on.
+function startReadings() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("[data-cells]");
+    if (!link) {
+      return;
+    }
+    document.querySelectorAll(".is-meant").forEach((cell) => cell.classList.remove("is-meant"));
+    for (const id of link.dataset.cells.split(" ")) {
+      document.getElementById(id)?.classList.add("is-meant");
+    }
+  });
+}
+
+document.querySelectorAll("[data-scaling]").forEach(startScaling);
+document.querySelectorAll("[data-sortable]").forEach(startSorting);
+startAutoSubmit();
+startReadings();

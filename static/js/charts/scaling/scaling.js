@@ -1,0 +1,290 @@
+// One metric over one dimension, as grouped bars or lines, a panel for each facet: configurations of Chart.js.
+import { chooseScale, formatMoment, formatValue, nameUnit } from "../../site/format.js";
+import { drawCeilings } from "./limits.js";
+import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
+import { assignStyles, withAlpha } from "../shared/palette.js";
+import {
+  drawCrosses,
+  drawGhosts,
+  drawHatches,
+  drawIdeals,
+  drawKnees,
+  drawRanges,
+  drawWhiskers,
+} from "./marks.js";
+import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
+
+/** Up to so many lines are labelled at their ends; more would cover each other and get a legend. */
+export const MOST_END_LABELS = 6;
+// What lies farther above all values than this is named at the upper edge: drawn, it would press them flat.
+const FAR = 3;
+const ROOM_FOR_IDEAL = 1.25;
+
+/**
+ * Prepare what the panels share. picture: as the page carries it (web/charts/scaling/figure.py).
+ * Returns the picture with styles, one scale and domain for all panels, and the marks that can be walked, by line.
+ */
+export function prepareScaling(picture) {
+  const cells = picture.facets.flatMap((facet) => facet.lines.flat().filter((cell) => cell !== null));
+  const isLog = picture.scale === "log";
+  const values = listValues(cells).filter((value) => !isLog || value > 0);
+  const most = values.reduce((a, b) => Math.max(a, b), 0);
+  const ceilings = picture.facets.flatMap((facet) => facet.ceilings.flatMap((ceiling) => ceiling.values));
+  const ideals = picture.ideal ? cells.map((cell) => cell.ideal).filter((ideal) => ideal !== null) : [];
+  const within = [
+    ...values,
+    ...ceilings.filter((value) => value !== null && value <= FAR * most && (!isLog || value > 0)),
+    ...ideals.map((ideal) => Math.min(ideal, ROOM_FOR_IDEAL * most)),
+  ];
+  const scale = chooseScale(values, picture.metric.unit);
+  return {
+    ...picture,
+    styles: assignStyles(picture.colours),
+    isBars: picture.draw === "bars" && picture.over === null,
+    isLog,
+    scale,
+    unit: picture.metric.unit,
+    canBeLog: isLogWorthwhile(values),
+    farFrom: FAR * most,
+    domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: picture.draw === "bars" && picture.over === null }),
+    panels: picture.facets.map((facet) => ({ ...facet, marks: listMarks(facet) })),
+  };
+}
+
+function listValues(cells) {
+  return cells
+    .flatMap((cell) => [cell.value, cell.low, cell.high, cell.ghost?.value])
+    .filter((value) => value !== null && value !== undefined);
+}
+
+function findDomain(values, { isLog, divisor, isBars }) {
+  if (isLog) {
+    return { ...logDomain(values), startsAtZero: false };
+  }
+  return lineDomain(isBars ? [0, ...values] : values, divisor);
+}
+
+function listMarks(facet) {
+  return facet.lines.flatMap((line, datasetIndex) =>
+    line.flatMap((cell, index) => (cell === null ? [] : [{ cell, element: { datasetIndex, index } }])),
+  );
+}
+
+/** Say in one line what a mark is; for the readout below the chart and for screen readers. */
+export function describeCell(prepared, panel, mark) {
+  return [...nameCell(prepared, panel, mark), ...sayCell(prepared, mark)].join(" · ");
+}
+
+function nameCell({ x, colours }, panel, { element }) {
+  const named = colours.length > 1 ? [colours[element.datasetIndex].label] : [];
+  return [...named, ...(panel.label === "" ? [] : [panel.label]), x.settings[element.index]];
+}
+
+/** Say the parts of a cell that a tooltip lists under its name. */
+export function sayCell({ unit, over, metric }, { cell }) {
+  if (cell.state === "failed") {
+    return [`failed, no ${metric.label}`];
+  }
+  const lines = [];
+  if (cell.state === "apart") {
+    lines.push(`${cell.series} series, percentiles are not mixed: ${formatValue(cell.low, unit)} to ${formatValue(cell.high, unit)}`);
+  } else {
+    lines.push(withUnit(cell.value, unit));
+  }
+  if (over !== null && cell.over !== null) {
+    lines.push(`at ${withUnit(cell.over, over.unit)}`);
+  }
+  if (cell.state === "measured") {
+    lines.push(cell.n === 1 ? "one run, no spread" : `p10–p90 ${formatValue(cell.low, unit)} to ${formatValue(cell.high, unit)}, n ${cell.n}`);
+  }
+  if (cell.efficiency !== null) {
+    lines.push(`${Math.round(cell.efficiency * 100)} % of ideal`);
+  }
+  if (cell.ghost !== null && cell.ghost.value !== null) {
+    lines.push(`before: ${formatValue(cell.ghost.value, unit)}`);
+  }
+  if (cell.series > 1 && cell.state === "measured") {
+    lines.push(`median of ${cell.series} series`);
+  }
+  if (cell.badges.length > 0) {
+    lines.push(`badges: ${cell.badges.join(", ")}`);
+  }
+  return cell.lastAt === null ? lines : [...lines, `last ${formatMoment(cell.lastAt)}`];
+}
+
+/** Where a key leads within a panel: along the line, or to the next line at the same place; null for other keys. */
+export function moveWithin(panel, from, key) {
+  const step = { ArrowUp: 1, ArrowDown: -1 }[key];
+  if (step === undefined || from === null) {
+    return null;
+  }
+  const { datasetIndex, index } = panel.marks[from].element;
+  for (let line = datasetIndex + step; line >= 0 && line < panel.lines.length; line += step) {
+    const found = panel.marks.findIndex(({ element }) => element.datasetIndex === line && element.index === index);
+    if (found !== -1) {
+      return found;
+    }
+  }
+  return from;
+}
+
+/** Build the configuration of one panel. place: of the facet; colours: resolved CSS colours. */
+export function buildScaling(prepared, place, { colours, isNarrow = false }) {
+  const panel = prepared.panels[place];
+  const isAlone = prepared.panels.length === 1;
+  const hasEndLabels = !prepared.isBars && !isNarrow && isAlone && prepared.colours.length > 1 && prepared.colours.length <= MOST_END_LABELS;
+  const look = { prepared, panel, colours };
+  return {
+    type: prepared.isBars ? "bar" : "line",
+    data: {
+      labels: prepared.isBars ? prepared.x.labels : undefined,
+      datasets: panel.lines.map((line, index) => makeDataset(look, line, index)),
+    },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      normalized: true,
+      responsive: true,
+      layout: { padding: { top: 8, right: hasEndLabels ? 124 : 12 } },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(look) },
+      scales: {
+        x: prepared.isBars ? makeCategories(look) : makePositions(look, isNarrow),
+        y: makeValueScale(prepared, { colours, name: nameAxis(prepared) }),
+      },
+    },
+    plugins: listPlugins(look, hasEndLabels),
+  };
+}
+
+function listPlugins({ prepared, panel, colours }, hasEndLabels) {
+  const styles = prepared.styles.map((style) => ({ ...style, paint: colours.series[style.colour] }));
+  const marks = panel.marks;
+  const findEnds = (chart) => (hasEndLabels ? listEnds(chart, prepared, panel) : []);
+  return [
+    ...(prepared.isBars ? [drawHatches(styles, colours)] : []),
+    drawGhosts(marks, styles, prepared),
+    drawWhiskers(marks, styles, { colours, isBars: prepared.isBars }),
+    drawRanges(marks, styles, colours),
+    ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
+    drawCrosses(marks, colours),
+    drawKnees(panel.knees, colours),
+    drawCeilings(panel.ceilings, prepared, { colours, say: (value) => withUnit(value, prepared.unit) }),
+    drawEndLabels(findEnds, colours),
+    drawActiveMark(colours),
+  ];
+}
+
+function listEnds(chart, prepared, panel) {
+  return panel.lines.flatMap((line, index) => {
+    const last = line.findLastIndex((cell) => cell !== null && cell.value !== null);
+    const element = chart.getDatasetMeta(index).data[last];
+    return element === undefined ? [] : [{ text: prepared.colours[index].label, x: element.x, y: element.y }];
+  });
+}
+
+function makeDataset({ prepared, colours }, line, index) {
+  const style = prepared.styles[index];
+  const colour = colours.series[style.colour];
+  const valueOf = (cell) => (cell === null || cell.value === null || (prepared.isLog && cell.value <= 0) ? null : cell.value);
+  if (prepared.isBars) {
+    return {
+      data: line.map(valueOf),
+      backgroundColor: withAlpha(colour, prepared.isLog ? 0.35 : 0.88),
+      borderColor: colour,
+      borderWidth: prepared.isLog ? { top: 2 } : 0,
+      categoryPercentage: 0.82,
+      barPercentage: 0.92,
+      maxBarThickness: 56,
+    };
+  }
+  return {
+    data: line.map((cell, place) => ({ x: findPosition(prepared, cell, place), y: valueOf(cell) ?? NaN })),
+    parsing: false,
+    borderColor: colour,
+    borderDash: style.dash,
+    borderWidth: 2,
+    pointStyle: style.shape,
+    pointRadius: 4,
+    pointBackgroundColor: colour,
+    pointBorderWidth: 0,
+    spanGaps: false,
+    tension: 0,
+  };
+}
+
+function findPosition({ over, x }, cell, place) {
+  if (over !== null) {
+    return cell === null || cell.over === null ? NaN : cell.over;
+  }
+  return x.positions[place];
+}
+
+function makeCategories({ prepared, colours }) {
+  const axis = styleAxis(colours, prepared.x.label);
+  return { ...axis, ticks: { ...axis.ticks, autoSkip: true, autoSkipPadding: 6 } };
+}
+
+function makePositions({ prepared, colours }, isNarrow) {
+  const { x, over } = prepared;
+  if (over !== null) {
+    return makeOverScale(prepared, colours);
+  }
+  const first = x.positions[0];
+  const last = x.positions.at(-1);
+  const room = first === last ? 1 : (last - first) * 0.04;
+  const labels = new Map(x.positions.map((position, place) => [position, x.labels[place]]));
+  return {
+    ...styleAxis(colours, x.label),
+    type: "linear",
+    min: first - room,
+    max: last + room,
+    ticks: { ...styleAxis(colours).ticks, autoSkip: isNarrow || x.labels.length > 12, autoSkipPadding: 8, callback: (value) => labels.get(value) },
+    afterBuildTicks: (axis) => {
+      axis.ticks = x.positions.map((value) => ({ value }));
+    },
+  };
+}
+
+function makeOverScale({ over, panels }, colours) {
+  const values = panels.flatMap(({ marks }) => marks.map(({ cell }) => cell.over)).filter((value) => value !== null);
+  const scale = chooseScale(values, over.unit);
+  const unitName = nameUnit(scale, over.unit);
+  const name = over.label === unitName ? over.label : `${over.label}, ${unitName}`;
+  const axis = makeValueScale({ domain: lineDomain([0, ...values], scale.divisor), scale, isLog: false }, { colours, name });
+  return { ...axis, border: { color: colours.fieldLine }, grid: { drawOnChartArea: false, color: colours.fieldLine, tickLength: 4 } };
+}
+
+function nameAxis({ metric, scale, unit, isLog, domain }) {
+  const unitName = nameUnit(scale, unit);
+  const name = metric.label === unitName || unit === "operations/s" ? metric.label : `${metric.label}, ${unitName}`;
+  if (isLog) {
+    return `${name} (log axis)`;
+  }
+  return domain.startsAtZero ? name : `${name} (axis does not start at 0)`;
+}
+
+function makeTooltip({ prepared, panel, colours }) {
+  const find = ({ datasetIndex, dataIndex }) =>
+    panel.marks.find(({ element }) => element.datasetIndex === datasetIndex && element.index === dataIndex);
+  return {
+    ...makeTooltipLook(colours),
+    callbacks: {
+      title: ([item]) => nameCell(prepared, panel, find(item)).join(" · "),
+      label: (item) => sayCell(prepared, find(item)),
+      footer: ([item]) => sayWay(find(item).cell),
+    },
+  };
+}
+
+function sayWay({ url, series }) {
+  if (!url) {
+    return "";
+  }
+  return series > 1 ? "click or Enter lists the series" : "click or Enter opens the series";
+}
+
+function withUnit(value, unit) {
+  return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
+}

@@ -1,0 +1,90 @@
+// What every chart on a page shares: skeleton, errors in words with retry, redrawing on a change of theme, PNG.
+import { onThemeChange, readColours, readFontFamily } from "./colors.js";
+
+const NARROW_BELOW_PX = 560;
+const IMAGE_RATIO = 2;
+
+/** Show in place of the drawing what went wrong, with a button that tries again. */
+export function showProblem(box, message, retry) {
+  box.querySelector(".chart-skeleton")?.remove();
+  box.querySelector(".chart-notice")?.remove();
+  const notice = document.createElement("div");
+  notice.className = "chart-notice";
+  notice.setAttribute("role", "alert");
+  const words = document.createElement("p");
+  words.textContent = message;
+  notice.append(words);
+  if (retry) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Try again";
+    button.addEventListener("click", () => {
+      notice.remove();
+      retry();
+    });
+    notice.append(button);
+  }
+  box.append(notice);
+}
+
+/**
+ * Draw a chart and draw it anew when the theme changes. makeConfig: ({colours, isNarrow}) → configuration.
+ * Returns {getChart, redraw, placeOf, drawCopy}.
+ */
+export function startChart(box, makeConfig) {
+  const canvas = box.querySelector("canvas");
+  const build = () => {
+    const config = makeConfig({ colours: readColours(), isNarrow: box.clientWidth < NARROW_BELOW_PX });
+    config.options.font = { family: readFontFamily(), size: 11 };
+    return config;
+  };
+  let chart = null;
+  const draw = () => {
+    chart?.destroy();
+    chart = new globalThis.Chart(canvas, build());
+  };
+  globalThis.Chart.defaults.font.family = readFontFamily();
+  draw();
+  box.querySelector(".chart-skeleton")?.remove();
+  box.dataset.drawn = "true";
+  performance.mark("chart-drawn");
+  onThemeChange(draw);
+  return {
+    getChart: () => chart,
+    redraw: draw,
+    placeOf: ({ datasetIndex, index }) => chart.getDatasetMeta(datasetIndex).data[index],
+    drawCopy: (ratio) => drawCopy(canvas, build(), ratio),
+  };
+}
+
+/** Let the PNG button of a figure save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter}. */
+export function startImageButton(figure, { drawCopy: drawAt, describe }) {
+  const button = figure.querySelector("[data-save-image]");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    // Fetched when it is wanted: few readers save a picture.
+    const [{ saveImage }, { readLegend }] = await Promise.all([import("./image.js"), import("./image_legend.js")]);
+    // The link that goes on showing the same, where the page chose something by itself.
+    const address = document.querySelector('link[rel="canonical"]')?.href ?? location.href;
+    const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
+    saveImage(await drawAt(IMAGE_RATIO), {
+      ratio: IMAGE_RATIO,
+      words: { ...describe(), date, address },
+      legend: readLegend(figure),
+      colours: readColours(),
+      family: readFontFamily(),
+      fileName: button.dataset.saveImage,
+    });
+  });
+}
+
+// The same chart once more, as sharp as the file shall be: the one on the page has the screen's resolution.
+function drawCopy(canvas, config, ratio) {
+  const copy = document.createElement("canvas");
+  copy.width = canvas.clientWidth;
+  copy.height = canvas.clientHeight;
+  config.options.responsive = false;
+  config.options.devicePixelRatio = ratio;
+  new globalThis.Chart(copy, config);
+  return copy;
+}

@@ -1,0 +1,57 @@
+// What all charts have alike: axes, grid, tooltip. Sizes as in the tokens: 11 px for axes.
+import { formatTick } from "../../site/format.js";
+import { linearTicks, logTicks } from "./value_axis.js";
+
+const FONT = { size: 11 };
+
+/** The look of an x axis: a line with ticks below, no grid. */
+export function styleAxis(colours, name = "") {
+  return {
+    border: { color: colours.fieldLine },
+    grid: { drawOnChartArea: false, color: colours.fieldLine, tickLength: 4 },
+    title: { display: name !== "", text: name, color: colours.muted, font: FONT },
+    ticks: { autoSkip: false, maxRotation: 0, color: colours.muted, font: FONT },
+  };
+}
+
+/** A value axis: no line, faint horizontal grid, round ticks in the unit shown. */
+export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colours, name }) {
+  const options = { ...scale, count: tickCount };
+  const ticks = isLog ? logTicks(domain.min, domain.max, scale) : linearTicks(domain.min, domain.max, options);
+  return {
+    type: isLog ? "logarithmic" : "linear",
+    min: domain.min,
+    max: domain.max,
+    border: { display: false },
+    grid: { color: colours.line, tickLength: 0 },
+    title: { display: true, text: name, color: colours.muted, font: FONT },
+    ticks: {
+      autoSkip: false,
+      color: colours.muted,
+      font: FONT,
+      padding: 6,
+      callback: (value) => formatTick(value, scale),
+    },
+    afterBuildTicks: (axis) => {
+      axis.ticks = ticks.map((value) => ({ value }));
+    },
+  };
+}
+
+/** A tooltip on paper with a hairline. */
+export function makeTooltipLook(colours) {
+  return {
+    animation: false,
+    backgroundColor: colours.paper,
+    borderColor: colours.fieldLine,
+    borderWidth: 1,
+    bodyColor: colours.ink,
+    caretSize: 0,
+    cornerRadius: 4,
+    displayColors: false,
+    footerColor: colours.muted,
+    footerFont: { weight: "normal", size: 11 },
+    padding: 8,
+    titleColor: colours.ink,
+  };
+}

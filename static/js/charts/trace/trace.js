@@ -1,0 +1,155 @@
+// How one quantity went within a run, as a configuration of Chart.js: a line per direction, a band from least to most.
+import { chooseScale, formatTick, formatValue, nameUnit } from "../../site/format.js";
+import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
+import { assignStyles, withAlpha } from "../shared/palette.js";
+import { lineDomain, linearTicks } from "../shared/value_axis.js";
+
+const SECONDS = { divisor: 1, suffix: "s" };
+
+/**
+ * Prepare what the chart and the readout share.
+ * lines: [{direction, rw, points: [{at_s, mean, minimum, maximum, count}]}], points ascending by at_s.
+ * A bucket without entries (count 0) is a gap, also where its mean is 0.
+ */
+export function prepareTrace(lines, { unit, label }) {
+  const styles = assignStyles(lines);
+  const drawn = lines.map((line, place) => ({ ...line, style: styles[place], points: line.points.map(readPoint) }));
+  const marks = drawn.flatMap((line, place) =>
+    line.points.map((point, index) => ({
+      ...point,
+      direction: line.direction,
+      // A band takes two datasets before the line itself.
+      element: { datasetIndex: place * 3 + 2, index },
+    })),
+  );
+  const known = marks.filter((mark) => mark.mean !== null);
+  const values = known.flatMap(({ mean, minimum, maximum }) => [mean, minimum ?? mean, maximum ?? mean]);
+  const scale = chooseScale(known.map((mark) => mark.mean), unit);
+  return {
+    lines: drawn,
+    marks: known.sort((a, b) => a.at - b.at),
+    unit,
+    label,
+    scale,
+    isLog: false,
+    domain: lineDomain(values, scale.divisor),
+    span: { from: 0, to: marks.reduce((latest, mark) => Math.max(latest, mark.at), 1) },
+  };
+}
+
+/** Say in one line what a mark is; for the readout below the chart and for screen readers. */
+export function describeMark({ direction, at, mean, minimum, maximum }, unit) {
+  const parts = [`${direction}, ${formatSeconds(at)} s after the start`, withUnit(mean, unit)];
+  if (minimum !== null && maximum !== minimum) {
+    parts.push(`${formatValue(minimum, unit)} to ${formatValue(maximum, unit)}`);
+  }
+  return parts.join(" · ");
+}
+
+/** Build the configuration of Chart.js. colours: resolved CSS colours. */
+export function buildTrace(trace, { colours }) {
+  // The names of directions are short: there is room for them in a narrow chart, too.
+  const hasEnds = trace.lines.length > 1;
+  const findEnds = (chart) => (hasEnds ? listEnds(chart, trace.lines) : []);
+  return {
+    type: "line",
+    data: { datasets: trace.lines.flatMap((line) => makeDatasets(line, colours)) },
+    options: {
+      animation: false,
+      events: [],
+      maintainAspectRatio: false,
+      normalized: true,
+      parsing: false,
+      responsive: true,
+      spanGaps: false,
+      layout: { padding: { top: 8, right: hasEnds ? 44 : 10 } },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(trace, colours) },
+      scales: {
+        x: makeSecondsScale(trace.span, colours),
+        y: makeValueScale(trace, { colours, name: nameAxis(trace) }),
+      },
+    },
+    plugins: [drawEndLabels(findEnds, colours), drawActiveMark(colours)],
+  };
+}
+
+function readPoint({ at_s: at, mean, minimum, maximum, count }) {
+  return count === 0 ? { at, mean: null, minimum: null, maximum: null } : { at, mean, minimum, maximum };
+}
+
+function makeDatasets({ points, style }, colours) {
+  const colour = colours.series[style.colour];
+  const edge = (name) => ({
+    data: points.map((point) => ({ x: point.at, y: point[name] ?? NaN })),
+    borderWidth: 0,
+    pointRadius: 0,
+    backgroundColor: withAlpha(colour, 0.2),
+  });
+  const alone = points.length === 1;
+  return [
+    { ...edge("minimum"), fill: false },
+    { ...edge("maximum"), fill: "-1" },
+    {
+      data: points.map((point) => ({ x: point.at, y: point.mean ?? NaN })),
+      borderColor: colour,
+      borderDash: style.dash,
+      borderWidth: 1.75,
+      pointBackgroundColor: colour,
+      pointBorderWidth: 0,
+      pointRadius: alone || points.length <= 30 ? 2.5 : 0,
+      pointStyle: style.shape,
+    },
+  ];
+}
+
+function listEnds(chart, lines) {
+  return lines.flatMap(({ direction, points }, place) => {
+    const last = points.findLastIndex((point) => point.mean !== null);
+    const element = chart.getDatasetMeta(place * 3 + 2).data[last];
+    return element === undefined ? [] : [{ text: direction, x: element.x, y: element.y }];
+  });
+}
+
+function makeSecondsScale({ from, to }, colours) {
+  return {
+    ...styleAxis(colours, "seconds since the start"),
+    type: "linear",
+    min: from,
+    max: to,
+    ticks: { ...styleAxis(colours).ticks, callback: (value) => formatTick(value, SECONDS) },
+    afterBuildTicks: (axis) => {
+      const count = Math.max(2, Math.floor(axis.chart.width / 90));
+      axis.ticks = linearTicks(from, to, { count }).map((value) => ({ value }));
+    },
+  };
+}
+
+function nameAxis({ scale, unit, label, domain }) {
+  const unitName = nameUnit(scale, unit);
+  const name = label === unitName ? label : `${label}, ${unitName}`;
+  return domain.startsAtZero ? name : `${name} (axis does not start at 0)`;
+}
+
+function makeTooltip(trace, colours) {
+  return {
+    ...makeTooltipLook(colours),
+    callbacks: {
+      title: ([item]) => `${formatSeconds(item.parsed.x)} s`,
+      label: ({ datasetIndex, dataIndex }) => {
+        const line = trace.lines[Math.floor(datasetIndex / 3)];
+        const { mean, minimum, maximum } = line.points[dataIndex];
+        const band = minimum === null || minimum === maximum ? [] : [`${formatValue(minimum, trace.unit)} to ${formatValue(maximum, trace.unit)}`];
+        return [`${line.direction} ${withUnit(mean, trace.unit)}`, ...band];
+      },
+    },
+  };
+}
+
+function formatSeconds(at) {
+  return String(Number(at.toFixed(at < 10 ? 1 : 0)));
+}
+
+function withUnit(value, unit) {
+  return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
+}

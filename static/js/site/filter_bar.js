@@ -1,0 +1,263 @@
+// The filter bar: completion of names and values (a combobox with a listbox), what there is with counts, "f" to it.
+import { getJson } from "./api.js";
+import { complete, findPiece, fitNames, withoutPiece } from "./completion.js";
+
+const API = "/api/v1/dimensions";
+const WAIT_MS = 120;
+const MOST = 12;
+let known = null;
+
+// Asked for once, by the first bar that needs them.
+function loadDimensions() {
+  known ??= getJson(API).then((answer) => answer.dimensions);
+  known.catch(() => {
+    known = null;
+  });
+  return known;
+}
+
+function addressOf(name, parameters) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
+  return `${API}/${encodeURIComponent(name)}/values?${query}`;
+}
+
+// What stands elsewhere in the bar may be half typed: then all values are counted.
+async function loadValues(name, { q, prefix, signal }) {
+  const limit = String(MOST);
+  try {
+    return await getJson(addressOf(name, { q, prefix, limit }), { signal });
+  } catch (error) {
+    if (error.name === "AbortError" || q === "") {
+      throw error;
+    }
+    return getJson(addressOf(name, { prefix, limit }), { signal });
+  }
+}
+
+function startCompletion(input) {
+  const list = makeList(input);
+  let piece = null;
+  let active = -1;
+  let options = [];
+  let timer = null;
+  let asked = null;
+
+  function show(entries) {
+    // Answers may come while somebody is on an entry already: it stays chosen where it is still there.
+    const chosen = active < 0 ? undefined : options[active].written;
+    options = entries;
+    list.replaceChildren(...entries.map(makeOption));
+    list.hidden = entries.length === 0;
+    input.setAttribute("aria-expanded", String(!list.hidden));
+    select(entries.findIndex(({ written }) => written === chosen));
+  }
+
+  function select(index) {
+    active = index;
+    [...list.children].forEach((option, place) => option.setAttribute("aria-selected", String(place === index)));
+    const option = list.children[index];
+    if (option) {
+      input.setAttribute("aria-activedescendant", option.id);
+      option.scrollIntoView({ block: "nearest" });
+    } else {
+      input.removeAttribute("aria-activedescendant");
+    }
+  }
+
+  function hide() {
+    clearTimeout(timer);
+    asked?.abort();
+    show([]);
+  }
+
+  function take(index) {
+    const { written } = options[index];
+    const done = complete(input.value, piece, written);
+    input.value = done.text;
+    input.setSelectionRange(done.caret, done.caret);
+    hide();
+    if (piece.kind === "name") {
+      offer();
+    }
+  }
+
+  async function offer() {
+    clearTimeout(timer);
+    asked?.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    piece = findPiece(input.value, input.selectionStart);
+    const current = piece;
+    try {
+      const entries = await listEntries(input.value, current, signal);
+      if (!signal.aborted && document.activeElement === input) {
+        show(entries);
+      }
+    } catch {
+      // Without completion the bar is what it is without script: text that can be sent.
+      if (!signal.aborted) {
+        show([]);
+      }
+    }
+  }
+
+  function wait() {
+    clearTimeout(timer);
+    timer = setTimeout(offer, WAIT_MS);
+  }
+
+  const keys = {
+    ArrowDown: () => (list.hidden ? offer() : select((active + 1) % options.length)),
+    ArrowUp: () => (list.hidden ? offer() : select((active <= 0 ? options.length : active) - 1)),
+    Home: () => (active >= 0 ? select(0) : false),
+    End: () => (active >= 0 ? select(options.length - 1) : false),
+    Enter: () => (active >= 0 ? take(active) : false),
+    Tab: () => (active >= 0 ? take(active) : false),
+    Escape: () => (list.hidden ? false : hide()),
+  };
+  input.addEventListener("keydown", (event) => {
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey && !event.isComposing;
+    if (isPlain && keys[event.key] !== undefined && keys[event.key]() !== false) {
+      event.preventDefault();
+    }
+  });
+  input.addEventListener("input", wait);
+  input.addEventListener("click", wait);
+  input.addEventListener("blur", hide);
+  input.form.addEventListener("submit", hide);
+  list.addEventListener("pointerdown", (event) => {
+    // The field keeps the focus.
+    event.preventDefault();
+    const place = [...list.children].indexOf(event.target.closest("[role=option]"));
+    if (place >= 0) {
+      take(place);
+    }
+  });
+}
+
+function makeList(input) {
+  const list = document.createElement("div");
+  list.className = "completion-list";
+  list.id = `${input.id}-list`;
+  list.hidden = true;
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Completions");
+  input.after(list);
+  const roles = { role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id };
+  Object.entries(roles).forEach(([name, value]) => input.setAttribute(name, value));
+  return list;
+}
+
+function makeOption({ shown, note }, place) {
+  const option = document.createElement("div");
+  option.id = `completion-${place}`;
+  option.setAttribute("role", "option");
+  option.append(...[shown, note].map((words) => Object.assign(document.createElement("span"), { textContent: words })));
+  return option;
+}
+
+async function listEntries(text, piece, signal) {
+  const dimensions = await loadDimensions();
+  if (piece.kind === "name") {
+    return fitNames(dimensions, piece.typed)
+      .slice(0, MOST)
+      .map(({ name, short, label }) => ({ written: short, shown: `${short}:`, note: short === name ? label : `${label} (${name})` }));
+  }
+  const dimension = dimensions.find(({ name, aliases }) => name === piece.name || aliases.includes(piece.name));
+  if (dimension === undefined) {
+    return [];
+  }
+  const answer = await loadValues(dimension.name, { q: withoutPiece(text, piece), prefix: piece.typed, signal });
+  return answer.values.map(({ text: written, series }) => ({ written, shown: written, note: `${series} series` }));
+}
+
+function startFacets(panel, form) {
+  const list = panel.querySelector("[data-facet-list]");
+  panel.hidden = false;
+  panel.addEventListener("toggle", async () => {
+    if (!panel.open || list.children.length > 0) {
+      return;
+    }
+    try {
+      const dimensions = await loadDimensions();
+      list.replaceChildren(...dimensions.map((dimension) => makeFacet(dimension, form)));
+    } catch (error) {
+      list.replaceChildren(say(error.message));
+    }
+  });
+}
+
+function makeFacet(dimension, form) {
+  const facet = document.createElement("details");
+  facet.className = "facet";
+  const summary = document.createElement("summary");
+  summary.textContent = dimension.label;
+  facet.append(summary);
+  facet.addEventListener("toggle", async () => {
+    if (!facet.open || facet.children.length > 1) {
+      return;
+    }
+    try {
+      const answer = await loadValues(dimension.name, { q: form.dataset.filter, prefix: "" });
+      facet.append(makeValues(answer, form));
+    } catch (error) {
+      facet.append(say(error.message));
+    }
+  });
+  return facet;
+}
+
+function makeValues(answer, form) {
+  const list = document.createElement("ul");
+  for (const { text, series, q, is_chosen: isChosen } of answer.values) {
+    const item = document.createElement("li");
+    const link = Object.assign(document.createElement("a"), { href: addressWith(form, q), textContent: text });
+    if (isChosen) {
+      link.setAttribute("aria-current", "true");
+    }
+    const count = Object.assign(document.createElement("span"), { className: "muted", textContent: String(series) });
+    item.append(link, count);
+    list.append(item);
+  }
+  if (answer.values.length === 0) {
+    list.append(Object.assign(document.createElement("li"), { textContent: "no series fits the rest of the filter" }));
+  } else if (answer.is_cut) {
+    list.append(Object.assign(document.createElement("li"), { textContent: `${answer.count} values in all: type in the filter for more` }));
+  }
+  return list;
+}
+
+// This page with another filter: all other parameters of the address stay, and a list begins at its beginning.
+function addressWith(form, q) {
+  const query = new URLSearchParams(location.search);
+  for (const name of ["after", "add", "value", ...(form.dataset.old ?? "").split(" ")]) {
+    query.delete(name);
+  }
+  query.set("q", q);
+  return `${form.getAttribute("action")}?${query}`;
+}
+
+function say(words) {
+  return Object.assign(document.createElement("p"), { className: "field-error", textContent: words });
+}
+
+function startKey(input) {
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest?.("input, select, textarea, [contenteditable]");
+    if (event.key === "f" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      input.focus();
+      input.setSelectionRange(input.value.length, input.value.length);
+    }
+  });
+}
+
+for (const form of document.querySelectorAll("[data-filter-bar]")) {
+  const input = form.querySelector("[name=q]");
+  startCompletion(input);
+  startFacets(form.querySelector("[data-facets]"), form);
+  startKey(input);
+}
+for (const input of document.querySelectorAll("[data-completion]")) {
+  startCompletion(input);
+}

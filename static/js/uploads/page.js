@@ -1,0 +1,258 @@
+// Hand files over: each output is sent by itself, two at a time, with a row that says how far it is and what became of it.
+import { getJson, postForm } from "../site/api.js";
+import { makeParcels, readSubmission, summarize } from "./batches.js";
+import { listChosen, listDropped } from "./dropped_files.js";
+import { packParcel, ParcelTooBig } from "./packed_batch.js";
+import { makeParts, showButton, showOutcome, showShare } from "./batch_row.js";
+
+const MOST_AT_ONCE = 2;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 5000;
+const SUMMARY_EVERY_MS = 500;
+
+const form = document.querySelector("[data-hand-in]");
+const input = form.querySelector("input[type=file]");
+const zone = form.querySelector("[data-drop-zone]");
+const clearButton = form.querySelector("[data-clear]");
+const section = document.querySelector("[data-parcels]");
+const body = section.querySelector("tbody");
+const summary = section.querySelector("[data-summary]");
+const limits = { body: Number(form.dataset.bodyLimit), unpacked: Number(form.dataset.unpackedLimit) };
+
+let rows = [];
+let isWatching = false;
+let summaryTimer = null;
+
+// --- rows ---
+
+function addFiles(files) {
+  const { parcels, alone } = makeParcels(files);
+  for (const { output, logs } of parcels) {
+    addRow(output, logs);
+  }
+  for (const { file, reason } of alone) {
+    const row = addRow(file, []);
+    row.isSendable = false;
+    change(row, "refused", { detail: reason, code: "log-alone" });
+  }
+}
+
+function addRow(file, logs) {
+  const row = { file, logs, state: "ready", runs: 0, share: 0, detail: "", code: "", id: "", links: [], isSendable: true };
+  row.parts = makeParts(row, () => press(row));
+  rows.push(row);
+  body.append(row.parts.line);
+  change(row, "ready");
+  return row;
+}
+
+function change(row, state, news = {}) {
+  Object.assign(row, { detail: "", code: "", ...news, state });
+  showOutcome(row, form.dataset.errors);
+  showButton(row);
+  showSummary();
+}
+
+function showSummary() {
+  section.hidden = rows.length === 0;
+  clearButton.hidden = !rows.some(isFinished);
+  // Read aloud: not more often than can be listened to.
+  summaryTimer ??= setTimeout(() => {
+    summaryTimer = null;
+    const words = rows.length === 0 ? "" : summarize(rows);
+    if (summary.textContent !== words) {
+      summary.textContent = words;
+    }
+  }, SUMMARY_EVERY_MS);
+}
+
+function isFinished({ state }) {
+  return ["stored", "known", "rejected", "refused", "cancelled"].includes(state);
+}
+
+function remove(gone) {
+  for (const row of gone) {
+    row.parts.line.remove();
+  }
+  rows = rows.filter((row) => !gone.includes(row));
+  showSummary();
+}
+
+function press(row) {
+  if (row.state === "ready" || !row.isSendable) {
+    remove([row]);
+  } else if (row.state === "queued") {
+    change(row, "cancelled");
+  } else if (row.state === "sending") {
+    row.stop.abort();
+  } else if (form.reportValidity()) {
+    change(row, "queued", { share: 0, links: [] });
+    sendNext();
+  }
+}
+
+// --- sending ---
+
+function sendNext() {
+  while (rows.filter(({ state }) => state === "sending").length < MOST_AT_ONCE) {
+    const row = rows.find(({ state }) => state === "queued");
+    if (row === undefined) {
+      return;
+    }
+    send(row).then(sendNext);
+  }
+}
+
+async function send(row) {
+  row.stop = new AbortController();
+  change(row, "sending", { share: 0 });
+  try {
+    const parcel = await packParcel(new FormData(form), input.name, { files: [row.file, ...row.logs], limits });
+    row.stop.signal.throwIfAborted();
+    const onProgress = (share) => showShare(row, share);
+    const answer = await postForm(form.action, parcel, { signal: row.stop.signal, onProgress });
+    showAnswer(row, answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]);
+  } catch (error) {
+    showFailure(row, error);
+  }
+}
+
+function showAnswer(row, { status, code, detail, id, state }) {
+  if (status >= 300) {
+    change(row, "refused", { code, detail, share: 1 });
+    return;
+  }
+  row.isKnown = status === 200;
+  row.id = id;
+  showState(row, { state });
+}
+
+function showFailure(row, error) {
+  if (error.name === "AbortError") {
+    change(row, "cancelled", { share: 0 });
+  } else if (error.name === "ApiProblem") {
+    change(row, "failed", { detail: error.message, code: error.code === "form-invalid" ? "" : error.code, share: 0 });
+  } else if (error instanceof ParcelTooBig) {
+    change(row, "refused", { detail: error.message, code: "body-too-big", share: 0 });
+  } else {
+    // A file that was moved or changed since it was chosen.
+    change(row, "failed", { detail: `The file cannot be read: ${error.message}`, share: 0 });
+  }
+}
+
+// --- what became of them ---
+
+function showState(row, submission) {
+  const news = readSubmission(submission, { isKnown: row.isKnown });
+  const upload = `/uploads/${row.id}/`;
+  const links =
+    news.runs.length === 1
+      ? [{ address: `/runs/${news.runs[0].id}/`, words: `run ${news.runs[0].id}` }]
+      : [{ address: upload, words: news.runs.length > 1 ? `${news.runs.length} runs` : "open the upload" }];
+  const isSettled = news.state !== "waiting" && submission.id !== undefined;
+  change(row, isSettled ? news.state : "waiting", { ...news, runs: news.runs.length, links, share: 1 });
+  if (!isSettled) {
+    watch();
+  }
+}
+
+// Ask for one after the other, a round every half second and, where nothing comes, every five.
+async function watch() {
+  if (isWatching) {
+    return;
+  }
+  isWatching = true;
+  let pause = FIRST_PAUSE_MS;
+  for (;;) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, pause);
+    });
+    const waiting = rows.filter(({ state }) => state === "waiting");
+    if (waiting.length === 0) {
+      break;
+    }
+    pause = (await askAll(waiting)) ? FIRST_PAUSE_MS : Math.min(pause * 1.5, LONGEST_PAUSE_MS);
+  }
+  isWatching = false;
+}
+
+// Returns whether any is settled.
+async function askAll(waiting) {
+  let isAnySettled = false;
+  for (const row of waiting) {
+    try {
+      const submission = await getJson(`/api/v1/submissions/${row.id}`);
+      if (submission.state !== "received") {
+        isAnySettled = true;
+        showState(row, submission);
+      }
+    } catch (error) {
+      // It is stored all the same; the next round asks again.
+      change(row, "waiting", { detail: error.message });
+      return false;
+    }
+  }
+  return isAnySettled;
+}
+
+// --- choosing ---
+
+function startChoosing() {
+  // The list below takes the place of the field.
+  input.required = false;
+  input.addEventListener("change", () => {
+    addFiles(listChosen(input));
+    input.value = "";
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    for (const row of rows.filter(({ state }) => state === "ready")) {
+      change(row, "queued");
+    }
+    if (rows.length === 0) {
+      input.focus();
+      input.click();
+    }
+    sendNext();
+  });
+  clearButton.addEventListener("click", () => {
+    remove(rows.filter(isFinished));
+    input.focus();
+  });
+}
+
+function startDropping() {
+  const idle = zone.textContent;
+  const show = (isOver) => {
+    zone.classList.toggle("is-over", isOver);
+    zone.textContent = isOver ? "Let go to add them to the list." : idle;
+  };
+  zone.hidden = false;
+  // The whole page takes the drop: beside the zone the browser would leave the page for the file.
+  document.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    show(true);
+  });
+  document.addEventListener("dragleave", (event) => {
+    if (event.relatedTarget === null) {
+      show(false);
+    }
+  });
+  document.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    show(false);
+    addFiles(await listDropped(event.dataTransfer));
+  });
+}
+
+function startLeaving() {
+  addEventListener("beforeunload", (event) => {
+    if (rows.some(({ state }) => ["queued", "sending"].includes(state))) {
+      event.preventDefault();
+    }
+  });
+}
+
+startChoosing();
+startDropping();
+startLeaving();

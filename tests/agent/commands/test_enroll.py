@@ -1,0 +1,258 @@
+"""Enrol, check, status: what an operator does by hand."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.commands.enroll import set_option
+from tests.agent import server as acts
+from tests.agent.conftest import Machine
+from tests.agent.server import ENROLMENT_TOKEN, TOKEN, HostileServer
+
+# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+
+def test_enrolled_host_has_a_token_of_its_own(machine: Machine, server: HostileServer) -> None:
+    ended = machine.run("enroll", server.url + "/", "--name", "rack1-host7", stdin=ENROLMENT_TOKEN + "\n")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"enrolled as rack1-host7; configuration {machine.home}/agent.ini\n"
+    (seen,) = server.seen
+    assert seen.path == "/api/v1/enrollments"
+    assert json.loads(seen.body) == {"name": "rack1-host7", "agent_version": "0.1.0"}
+    token_file = machine.home / "agent.token"
+    assert (token_file.read_text(), token_file.stat().st_mode & 0o777) == (TOKEN + "\n", 0o600)
+    assert machine.measure().returncode == 0
+    assert len(server.stored) == 1
+
+
+def test_configuration_keeps_its_comments(machine: Machine, server: HostileServer) -> None:
+    machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+
+    text = (machine.home / "agent.ini").read_text()
+    assert text.startswith("# mine\n[run]\n")
+    assert f"[server]\ntoken_file = {machine.home}/agent.token\nurl = {server.url}\n" in text
+
+
+def test_enrolment_token_comes_from_a_file_or_the_environment(
+    machine: Machine, server: HostileServer
+) -> None:
+    (machine.home / "once").write_text(ENROLMENT_TOKEN)
+
+    from_file = machine.run("enroll", server.url, "--token-file", str(machine.home / "once"))
+    from_environment = machine.run("enroll", server.url, "--force", BENCH_AGENT_ENROLL_TOKEN=ENROLMENT_TOKEN)
+
+    assert (from_file.returncode, from_environment.returncode) == (0, 0)
+
+
+def test_configuration_is_made_where_there_is_none(machine: Machine, server: HostileServer) -> None:
+    path = machine.home / "deep" / "agent.ini"
+
+    ended = machine.run("enroll", server.url, "--config", str(path), stdin=ENROLMENT_TOKEN)
+
+    assert ended.returncode == 0
+    assert path.exists()
+    assert path.with_suffix(".token").exists()
+
+
+def test_configuration_is_named_as_one_names_files(
+    machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.home)
+
+    ended = machine.run("enroll", server.url, "--config", "here.ini", stdin=ENROLMENT_TOKEN)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (machine.home / "here.token").read_text() == TOKEN + "\n"
+
+
+def test_full_disk_is_found_before_the_enrolment_token_is_spent(
+    machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("agent.files.os.fsync", refuse)
+
+    ended = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+
+    assert ended.returncode == 2
+    assert "is not writable: [Errno 28] No space left on device" in ended.stderr
+    assert server.seen == []
+
+
+def test_enrolled_machine_is_not_enrolled_by_accident(machine: Machine, server: HostileServer) -> None:
+    machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+
+    again = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+
+    assert again.returncode == 2
+    assert "--force enrols it anew" in again.stderr
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "status", "complaint"),
+    [
+        (acts.say(401), 2, "refused the enrolment"),
+        (acts.say(409, "host-exists"), 4, "it is host-exists"),
+        (acts.say(422), 4, "did not enrol this host"),
+        (acts.say(503), 1, "is not enrolled"),
+        (acts.hang_up, 1, "cannot be reached"),
+        (acts.portal, 1, "another service"),
+        (acts.redirect(308, "https://x.example/"), 2, "is not followed"),
+    ],
+)
+def test_enrolment_that_fails_writes_nothing(
+    machine: Machine, server: HostileServer, act: acts.Act, status: int, complaint: str
+) -> None:
+    server.usual = act
+    before = (machine.home / "agent.ini").read_text()
+
+    ended = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+
+    assert ended.returncode == status
+    assert complaint in ended.stderr
+    assert not (machine.home / "agent.token").exists()
+    assert (machine.home / "agent.ini").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "[server]\nurl = U\n"),
+        ("[server]\nurl = old\n", "[server]\nurl = U\n"),
+        ("[server]\n# url = old\n", "[server]\nurl = U\n# url = old\n"),
+        ("[run]\nurl = not mine\n\n[server]\nurl=old\n", "[run]\nurl = not mine\n\n[server]\nurl = U\n"),
+        ("[server]\n\n[labels]\nurl = kept\n", "[server]\nurl = U\n\n[labels]\nurl = kept\n"),
+        ("[labels]\na = b\n", "[labels]\na = b\n\n[server]\nurl = U\n"),
+    ],
+)
+def test_one_option_is_set_and_the_rest_left_alone(text: str, expected: str) -> None:
+    assert set_option(text, "server", key="url", value="U") == expected
+
+
+def test_check_finds_all_well(host: Machine, server: HostileServer) -> None:
+    ended = host.run("check", "--directory", str(host.directory))
+
+    assert ended.returncode == 0
+    assert "WRONG" not in ended.stdout
+    assert "fio-3.99" in ended.stdout
+    assert f"{server.url} knows this host as rack1-host7" in ended.stdout
+    assert "s ahead of the server" in ended.stdout or "s behind the server" in ended.stdout
+    assert host.leftovers() == []
+
+
+def test_check_tells_a_clock_that_is_wrong(host: Machine, server: HostileServer) -> None:
+    server.server_time = "2020-01-01T00:00:00Z"
+
+    ended = host.run("check")
+
+    assert ended.returncode == 2
+    assert "s ahead of the server: set it, charts go by it" in ended.stdout
+
+
+def test_check_names_everything_that_is_missing(machine: Machine) -> None:
+    (machine.home / "fio").unlink()
+
+    outcome = machine.run_json("check", "--directory", "/nonexistent")
+
+    assert outcome["exit_code"] == 2
+    wrong = {finding["name"] for finding in outcome["findings"] if not finding["ok"]}
+    assert wrong == {"fio", "directory", "server"}
+
+
+def test_check_tells_a_token_that_others_may_read(host: Machine) -> None:
+    del host.environ["BENCH_AGENT_TOKEN"]
+    token_file = Path(host.home / "agent.token")
+    token_file.write_text(TOKEN)
+    token_file.chmod(0o644)
+
+    ended = host.run("check", "--quiet")
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "chmod 600" in ended.stderr
+
+
+def test_check_tells_a_ca_file_that_cannot_be_used(host: Machine) -> None:
+    (host.home / "agent.ini").write_text("[server]\nca_file = missing.pem\n")
+
+    checked = host.run_json("check", BENCH_AGENT_URL="https://127.0.0.1:9")
+
+    assert checked["exit_code"] == 2
+    (server,) = (each for each in checked["findings"] if each["name"] == "server")
+    assert server["detail"].startswith(f"ca_file {host.home}/missing.pem cannot be used")
+
+
+def test_check_without_rights_in_the_spool_says_so(host: Machine) -> None:
+    host.spool.write_text("a file where a directory should be")
+
+    checked = host.run_json("check", "--directory", str(host.directory))
+
+    wrong = {each["name"]: each["detail"] for each in checked["findings"] if not each["ok"]}
+    assert sorted(wrong) == ["directory", "spool"]
+    assert f"the spool {host.spool} cannot be used" in wrong["directory"]
+
+
+def test_check_of_a_server_that_is_away_is_for_later(host: Machine) -> None:
+    assert host.run("check", BENCH_AGENT_URL="http://127.0.0.1:9").returncode == 1
+
+
+def test_status_tells_what_waits_and_what_was_rejected(host: Machine, server: HostileServer) -> None:
+    server.script.append(acts.say(422, "no-report"))
+    host.measure()
+    host.measure("--no-send")
+
+    ended = host.run("status")
+    outcome = host.run_json("status")
+
+    assert ended.returncode == 0
+    assert "it is no-report" in ended.stdout
+    assert (len(outcome["waiting"]), len(outcome["rejected"]), outcome["dropped"]) == (1, 1, 0)
+    assert outcome["working_process"] is None
+
+
+def test_status_of_a_spool_that_cannot_be_read_is_no_empty_one(host: Machine) -> None:
+    host.spool.mkdir()
+    (host.spool / "pending").write_text("root may read every directory, and this is none")
+
+    ended = host.run("status")
+
+    assert ended.returncode == 2
+    assert "cannot be read" in ended.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_budget_that_never_ends_is_refused(host: Machine, seconds: str) -> None:
+    with pytest.raises(SystemExit):
+        host.run("flush", "--budget", seconds)
+
+
+def test_flush_without_a_server_is_a_configuration_error(machine: Machine) -> None:
+    ended = machine.run("flush")
+
+    assert ended.returncode == 2
+    assert "enrol this host" in ended.stderr
+
+
+def test_python_of_windows_is_refused_in_words(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+
+    ended = machine.run("status")
+
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("run it with Cygwin's\n")
+
+
+def test_output_that_nobody_reads_is_no_fault(machine: Machine) -> None:
+    process = machine.start("profiles")
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.wait(timeout=60) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()

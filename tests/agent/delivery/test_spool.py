@@ -1,0 +1,216 @@
+"""Results on disk: durable, bounded, locked."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.delivery.spool import Spool
+from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
+
+ROOT = Path(__file__).parents[3]
+IDS = [f"6f1c2a9e-0000-4000-8000-00000000000{digit}" for digit in range(10)]
+
+
+def make_spool(tmp_path: Path, *, max_bytes: int = 10**6, max_age_s: int = 86400) -> Spool:
+    spool = Spool(str(tmp_path / "spool"), max_bytes=max_bytes, max_age_s=max_age_s)
+    spool.prepare()
+    return spool
+
+
+def age(spool: Spool, number: int, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(spool.pending()[number].path, (then, then))
+
+
+def test_what_is_added_is_read_back_oldest_first(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path)
+    for envelope_id, content in zip(IDS, (b"one", b"two"), strict=False):
+        spool.add(envelope_id, content)
+
+    assert [(entry.id, entry.read(), entry.size_bytes) for entry in spool.pending()] == [
+        (IDS[0], b"one", 3),
+        (IDS[1], b"two", 3),
+    ]
+
+
+def test_envelope_is_on_disk_before_its_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = make_spool(tmp_path)
+    order = []
+    real_fsync, real_rename = os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda number: (order.append("fsync"), real_fsync(number)))
+    monkeypatch.setattr(os, "rename", lambda old, new: (order.append("rename"), real_rename(old, new)))
+
+    spool.add(IDS[0], b"one")
+
+    assert order == ["fsync", "rename", "fsync"]
+
+
+def test_directories_are_private(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path)
+
+    assert Path(spool.directory).stat().st_mode & 0o077 == 0
+
+
+def test_rejected_keeps_its_reason_and_can_be_restored(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path)
+    entry = spool.add(IDS[0], b"one")
+
+    spool.reject(entry, {"status": 422, "code": "no-report", "detail": "it is empty"})
+
+    assert spool.pending() == []
+    (refused,) = spool.rejected()
+    assert (refused.entry.id, refused.entry.read()) == (IDS[0], b"one")
+    assert (refused.reason["status"], refused.reason["code"]) == (422, "no-report")
+    assert spool.restore_rejected() == 1
+    assert [entry.id for entry in spool.pending()] == [IDS[0]]
+    assert list(Path(spool.directory, "rejected").iterdir()) == []
+
+
+def test_oldest_is_dropped_and_counted_when_there_are_too_many_bytes(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path, max_bytes=250)
+    for envelope_id in IDS[:4]:
+        spool.add(envelope_id, b"x" * 100)
+
+    dropped = spool.trim()
+
+    assert [entry.id for entry in dropped] == IDS[:2]
+    assert [entry.id for entry in spool.pending()] == IDS[2:4]
+    assert spool.count_dropped() == 2
+    assert spool.trim() == []
+    assert spool.count_dropped() == 2
+
+
+def test_old_is_dropped_but_never_the_newest(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path, max_age_s=3600)
+    for envelope_id in IDS[:2]:
+        spool.add(envelope_id, b"x")
+    age(spool, 0, 7200)
+    age(spool, 1, 7200)
+
+    assert [entry.id for entry in spool.trim()] == [IDS[0]]
+    assert [entry.id for entry in spool.pending()] == [IDS[1]]
+
+
+def test_clock_that_was_not_set_makes_nothing_old(tmp_path: Path) -> None:
+    """A board without a clock boots in 1970; what it measured then is not 50 years old."""
+    spool = make_spool(tmp_path, max_age_s=3600)
+    for envelope_id in IDS[:2]:
+        spool.add(envelope_id, b"x")
+    os.utime(spool.pending()[0].path, (100, 100))
+
+    assert spool.trim() == []
+
+
+def test_one_envelope_above_the_limit_is_kept(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path, max_bytes=10)
+    spool.add(IDS[0], b"x" * 100)
+
+    assert spool.trim() == []
+
+
+def test_rejected_are_bounded_too(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path, max_bytes=150)
+    for envelope_id in IDS[:3]:
+        spool.reject(spool.add(envelope_id, b"x" * 100), {"status": 422})
+
+    assert spool.trim() == []
+    assert [refused.entry.id for refused in spool.rejected()] == [IDS[2]]
+    assert len(list(Path(spool.directory, "rejected").iterdir())) == 2
+
+
+def test_second_agent_is_told_who_is_at_work(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path)
+    script = (
+        "import sys\nfrom agent.delivery.spool import Spool\n"
+        "with Spool(sys.argv[1], max_bytes=1, max_age_s=1).lock():\n  print('held', flush=True)\n  sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, spool.directory],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+
+        assert spool.find_holder() == other.pid
+        with pytest.raises(TryLater, match=f"process {other.pid}"), spool.lock():
+            pass
+        other.kill()
+
+    with spool.lock():
+        pass
+    assert spool.find_holder() is None
+
+
+def test_half_written_files_are_removed_under_the_lock(tmp_path: Path) -> None:
+    spool = make_spool(tmp_path)
+    torn = Path(spool.directory) / "pending" / f".new-20261121T100000Z-{IDS[0]}.json.gz"
+    torn.write_bytes(b"half")
+
+    assert spool.pending() == []
+    with spool.lock():
+        assert not torn.exists()
+
+
+def refuse(*arguments: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_full_disk_keeps_nobody_from_emptying_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make_spool(tmp_path)
+    entry = spool.add(IDS[0], b"x")
+    monkeypatch.setattr("agent.delivery.spool.os.pwrite", refuse)
+
+    with spool.lock():
+        spool.remove(entry)
+
+    assert spool.pending() == []
+
+
+def test_what_did_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = make_spool(tmp_path)
+    monkeypatch.setattr("agent.delivery.spool.os.fsync", refuse)
+
+    with pytest.raises(OSError, match="No space left"):
+        spool.add(IDS[0], b"x")
+
+    assert list((tmp_path / "spool" / "pending").iterdir()) == []
+
+
+def test_full_disk_is_told_before_a_result_is_measured_that_it_could_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make_spool(tmp_path)
+    full = os.statvfs_result((4096, 4096, 1000, 10, 3, 0, 0, 0, 0, 255))
+    monkeypatch.setattr("agent.delivery.spool.os.statvfs", lambda path: full)
+
+    with pytest.raises(CannotMeasure, match="has 12 KiB free and a result wants 4 MiB: make room there, or"):
+        spool.check_room()
+
+
+def test_spool_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("a file")
+
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        make_spool(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"dropped": "many"}'])
+def test_torn_counts_start_again(tmp_path: Path, text: str) -> None:
+    spool = make_spool(tmp_path, max_bytes=10)
+    (Path(spool.directory) / "counts.json").write_text(text)
+    for envelope_id in IDS[:2]:
+        spool.add(envelope_id, b"x" * 10)
+
+    spool.trim()
+
+    assert json.loads((Path(spool.directory) / "counts.json").read_text())["dropped"] == 1

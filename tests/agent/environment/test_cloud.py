@@ -1,0 +1,270 @@
+"""What metadata services tell, from a service on loopback that answers as EC2, Google Cloud and Azure document."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.environment.cloud import ADDRESS, LIMIT_S, Instance, find_instance
+from tests.agent.conftest import Machine
+from tests.agent.environment.metadata import AZURE_BODY, Metadata
+from tests.agent.server import HostileServer
+from tests.agent.storage.trees import plant
+
+DMI = "sys/class/dmi/id"
+EC2 = {f"{DMI}/sys_vendor": "Amazon EC2\n"}
+GCP = {f"{DMI}/sys_vendor": "Google\n", f"{DMI}/product_name": "Google Compute Engine\n"}
+AZURE = {
+    f"{DMI}/sys_vendor": "Microsoft Corporation\n",
+    f"{DMI}/chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77\n",
+}
+
+
+@pytest.fixture
+def metadata() -> Iterator[Metadata]:
+    with Metadata() as service:
+        thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield service
+        service.shutdown()
+        thread.join()
+
+
+def ask(service: Metadata, tmp_path: Path, files: dict[str, str] | None = None) -> Instance | None:
+    # The limit is of another test; this machine may be busy.
+    return find_instance(root=plant(tmp_path, files or {}), address=service.address, limit_s=10)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "firmware", "instance"),
+    [
+        ("ec2", EC2, Instance("ec2", "m5.2xlarge", "eu-central-1b")),
+        ("gcp", GCP, Instance("gcp", "n2-standard-8", "europe-west4-a")),
+        ("azure", AZURE, Instance("azure", "Standard_D4s_v5", "westeurope-2")),
+        (
+            "ec2",
+            {f"{DMI}/sys_vendor": "Xen\n", f"{DMI}/bios_version": "4.11.amazon\n"},
+            Instance("ec2", "m5.2xlarge", "eu-central-1b"),
+        ),
+        ("ec2", {}, Instance("ec2", "m5.2xlarge", "eu-central-1b")),
+        ("gcp", {}, Instance("gcp", "n2-standard-8", "europe-west4-a")),
+        ("azure", {}, Instance("azure", "Standard_D4s_v5", "westeurope-2")),
+    ],
+)
+def test_instance_type_and_zone_are_told(
+    metadata: Metadata, tmp_path: Path, cloud: str, firmware: dict[str, str], instance: Instance
+) -> None:
+    metadata.clouds = (cloud,)
+
+    assert ask(metadata, tmp_path, firmware) == instance
+
+
+def test_cloud_that_the_firmware_names_is_asked_alone(metadata: Metadata, tmp_path: Path) -> None:
+    metadata.clouds = ("ec2", "gcp", "azure")
+
+    ask(metadata, tmp_path, EC2)
+
+    assert metadata.seen == [
+        ("PUT", "/latest/api/token"),
+        ("GET", "/latest/meta-data/instance-type"),
+        ("GET", "/latest/meta-data/placement/availability-zone"),
+    ]
+
+
+def test_machine_of_another_maker_asks_nobody(metadata: Metadata, tmp_path: Path) -> None:
+    metadata.clouds = ("ec2",)
+
+    assert ask(metadata, tmp_path, {f"{DMI}/sys_vendor": "Dell Inc.\n"}) is None
+    assert metadata.seen == []
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>Log in to the hotel</html>", "{", "[1]", '{"vmSize": 7}', "a b", "x" * 101]
+)
+@pytest.mark.parametrize("firmware", [EC2, GCP, AZURE, {}])
+def test_answer_of_something_else_is_unknown(
+    metadata: Metadata, tmp_path: Path, body: str, firmware: dict[str, str]
+) -> None:
+    metadata.body = body
+
+    assert ask(metadata, tmp_path, firmware) is None
+
+
+def test_service_that_knows_nothing_is_unknown(metadata: Metadata, tmp_path: Path) -> None:
+    assert ask(metadata, tmp_path) is None
+    assert len(metadata.seen) == 3
+
+
+def test_azure_without_zones_tells_its_location(
+    metadata: Metadata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata.clouds = ("azure",)
+    monkeypatch.setitem(AZURE_BODY, "zone", "")
+
+    assert ask(metadata, tmp_path, AZURE) == Instance("azure", "Standard_D4s_v5", "westeurope")
+
+
+# Without its limit the agent would wait for ever; a busy machine takes its time.
+MUCH_LONGER_S = 20.0
+
+
+def listen() -> socket.socket:
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(60)
+    return server
+
+
+def take_elapsed_s(address: tuple[str, int], tmp_path: Path) -> float:
+    started = time.monotonic()
+    assert find_instance(root=str(tmp_path), address=address) is None
+    return time.monotonic() - started
+
+
+def test_silence_costs_no_more_than_the_limit(tmp_path: Path) -> None:
+    with closing(listen()) as server:
+        elapsed_s = take_elapsed_s(server.getsockname(), tmp_path)
+
+    assert LIMIT_S == 0.2
+    assert elapsed_s < MUCH_LONGER_S
+
+
+def test_trickle_costs_no_more_than_the_limit(tmp_path: Path) -> None:
+    """Each byte comes well within any time limit of a single read."""
+    is_over = threading.Event()
+
+    def trickle(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            try:
+                while not is_over.wait(0.01):
+                    connection.sendall(b"H")
+            except OSError:
+                return
+
+    with closing(listen()) as server:
+        thread = threading.Thread(target=trickle, args=(server,))
+        thread.start()
+        elapsed_s = take_elapsed_s(server.getsockname(), tmp_path)
+        is_over.set()
+        thread.join()
+
+    assert elapsed_s < MUCH_LONGER_S
+
+
+def test_refused_connection_is_unknown_at_once(tmp_path: Path) -> None:
+    with closing(listen()) as server:
+        address = server.getsockname()
+
+    assert take_elapsed_s(address, tmp_path) < MUCH_LONGER_S
+
+
+def test_flood_is_cut(tmp_path: Path) -> None:
+    def flood(server: socket.socket) -> None:
+        for _ in range(3):
+            connection, _ = server.accept()
+            with connection:
+                try:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n" + b"X-Y: " + b"z" * 10_000_000)
+                except OSError:
+                    continue
+
+    with closing(listen()) as server:
+        thread = threading.Thread(target=flood, args=(server,))
+        thread.start()
+
+        assert find_instance(root=str(tmp_path), address=server.getsockname(), limit_s=10) is None
+        thread.join()
+
+
+def test_address_is_link_local() -> None:
+    """No router passes it on, and no option of ours changes it."""
+    assert ADDRESS == ("169.254.169.254", 80)
+
+
+@pytest.fixture
+def cloudy(host: Machine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A host in a cloud; the list is of how often its service was asked."""
+    asked: list[str] = []
+
+    def find() -> Instance:
+        asked.append("once")
+        return Instance("ec2", "m5.2xlarge", "eu-central-1b")
+
+    monkeypatch.setattr("agent.running.measure.find_instance", find)
+    return asked
+
+
+def posted(server: HostileServer) -> dict[str, Any]:
+    (body,) = server.stored.values()
+    return json.loads(body)
+
+
+def test_nobody_is_asked_unless_that_was_asked_for(
+    host: Machine, server: HostileServer, cloudy: list[str]
+) -> None:
+    host.measure()
+
+    assert cloudy == []
+    assert "cloud" not in posted(server)["environment"]["facts"]
+
+
+def test_option_asks_and_fills_the_instance_type(
+    host: Machine, server: HostileServer, cloudy: list[str]
+) -> None:
+    host.measure("--cloud")
+
+    envelope = posted(server)
+    assert cloudy == ["once"]
+    assert envelope["target"]["instance_type"] == "m5.2xlarge"
+    assert envelope["environment"]["facts"]["cloud"] == {
+        "provider": "ec2",
+        "instance_type": "m5.2xlarge",
+        "zone": "eu-central-1b",
+    }
+
+
+def test_configuration_asks_and_a_word_of_the_operator_outweighs_the_answer(
+    host: Machine, server: HostileServer, cloudy: list[str]
+) -> None:
+    config = Path(host.environ["BENCH_AGENT_CONFIG"])
+    config.write_text(config.read_text().replace("[run]", "[run]\ncloud = yes"))
+
+    host.measure("--target", "instance_type=my.own")
+
+    assert cloudy == ["once"]
+    assert posted(server)["target"]["instance_type"] == "my.own"
+
+
+@pytest.mark.parametrize(("options", "is_shown"), [((), False), (("--serials",), True)])
+def test_serial_numbers_are_shown_only_where_that_was_asked_for(
+    host: Machine, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_shown: bool
+) -> None:
+    seen = []
+
+    def describe(path: str, *, shows_serials: bool) -> Any:
+        from agent.storage.layout import Storage
+
+        seen.append(shows_serials)
+        return Storage({}, {}, {})
+
+    monkeypatch.setattr("agent.running.measure.describe_storage", describe)
+
+    host.measure(*options)
+
+    assert seen == [is_shown]
+
+
+def test_choice_that_is_none_is_refused(host: Machine) -> None:
+    config = Path(host.environ["BENCH_AGENT_CONFIG"])
+    config.write_text(config.read_text().replace("[run]", "[run]\ncloud = perhaps"))
+
+    ended = host.measure()
+
+    assert ended.returncode == 2
+    assert "run cloud = perhaps: write yes or no" in ended.stderr

@@ -1,0 +1,217 @@
+"""What may explain a change, read from recorded trees."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.environment.environment import describe_environment, find_instance_type
+from agent.environment.time_zone import find_process_zone
+from agent.storage.layout import Storage
+from tests.agent.storage.layouts import container
+from tests.agent.storage.trees import plant
+
+NOTHING = Storage({}, {}, {})
+CPUINFO = """processor\t: 0
+model name\t: AMD EPYC  7R13 Processor
+flags\t\t: fpu vme hypervisor sse
+
+processor\t: 1
+model name\t: AMD EPYC  7R13 Processor
+"""
+
+
+def describe(tmp_path: Path, **files: str) -> dict[str, object]:
+    root = plant(tmp_path, {name.replace("__", "/"): text for name, text in files.items()})
+    return describe_environment(NOTHING, directory="/data", root=root)
+
+
+def test_machine_is_described(tmp_path: Path) -> None:
+    root = plant(
+        tmp_path,
+        {
+            "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n",
+            "proc/cpuinfo": CPUINFO,
+            "proc/meminfo": "MemTotal:       16384000 kB\nMemFree: 1 kB\n",
+            "usr/lib/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+            "sys/devices/system/cpu/online": "0-1,4\n",
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+        },
+    )
+    storage = Storage(
+        {}, {"scheduler": "none", "device_model": "X", "device_firmware": "1"}, {"mount_point": "/"}
+    )
+
+    environment = describe_environment(storage, directory="/data", root=root)
+
+    assert environment == {
+        "kernel": "6.1.0-13-amd64",
+        "os": "Debian GNU/Linux 12 (bookworm)",
+        "cpu_model": "AMD EPYC 7R13 Processor",
+        "cpu_count": 3,
+        "memory_bytes": 16777216000,
+        "governor": "performance",
+        "virtualization": "other",
+        "scheduler": "none",
+        "device_model": "X",
+        "device_firmware": "1",
+        "facts": {"directory": "/data", "mount_point": "/"},
+    }
+
+
+def test_nothing_readable_is_nothing_known(tmp_path: Path) -> None:
+    environment = describe(tmp_path)
+
+    assert {name for name, value in environment.items() if value is not None} == {"facts"}
+
+
+def test_governors_that_differ_are_all_told(tmp_path: Path) -> None:
+    base = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+    root = plant(tmp_path, {base.format(0): "powersave\n", base.format(1): "performance\n"})
+
+    assert describe_environment(NOTHING, directory="/", root=root)["governor"] == "performance,powersave"
+
+
+def test_processors_are_counted_where_sysfs_is_missing(tmp_path: Path) -> None:
+    assert describe(tmp_path, proc__cpuinfo=CPUINFO)["cpu_count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "virtualization"),
+    [
+        ({"sys/hypervisor/type": "xen\n"}, "xen"),
+        (
+            {"sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc kvm-clock acpi_pm\n"},
+            "kvm",
+        ),
+        ({"sys/class/dmi/id/sys_vendor": "VMware, Inc.\n", "proc/cpuinfo": CPUINFO}, "vmware"),
+        ({"sys/class/dmi/id/sys_vendor": "Dell Inc.\n", "proc/cpuinfo": CPUINFO}, "other"),
+        ({"proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme\n"}, "none"),
+        ({"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\n"}, None),
+    ],
+)
+def test_hypervisor_is_named_where_something_names_it(
+    tmp_path: Path, files: dict[str, str], virtualization: str | None
+) -> None:
+    root = plant(tmp_path, files)
+
+    assert describe_environment(NOTHING, directory="/", root=root)["virtualization"] == virtualization
+
+
+@pytest.mark.parametrize(("vendor", "instance_type"), [("Amazon EC2", "m5.large"), ("Dell Inc.", None)])
+def test_instance_type_is_told_by_ec2_alone(tmp_path: Path, vendor: str, instance_type: str | None) -> None:
+    dmi = "sys/class/dmi/id"
+    root = plant(tmp_path, {f"{dmi}/sys_vendor": f"{vendor}\n", f"{dmi}/product_name": "m5.large\n"})
+
+    assert find_instance_type(root=root) == instance_type
+
+
+def test_facts_tell_what_else_may_explain_a_change(tmp_path: Path) -> None:
+    vulnerabilities = "sys/devices/system/cpu/vulnerabilities"
+    cpu = "sys/devices/system/cpu"
+    root = plant(
+        tmp_path,
+        {
+            "sys/devices/system/node/online": "0-1\n",
+            "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+            "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+            "proc/self/status": "Name:\tpython3\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n",
+            f"{cpu}/cpu0/cpufreq/scaling_driver": "intel_pstate\n",
+            f"{cpu}/cpu0/cpufreq/scaling_max_freq": "3700000\n",
+            f"{cpu}/intel_pstate/no_turbo": "1\n",
+            f"{cpu}/smt/active": "1\n",
+            f"{vulnerabilities}/meltdown": "Mitigation: PTI\n",
+            f"{vulnerabilities}/l1tf": "Not affected\n",
+            "proc/cmdline": "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off password=sesame nvme.poll_queues=4\n",
+        },
+    )
+
+    facts = describe_environment(NOTHING, directory="/data", root=root)["facts"]
+
+    assert facts == {
+        "numa_nodes": "0-1",
+        "clocksource": "tsc",
+        "transparent_hugepage": "madvise",
+        "cpus_allowed": "0-3",
+        "memory_nodes_allowed": "0",
+        "frequency_driver": "intel_pstate",
+        "frequency_max_khz": "3700000",
+        "turbo_off": "1",
+        "smt_active": "1",
+        "vulnerabilities": {"meltdown": "Mitigation: PTI"},
+        "kernel_parameters": "mitigations=off nvme.poll_queues=4",
+        "directory": "/data",
+    }
+
+
+@pytest.mark.parametrize(("is_shown", "told"), [(False, "3ba3f187a03f"), (True, "0" * 32)])
+def test_id_of_the_machine_is_hashed_unless_asked_for(tmp_path: Path, is_shown: bool, told: str) -> None:
+    root = plant(tmp_path, {"etc/machine-id": "0" * 32 + "\n"})
+
+    facts = describe_environment(NOTHING, directory="/", root=root, shows_serials=is_shown)["facts"]
+
+    assert facts["machine_id"] == told
+
+
+def test_container_and_its_limits_are_facts(tmp_path: Path) -> None:
+    facts = describe_environment(NOTHING, directory="/", root=plant(tmp_path, *container()))["facts"]
+
+    assert facts["container"] == "docker"
+    assert facts["limits"]["cpus"] == 1.5
+
+
+def test_facts_of_this_machine_are_the_same_twice() -> None:
+    """The server makes an environment of each that differs: load or free memory must not be in it."""
+    first = describe_environment(NOTHING, directory="/")
+
+    assert describe_environment(NOTHING, directory="/") == first
+
+
+@pytest.mark.parametrize(
+    ("files", "links", "zone"),
+    [
+        ({}, {"etc/localtime": "usr/share/zoneinfo/Europe/Berlin"}, "Europe/Berlin"),
+        (
+            {},
+            {"etc/localtime": "usr/share/zoneinfo/posix/America/Argentina/Ushuaia"},
+            "America/Argentina/Ushuaia",
+        ),
+        ({"etc/timezone": "Etc/UTC\n"}, {"etc/localtime": "usr/share/zoneinfo/Asia/Kolkata"}, "Asia/Kolkata"),
+        ({"etc/timezone": "Asia/Kolkata\n", "etc/localtime": "TZif2"}, {}, "Asia/Kolkata"),
+        ({"etc/timezone": "<script>\n"}, {"etc/localtime": "etc/other"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_zone_of_the_machine_is_that_of_its_zone_file(
+    tmp_path: Path, files: dict[str, str], links: dict[str, str], zone: str | None
+) -> None:
+    root = plant(tmp_path, files, links)
+
+    facts = describe_environment(NOTHING, directory="/", root=root)["facts"]
+
+    assert facts.get("time_zone") == zone
+
+
+@pytest.mark.parametrize(
+    ("told", "names", "zone"),
+    [
+        ("Europe/Berlin", ("CET", "CEST"), "Europe/Berlin"),
+        (":/usr/share/zoneinfo/Asia/Tokyo", ("JST", "JST"), "Asia/Tokyo"),
+        ("UTC", ("UTC", "UTC"), "UTC"),
+        (None, ("UTC", "UTC"), "UTC"),
+        (None, ("CST", "CDT"), None),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", ("CET", "CEST"), None),
+    ],
+)
+def test_zone_of_the_process_is_told_where_its_name_says_one(
+    told: str | None, names: tuple[str, str], zone: str | None
+) -> None:
+    assert find_process_zone({} if told is None else {"TZ": told}, names) == zone
+
+
+def test_zone_of_the_machine_comes_before_that_of_the_process(tmp_path: Path) -> None:
+    root = plant(tmp_path, {"etc/timezone": "Asia/Kolkata\n"})
+
+    facts = describe_environment(NOTHING, directory="/", root=root, process_zone="UTC")["facts"]
+
+    assert facts["time_zone"] == "Asia/Kolkata"

@@ -1,0 +1,260 @@
+"""Find fio, run it, end it gently, and leave nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.exit_codes import CannotMeasure
+from agent.measuring import fio as module
+from agent.measuring.fio import FioResult, StopSignals, build_argv, choose_engine, find_fio, run_fio
+from agent.measuring.workspace import Workspace, check_free_space, clean_leftovers
+from tests.agent.conftest import Machine, open_directory
+
+# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+RUN_ID = "6f1c2a9e-0000-4000-8000-000000000001"
+
+
+def run_fake(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, behaviour: str, **options: object
+) -> FioResult:
+    monkeypatch.setenv("FAKE_FIO", behaviour)
+    found = find_fio(str(machine.home / "fio"))
+    with StopSignals() as stop, open_directory(machine.directory) as directory:
+        return run_fio(
+            build_argv(found, "x.fio"),
+            directory=directory,
+            scratch_directory=str(machine.home),
+            stop=stop,
+            **{"time_limit_s": 60.0, "tick": lambda: None, **options},  # type: ignore[arg-type]
+        )
+
+
+def wait_for_traps(machine: Machine) -> Callable[[], None]:
+    """Return what holds the agent until the played fio has set its traps, however busy the machine is."""
+
+    def wait() -> None:
+        while not (machine.directory / "ready").exists():
+            time.sleep(0.005)
+
+    return wait
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_fio_is_found_with_version_and_engines(machine: Machine) -> None:
+    found = find_fio(str(machine.home / "fio"))
+
+    assert (found.version, found.engines) == ("fio-3.99", {"psync", "libaio"})
+    assert choose_engine(found) == "libaio"
+
+
+def test_missing_engine_falls_back_to_psync(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_FIO_ENGINE", "")
+
+    assert choose_engine(find_fio(str(machine.home / "fio"))) == "psync"
+
+
+def test_missing_fio_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(module, "_EXTRA_PATH", "/nonexistent")
+
+    with pytest.raises(CannotMeasure, match="fio is not installed: apt install fio"):
+        find_fio()
+
+
+def test_outputs_are_kept_apart(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_fake(machine, monkeypatch, "failing")
+
+    assert result.has_report
+    assert not result.is_success
+    assert (result.exit_status, result.signal) == (2, None)
+    assert result.stderr == "fio: ENOSPC on laying out file\n"
+
+
+def test_no_token_reaches_fio(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine.home / "fio").write_text("#!/bin/sh\nenv\n")
+    monkeypatch.setenv("BENCH_AGENT_TOKEN", "bench_secret")
+
+    assert "bench_secret" not in run_fake(machine, monkeypatch, "").stdout
+
+
+def test_fio_that_hangs_is_asked_to_end_and_its_report_kept(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run_fake(machine, monkeypatch, "hanging", time_limit_s=0.3, tick=wait_for_traps(machine))
+
+    assert result.stopped_because == "stopped after the hard time limit of 0 s"
+    assert (result.exit_status, result.has_report, result.is_success) == (128, True, False)
+    assert result.stderr.endswith("bench-agent: stopped after the hard time limit of 0 s\n")
+
+
+def test_fio_that_does_not_listen_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = ((signal.SIGINT, 0.1), (signal.SIGTERM, 0.1), (signal.SIGKILL, 5.0))
+    monkeypatch.setattr(module, "_STOP_STEPS", steps)
+
+    result = run_fake(machine, monkeypatch, "stubborn", time_limit_s=0.2, tick=wait_for_traps(machine))
+
+    assert (result.exit_status, result.signal) == (None, signal.SIGKILL)
+
+
+def test_second_signal_shortens_the_patience(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, and Ctrl-C again, and once more."""
+    steps = ((signal.SIGINT, 300.0), (signal.SIGTERM, 300.0), (signal.SIGKILL, 60.0))
+    monkeypatch.setattr(module, "_STOP_STEPS", steps)
+    started_at = time.monotonic()
+    script = "import os, signal, sys, time\nwhile True:\n  time.sleep(0.3)\n  os.kill(int(sys.argv[1]), signal.SIGINT)"
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    with subprocess.Popen([sys.executable, "-c", script, str(os.getpid())]) as impatient:
+        result = run_fake(machine, monkeypatch, "stubborn", tick=wait_for_traps(machine))
+        impatient.kill()
+    signal.signal(signal.SIGINT, before)
+
+    assert result.stopped_because == "stopped by SIGINT"
+    assert time.monotonic() - started_at < 120
+
+
+def test_workspace_is_removed_with_all_that_is_in_it(machine: Machine) -> None:
+    with Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID) as workspace:
+        Path(workspace.directory, "bench.test").write_text("x")
+        Path(workspace.directory, "deeper").mkdir()
+        assert workspace.has_direct_io() in (True, False)
+
+    assert machine.leftovers() == []
+    assert list((machine.spool / "running").iterdir()) == []
+
+
+def test_workspace_is_removed_after_an_exception(machine: Machine) -> None:
+    with (
+        pytest.raises(RuntimeError),
+        Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID),
+    ):
+        raise RuntimeError
+
+    assert machine.leftovers() == []
+
+
+def test_leftover_of_a_killed_run_is_removed_once_found(machine: Machine) -> None:
+    workspace = Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID)
+    workspace.__enter__()
+    workspace.write_file("bench.test", "x")
+
+    assert clean_leftovers(str(machine.spool)) == [
+        f"removed {workspace.directory}, which a killed run had left"
+    ]
+    assert machine.leftovers() == []
+    assert clean_leftovers(str(machine.spool)) == []
+
+
+def test_marker_of_a_disk_that_is_not_mounted_is_kept(machine: Machine) -> None:
+    workspace = Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID)
+    workspace.__enter__()
+    machine.directory.rename(machine.home / "unmounted")
+
+    assert clean_leftovers(str(machine.spool)) == []
+
+    (machine.home / "unmounted").rename(machine.directory)
+    assert clean_leftovers(str(machine.spool)) == [
+        f"removed {workspace.directory}, which a killed run had left"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"directory": "/etc"}', '{"directory": 5}', "[]"])
+def test_marker_that_names_nothing_of_ours_removes_nothing(machine: Machine, text: str) -> None:
+    markers = machine.spool / "running"
+    markers.mkdir(parents=True)
+    (markers / "x.json").write_text(text)
+
+    assert clean_leftovers(str(machine.spool)) == []
+    assert list(markers.iterdir()) == []
+
+
+def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
+    precious = machine.home / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("x")
+    workspace = Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID)
+    workspace.__enter__()
+    Path(workspace.directory).rmdir()
+    Path(workspace.directory).symlink_to(precious)
+
+    (note,) = clean_leftovers(str(machine.spool))
+
+    assert (
+        note == f"{workspace.directory}, which a killed run had left, could not be removed: Not a directory"
+    )
+    assert (precious / "file").exists()
+
+
+def test_refusal_of_direct_io_is_noticed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels before 6.6 refuse it on tmpfs; newer ones have no common filesystem that does."""
+    real_open = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(22, "Invalid argument")
+        return real_open(path, flags, mode, dir_fd=dir_fd)
+
+    with Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID) as workspace:
+        monkeypatch.setattr(os, "open", refuse)
+        assert not workspace.has_direct_io()
+        monkeypatch.undo()
+
+
+def test_reserve_is_not_touched(machine: Machine) -> None:
+    check_free_space(str(machine.directory), 4096, reserve_bytes=0)
+
+    with pytest.raises(CannotMeasure, match="must stay free: nothing was written"):
+        check_free_space(str(machine.directory), 2**60, reserve_bytes=None)
+    with pytest.raises(CannotMeasure, match="and 4 GiB must stay free"):
+        free = os.statvfs(machine.directory).f_bavail * os.statvfs(machine.directory).f_frsize
+        check_free_space(str(machine.directory), free - 2**31, reserve_bytes=2**32)
+
+
+def test_fio_ends_when_its_agent_is_killed(machine: Machine) -> None:
+    process = machine.start(
+        "run", "--profile", "quick", "--directory", str(machine.directory), "--no-send", FAKE_FIO="hanging"
+    )
+    children = wait_for_children(process.pid)
+
+    process.kill()
+    process.wait()
+
+    deadline = time.monotonic() + 60
+    while any(map(is_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(is_alive, children))
+    assert len(machine.leftovers()) == 1
+    close(process)
+    machine.measure("--no-send")
+    assert machine.leftovers() == []
+
+
+def wait_for_children(pid: int) -> list[int]:
+    """Return the children of a process, once fio has made its file."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for child in children:
+            if (Path(f"/proc/{child}/cwd") / "bench-agent.test").exists():
+                return [int(child)]
+        time.sleep(0.01)
+    raise AssertionError("fio did not start")
+
+
+def close(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            stream.close()

@@ -1,0 +1,119 @@
+"""fio's logs: asked for by an option, taken along whole or left out with a word."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.measuring import fio_logs as logs
+from agent.measuring.fio_logs import list_log_options, read_logs
+from tests.agent.conftest import FAKE_FIO, Machine, open_directory
+from tests.agent.server import HostileServer
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+
+def only_stored(server: HostileServer) -> dict[str, Any]:
+    (body,) = server.stored.values()
+    return json.loads(body)
+
+
+@pytest.fixture
+def logging_host(host: Machine) -> Machine:
+    """A host whose fio leaves one log and a file that is none."""
+    script = FAKE_FIO.replace(
+        "touch bench-agent.test",
+        'printf "1000, 33415, 0, 0, 0\\n" > bench-agent_iops.1.log; touch bench-agent.test',
+    )
+    (host.home / "fio").write_text(script)
+    return host
+
+
+def test_logs_are_off_unless_asked_for(logging_host: Machine, server: HostileServer) -> None:
+    logging_host.measure()
+
+    assert "logs" not in only_stored(server)
+    assert only_stored(server)["command"]["argv"][1:] == [
+        "--output-format=json+",
+        "--eta=never",
+        "bench-agent.fio",
+    ]
+
+
+def test_logs_are_in_the_envelope_as_fio_wrote_them(logging_host: Machine, server: HostileServer) -> None:
+    ended = logging_host.measure("--logs")
+
+    assert (ended.returncode, logging_host.leftovers()) == (0, [])
+    assert only_stored(server)["logs"] == {"bench-agent_iops.1.log": "1000, 33415, 0, 0, 0\n"}
+    assert only_stored(server)["command"]["argv"][3:-1] == [
+        "--write_bw_log=bench-agent",
+        "--write_iops_log=bench-agent",
+        "--write_lat_log=bench-agent",
+        "--log_avg_msec=1000",
+        "--log_unix_epoch=1",
+    ]
+
+
+def test_fio_that_wrote_none_costs_a_word_and_no_result(host: Machine, server: HostileServer) -> None:
+    ended = host.measure("--logs")
+
+    assert ended.returncode == 0
+    assert "fio wrote no logs; the result comes without logs" in ended.stderr
+    assert "logs" not in only_stored(server)
+
+
+def test_logs_that_are_too_much_are_left_out_and_told(
+    logging_host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_TOTAL_MAXIMUM", 20)
+
+    ended = logging_host.measure("--logs")
+
+    assert ended.returncode == 0
+    assert "fio's logs take 0.0 MB, more than 0 MB; the result comes without logs" in ended.stderr
+    assert "logs" not in only_stored(server)
+
+
+def test_more_logs_than_the_server_takes_are_left_out(tmp_path: Path) -> None:
+    for number in range(201):
+        (tmp_path / f"bench-agent_bw.{number}.log").write_text("0, 1, 0, 0\n")
+
+    with open_directory(tmp_path) as directory:
+        assert read_logs(directory).problem == "fio wrote 201 logs, more than 200"
+
+
+def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:
+    for name in ("bench-agent_bw.1.log", "bench-agent_clat_hist.1.log", "other_bw.1.log", "bench-agent.test"):
+        (tmp_path / name).write_bytes(b"1, 2, 0, 0\n\xff")
+
+    with open_directory(tmp_path) as directory:
+        assert read_logs(directory).logs == {"bench-agent_bw.1.log": "1, 2, 0, 0\n\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("version", "has_clock"),
+    [("fio-3.33", True), ("fio-3.26-19-ge7e53", True), ("fio-2.2.10", False), ("fio 2.0.8", False)],
+)
+def test_clock_is_asked_for_where_fio_knows_it(version: str, has_clock: bool) -> None:
+    assert ("--log_unix_epoch=1" in list_log_options(version)) is has_clock
+
+
+@pytest.mark.fio
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+def test_real_fio_logs_every_job_on_the_clock(host: Machine, server: HostileServer) -> None:
+    (host.home / "fio").unlink()
+    (host.home / "fio").symlink_to(shutil.which("fio") or "")
+
+    assert host.measure("--logs", "--set", "runtime=2", "--set", "size=8m").returncode == 0
+
+    found = only_stored(server)["logs"]
+    names = [
+        f"bench-agent_{kind}.{job}.log" for kind in ("bw", "clat", "iops", "lat", "slat") for job in "1234"
+    ]
+    assert sorted(found) == sorted(names)
+    starts = [int(found[f"bench-agent_iops.{job}.log"].partition(",")[0]) for job in "1234"]
+    assert starts == sorted(starts)
+    assert starts[0] > 1_700_000_000_000
+    assert host.leftovers() == []

@@ -1,0 +1,107 @@
+"""Storage that hangs: its processes cannot be ended, and nobody who touches it comes back."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.exit_codes import StorageHangs
+from agent.measuring.fio import StopSignals, run_fio
+from agent.measuring.orphans import end_workers, list_workers
+from agent.measuring.workspace import Workspace, clean_leftovers
+from tests.agent.conftest import Machine, open_directory
+
+# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+
+def test_who_works_elsewhere_or_is_no_fio_is_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=tmp_path) as other:
+        end_workers(str(tmp_path))
+
+        assert other.poll() is None
+
+
+def test_process_that_survives_sigkill_means_that_the_storage_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.measuring.orphans.list_workers", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
+
+    with pytest.raises(
+        StorageHangs, match=f"does not end even by SIGKILL, process {2**30}: the storage hangs"
+    ):
+        end_workers("/data")
+
+
+@pytest.mark.fio
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+def test_jobs_end_with_an_fio_that_was_killed(tmp_path: Path) -> None:
+    jobs = ("--name=a", "--rw=write", "--size=1m", "--time_based", "--runtime=60", "--rate=64k")
+
+    def kill_main() -> None:
+        workers = list_workers(str(tmp_path))
+        if len(workers) > 1 and (tmp_path / "a.0.0").exists():
+            os.kill(min(workers), signal.SIGKILL)
+            time.sleep(0.01)
+
+    with StopSignals() as stop, open_directory(tmp_path) as directory:
+        result = run_fio(
+            (str(shutil.which("fio")), *jobs),
+            directory=directory,
+            scratch_directory=str(tmp_path),
+            time_limit_s=30.0,
+            stop=stop,
+            tick=kill_main,
+        )
+
+    assert (result.signal, list_workers(str(tmp_path))) == (signal.SIGKILL, ())
+
+
+@pytest.mark.fio
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
+    def break_pipe() -> None:
+        if (tmp_path / "a.0.0").exists():
+            raise BrokenPipeError
+
+    with StopSignals() as stop, open_directory(tmp_path) as directory, pytest.raises(BrokenPipeError):
+        run_fio(
+            (str(shutil.which("fio")), "--name=a", "--rw=write", "--size=1m", "--time_based", "--runtime=60"),
+            directory=directory,
+            scratch_directory=str(tmp_path),
+            time_limit_s=30.0,
+            stop=stop,
+            tick=break_pipe,
+        )
+
+    assert list_workers(str(tmp_path)) == ()
+
+
+def test_run_on_storage_that_hangs_ends_and_leaves_it_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.measuring.orphans.list_workers", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
+
+    ended = machine.measure("--no-send", "--time-limit", "1", FAKE_FIO="hanging")
+
+    assert ended.returncode == 3
+    assert "the storage hangs" in ended.stderr
+    (left,) = machine.leftovers()
+    with pytest.raises(StorageHangs):
+        clean_leftovers(str(machine.spool))
+    assert left.exists()
+    monkeypatch.undo()
+    assert clean_leftovers(str(machine.spool)) == [f"removed {left}, which a killed run had left"]
+    assert machine.leftovers() == []
+
+
+def test_workspace_on_storage_that_hangs_is_not_touched(machine: Machine) -> None:
+    with pytest.raises(StorageHangs), Workspace(str(machine.directory), str(machine.spool), run_id="a"):
+        raise StorageHangs("process 77")
+
+    assert [path.name for path in machine.leftovers()] == [".bench-agent-a"]

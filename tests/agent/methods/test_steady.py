@@ -1,0 +1,98 @@
+"""Steady state after SNIA PTS: five rounds, excursion 20 %, slope 10 %."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.methods.steady import describe_steadiness, judge_rounds, write_until_steady
+from tests.agent.methods.benches import ScriptedBench
+
+
+@pytest.mark.parametrize(
+    ("rounds", "excursion", "slope", "is_steady"),
+    [
+        ([100, 100, 100, 100, 100], 0.0, 0.0, True),
+        # Only the last five count.
+        ([900, 500, 100, 100, 100, 100, 100], 0.0, 0.0, True),
+        # 20 % from lowest to highest, without a direction: at the limit is within it.
+        ([110, 90, 100, 90, 110], 0.20, 0.0, True),
+        ([111, 90, 100, 90, 109], 0.21, 0.016, False),
+        # A straight line down: its slope is its excursion.
+        ([105, 102.5, 100, 97.5, 95], 0.10, 0.10, True),
+        ([106, 103, 100, 97, 94], 0.12, 0.12, False),
+        # Upwards is no better.
+        ([94, 97, 100, 103, 106], 0.12, 0.12, False),
+        # One outlier in the middle has no slope, but an excursion.
+        ([100, 100, 130, 100, 100], 30 / 106, 0.0, False),
+    ],
+)
+def test_rounds_are_judged(rounds: list[float], excursion: float, slope: float, is_steady: bool) -> None:
+    verdict = judge_rounds(rounds)
+
+    assert verdict is not None
+    assert verdict.excursion == pytest.approx(excursion)
+    assert verdict.slope == pytest.approx(slope)
+    assert verdict.is_steady is is_steady
+
+
+@pytest.mark.parametrize("rounds", [[], [100.0], [100.0] * 4, [0.0] * 5])
+def test_fewer_than_five_rounds_or_none_that_did_anything_tell_nothing(rounds: list[float]) -> None:
+    assert judge_rounds(rounds) is None
+
+
+def test_steadiness_is_told_in_words() -> None:
+    assert describe_steadiness(judge_rounds([100.0] * 5), 5) == (
+        "steady after 5 rounds: 100 IOPS over the last 5 rounds, excursion 0.0 % (20 % at most), "
+        "slope 0.0 % (10 % at most)"
+    )
+    assert describe_steadiness(judge_rounds([10.0, 20.0, 30.0, 40.0, 50.0]), 25).startswith(
+        "not steady: 30 IOPS"
+    )
+    assert describe_steadiness(None, 3) == "not steady: too few rounds to tell, 3 instead of 5"
+
+
+def make_rounds(directory: Path, *iops: float, **settings: str) -> ScriptedBench:
+    answers = [(each, 1.0) if each else None for each in iops]
+    return ScriptedBench("snia-steady", directory, answers, settings)
+
+
+def test_rounds_end_when_they_are_steady(tmp_path: Path) -> None:
+    bench = make_rounds(tmp_path, 900.0, 500.0, *[100.0] * 20)
+
+    outcome = write_until_steady(bench)  # type: ignore[arg-type]
+
+    assert (outcome.facts["steady_attained"], outcome.facts["steady_round"]) == ("yes", 7)
+    assert outcome.facts["steady_iops"] == 100.0
+    assert ["[round-1]" in bench.jobfiles[0], "[round-7]" in bench.jobfiles[6]] == [True, True]
+
+
+def test_rounds_end_after_the_most_that_are_wanted(tmp_path: Path) -> None:
+    bench = make_rounds(tmp_path, *range(100, 2600, 100))
+
+    outcome = write_until_steady(bench)  # type: ignore[arg-type]
+
+    assert (outcome.facts["steady_attained"], outcome.facts["steady_round"]) == ("no", 25)
+    assert outcome.words.startswith("not steady: 2300 IOPS")
+
+
+def test_round_that_fails_ends_them(tmp_path: Path) -> None:
+    outcome = write_until_steady(make_rounds(tmp_path, 100.0, 0.0))  # type: ignore[arg-type]
+
+    assert outcome.result.exit_status == 1
+    assert outcome.words == "not steady: too few rounds to tell, 1 instead of 5"
+
+
+def test_preconditioning_is_no_round(tmp_path: Path) -> None:
+    bench = make_rounds(tmp_path, 5.0, *[100.0] * 5, precondition="yes")
+
+    outcome = write_until_steady(bench)  # type: ignore[arg-type]
+
+    assert "loops=2" in bench.jobfiles[0]
+    assert (outcome.facts["steady_round"], outcome.facts["preconditioned"]) == (5, "yes")
+    assert outcome.result.stdout.count("fio version") == 5
+
+
+def test_preconditioning_that_fails_ends_the_run(tmp_path: Path) -> None:
+    outcome = write_until_steady(make_rounds(tmp_path, 0.0, precondition="yes"))  # type: ignore[arg-type]
+
+    assert outcome.result.exit_status == 1

@@ -1,0 +1,343 @@
+"""The whole command: measured, kept, delivered; and how it ends when it cannot be."""
+
+import gzip
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent import server as acts
+from tests.agent.conftest import ROOT, Machine
+from tests.agent.server import HostileServer
+
+# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+
+
+def only_stored(server: HostileServer) -> dict[str, Any]:
+    (body,) = server.stored.values()
+    return json.loads(body)
+
+
+def test_run_delivers_what_fio_printed(host: Machine, server: HostileServer) -> None:
+    ended = host.measure("--label", "Ticket=42", "--target", "volume_type=gp3", "--target", "volume_count=4")
+
+    envelope = only_stored(server)
+    assert (ended.returncode, ended.stdout) == (0, f"{server.url}/api/v1/submissions/{envelope['id']}\n")
+    assert envelope["fio_output"] == '{"fio version": "fio-3.99", "jobs": [{"jobname": "x", "error": 0}]}\n'
+    assert envelope["command"]["exit_status"] == 0
+    assert envelope["command"]["argv"][1:] == ["--output-format=json+", "--eta=never", "bench-agent.fio"]
+    assert "runtime=4\n" in envelope["command"]["jobfile"]
+    assert envelope["labels"] == {"Rack": "r1", "Ticket": "42"}
+    assert (envelope["target"]["volume_type"], envelope["target"]["volume_count"]) == ("gp3", 4)
+    assert envelope["environment"]["facts"]["directory"] == str(host.directory)
+    assert host.pending() == []
+    assert host.leftovers() == []
+
+
+def test_result_is_in_the_spool_before_it_is_posted(host: Machine, server: HostileServer) -> None:
+    spooled = []
+
+    def look(handler: acts.Handler, body: bytes) -> None:
+        spooled.extend(path.read_bytes() for path in host.pending())
+        acts.keep(handler, body)
+
+    server.usual = look
+    host.measure()
+
+    assert spooled == [server.posts()[0].body]
+
+
+def test_wait_prints_the_page_of_the_run(host: Machine, server: HostileServer) -> None:
+    assert host.measure("--wait", "10").stdout == f"{server.url}/runs/5/\n"
+
+
+def test_wait_tells_of_a_rejection(host: Machine, server: HostileServer) -> None:
+    server.settled_state = "rejected"
+
+    ended = host.measure("--wait", "10")
+
+    assert ended.returncode == 4
+    assert "the server rejected the result: no fio report found" in ended.stderr
+
+
+def test_json_is_one_object(host: Machine, server: HostileServer) -> None:
+    outcome = json.loads(host.measure("--json", "--wait", "10").stdout)
+
+    assert outcome["command"] == "run"
+    assert (outcome["exit_code"], outcome["state"], outcome["remaining"]) == (0, "stored", 0)
+    assert outcome["pages"] == [f"{server.url}/runs/5/"]
+    assert outcome["id"] in server.stored
+
+
+def test_quiet_says_nothing(host: Machine) -> None:
+    ended = host.measure("--quiet")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_server_away_keeps_the_result_for_the_next_flush(host: Machine, server: HostileServer) -> None:
+    server.usual = acts.say(503)
+    ended = host.measure("--budget", "0")
+
+    assert ended.returncode == 1
+    assert "1 of the spool not delivered: status 503, it is x" in ended.stderr
+    assert len(host.pending()) == 1
+
+    server.usual = acts.keep
+    flushed = host.run("flush")
+    assert (flushed.returncode, flushed.stdout) == (0, "1 delivered, 0 left\n")
+    assert len(server.stored) == 1
+
+
+def test_bad_token_keeps_everything_loudly(host: Machine) -> None:
+    ended = host.measure("--quiet", BENCH_AGENT_TOKEN="bench_wrong_token")
+
+    assert ended.returncode == 2
+    assert "not delivered: status 401" in ended.stderr
+    assert len(host.pending()) == 1
+
+
+def test_missing_token_does_not_cost_the_measurement(host: Machine) -> None:
+    del host.environ["BENCH_AGENT_TOKEN"]
+
+    ended = host.measure()
+
+    assert ended.returncode == 2
+    assert "enrol this host" in ended.stderr
+    assert len(host.pending()) == 1
+
+
+def test_ca_file_that_cannot_be_used_does_not_cost_the_measurement(host: Machine) -> None:
+    (host.home / "agent.ini").write_text(f"[server]\nca_file = no.pem\n[run]\nfio = {host.home}/fio\n")
+
+    ended = host.measure(BENCH_AGENT_URL="https://127.0.0.1:9")
+
+    assert ended.returncode == 2
+    assert "no.pem cannot be used" in ended.stderr
+    assert ended.stdout.startswith("waiting in the spool: ")
+    assert len(host.pending()) == 1
+
+
+def test_size_of_the_file_is_an_option_too(host: Machine, server: HostileServer) -> None:
+    host.measure("--file-size", "128m")
+
+    (body,) = server.stored.values()
+    assert "size=134217728\n" in json.loads(body)["command"]["jobfile"]
+
+
+def test_no_send_only_keeps(host: Machine, server: HostileServer) -> None:
+    assert host.measure("--no-send").returncode == 0
+    assert (len(host.pending()), server.seen) == (1, [])
+
+
+def test_rejected_result_is_put_aside_and_can_be_tried_again(host: Machine, server: HostileServer) -> None:
+    server.script.append(acts.say(422, "no-report"))
+
+    assert host.measure().returncode == 4
+    assert (len(host.pending()), len(host.rejected())) == (0, 1)
+    assert host.run("flush", "--retry-rejected").returncode == 0
+    assert len(server.stored) == 1
+
+
+def test_failed_fio_with_a_report_is_delivered_and_told(host: Machine, server: HostileServer) -> None:
+    ended = host.measure(FAKE_FIO="failing")
+
+    assert ended.returncode == 3
+    assert "fio failed with status 2: fio: ENOSPC on laying out file" in ended.stderr
+    assert only_stored(server)["command"]["exit_status"] == 2
+    assert only_stored(server)["command"]["stderr"] == "fio: ENOSPC on laying out file\n"
+    assert host.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "complaint"),
+    [
+        ("silent", "fio failed with status 1: fio: engine libaio not loadable"),
+        ("mute", "fio ended well but printed no report"),
+    ],
+)
+def test_failed_fio_without_a_report_leaves_nothing_to_store(
+    host: Machine, server: HostileServer, behaviour: str, complaint: str
+) -> None:
+    ended = host.measure(FAKE_FIO=behaviour)
+
+    assert ended.returncode == 3
+    assert complaint in ended.stderr
+    assert (host.pending(), host.leftovers(), server.seen) == ([], [], [])
+
+
+def test_bad_token_is_told_before_a_failed_fio(host: Machine) -> None:
+    assert host.measure(FAKE_FIO="failing", BENCH_AGENT_TOKEN="bench_wrong_token").returncode == 2
+
+
+def test_time_limit_ends_fio_and_delivers_what_it_has(host: Machine, server: HostileServer) -> None:
+    ended = host.measure("--time-limit", "1s", FAKE_FIO="hanging")
+
+    assert ended.returncode == 3
+    assert "fio was stopped after the hard time limit of 1 s" in ended.stderr
+    assert "hard time limit" in only_stored(server)["command"]["stderr"]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
+def test_signal_ends_fio_removes_its_files_and_keeps_nothing(
+    host: Machine, server: HostileServer, number: int, status: int
+) -> None:
+    process = host.start("run", "--profile", "quick", "--directory", str(host.directory), FAKE_FIO="hanging")
+    wait_for(lambda: list(host.directory.glob("*/bench-agent.test")))
+
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+
+    assert process.returncode == status
+    assert "fio was ended, its files are removed, nothing was kept" in stderr
+    assert (host.leftovers(), host.pending(), server.seen) == ([], [], [])
+
+
+def test_second_run_at_the_same_time_is_refused(host: Machine) -> None:
+    first = host.start("run", "--profile", "quick", "--directory", str(host.directory), FAKE_FIO="hanging")
+    wait_for(lambda: list(host.directory.glob("*/bench-agent.test")))
+
+    second = host.measure()
+    first.terminate()
+    first.communicate(timeout=60)
+
+    assert second.returncode == 1
+    assert f"another bench-agent is at work (process {first.pid})" in second.stderr
+
+
+def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileServer) -> None:
+    ended = host.measure(FAKE_FIO_ENGINE="")
+
+    assert "this fio has no libaio" in ended.stderr
+    assert only_stored(server)["labels"]["fallback.ioengine"] == "psync: this fio has no libaio"
+    assert "ioengine=psync\n" in only_stored(server)["command"]["jobfile"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["--set", "runtime=never"], 2, "no whole number"),
+        (["--target", "volume_typ=x"], 2, "no field 'volume_typ'"),
+        (["--label", "rack"], 2, "--label rack: write it as key=value"),
+        (["--profile", "nope"], 2, "no profile 'nope'"),
+        (["--time-limit", "soon"], 2, "no duration"),
+        (["--directory", "/nonexistent"], 3, "is no directory"),
+        (["--directory", "/proc"], 3, "/proc"),
+    ],
+)
+def test_mistake_is_told_before_anything_is_measured(
+    host: Machine, server: HostileServer, arguments: list[str], status: int, complaint: str
+) -> None:
+    ended = host.measure(*arguments)
+
+    assert ended.returncode == status
+    assert complaint in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (host.pending(), server.seen) == ([], [])
+
+
+def test_missing_fio_is_told(host: Machine) -> None:
+    (host.home / "fio").unlink()
+
+    ended = host.measure("--json")
+
+    assert ended.returncode == 3
+    assert json.loads(ended.stdout)["exit_code"] == 3
+    assert "cannot be executed" in json.loads(ended.stdout)["error"]
+
+
+def test_host_that_was_off_for_long_brings_what_is_old_before_it_is_dropped(
+    host: Machine, server: HostileServer
+) -> None:
+    for _ in range(2):
+        host.measure("--no-send")
+    for path in host.pending():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    ended = host.measure()
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(server.stored) == 3
+
+
+def test_fault_of_its_own_is_told_as_json_too(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.running.run.measure", lambda request, session: 1 / 0)
+
+    ended = host.measure("--json")
+
+    assert ended.returncode == 70
+    assert json.loads(ended.stdout)["error"].startswith("this is a fault of bench-agent")
+    assert "ZeroDivisionError" in ended.stderr
+
+
+def test_dropped_results_are_told(host: Machine) -> None:
+    with Path(host.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
+        file.write("[spool]\nmax_bytes = 100\n")
+    host.measure("--no-send")
+
+    ended = host.measure("--no-send")
+
+    assert "1 old results were dropped" in ended.stderr
+    assert host.run_json("status")["dropped"] == 1
+
+
+def test_terminal_sees_one_line_that_is_redrawn(host: Machine) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent", "run", "--profile", "quick", "--directory", str(host.directory)],
+        cwd=ROOT,
+        env={**host.environ, "TERM": "xterm", "COLUMNS": "100"},
+        stdout=subprocess.DEVNULL,
+        stderr=follower,
+    )
+    process.wait(timeout=60)
+    os.close(follower)
+    shown = os.read(leader, 65536).decode()
+    os.close(leader)
+
+    start, _, line = shown.partition("\r\n")
+    assert start == f"quick in {host.directory}: takes about 18 s"
+    assert line == "\rquick  [........................]  randread-4k, 0 s of 18 s\x1b[K\r\x1b[K"
+
+
+def test_cron_hears_nothing_of_a_good_run(host: Machine) -> None:
+    assert host.measure().stderr == ""
+
+
+def test_cron_hears_what_came_before_a_failure_with_the_times(host: Machine) -> None:
+    first, second = host.measure(FAKE_FIO="silent").stderr.splitlines()
+
+    assert re.fullmatch(rf"{TIME} quick in {host.directory}: takes about 18 s", first)
+    assert re.fullmatch(rf"{TIME} bench-agent: fio failed with status 1: .*", second)
+
+
+def test_quiet_run_tells_only_what_is_wrong(host: Machine) -> None:
+    (line,) = host.measure("--quiet", FAKE_FIO="silent").stderr.splitlines()
+
+    assert re.fullmatch(rf"{TIME} bench-agent: fio failed with status 1: .*", line)
+
+
+def test_envelope_in_the_spool_is_plain_gzip(host: Machine) -> None:
+    host.measure("--no-send")
+
+    assert json.loads(gzip.decompress(host.pending()[0].read_bytes()))["schema"] == "benchapp-envelope/1"
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

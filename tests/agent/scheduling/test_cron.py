@@ -1,0 +1,362 @@
+"""The block in a crontab, to the letter, and what others wrote around it."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.exit_codes import ConfigurationError
+from agent.scheduling.crontab import (
+    BEGIN,
+    END,
+    Table,
+    find_mail_aim,
+    list_schedules,
+    put_schedule,
+    quote,
+    remove_schedule,
+    write_line,
+)
+from agent.scheduling.scheduled import Machine as Schedules
+from agent.scheduling.timetable import Schedule, read_clock, read_interval
+from tests.agent.conftest import ROOT, Machine
+from tests.agent.server import HostileServer
+
+USERS = Table("crontab", ("/usr/bin/crontab",), "", "")
+COMMAND = ("/usr/bin/python3", "/opt/bench-agent.pyz", "run", "--quiet")
+OTHERS = "# mine\nMAILTO=ops@example.com\n0 4 * * * backup --to=100\\%full\n\n"
+MARK = '# bench-agent {"profile": "quick", "directory": "/data", "every_s": 21600, "splay_s": 600, "at_minute": 150}'
+LINE = "30 2,8,14,20 * * * /usr/bin/python3 /opt/bench-agent.pyz run --quiet"
+BLOCK = f"""\
+# BEGIN bench-agent: written by `bench-agent schedule`, which may rewrite what is between these lines
+{MARK}
+{LINE}
+# END bench-agent
+"""
+
+
+def schedule(profile: str = "quick") -> Schedule:
+    return Schedule(profile, "/data", 21600, splay_s=600, at_minute=150)
+
+
+def put(text: str, one: Schedule, command: tuple[str, ...] = COMMAND) -> str:
+    return put_schedule(text, one, command, table=USERS)
+
+
+@pytest.mark.parametrize(
+    ("every", "at", "spec"),
+    [
+        ("1m", "00:00", "* * * * *"),
+        ("15m", "00:00", "0,15,30,45 * * * *"),
+        ("15m", "02:37", "7,22,37,52 * * * *"),
+        ("30m", "00:30", "0,30 * * * *"),
+        ("1h", "00:17", "17 * * * *"),
+        ("6h", "00:00", "0 0,6,12,18 * * *"),
+        ("6h", "02:30", "30 2,8,14,20 * * *"),
+        ("6h", "20:30", "30 2,8,14,20 * * *"),
+        ("12h", "02:30", "30 2,14 * * *"),
+        ("24h", "02:30", "30 2 * * *"),
+        ("7d", "02:30", "30 2 * * 0"),
+    ],
+)
+def test_interval_as_cron_says_it(every: str, at: str, spec: str) -> None:
+    one = Schedule("quick", "/data", read_interval(every), at_minute=read_clock(at))
+
+    assert write_line(one, ("run",)) == f"{spec} run"
+    assert write_line(one, ("run",), user="bench") == f"{spec} bench run"
+
+
+def test_block_stands_at_the_end_of_a_crontab() -> None:
+    assert put("", schedule()) == BLOCK
+    assert put(OTHERS, schedule()) == OTHERS + BLOCK
+    assert put("0 4 * * * backup", schedule()) == "0 4 * * * backup\n" + BLOCK
+
+
+def test_installed_twice_is_installed_once() -> None:
+    text = put(OTHERS, schedule())
+
+    assert put(text, schedule()) == text
+
+
+def test_profile_installed_anew_takes_the_place_of_its_last() -> None:
+    text = put(put(OTHERS, schedule()), schedule("ebs-series"))
+
+    changed = put(text, Schedule("quick", "/data", 86400))
+
+    assert [(one.profile, one.every_s) for one in list_schedules(changed)] == [
+        ("ebs-series", 21600),
+        ("quick", 86400),
+    ]
+    assert changed.count("\n0 0 * * * /usr/bin/python3") == 1
+
+
+@pytest.mark.parametrize("after", ["", "\n", "5 5 * * * later\n", "\n\n# the end"])
+def test_not_a_character_of_others_is_touched(after: str) -> None:
+    text = OTHERS + BLOCK + after
+
+    assert put(text, schedule()) == text
+    assert remove_schedule(text, "quick", table=USERS) == OTHERS + after
+    assert remove_schedule(text, None, table=USERS) == OTHERS + after
+    assert remove_schedule(text, "other", table=USERS) == text
+
+
+def test_what_somebody_wrote_into_our_block_stays_there() -> None:
+    text = BLOCK.replace(MARK, f"# by hand\n{MARK}")
+
+    assert "# by hand" in put(text, schedule())
+    assert list_schedules(remove_schedule(text, "quick", table=USERS)) == []
+
+
+def test_block_without_its_end_is_left_to_a_person() -> None:
+    with pytest.raises(ConfigurationError, match="our first line and not the last"):
+        put(BLOCK.replace(END, ""), schedule())
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "/data",
+        "/da ta",
+        "it's",
+        "100%",
+        "%",
+        "50% of %s",
+        "",
+        "$HOME",
+        "a;b",
+        "`id`",
+        "--set",
+        "a=b",
+        "ümlaut",
+        "#x",
+    ],
+)
+def test_argument_arrives_as_it_was_through_cron_and_shell(argument: str) -> None:
+    """Vixie cron takes the backslash from a per cent sign, other crons pass both on: the shell reads the same."""
+    quoted = quote(argument)
+    assert "%" not in quoted.replace("\\%", "")
+
+    for line in (quoted.replace("\\%", "%"), quoted):
+        shown = subprocess.run(
+            ["/bin/sh", "-c", f"printf %s {line}"], capture_output=True, text=True, check=True
+        ).stdout
+        assert shown == argument
+
+
+@pytest.mark.parametrize("argument", ["a\nb", "a\\b", "a\x00b"])
+def test_argument_that_crons_read_differently_is_refused(argument: str) -> None:
+    with pytest.raises(ConfigurationError, match="holds a backslash or a control character"):
+        quote(argument)
+
+
+def test_command_that_cron_would_cut_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cron takes 998"):
+        write_line(schedule(), ("x" * 999,))
+
+
+@pytest.mark.parametrize(
+    ("text", "aim"),
+    [
+        (BLOCK, None),
+        (OTHERS + BLOCK, "ops@example.com"),
+        ('MAILTO=""\n' + BLOCK, ""),
+        ("MAILTO=a\nMAILTO = 'b'\n" + BLOCK + "MAILTO=c\n", "b"),
+    ],
+)
+def test_who_is_mailed_is_read_from_above_our_block(text: str, aim: str) -> None:
+    assert find_mail_aim(text) == aim
+
+
+def test_crontab_is_written_to_the_letter(machine: Machine, table: Path) -> None:
+    table.write_text(OTHERS)
+
+    ended = machine.install("--at", "02:30", "--splay", "10m", "--set", "runtime=1")
+
+    assert ended.returncode == 0
+    agent = f"{shlex.quote(sys.executable)} {ROOT}/agent/__main__.py"
+    config, directory = machine.environ["BENCH_AGENT_CONFIG"], machine.directory
+    mark = MARK.replace('"/data"', f'"{directory}"')
+    line = (
+        f"30 2,8,14,20 * * * {agent} run --quiet --config {config} --profile quick --directory {directory}"
+        " --set runtime=1 --splay 600s --patience 10800s"
+    )
+    assert table.read_text() == OTHERS + f"{BEGIN}\n{mark}\n{line}\n{END}\n"
+
+
+def run_line(host: Machine, table: Path) -> subprocess.CompletedProcess[str]:
+    """Run the line of the crontab as cron does, which stands elsewhere."""
+    (line,) = [text for text in table.read_text().splitlines() if text.startswith("0 0,6")]
+    return subprocess.run(
+        ["/bin/sh", "-c", line.split(" ", 5)[5]],
+        cwd="/",
+        env={name: value for name, value in host.environ.items() if name != "PATH"}
+        | {"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_scheduled_line_measures(host: Machine, table: Path) -> None:
+    host.install()
+
+    ended = run_line(host, table)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_scheduled_job_file_measures(
+    host: Machine, server: HostileServer, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host.home)
+    (host.home / "every night.fio").write_text("[a]\nrw=read\nsize=1m\n")
+
+    installed = host.run(
+        *("schedule", "install", "--cron", "--every", "6h", "--directory", "disk"),
+        *("--jobfile", "every night.fio", "--time-limit", "1h"),
+    )
+
+    assert installed.stdout.startswith(f"every-night in {host.directory} every 6 h: ")
+    assert server.schedule is not None
+    assert server.schedule[0]["profile"] == "every-night"
+    ended = run_line(host, table)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert len(server.stored) == 1
+
+
+def test_scheduled_reading_of_a_file_measures(
+    host: Machine, server: HostileServer, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host.directory)
+    (host.directory / "large").write_bytes(b"x" * 2**20)
+
+    installed = host.run(
+        *("schedule", "install", "--cron", "--every", "6h"),
+        *("--profile", "seqread-fragmentation", "--set", "file=large"),
+    )
+
+    assert installed.returncode == 0, installed.stderr
+    ended = run_line(host, table)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert len(server.stored) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root schedules for others")
+def test_root_schedules_for_another_user_who_tells_the_server(host: Machine, table: Path) -> None:
+    ended = host.install("--user", "nobody")
+
+    assert ended.returncode == 0
+    assert "`bench-agent schedule report` as nobody" in ended.stderr
+    theirs = table.parent / "crontab-of-nobody.txt"
+    assert [one.profile for one in list_schedules(theirs.read_text())] == ["quick"]
+    assert not table.exists()
+    assert not (host.spool / "schedule.json").exists()
+    assert "every 6 h" in host.run("schedule", "show", "--user", "nobody").stdout
+
+
+def test_removal_leaves_what_others_wrote(machine: Machine, table: Path) -> None:
+    table.write_text(OTHERS)
+    machine.install()
+
+    ended = machine.run("schedule", "remove", "--profile", "quick")
+
+    assert ended.stdout == f"removed: quick in {machine.directory} every 6 h\n"
+    assert table.read_text() == OTHERS
+
+
+def test_dry_run_shows_our_block_and_writes_nothing(machine: Machine, table: Path) -> None:
+    table.write_text(OTHERS)
+
+    ended = machine.install("--dry-run")
+
+    assert "0 0,6,12,18 * * *" in ended.stdout
+    assert "backup" not in ended.stdout
+    assert table.read_text() == OTHERS
+    assert not machine.spool.exists()
+
+
+def test_cron_that_does_not_run_is_told_of(
+    machine: Machine,
+    table: Path,
+    nobodys_machine: Schedules,
+) -> None:
+    (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
+
+    assert "no cron is running here" in machine.install().stderr
+
+
+def test_cron_of_a_machine_that_hides_processes_is_unknown(
+    machine: Machine, table: Path, nobodys_machine: Schedules
+) -> None:
+    (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
+    (Path(nobodys_machine.root) / "proc" / "1").rmdir()
+
+    assert "no cron is running here" not in machine.install().stderr
+
+
+def test_crontab_that_is_refused_is_an_error_in_words(machine: Machine, table: Path) -> None:
+    command = table.parent / "crontab"
+    command.write_text("#!/bin/sh\n[ $1 = -l ] || { echo 'you (bench) are not allowed' >&2; exit 1; }\n")
+
+    ended = machine.install()
+
+    assert ended.returncode == 2
+    assert "was not taken: you (bench) are not allowed" in ended.stderr
+
+
+def test_crontab_that_cannot_be_read_is_not_written(machine: Machine, table: Path) -> None:
+    """Who took it for empty would lose all that is in it."""
+    command = table.parent / "crontab"
+    command.write_text(f"#!/bin/sh\n[ $1 = - ] && touch {table}\necho 'spool: i/o error' >&2; exit 1\n")
+
+    ended = machine.install()
+
+    assert ended.returncode == 2
+    assert "cannot be read: spool: i/o error" in ended.stderr
+    assert not table.exists()
+
+
+def test_root_without_the_command_writes_a_file_of_its_own(
+    machine: Machine, nobodys_machine: Schedules
+) -> None:
+    path = Path(nobodys_machine.root) / "etc" / "cron.d" / "bench-agent"
+    path.parent.mkdir(parents=True)
+
+    machine.install("--at", "02:30")
+
+    lines = path.read_text().splitlines()
+    assert lines[1:4] == [
+        "SHELL=/bin/sh",
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        BEGIN,
+    ]
+    assert lines[5].startswith("30 2,8,14,20 * * * root ")
+    assert lines[6:] == [END]
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [each.name for each in path.parent.iterdir()] == ["bench-agent"]
+    machine.run("schedule", "remove")
+    assert not path.exists()
+
+
+def test_what_somebody_added_to_that_file_stays(machine: Machine, nobodys_machine: Schedules) -> None:
+    path = Path(nobodys_machine.root) / "etc" / "cron.d" / "bench-agent"
+    path.parent.mkdir(parents=True)
+    machine.install()
+    path.write_text("MAILTO=ops\n" + path.read_text())
+
+    machine.install("--at", "05:00")
+
+    assert path.read_text().startswith("MAILTO=ops\n# Made by")
+    machine.run("schedule", "remove")
+    assert path.read_text().startswith("MAILTO=ops\n# Made by")
+
+
+def test_machine_without_cron_says_what_to_do(machine: Machine) -> None:
+    ended = machine.install()
+
+    assert ended.returncode == 2
+    assert "there is no cron here" in ended.stderr
+    assert "take --systemd" in ended.stderr

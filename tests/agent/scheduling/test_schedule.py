@@ -1,0 +1,315 @@
+"""`bench-agent schedule`: the timetable, the command that is scheduled, and what the server is told."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from agent.scheduling.own_command import find_own_command, find_passing
+from agent.scheduling.scheduled import Machine as Schedules
+from agent.scheduling.timetable import (
+    Schedule,
+    find_next,
+    find_slots,
+    format_interval,
+    read_clock,
+    read_interval,
+    read_mark,
+    write_mark,
+)
+from tests.agent import server as acts
+from tests.agent.conftest import ROOT, Machine
+from tests.agent.server import HostileServer
+
+# The agent has one thread when it starts a command; a test has the server's beside it, of which Python 3.12 warns.
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+SATURDAY = datetime(2026, 11, 21, 14, 13)
+
+
+def schedule(every_s: int = 21600, **fields: int) -> Schedule:
+    return Schedule("quick", "/data", every_s, **fields)
+
+
+@pytest.mark.parametrize(
+    ("every", "at", "next_at"),
+    [
+        ("1m", "00:00", "2026-11-21 14:14"),
+        ("15m", "00:00", "2026-11-21 14:15"),
+        ("15m", "02:37", "2026-11-21 14:22"),
+        ("1h", "00:13", "2026-11-21 15:13"),
+        ("6h", "00:00", "2026-11-21 18:00"),
+        ("6h", "02:30", "2026-11-21 14:30"),
+        ("12h", "14:13", "2026-11-22 02:13"),
+        ("24h", "02:30", "2026-11-22 02:30"),
+        ("1d", "23:59", "2026-11-21 23:59"),
+        ("7d", "02:30", "2026-11-22 02:30"),
+        ("1440m", "00:00", "2026-11-22 00:00"),
+    ],
+)
+def test_next_run_is_told(every: str, at: str, next_at: str) -> None:
+    slots = find_slots(schedule(read_interval(every), at_minute=read_clock(at)))
+
+    assert f"{find_next(slots, SATURDAY):%Y-%m-%d %H:%M}" == next_at
+
+
+@pytest.mark.parametrize("every", ["45m", "7m", "90m", "5h", "7h", "2d", "14d", "90s", "0", "1"])
+def test_interval_that_cron_does_not_keep_is_refused_with_what_is_possible(
+    machine: Machine, every: str
+) -> None:
+    ended = machine.install(every=every)
+
+    assert ended.returncode == 2
+    assert f"--every {every}: neither a crontab nor a timer keeps this interval evenly" in ended.stderr
+    assert "1h, 2h, 3h, 4h, 6h, 8h, 12h; 24h or 1d; 7d (on Sundays)" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--at", "25:00"), "--at 25:00: write a time of day as 02:30"),
+        (("--at", "2:5"), "--at 2:5"),
+        (("--splay", "soon"), "--splay: 'soon' is no duration"),
+        (("--splay", "6h"), "one run would reach into the next"),
+        (("--set", "runtime=2h"), "no whole number"),
+        (("--set", "runtime=9000"), "one run would reach into the next"),
+        (("--profile", "nope"), "no profile 'nope'"),
+        (("--directory", "/nonexistent"), "/nonexistent is no directory"),
+        (("--user", "no-such-user"), "there is no such user"),
+        (("--profile", "seqread-fragmentation"), "read which file? name it with --file"),
+        (("--profile", "own", "--jobfile", "/nonexistent.fio"), "--jobfile /nonexistent.fio"),
+        (("--allow-outside",), "--allow-outside goes with --jobfile"),
+    ],
+)
+def test_mistake_is_told_before_anything_is_written(
+    machine: Machine, table: Path, options: tuple[str, ...], complaint: str
+) -> None:
+    ended = machine.install(*options)
+
+    assert ended.returncode == 2
+    assert complaint in ended.stderr
+    assert not table.exists()
+    assert not (machine.spool / "schedule.json").exists()
+
+
+def test_mark_is_read_as_it_was_written() -> None:
+    odd = Schedule("quick", '/da"ta 50%\udcff', 900, splay_s=60, at_minute=150)
+
+    assert read_mark(write_mark(odd)) == odd
+
+
+@pytest.mark.parametrize(
+    "line", ["", "# bench-agent", "# bench-agent {}", "# bench-agent {]", "0 * * * * true"]
+)
+def test_other_lines_are_no_marks(line: str) -> None:
+    assert read_mark(line) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(21600, "6 h"), (900, "15 min"), (604800, "7 d"), (90, "90 s"), (5400, "90 min")]
+)
+def test_interval_is_said_in_its_largest_unit(seconds: int, words: str) -> None:
+    assert format_interval(seconds) == words
+
+
+def make_archive(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("__main__.py", "import sys\nfrom agent.commands.cli import main\nsys.exit(main())\n")
+        for source in sorted((ROOT / "agent").rglob("*")):
+            if source.suffix in (".py", ".fio"):
+                packed.write(source, source.relative_to(ROOT))
+    return path
+
+
+def ask_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, ...]:
+    """Return what an agent that was started so would schedule."""
+    ended = subprocess.run(
+        [
+            *(*argv, "schedule", "install", "--cron", "--every", "6h", "--profile", "quick"),
+            *("--directory", str(cwd), "--dry-run", "--json"),
+        ],
+        cwd=cwd,
+        env={**os.environ, "HOME": str(cwd), "PATH": f"{cwd}/bin:{os.environ['PATH']}", **environ},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (text,) = json.loads(ended.stdout)["would_write"].values()
+    line = text.splitlines()[2]
+    return tuple(line.split(" run ")[0].split(" ")[5:])
+
+
+def test_scheduled_command_starts_this_agent_from_anywhere(table: Path, tmp_path: Path) -> None:
+    archive = make_archive(tmp_path / "bench-agent.pyz")
+
+    by_zip = ask_own_command([sys.executable, archive.name], tmp_path)
+    by_module = ask_own_command(
+        [sys.executable, "-m", "agent"], tmp_path, PYTHONPATH=f"{ROOT}:{os.environ['PYTHONPATH']}"
+    )
+
+    assert by_zip == (sys.executable, str(archive))
+    assert by_module == (sys.executable, str(ROOT / "agent" / "__main__.py"))
+    for command in (by_zip, by_module):
+        ended = subprocess.run(
+            [*command, "version"], cwd="/", env={}, capture_output=True, text=True, check=True
+        )
+        assert ended.stdout.startswith("bench-agent ")
+
+
+def test_installed_command_is_scheduled_by_its_own_path(tmp_path: Path) -> None:
+    script = tmp_path / "bench-agent"
+    script.write_text("#!/usr/bin/python3\n")
+    script.chmod(0o755)
+
+    command = find_own_command([str(script), "schedule"], package="/usr/lib/python3/dist-packages/agent")
+
+    assert command == (str(script),)
+
+
+@pytest.mark.parametrize(
+    ("command", "passing"),
+    [
+        (("/usr/bin/python3", "/tmp/bench-agent.pyz"), "/tmp/bench-agent.pyz"),
+        (("/usr/bin/python3", "/opt/bench-agent.pyz"), None),
+        (("/usr/local/bin/bench-agent",), None),
+    ],
+)
+def test_agent_that_the_next_boot_removes_is_told_of(command: tuple[str, ...], passing: str) -> None:
+    assert find_passing(command) == passing
+
+
+def test_server_is_told_at_install_and_at_remove(host: Machine, table: Path, server: HostileServer) -> None:
+    ended = host.install("--splay", "10m")
+
+    assert ended.returncode == 0
+    entry = {"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": str(host.directory)}
+    assert server.schedule == [entry]
+    assert server.seen[-1].path == "/api/v1/hosts/me/schedule"
+    host.run("schedule", "remove")
+    assert server.schedule == []
+    assert not (host.spool / "schedule.json").exists()
+
+
+@pytest.mark.parametrize("act", [acts.hang_up, acts.say(503), acts.say(404), acts.say(401), acts.portal])
+def test_server_that_cannot_be_told_is_told_with_the_next_run(
+    host: Machine, table: Path, server: HostileServer, act: acts.Act
+) -> None:
+    server.script.append(act)
+
+    ended = host.install("--json")
+
+    assert (ended.returncode, json.loads(ended.stdout)["is_told"], server.schedule) == (0, False, None)
+    assert host.measure().returncode == 0
+    assert server.schedule == [
+        {"profile": "quick", "every_s": 21600, "splay_s": 0, "directory": str(host.directory)}
+    ]
+    assert not (host.spool / "schedule.json").exists()
+
+
+def test_flush_tells_it_too(machine: Machine, table: Path, server: HostileServer) -> None:
+    machine.install()
+    machine.environ.update(BENCH_AGENT_URL=server.url, BENCH_AGENT_TOKEN=acts.TOKEN)
+
+    assert machine.run("flush").returncode == 0
+    assert server.schedule is not None
+
+
+def test_server_that_will_never_take_it_is_not_asked_again(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    server.script.append(acts.say(400, "value-invalid"))
+
+    ended = host.install()
+
+    assert ended.returncode == 0
+    assert "the server does not take the schedule: status 400, it is value-invalid" in ended.stderr
+    assert not (host.spool / "schedule.json").exists()
+
+
+def test_refused_report_is_no_report(host: Machine, table: Path, server: HostileServer) -> None:
+    host.install()
+    server.script.append(acts.say(400, "value-invalid"))
+
+    ended = host.run("schedule", "report", "--json")
+
+    assert (ended.returncode, json.loads(ended.stdout)["is_told"]) == (4, False)
+
+
+def test_directory_that_is_no_utf_8_is_told_without_its_odd_bytes(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    odd = os.fsdecode(os.fsencode(host.home) + b"/disk\xff")
+    Path(odd).mkdir()
+
+    assert host.run(
+        "schedule", "install", "--cron", "--every", "6h", "--profile", "quick", "--directory", odd
+    )
+    assert server.schedule is not None
+    assert server.schedule[0]["directory"] == f"{host.home}/disk?"
+    assert b"/disk\xff" in table.read_bytes()
+
+
+def test_run_is_as_quiet_as_ever_while_the_server_knows_no_schedules(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    server.script.append(acts.say(404, "not-found"))
+    host.install()
+    server.script.extend([acts.keep, acts.say(404, "not-found")])
+
+    ended = host.measure()
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_report_tells_it_once_more(host: Machine, table: Path, server: HostileServer) -> None:
+    host.install()
+    server.schedule = None
+
+    assert host.run("schedule", "report").returncode == 0
+    assert server.schedule is not None
+    server.script.append(acts.say(503))
+    assert host.run("schedule", "report").returncode == 1
+
+
+def test_show_tells_all_and_the_next_run(machine: Machine, table: Path) -> None:
+    machine.install("--at", "02:30", "--splay", "10m")
+
+    ended = machine.run("schedule", "show")
+
+    (line,) = ended.stdout.splitlines()
+    assert line.startswith(f"cron     quick in {machine.directory} every 6 h, up to 10 min later; next 20")
+    assert line.endswith(":30 local time, or up to 10 min later")
+    (shown,) = machine.run_json("schedule", "show")["schedules"]
+    assert (shown["kind"], shown["every_s"], shown["splay_s"]) == ("cron", 21600, 600)
+
+
+def test_nothing_scheduled_is_said(machine: Machine, table: Path) -> None:
+    assert machine.run("schedule", "show").stdout.startswith("nothing is scheduled")
+    assert (
+        machine.run("schedule", "remove", "--profile", "quick").stdout == "nothing was scheduled of quick\n"
+    )
+
+
+def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(
+    host: Machine, table: Path, nobodys_machine: Schedules
+) -> None:
+    assert "ok       schedule      none;" in host.run("check").stdout
+    host.install()
+
+    assert f"ok       schedule      cron: quick in {host.directory} every 6 h\n" in host.run("check").stdout
+    (Path(nobodys_machine.root) / "proc" / "77" / "comm").write_text("bash\n")
+    ended = host.run("check")
+    assert ended.returncode == 2
+    assert "every 6 h; cron is not running here: nothing starts it" in ended.stdout
+
+
+def test_what_holds_in_this_shell_only_is_told(host: Machine, table: Path) -> None:
+    ended = host.install()
+
+    assert "BENCH_AGENT_TOKEN is set here and will not be there: write it into" in ended.stderr
+    assert acts.TOKEN not in table.read_text()

@@ -1,0 +1,174 @@
+"""What disks tell of themselves, how their queues are set, and that their serial numbers stay at home."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.storage.identity import conceal
+from agent.storage.layout import Storage, describe_storage, find_disks
+from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
+from tests.agent.storage.trees import disk, join, nvme, plant, raid0, slaves
+
+PCI = "sys/devices/pci0000:60/0000:60:03.2/0000:61:00.0"
+
+
+def look(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
+    return describe_storage("/data", root=plant(tmp_path, *tree), **options)
+
+
+def pci_nvme(**files: str) -> Tree:
+    """Return an NVMe drive in its place on the bus, as /sys/devices has it."""
+    base = f"{PCI}/nvme/nvme0/nvme0n1"
+    contents = {
+        f"{base}/size": f"{3840 * 10**9 // 512}\n",
+        f"{base}/wwid": "eui.36344630528029720025384500000001\n",
+        f"{base}/queue/scheduler": "[none] mq-deadline kyber bfq\n",
+        f"{base}/queue/nr_requests": "1023\n",
+        f"{base}/queue/rotational": "0\n",
+        f"{base}/queue/write_cache": "write through\n",
+        f"{PCI}/nvme/nvme0/model": "SAMSUNG MZQL23T8HCLS-00A07              \n",
+        f"{PCI}/nvme/nvme0/firmware_rev": "GDC5602Q\n",
+        f"{PCI}/nvme/nvme0/serial": "S64HNE0T600001      \n",
+        f"{PCI}/nvme/nvme0/transport": "pcie\n",
+        f"{PCI}/numa_node": "1\n",
+        f"{PCI}/current_link_speed": "16.0 GT/s PCIe\n",
+        f"{PCI}/current_link_width": "4\n",
+        **{f"{base}/mq/{number}/nr_tags": "1023\n" for number in range(3)},
+        **{f"{PCI}/{name}": text for name, text in files.items()},
+    }
+    links = {"sys/dev/block/259:0": base, f"{base}/device": f"{PCI}/nvme/nvme0"}
+    return mounted((contents, links), "259:0", source="/dev/nvme0n1")
+
+
+def test_drive_tells_what_it_is_and_where_it_is_plugged_in(tmp_path: Path) -> None:
+    storage = look(tmp_path, pci_nvme())
+
+    assert storage.environment == {
+        "scheduler": "none",
+        "device_model": "SAMSUNG MZQL23T8HCLS-00A07",
+        "device_firmware": "GDC5602Q",
+    }
+    assert storage.facts["disk"] == {
+        "nvme0n1": {
+            "size_bytes": 3840000000000,
+            "model": "SAMSUNG MZQL23T8HCLS-00A07",
+            "firmware": "GDC5602Q",
+            "scheduler": "none",
+            "serial": hashlib.sha256(b"serial:S64HNE0T600001").hexdigest()[:12],
+            "wwn": hashlib.sha256(b"wwn:eui.36344630528029720025384500000001").hexdigest()[:12],
+            "transport": "nvme-pcie",
+            "numa_node": "1",
+            "link_speed": "16.0 GT/s PCIe",
+            "link_width": "4",
+        }
+    }
+    assert storage.facts["queue"] == {
+        "nr_requests": "1023",
+        "rotational": "0",
+        "write_cache": "write through",
+        "hardware_queues": "3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "unknown"),
+    [
+        ({"numa_node": "-1\n"}, "numa_node"),
+        ({"current_link_speed": "Unknown\n"}, "link_speed"),
+        ({"current_link_width": "0\n"}, "link_width"),
+    ],
+)
+def test_what_the_bus_does_not_know_is_unknown(tmp_path: Path, files: dict[str, str], unknown: str) -> None:
+    assert unknown not in look(tmp_path, pci_nvme(**files)).facts["disk"]["nvme0n1"]
+
+
+def test_ids_are_told_as_they_are_where_that_was_asked_for(tmp_path: Path) -> None:
+    told = look(tmp_path, pci_nvme(), shows_serials=True).facts["disk"]["nvme0n1"]
+
+    assert (told["serial"], told["wwn"]) == ("S64HNE0T600001", "eui.36344630528029720025384500000001")
+
+
+def test_scsi_serial_number_is_read_behind_its_head(tmp_path: Path) -> None:
+    files, links = mounted(disk("sda", "8:0"), "8:0")
+    root = plant(tmp_path, files, links)
+    page = tmp_path / BLOCK / "sda/device/vpd_pg80"
+    page.parent.mkdir()
+    page.write_bytes(b"\x00\x80\x00\x0cZ1D0ABCD    ")
+
+    told = describe_storage("/data", root=root, shows_serials=True).facts["disk"]["sda"]
+
+    assert told["serial"] == "Z1D0ABCD"
+
+
+def test_virtio_serial_number_lies_at_the_disk(tmp_path: Path) -> None:
+    tree = mounted(disk("vda", "254:0", serial="vol-0abc\n"), "254:0")
+
+    assert look(tmp_path, tree).facts["disk"]["vda"]["serial"] == conceal("serial", "vol-0abc")
+
+
+@pytest.mark.parametrize(
+    ("base", "transport"),
+    [
+        ("pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0/block/sda", "sata"),
+        ("pci0000:00/0000:00:01.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda", "sas"),
+        ("pci0000:00/0000:00:02.0/host1/rport-1:0-0/target1:0:0/1:0:0:0/block/sda", "fc"),
+        ("platform/host2/session1/target2:0:0/2:0:0:1/block/sda", "iscsi"),
+        ("pci0000:00/0000:00:14.0/usb1/1-1/1-1:1.0/host3/target3:0:0/3:0:0:0/block/sda", "usb"),
+        ("pci0000:00/0000:00:04.0/virtio1/block/vda", "virtio"),
+        ("pci0000:00/0000:00:05.0/odd/block/sda", None),
+    ],
+)
+def test_path_in_sysfs_tells_the_bus(tmp_path: Path, base: str, transport: str | None) -> None:
+    base = f"sys/devices/{base}"
+    tree = mounted(({f"{base}/size": "2048\n"}, {"sys/dev/block/8:0": base}), "8:0")
+
+    told = look(tmp_path, tree).facts["disk"][base.rpartition("/")[2]]
+
+    assert told.get("transport") == transport
+
+
+def test_queue_tells_what_all_disks_share(tmp_path: Path) -> None:
+    files, links = raid0(4)
+    for number in range(4):
+        base = f"{BLOCK}/nvme{number}n1/queue"
+        files.update({f"{base}/nr_requests": "127\n", f"{base}/read_ahead_kb": f"{128 + number}\n"})
+
+    assert look(tmp_path, (files, links)).facts["queue"] == {"nr_requests": "127"}
+
+
+def test_hundred_disks_are_told_by_what_they_share(tmp_path: Path) -> None:
+    """A server takes 500 facts at most."""
+    facts = look(tmp_path, raid0(100)).facts
+
+    assert "disk" not in facts
+    assert len(facts["disks"]) == 100
+
+
+def test_facts_are_what_a_server_takes(tmp_path: Path) -> None:
+    from benchapp.pipeline.intake.metadata import read_environment
+
+    trees = (multipath(), bcache(), raid5(missing=1), raid0(16), pci_nvme())
+    for number, tree in enumerate(trees):
+        facts = dict(look(tmp_path / str(number), tree).facts)
+
+        read = read_environment({"facts": facts})["facts"]
+
+        assert set(read) == set(facts)
+
+
+def test_disks_are_found_below_a_device(tmp_path: Path) -> None:
+    files, links = join(disk("md0", "9:0", md__level="raid1\n"), nvme(0), nvme(1))
+    links.update(slaves("md0", "nvme0n1", "nvme1n1"))
+    root = plant(tmp_path, files, links)
+
+    found = find_disks(f"{root}/{BLOCK}/md0")
+
+    assert [Path(path).name for path in found] == ["nvme0n1", "nvme1n1"]
+
+
+def test_hash_tells_fields_apart_and_is_the_same_on_every_host() -> None:
+    assert conceal("serial", "A") == hashlib.sha256(b"serial:A").hexdigest()[:12]
+    assert conceal("wwn", "A") != conceal("serial", "A")
+    assert conceal("serial", "A", is_open=True) == "A"

@@ -1,0 +1,64 @@
+"""How far the server of a network filesystem is."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from agent.storage.layout import Mount
+from agent.storage.roundtrip import Server, describe_round_trip, find_server, measure_round_trip
+
+
+def mount(filesystem: str, source: str, options: str = "rw") -> Mount:
+    return Mount("/srv", filesystem, source, options, "0:50")
+
+
+@pytest.mark.parametrize(
+    ("mounted", "server"),
+    [
+        (mount("nfs4", "filer:/vol/a"), Server("filer", 2049)),
+        (mount("nfs", "filer:/vol/a", "rw,vers=3,addr=192.0.2.7,mountport=635"), Server("192.0.2.7", 2049)),
+        (mount("nfs4", "filer:/vol", "rw,port=20049,addr=192.0.2.7"), Server("192.0.2.7", 20049)),
+        (mount("nfs4", "filer:/vol", "rw,port=0"), Server("filer", 2049)),
+        (mount("nfs4", "[2001:db8::7]:/vol"), Server("2001:db8::7", 2049)),
+        (mount("cifs", "//filer.example.com/share"), Server("filer.example.com", 445)),
+        (mount("cifs", "//filer/share", "rw,addr=192.0.2.8"), Server("192.0.2.8", 445)),
+        (mount("nfs4", "odd"), None),
+        (mount("ext4", "/dev/sda1"), None),
+    ],
+)
+def test_server_is_known_from_the_mount(mounted: Mount, server: Server | None) -> None:
+    assert find_server(mounted) == server
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+def test_round_trip_is_measured(listener: socket.socket) -> None:
+    taken_s = measure_round_trip(Server("127.0.0.1", listener.getsockname()[1]))
+
+    assert taken_s is not None
+    assert 0 < taken_s < 1
+
+
+def test_server_that_does_not_answer_has_no_round_trip() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    assert measure_round_trip(Server("127.0.0.1", port)) is None
+
+
+def test_local_filesystem_has_no_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.storage.roundtrip.find_mount", lambda path: mount("ext4", "/dev/sda1"))
+
+    assert describe_round_trip("/srv") == {}
+
+
+def test_network_filesystem_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.storage.roundtrip.find_mount", lambda path: mount("nfs4", "filer:/vol"))
+    monkeypatch.setattr("agent.storage.roundtrip.measure_round_trip", lambda server: None)
+
+    assert describe_round_trip("/srv") == {"storage_round_trip_s": None}

@@ -1,0 +1,411 @@
+"""The command `sweep` on a machine that is played: made, stopped, killed at every instant, resumed."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from agent.exit_codes import Interrupted
+from agent.running.measure import Request
+from agent.running.session import Session
+from agent.sweeping.signatures import Signature
+from tests.agent import server as acts
+from tests.agent.conftest import Machine
+from tests.agent.server import HostileServer
+from tests.agent.sweeping.kernel import (
+    DEVICES,
+    EXT4,
+    SIZES,
+    SWEEP,
+    Kernel,
+    Killed,
+    boot,
+    run_sweep,
+    spooled,
+    state,
+    step_states,
+)
+
+
+@pytest.mark.parametrize("raid", ["mdadm", "lvm", "btrfs"])
+def test_sweep_measures_each_step_and_leaves_bare_devices(machine: Machine, raid: str) -> None:
+    kernel = Kernel(*DEVICES)
+
+    ended = run_sweep(machine, kernel, "--raid", raid, *SIZES)
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith(": 4 of 4 steps worked\n")
+    assert [known["stripe_count"] for _, known in kernel.measured] == [1, 1, 2, 2]
+    assert [known["raid_level"] for _, known in kernel.measured] == [None, None, "raid0", "raid0"]
+    assert kernel.is_bare
+    assert state(machine)["finished_at"]
+    assert [step["run_id"] for step in state(machine)["steps"]] == [run_id for run_id, _ in kernel.measured]
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("raid", ["mdadm", "lvm", "btrfs"])
+def test_sweep_that_is_killed_at_any_instant_goes_on(tmp_path: Path, raid: str, is_done: bool) -> None:
+    for instant in range(1, 200):
+        machine = make_machine(tmp_path / f"{instant}")
+        kernel = Kernel(*DEVICES)
+        kernel.held["/dev/b"] = [EXT4]
+        kernel.write_data("/dev/b")
+        kernel.dies_at, kernel.is_done = instant, is_done
+        try:
+            run_sweep(machine, kernel, "--raid", raid, "--wipe", "/dev/b", *SIZES)
+        except Killed:
+            kernel.is_dead = False
+        else:
+            break
+        if not list((machine.spool / "sweeps").glob("*.json")):
+            continue  # it had not begun
+
+        with boot(kernel):
+            ended = machine.run("sweep", "--resume", state(machine)["id"], "--no-send")
+
+        assert ended.returncode == 0, (instant, ended.stderr)
+        assert kernel.is_bare, instant
+        assert step_states(machine) == ["done"] * 4, instant
+        assert len(spooled(machine)) == 4, instant
+        assert {step["run_id"] for step in state(machine)["steps"]} == spooled(machine), instant
+    assert instant > 30
+
+
+def make_machine(home: Path) -> Machine:
+    home.mkdir()
+    config = home / "agent.ini"
+    config.write_text("")
+    return Machine(
+        home, {"HOME": str(home), "BENCH_AGENT_CONFIG": str(config), "BENCH_AGENT_SPOOL": str(home / "spool")}
+    )
+
+
+def test_volume_group_that_may_be_lost_is_gone_before_the_first_step(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held["/dev/b"] = [Signature("LVM2", 512, "data")]
+
+    ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert (ended.returncode, kernel.is_bare) == (0, True), ended.stderr
+
+
+def test_wipe_that_leaves_something_does_not_say_that_nothing_was_written(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held["/dev/b"] = [EXT4]
+
+    with mock.patch("agent.sweeping.sweep_run.wipe_commands", return_value=()):
+        ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert ended.returncode == 2
+    assert "the devices were wiped, and yet:\n  /dev/b holds ext4" in ended.stderr
+    assert "nothing was written" not in ended.stderr
+
+
+def test_failed_step_is_kept_and_the_sweep_goes_on(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.failure = lambda request: "fio failed with status 1" if len(kernel.measured) == 1 else None
+
+    ended = run_sweep(machine, kernel, *SIZES)
+
+    assert ended.returncode == 3
+    assert "step 2 of 4, 1 stripe, size=16m: fio failed with status 1" in ended.stderr
+    assert ended.stdout.endswith(": 3 of 4 steps worked, 1 failed\n")
+    assert step_states(machine) == ["done", "failed", "done", "done"]
+    assert (len(spooled(machine)), kernel.is_bare) == (4, True)
+
+
+def test_step_without_a_report_has_no_run(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.failure = lambda request: "nothing"
+
+    ended = run_sweep(machine, kernel, *SIZES)
+
+    assert ended.returncode == 3
+    assert [(step["state"], step["run_id"]) for step in state(machine)["steps"]] == [("failed", None)] * 4
+
+
+def test_sweep_ends_at_the_first_error_if_it_shall(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.failure = lambda request: "fio failed with status 1"
+
+    ended = run_sweep(machine, kernel, "--stop-on-error", *SIZES)
+
+    assert ended.returncode == 3
+    assert step_states(machine) == ["failed", "waiting", "waiting", "waiting"]
+    assert f"0 of 4 steps worked, 1 failed, 3 left: --resume {state(machine)['id']}" in ended.stdout
+    assert kernel.is_bare
+
+
+@pytest.mark.parametrize(
+    ("raid", "tool", "failed"),
+    [("mdadm", "mdadm", 2), ("lvm", "vgcreate", 2), ("mdadm", "mkfs.xfs", 4), ("lvm", "mount", 4)],
+)
+def test_stripe_that_cannot_be_made_fails_its_steps_only(
+    machine: Machine, raid: str, tool: str, failed: int
+) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.refuses = tool
+
+    ended = run_sweep(machine, kernel, "--raid", raid, *SIZES)
+
+    assert f"{tool} ended with status 1: it will not" in ended.stderr
+    if tool == "mdadm":  # it made nothing that it would have to stop
+        assert kernel.is_bare
+    assert step_states(machine) == ["done"] * (4 - failed) + ["failed"] * failed
+    assert (ended.returncode, kernel.is_bare) == (3, True)
+
+
+def test_what_cannot_be_taken_away_is_told_with_the_commands(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.refuses = "umount"
+
+    ended = run_sweep(machine, kernel, "--stripes", "2", *SIZES)
+
+    mount = machine.spool / "sweeps" / "mount"
+    assert ended.returncode == 2
+    assert "umount ended with status 1: it will not" in ended.stderr
+    assert f"\n  umount {mount}\n  wipefs --all /dev/md/bench-agent\n  mdadm --stop" in ended.stderr
+    assert f"bench-agent sweep --resume {state(machine)['id']}" in ended.stderr
+
+    kernel.refuses = ""
+    with boot(kernel):
+        assert machine.run("sweep", "--resume", "last", "--no-send").returncode == 0
+    assert (kernel.is_bare, step_states(machine)) == (True, ["done", "done"])
+
+
+def test_resumed_sweep_does_not_touch_what_others_made_meanwhile(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    # The process dies right after the second mkfs: /dev/a and /dev/b are ours then.
+    kernel.dies_at, kernel.is_done = 20, True
+    with pytest.raises(Killed):
+        run_sweep(machine, kernel, *SIZES)
+    kernel.is_dead = False
+    kernel.mounted, kernel.array, kernel.volume = None, (), []
+    kernel.held["/dev/a"] = [EXT4]
+
+    with boot(kernel):
+        ended = machine.run("sweep", "--resume", "last", "--no-send")
+
+    assert ended.returncode == 2
+    assert "/dev/a holds ext4 “backup”" in ended.stderr
+    assert kernel.held["/dev/a"] == [EXT4]
+
+
+def test_next_sweep_needs_no_wipe_for_what_the_last_one_left(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    first = run_sweep(machine, kernel, *SIZES)
+
+    second = run_sweep(machine, kernel, *SIZES)
+
+    assert (first.returncode, second.returncode) == (0, 0), second.stderr
+    assert len(kernel.measured) == 8
+    assert kernel.read_content("/dev/b").data_at == 8192
+
+
+def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    run_sweep(machine, kernel, *SIZES)
+    kernel.write_data("/dev/b")
+    before = kernel.read_content("/dev/b")
+
+    refused = run_sweep(machine, kernel, *SIZES)
+    after = kernel.read_content("/dev/b")
+    wiped = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert refused.returncode == 2
+    assert "/dev/b holds data of an unknown format: byte 8192 is not zero" in refused.stderr
+    assert "to lose it, say --wipe /dev/b" in refused.stderr
+    assert "/dev/a holds" not in refused.stderr
+    assert after == before
+    assert wiped.returncode == 0, wiped.stderr
+
+
+def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    def stop(request: Request, session: Session) -> Any:
+        raise Interrupted("stopped: fio was ended", signal.SIGTERM)
+
+    with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", stop):
+        machine.run(*SWEEP, *SIZES)
+    kernel.write_data("/dev/a")
+    before = kernel.read_content("/dev/a")
+
+    with boot(kernel):
+        ended = machine.run("sweep", "--resume", "last", "--no-send")
+
+    assert ended.returncode == 2
+    assert "/dev/a holds data of an unknown format" in ended.stderr
+    assert f"sweep {state(machine)['id']} takes no further --wipe: start a new sweep with it" in ended.stderr
+    assert kernel.read_content("/dev/a") == before
+
+
+def test_what_one_sweep_may_lose_is_not_lost_by_another(machine: Machine) -> None:
+    """The first sweep never gets as far as /dev/b, where the data of an unknown format still are."""
+    kernel = Kernel(*DEVICES)
+    kernel.write_data("/dev/b")
+    first = run_sweep(machine, kernel, "--stripes", "1", "--wipe", "/dev/b", *SIZES)
+
+    second = run_sweep(machine, kernel, "--stripes", "1", *SIZES)
+
+    assert (first.returncode, second.returncode) == (0, 2), first.stderr
+    assert "/dev/b holds data of an unknown format" in second.stderr
+    assert kernel.written["/dev/b"] == 1
+
+
+def test_signal_puts_everything_back_and_tells_how_to_go_on(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    def stop(request: Request, session: Session) -> Any:
+        raise Interrupted("stopped: fio was ended", signal.SIGTERM)
+
+    with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", stop):
+        ended = machine.run(*SWEEP, *SIZES)
+
+    assert ended.returncode == 143
+    assert kernel.is_bare
+    assert step_states(machine) == ["waiting"] * 4
+    assert f"go on with: bench-agent sweep --resume {state(machine)['id']}" in ended.stderr
+
+
+def test_signal_between_steps_ends_the_sweep(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    def signal_us(request: Request) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    kernel.failure = signal_us
+    ended = run_sweep(machine, kernel, *SIZES)
+
+    assert (ended.returncode, kernel.is_bare) == (143, True)
+    assert step_states(machine) == ["done", "waiting", "waiting", "waiting"]
+
+
+def test_result_that_was_delivered_before_the_resume_is_not_measured_again(
+    host: Machine, server: HostileServer
+) -> None:
+    kernel = Kernel(*DEVICES)
+    run_ids: list[str] = []
+
+    def keep_and_die(request: Request, session: Session) -> Any:
+        run_ids.append(str(request.run_id))
+        kernel.is_dead = True
+        raise Killed
+
+    with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", keep_and_die), pytest.raises(Killed):
+        host.run(*SWEEP, "--stripes", "1", "--yes")
+    kernel.is_dead = False
+    # The stand-in of a server answers for any id that it is asked for.
+    with boot(kernel):
+        ended = host.run("sweep", "--resume", "last")
+
+    assert ended.returncode == 0, ended.stderr
+    assert [step["run_id"] for step in state(host)["steps"]] == run_ids
+    assert kernel.measured == []
+
+
+def test_finished_sweep_has_nothing_to_resume(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    run_sweep(machine, kernel, *SIZES)
+
+    ended = machine.run("sweep", "--resume", "last")
+    again = machine.run("sweep", "--resume", state(machine)["id"])
+
+    assert (ended.returncode, "no sweep is unfinished" in ended.stderr) == (2, True)
+    assert (again.returncode, again.stdout) == (0, f"sweep {state(machine)['id']} is finished\n")
+
+
+def test_directories_are_swept_with_fio_and_delivered_between_steps(
+    host: Machine, server: HostileServer
+) -> None:
+    posts_at: list[int] = []
+
+    def look(handler: acts.Handler, body: bytes) -> None:
+        posts_at.append(len(host.pending()))
+        acts.keep(handler, body)
+
+    server.usual = look
+    ended = host.run(
+        *("sweep", "--directories", str(host.directory), "--profile", "quick", "--json"),
+        *("--set", "iodepth=1,4", "--set", "runtime=1", "--file-sizes", "8m,16m", "--label", "Ticket=7"),
+    )
+
+    outcome = json.loads(ended.stdout)
+    envelopes = [json.loads(body) for body in server.stored.values()]
+    assert (ended.returncode, outcome["done"], outcome["remaining"]) == (0, 4, 0)
+    assert {envelope["sweep"] for envelope in envelopes} == {outcome["id"]}
+    assert posts_at == [1, 1, 1, 1]
+    assert [step["words"] for step in outcome["steps"]] == [
+        "size=8m, iodepth=1",
+        "size=8m, iodepth=4",
+        "size=16m, iodepth=1",
+        "size=16m, iodepth=4",
+    ]
+    assert all(step["url"].startswith(server.url + "/api/v1/submissions/") for step in outcome["steps"])
+    assert {envelope["labels"]["Ticket"] for envelope in envelopes} == {"7"}
+    assert host.leftovers() == []
+
+
+def test_server_that_is_away_does_not_hold_up_the_sweep(host: Machine, server: HostileServer) -> None:
+    server.usual = acts.say(503)
+
+    ended = host.run(
+        *("sweep", "--directories", str(host.directory), "--profile", "quick", "--budget", "0"),
+        *("--set", "iodepth=1,2,3"),
+    )
+
+    assert ended.returncode == 1
+    assert len(host.pending()) == 3
+    # One attempt after the first step, and one for each result at the end, or less.
+    assert len(server.posts()) <= 4
+
+
+def test_quiet_sweep_says_nothing(host: Machine) -> None:
+    ended = host.run(
+        "sweep", "--directories", str(host.directory), "--profile", "quick", "--quiet", "--set", "iodepth=1,2"
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_progress_tells_step_and_time_left(machine: Machine) -> None:
+    ended = run_sweep(machine, Kernel(*DEVICES), *SIZES)
+
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("sweep: ")]
+    assert lines == [
+        "sweep: step 1 of 4, 1 stripe, size=8m, about 72 s left",
+        "sweep: step 2 of 4, 1 stripe, size=16m, about 54 s left",
+        "sweep: step 3 of 4, 2 stripes, size=8m, about 36 s left",
+        "sweep: step 4 of 4, 2 stripes, size=16m, about 18 s left",
+    ]
+
+
+def test_sweep_of_another_version_is_put_right_and_not_gone_on_with(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.dies_at = 12
+    with pytest.raises(Killed):
+        run_sweep(machine, kernel, *SIZES)
+    kernel.is_dead = False
+    (path,) = (machine.spool / "sweeps").glob("*.json")
+    path.write_text(path.read_text().replace("1 stripe, size=8m", "one stripe, 8 MiB"))
+
+    with boot(kernel):
+        ended = machine.run("sweep", "--resume", "last", "--no-send")
+
+    assert ended.returncode == 2
+    assert "was planned by another version of bench-agent" in ended.stderr
+    assert kernel.is_bare
+
+
+def test_state_that_cannot_be_read_is_told(machine: Machine) -> None:
+    (machine.spool / "sweeps").mkdir(parents=True)
+    (machine.spool / "sweeps" / "x.json").write_text("{}")
+
+    ended = machine.run("sweep", "--resume", "last")
+
+    assert ended.returncode == 2
+    assert "sweeps/x.json, cannot be read" in ended.stderr

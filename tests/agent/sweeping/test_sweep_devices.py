@@ -1,0 +1,182 @@
+"""Which devices a sweep may write: from recorded trees, and from decisions over plain values."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.sweeping.signatures import Content, Signature
+from agent.sweeping.sweep_devices import Device, find_uses, inspect_device, judge_devices
+from tests.agent.storage.trees import ROOT_MOUNT, disk, join, plant
+
+BASE = "sys/devices/virtual/block"
+MIB = 2**20
+
+
+def sdb(**files: str) -> tuple[dict[str, str], dict[str, str]]:
+    return disk("sdb", "8:16", **{"dev": "8:16\n", "ro": "0\n", **files})
+
+
+def uses(tmp_path: Path, *parts: tuple[dict[str, str], dict[str, str]], **files: str) -> tuple[str, ...]:
+    """Return what is told of /dev/sdb; keyword names are paths in the tree with __ for a slash."""
+    planted, links = join(*parts)
+    planted["proc/self/mountinfo"] = ROOT_MOUNT
+    planted.update({name.replace("__", "/"): text for name, text in files.items()})
+    root = plant(tmp_path, planted, links)
+    return find_uses("/dev/sdb", f"{root}/{BASE}/sdb", root=root)
+
+
+def mount(number: str, source: str, filesystem: str = "xfs") -> str:
+    return ROOT_MOUNT + f"40 27 {number} / /data rw - {filesystem} {source} rw\n"
+
+
+def test_idle_disk_has_no_uses(tmp_path: Path) -> None:
+    assert uses(tmp_path, sdb()) == ()
+
+
+def test_mounted_disk_is_told_by_its_number(tmp_path: Path) -> None:
+    found = uses(tmp_path, sdb(), proc__self__mountinfo=mount("8:16", "/dev/disk/by-id/x"))
+
+    assert found == ("is mounted at /data",)
+
+
+def test_mount_point_is_told_as_one_writes_it(tmp_path: Path) -> None:
+    found = uses(tmp_path, sdb(), proc__self__mountinfo=mount("8:16", "x").replace("/data", r"/my\040data"))
+
+    assert found == ("is mounted at /my data",)
+
+
+def test_mounted_partition_is_a_use_of_its_disk(tmp_path: Path) -> None:
+    part = {f"{BASE}/sdb/sdb1/partition": "1\n", f"{BASE}/sdb/sdb1/dev": "8:17\n"}
+
+    found = uses(tmp_path, sdb(), (part, {}), proc__self__mountinfo=mount("8:17", "/dev/sdb1"))
+
+    assert found == ("is mounted at /data",)
+
+
+def test_array_on_a_disk_and_its_mount_are_told(tmp_path: Path) -> None:
+    holder = {f"{BASE}/sdb/holders/md0": f"{BASE}/md0"}
+
+    found = uses(
+        tmp_path,
+        sdb(),
+        disk("md0", "9:0", dev="9:0\n"),
+        ({}, holder),
+        proc__self__mountinfo=mount("9:0", "/dev/md0"),
+    )
+
+    assert found == ("is held by md0", "is mounted at /data")
+
+
+def test_mapping_is_told_by_its_name(tmp_path: Path) -> None:
+    holder = {f"{BASE}/sdb/holders/dm-3": f"{BASE}/dm-3"}
+
+    assert uses(tmp_path, sdb(), disk("dm-3", "253:3", dm__name="vg-data\n"), ({}, holder)) == (
+        "is held by vg-data",
+    )
+
+
+def test_second_device_of_a_mounted_btrfs_is_in_use(tmp_path: Path) -> None:
+    member = {"sys/fs/btrfs/1b2c/devices/sdb": f"{BASE}/sdb"}
+
+    found = uses(
+        tmp_path, sdb(), ({}, member), proc__self__mountinfo=mount("0:44", "/dev/sda", filesystem="btrfs")
+    )
+
+    assert found == ("is part of the mounted btrfs 1b2c",)
+
+
+def test_swap_is_told(tmp_path: Path) -> None:
+    swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/sdb                partition\t1024\t0\t-2\n"
+
+    assert uses(tmp_path, sdb(), proc__swaps=swaps) == ("is in use as swap (/dev/sdb)",)
+
+
+def test_disk_under_a_loop_device_is_held(tmp_path: Path) -> None:
+    found = uses(tmp_path, sdb(), sys__block__loop5__loop__backing_file="/dev/sdb\n")
+
+    assert found == ("is held by loop5",)
+
+
+def test_read_only_disk_is_told(tmp_path: Path) -> None:
+    assert uses(tmp_path, sdb(ro="1\n")) == ("is read-only",)
+
+
+def test_drive_without_a_medium_is_told(tmp_path: Path) -> None:
+    assert uses(tmp_path, sdb(size="0\n")) == ("has no size: no medium is in it",)
+
+
+def test_regular_file_is_no_device(tmp_path: Path) -> None:
+    path = tmp_path / "disk.img"
+    path.write_bytes(b"x")
+
+    assert inspect_device(str(path)).uses == ("is no block device",)
+    assert inspect_device("/dev/null").uses == ("is no block device",)
+    assert inspect_device("/nonexistent").uses == ("cannot be found: No such file or directory",)
+
+
+UNKNOWN = (
+    "holds data of an unknown format: byte 8192 is not zero, and no sweep of this spool left the device so"
+)
+EXT4 = Signature("ext4", 1080, "backup")
+A = Device("/dev/a", "/sys/a", 128 * MIB)
+B = Device("/dev/b", "/sys/b", 128 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("devices", "wiped", "objections"),
+    [
+        ([A, B], [], ()),
+        (
+            [A, Device("/dev/b", "/sys/b", 128 * MIB, (), (EXT4,))],
+            [],
+            ("/dev/b holds ext4 “backup” at byte 1080; to lose it, say --wipe /dev/b",),
+        ),
+        ([A, Device("/dev/b", "/sys/b", 128 * MIB, (), (EXT4,))], ["/dev/b"], ()),
+        (
+            [Device("/dev/a", "/sys/a", 128 * MIB, ("is mounted at /data",), (EXT4,))],
+            ["/dev/a"],
+            ("/dev/a is mounted at /data",),
+        ),
+        (
+            [Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "of others"))],
+            [],
+            (f"/dev/a {UNKNOWN}; to lose it, say --wipe /dev/a",),
+        ),
+        ([Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "of others"))], ["/dev/a"], ()),
+        ([Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "left"))], [], ()),
+        ([A], ["/dev/c"], ("--wipe /dev/c: it is none of --devices",)),
+        (
+            [A, Device("/dev/disk/by-id/x", "/sys/a", 128 * MIB)],
+            [],
+            ("/dev/a, /dev/disk/by-id/x: 2 times the same device",),
+        ),
+        (
+            [Device("/dev/a", "/sys/a", 64 * MIB)],
+            [],
+            ("/dev/a has 64 MiB; 109 MiB are needed for file, filesystem and reserve",),
+        ),
+    ],
+)
+def test_devices_are_judged(devices: list[Device], wiped: list[str], objections: tuple[str, ...]) -> None:
+    assert judge_devices(devices, wiped=wiped, needed_bytes=109 * MIB, left={"left"}).objections == objections
+
+
+def test_partition_beside_its_disk_is_refused(tmp_path: Path) -> None:
+    plant(tmp_path, {"a/a1/partition": "1\n"})
+    devices = [
+        Device("/dev/a", str(tmp_path / "a"), 128 * MIB),
+        Device("/dev/a1", str(tmp_path / "a/a1"), 128 * MIB),
+    ]
+
+    verdict = judge_devices(devices, wiped=[], needed_bytes=0)
+
+    assert verdict.objections == ("a1 is a partition of a, also given",)
+
+
+def test_different_sizes_are_warned_of() -> None:
+    verdict = judge_devices([A, Device("/dev/b", "/sys/b", 256 * MIB)], wiped=[], needed_bytes=0)
+
+    assert verdict.objections == ()
+    assert verdict.warnings == (
+        "the devices have different sizes, 128 MiB to 256 MiB: numbers of stripes do not compare well",
+    )

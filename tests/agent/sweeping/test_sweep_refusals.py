@@ -1,0 +1,203 @@
+"""What a sweep refuses, shows and asks before it writes anything, on a machine that is played."""
+
+import json
+import os
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from agent.sweeping.signatures import Signature
+from tests.agent.conftest import Machine
+from tests.agent.sweeping.kernel import (
+    DEVICES,
+    EXT4,
+    SIZES,
+    SWEEP,
+    Kernel,
+    boot,
+    run_sweep,
+)
+
+
+def test_device_that_holds_something_is_refused(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held["/dev/b"] = [EXT4, Signature("md 1.2", 4096, "box:data")]
+
+    ended = run_sweep(machine, kernel, *SIZES)
+
+    assert ended.returncode == 2
+    assert (
+        "/dev/b holds ext4 “backup” at byte 1080, md 1.2 “box:data” at byte 4096; to lose it, say --wipe /dev/b"
+        in ended.stderr
+    )
+    assert (kernel.commands, kernel.held["/dev/b"][0]) == ([], EXT4)
+
+
+def test_wipe_loses_what_it_names_and_nothing_else(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held.update({"/dev/a": [EXT4], "/dev/b": [EXT4]})
+
+    ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
+
+    assert ended.returncode == 2
+    assert "/dev/a holds ext4" in ended.stderr
+    assert "/dev/b" not in ended.stderr
+    assert kernel.commands == []
+
+
+def test_device_that_is_in_use_is_refused_even_so(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.array = ("/dev/a",)
+
+    ended = run_sweep(machine, kernel, "--wipe", "/dev/a", *SIZES)
+
+    assert ended.returncode == 2
+    assert "/dev/a is held by md127" in ended.stderr
+
+
+def test_without_a_terminal_yes_must_be_said(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    ended = run_sweep(machine, kernel, "--file-sizes", "8m")
+
+    assert ended.returncode == 2
+    assert "say --yes where nobody can be asked" in ended.stderr
+    assert kernel.commands == []
+
+
+def test_dry_run_prints_commands_and_does_nothing(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    ended = run_sweep(machine, kernel, "--stripes", "2", "--dry-run", "--file-sizes", "8m")
+
+    assert ended.returncode == 0
+    assert "\nmkfs.xfs -f -q -L bench-agent /dev/md/bench-agent\n" in ended.stdout
+    assert (kernel.commands, machine.spool.exists()) == ([], False)
+
+
+def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.held["/dev/b"] = [EXT4]
+
+    ended = run_sweep(machine, kernel, "--dry-run", "--json")
+
+    assert ended.returncode == 2
+    document = json.loads(ended.stdout)
+    assert document["objections"] == [
+        "/dev/b holds ext4 “backup” at byte 1080; to lose it, say --wipe /dev/b"
+    ]
+    assert document["commands"][0]["title"] == "make xfs on /dev/a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "name either --devices or --directories"),
+        (["--devices", "/dev/a", "--directories", "/tmp"], "name either --devices or --directories"),
+        (["--devices", "/dev/a,"], "a value is missing beside a comma"),
+        (["--devices", "/dev/a,/dev/a"], "/dev/a is there twice"),
+        (["--devices", "/dev/a", "--chunk", "big"], "--chunk: 'big' is no size"),
+        (["--devices", "/dev/a", "--stripes", "two"], "--stripes: 'two' is no whole number"),
+        (["--devices", "/dev/a", "--wipe", "/dev/c"], "--wipe /dev/c: it is none of --devices"),
+        (["--directories", "/nonexistent"], "/nonexistent: is no directory"),
+        (["--directories", "/tmp", "--raid", "lvm"], "--raid goes with --devices"),
+        (["--directories", "/tmp", "--set", "size=1m", "--file-sizes", "2m"], "--file-sizes says it already"),
+        (["--directories", "/tmp", "--set", "iodepth=0"], "at least 1 is wanted"),
+        (["--directories", "/tmp", "--target", "x=1"], "target has no field 'x'"),
+        (["--resume", "last", "--devices", "/dev/a"], "leave out --devices"),
+        (["--resume", "1234"], "there is no such sweep; there are: none"),
+    ],
+)
+def test_mistake_is_told_before_anything_is_done(
+    machine: Machine, arguments: list[str], complaint: str
+) -> None:
+    profile = [] if "--resume" in arguments else ["--profile", "quick"]
+    kernel = Kernel("/dev/a")
+
+    with boot(kernel):
+        ended = machine.run("sweep", *profile, "--yes", *arguments)
+
+    assert ended.returncode == 2
+    assert complaint in ended.stderr
+    assert kernel.commands == []
+
+
+def test_missing_tools_are_told_with_their_packages(machine: Machine) -> None:
+    with (
+        boot(Kernel(*DEVICES)),
+        mock.patch("agent.sweeping.sweep.find_tool", lambda name: None if name[:2] in ("mk", "md") else name),
+    ):
+        ended = machine.run(*SWEEP, *SIZES)
+
+    assert ended.returncode == 2
+    assert "mkfs.xfs, mdadm cannot be found: apt install mdadm xfsprogs" in ended.stderr
+
+
+def test_other_users_than_root_are_refused(machine: Machine) -> None:
+    with boot(Kernel(*DEVICES)), mock.patch("os.geteuid", lambda: 1000):
+        ended = machine.run(*SWEEP, *SIZES)
+
+    assert ended.returncode == 2
+    assert "run it as root" in ended.stderr
+
+
+def test_directory_without_room_is_refused_before_the_first_step(machine: Machine) -> None:
+    ended = machine.run(
+        "sweep", "--directories", str(machine.directory), "--profile", "quick", "--file-sizes", "8m,4p"
+    )
+
+    assert ended.returncode == 3
+    assert "nothing was written" in ended.stderr
+    assert not (machine.spool / "sweeps").exists()
+
+
+def run_with_own_stdin(self: Machine, *arguments: str) -> Any:
+    import contextlib
+    import io
+    import subprocess
+
+    from agent.commands.cli import main
+
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, self.environ, clear=True),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+    ):
+        status = main(arguments)
+    return subprocess.CompletedProcess(arguments, status, stdout.getvalue(), stderr.getvalue())
+
+
+def test_what_appears_after_the_question_is_not_lost(machine: Machine) -> None:
+    """Somebody makes a filesystem while the plan is read."""
+    kernel = Kernel(*DEVICES)
+
+    def answer() -> str:
+        kernel.held["/dev/a"] = [EXT4]
+        return "yes\n"
+
+    with mock.patch("agent.sweeping.sweep.sys.stdin") as stdin:
+        stdin.isatty.return_value = True
+        stdin.readline.side_effect = answer
+        with boot(kernel):
+            ended = run_with_own_stdin(machine, *SWEEP, "--file-sizes", "8m")
+
+    assert ended.returncode == 2
+    assert "/dev/a holds ext4 “backup”" in ended.stderr
+    assert kernel.held["/dev/a"] == [EXT4]
+
+
+@pytest.mark.parametrize(("answer", "status"), [("yes\n", 0), ("y\n", 2), ("\n", 2), ("", 2)])
+def test_terminal_is_asked_for_the_word_yes(machine: Machine, answer: str, status: int) -> None:
+    kernel = Kernel(*DEVICES)
+
+    with mock.patch("agent.sweeping.sweep.sys.stdin") as stdin:
+        stdin.isatty.return_value = True
+        stdin.readline.return_value = answer
+        with boot(kernel):
+            ended = run_with_own_stdin(machine, *SWEEP, "--file-sizes", "8m")
+
+    assert ended.returncode == status
+    assert "everything on /dev/a, /dev/b will be lost; type yes to begin: " in ended.stderr
+    assert bool(kernel.commands) is (status == 0)

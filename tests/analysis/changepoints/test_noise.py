@@ -1,0 +1,134 @@
+"""Noise before any change is known, spikes, and where levels may begin."""
+
+import numpy as np
+import pytest
+
+from benchapp.analysis.changepoints.contrast_v1 import compare_sides, score_excursion
+from benchapp.analysis.changepoints.elimination_v1 import eliminate
+from benchapp.analysis.changepoints.noise_v1 import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.segmentation_v1 import Levels, find_boundaries, relocate
+from benchmarks.histories import make_generator, make_history
+
+
+def make_noise(points: int, *, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(points)
+
+
+def spread_of(values: np.ndarray) -> float:
+    return measure_spread(values, least=0.001)
+
+
+def test_spread_of_normal_noise_is_its_deviation() -> None:
+    assert spread_of(2 * make_noise(2000)) == pytest.approx(2, rel=0.05)
+
+
+def test_steps_and_spikes_hardly_touch_the_spread() -> None:
+    values = make_noise(500)
+    values[200:] += 50
+    values[[30, 90, 333, 401]] = 1000
+
+    assert spread_of(values) == pytest.approx(1, rel=0.1)
+
+
+def test_correlation_is_seen_through() -> None:
+    generator = make_generator("spread", 1)
+    values = make_history("correlated", 2000, variation=0.05, generator=generator)
+
+    assert spread_of(np.log(values)) == pytest.approx(0.05, rel=0.15)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0], [3.0] * 50])
+def test_spread_is_never_nothing(values: list[float]) -> None:
+    assert spread_of(np.array(values)) == 0.001
+
+
+def test_lone_and_double_spikes_are_pulled_in() -> None:
+    values = np.zeros(30)
+    values[10], values[20:22] = 90.0, -50.0
+
+    clipped = clip_spikes(values, 1.0)
+
+    assert (clipped[10], clipped[20], clipped[21]) == (4.0, -4.0, -4.0)
+    assert np.count_nonzero(clipped) == 3
+
+
+def test_three_in_a_row_are_no_spike() -> None:
+    values = np.zeros(30)
+    values[10:13] = 90.0
+
+    assert (clip_spikes(values, 1.0) == values).all()
+
+
+def test_first_and_newest_points_are_left() -> None:
+    values = np.zeros(30)
+    values[0] = values[28] = values[29] = 90.0
+
+    assert (clip_spikes(values, 1.0) == values).all()
+
+
+def test_under_seven_points_nothing_is_clipped() -> None:
+    values = np.array([0.0, 0.0, 90.0, 0.0, 0.0, 0.0])
+
+    assert (clip_spikes(values, 1.0) == values).all()
+
+
+def test_boundaries_are_where_levels_begin() -> None:
+    values = np.repeat([0.0, 10.0, 4.0], [50, 30, 40]) + make_noise(120)
+
+    assert {50, 80} <= set(find_boundaries(Levels(values - values.mean()), 1.0))
+
+
+@pytest.mark.parametrize("points", range(6))
+def test_too_few_points_have_no_boundary(points: int) -> None:
+    assert find_boundaries(Levels(np.arange(points) * 100.0), 1.0) == []
+
+
+def test_split_of_least_squares_is_found() -> None:
+    levels = Levels(np.array([0.0] * 8 + [1.0] * 4))
+
+    assert relocate(levels, 0, 12) == 8
+    assert relocate(levels, 4, 9) is None
+
+
+def test_contrast_is_that_of_a_t_test() -> None:
+    """Squares 8 and a prior of 4: variance 12/10, freedom 10; t² = 4 / (1.2 · 1/2), as a normal score 2.21."""
+    levels = Levels(np.array([-2.0, 0.0, -2.0, 0.0, 0.0, 2.0, 0.0, 2.0]))
+
+    contrast = compare_sides(levels, 0, 4, end=8, spread=1.0)
+
+    assert (contrast.shift, contrast.correlation) == (2.0, 0.0)
+    assert contrast.t_score == pytest.approx(2.21, abs=0.01)
+
+
+def test_correlated_sides_count_for_less() -> None:
+    alternating = Levels(np.array([-1.0, 1.0] * 20 + [2.0, 4.0] * 20))
+    sticky = Levels(np.array([-1.0] * 10 + [1.0] * 20 + [-1.0] * 10 + [2.0] * 10 + [4.0] * 20 + [2.0] * 10))
+
+    loose, tight = (compare_sides(levels, 0, 40, end=80, spread=1.0) for levels in (alternating, sticky))
+
+    assert (loose.shift, tight.shift) == (3.0, 3.0)
+    assert (loose.correlation, tight.correlation) == (0.0, pytest.approx(0.76, abs=0.01))
+    assert tight.t_score < loose.t_score / 2
+
+
+def test_line_explains_a_drift_better_than_a_step() -> None:
+    drift, step = Levels(np.arange(60.0)), Levels(np.array([0.0] * 30 + [9.0] * 30))
+
+    assert compare_sides(drift, 0, 30, end=60, spread=1.0).gain_over_line < 0
+    assert compare_sides(step, 0, 30, end=60, spread=1.0).gain_over_line > 100
+
+
+def test_excursion_is_told_from_two_steps() -> None:
+    there_and_back = Levels(np.array([0.0] * 20 + [5.0] * 6 + [0.0] * 20))
+    upstairs = Levels(np.array([0.0] * 20 + [5.0] * 6 + [10.0] * 20))
+
+    assert score_excursion(upstairs, (0, 20, 26, 46), spread=1.0) is None
+    assert (score_excursion(there_and_back, (0, 20, 26, 46), spread=1.0) or 0) > 8
+
+
+def test_weakest_candidate_falls_and_its_neighbours_stand() -> None:
+    values = np.repeat([0.0, 0.3, 6.0], [30, 30, 30]) + make_noise(90)
+
+    standing = eliminate(Levels(values - values.mean()), [30, 58], spread=1.0, least_shift=0.01)
+
+    assert standing == [60]

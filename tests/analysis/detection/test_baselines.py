@@ -1,0 +1,145 @@
+"""Steady and pinned baselines, and drift from them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from benchapp.analysis.changepoints.v1 import change_indices
+from benchapp.analysis.detection.baselines import (
+    find_steady_baseline,
+    hold_against_accepted,
+    measure_drift,
+    pin_baseline,
+)
+
+STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 5
+
+
+def test_steady_baseline_is_what_follows_the_last_change() -> None:
+    baseline = find_steady_baseline([50.0] * 20 + STEADY, [20])
+
+    assert baseline is not None
+    assert (baseline.start, baseline.level.median, baseline.level.points) == (20, 100.0, 30)
+
+
+def test_steady_baseline_is_of_the_newest_sixty_runs() -> None:
+    baseline = find_steady_baseline([1.0] * 40 + [2.0] * 60)
+
+    assert baseline is not None
+    assert (baseline.level.median, baseline.level.points) == (2.0, 60)
+
+
+def test_pinned_baseline_is_of_its_first_sixty_runs() -> None:
+    baseline = pin_baseline([1.0] * 10 + [2.0] * 60 + [3.0] * 60, 10)
+
+    assert baseline is not None
+    assert (baseline.start, baseline.level.median, baseline.level.points) == (10, 2.0, 60)
+
+
+def test_pinned_baseline_may_end() -> None:
+    baseline = pin_baseline([1.0] * 10 + [2.0] * 10, 5, end=9)
+
+    assert baseline is not None
+    assert baseline.values == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_two_runs_are_no_baseline() -> None:
+    assert pin_baseline([1.0, math.nan, 2.0], 0) is None
+    assert find_steady_baseline([1.0] * 20 + [2.0] * 2, [20]) is None
+
+
+def test_slow_drift_away_from_a_pinned_baseline_is_seen() -> None:
+    """1 % in 20 runs is no change; over 300 runs it is 15 %."""
+    noise = np.random.default_rng(2).standard_normal(300)
+    values = (100 - 0.05 * np.arange(300) + noise).tolist()
+    baseline = pin_baseline(values, 0, end=20)
+    assert baseline is not None
+
+    drift = measure_drift(baseline, values, change_indices(values), tolerated_change=0.05)
+
+    assert drift is not None
+    assert drift.is_beyond
+    assert drift.shift.relative == pytest.approx(-0.13, abs=0.02)
+
+
+def test_series_on_its_baseline_has_not_drifted() -> None:
+    baseline = pin_baseline(STEADY, 0, end=15)
+    assert baseline is not None
+
+    drift = measure_drift(baseline, STEADY)
+
+    assert drift is not None
+    assert not drift.is_beyond
+    assert drift.shift.relative == 0
+
+
+def test_drift_within_what_is_tolerated_is_not_beyond() -> None:
+    baseline = pin_baseline(STEADY, 0)
+    assert baseline is not None
+    lower = [value * 0.96 for value in STEADY]
+
+    drifts = [measure_drift(baseline, lower, tolerated_change=share) for share in (0.05, 0.02)]
+
+    assert [drift.is_beyond for drift in drifts if drift] == [False, True]
+
+
+def test_drift_from_a_level_of_nothing_has_no_size() -> None:
+    baseline = pin_baseline([0.0] * 20, 0)
+    assert baseline is not None
+
+    drift = measure_drift(baseline, STEADY)
+
+    assert drift is not None
+    assert (drift.shift.relative, drift.is_beyond) == (None, False)
+
+
+def test_present_level_of_two_runs_is_not_held_against_anything() -> None:
+    baseline = pin_baseline(STEADY, 0)
+    assert baseline is not None
+
+    assert measure_drift(baseline, [*STEADY, 50.0, 50.0], [30]) is None
+
+
+def make_slope(runs: int) -> list[float]:
+    """Return 0.05 % less with every run, around which the same six values wobble."""
+    return [STEADY[index % 6] * (1 - 0.0005 * index) for index in range(runs)]
+
+
+def test_slope_lies_beyond_what_is_tolerated_from_its_own_run_on() -> None:
+    held = hold_against_accepted(make_slope(200), tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.accepted.level.points, held.drift.now.points) == (60, 60)
+    assert (held.drift.is_beyond, held.is_back) == (True, False)
+    # 5 % below the median of the first 60 runs, which is that of run 30, lies the stretch around run 130.
+    assert held.start == pytest.approx(122, abs=6)
+
+
+def test_steady_level_is_at_the_accepted_one() -> None:
+    held = hold_against_accepted(STEADY * 4, tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.drift.is_beyond, held.is_back) == (False, True)
+
+
+def test_level_between_half_of_what_is_tolerated_and_beyond_says_neither() -> None:
+    held = hold_against_accepted(STEADY * 2 + [value * 0.965 for value in STEADY * 2], tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.drift.is_beyond, held.is_back) == (False, False)
+
+
+@pytest.mark.parametrize("runs", [0, 1, 19, 39])
+def test_few_runs_are_held_against_nothing(runs: int) -> None:
+    assert hold_against_accepted(make_slope(runs), tolerated_change=0.05) is None
+
+
+def test_present_level_begins_at_the_last_change_and_has_five_runs() -> None:
+    values = STEADY * 3 + [value * 0.9 for value in STEADY[:5]]
+
+    assert hold_against_accepted(values[:-1], [90], tolerated_change=0.05) is None
+    held = hold_against_accepted(values, [90], tolerated_change=0.05)
+
+    assert held is not None
+    assert (held.drift.now.points, held.drift.now.median) == (5, 90.0)

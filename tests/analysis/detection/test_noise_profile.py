@@ -1,0 +1,126 @@
+"""What a series' noise allows to be said."""
+
+import math
+
+import numpy as np
+import pytest
+
+from benchapp.analysis.changepoints.v1 import find_changes
+from benchapp.analysis.detection.noise_profile import (
+    NoiseProfile,
+    SeriesState,
+    StateJudgement,
+    count_runs_needed,
+    find_smallest_change,
+    judge_state,
+    profile_noise,
+)
+from benchmarks.histories import make_generator, make_history
+
+
+def make_profile(spread: float, *, correlation: float = 0.0, points: int = 60) -> NoiseProfile:
+    smallest = find_smallest_change(spread, correlation, old_runs=points)
+    return NoiseProfile(spread, correlation, points, smallest)
+
+
+def state_of(profile: NoiseProfile, *, runs: int = 60, **silence: float) -> StateJudgement:
+    return judge_state(profile, runs=runs, wanted_change=0.05, **silence)
+
+
+def test_fleet_of_the_middle_shows_nine_per_cent_in_five_runs() -> None:
+    """3.7 % of spread, correlation .15: 5.8 · 0.037 · √(1.353 · (1/5 + 1/60))."""
+    assert find_smallest_change(0.037, 0.15, old_runs=60) == pytest.approx(0.116, abs=0.001)
+    assert find_smallest_change(0.037, 0.0, old_runs=60) == pytest.approx(0.100, abs=0.001)
+
+
+def test_more_runs_show_smaller_changes_up_to_sixty() -> None:
+    smallest = [find_smallest_change(0.02, 0.2, old_runs=60, new_runs=runs) for runs in (1, 5, 20, 60, 500)]
+
+    assert smallest[0] == smallest[1] > smallest[2] > smallest[3] == smallest[4]
+
+
+def test_spread_and_correlation_are_those_around_the_levels() -> None:
+    generator = make_generator("profile", 1)
+    noise = np.array(make_history("correlated", 600, variation=0.02, generator=generator))
+    values = (noise * np.repeat([1.0, 0.8, 1.3], 200)).tolist()
+
+    profile = profile_noise(values, [200, 400])
+
+    assert profile.spread == pytest.approx(0.02, rel=0.15)
+    assert 0.3 < profile.correlation < 0.75
+    assert profile.points == 200
+
+
+def test_uncorrelated_noise_has_hardly_any_correlation() -> None:
+    values = (100 + np.random.default_rng(3).standard_normal(300)).tolist()
+
+    assert profile_noise(values).correlation < 0.12
+
+
+def test_spikes_do_not_count_and_both_of_two_states_do() -> None:
+    steady = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 10
+    spiked = [*steady]
+    spiked[7], spiked[40] = 1.0, 5000.0
+    states = [100.0, 100.0, 100.0, 100.0, 80.0] * 12
+
+    assert profile_noise(spiked).spread == pytest.approx(profile_noise(steady).spread, rel=0.05)
+    assert profile_noise(states).spread == pytest.approx(0.09, abs=0.001)
+
+
+def test_equal_values_have_no_noise() -> None:
+    assert profile_noise([5.0] * 40) == NoiseProfile(0.0, 0.0, 40, 0.0)
+
+
+@pytest.mark.parametrize(
+    "values", [[], [1.0], [math.nan] * 9, [0.0] * 30, [1e308, -1e308] * 20, [5e-324, 1.0] * 9]
+)
+def test_any_values_are_borne(values: list[float]) -> None:
+    profile = profile_noise(values)
+
+    assert math.isfinite(profile.spread)
+    assert 0 <= profile.correlation <= 0.9
+
+
+def test_quiet_series_of_many_runs_is_steady() -> None:
+    assert state_of(make_profile(0.01)) == StateJudgement(SeriesState.STEADY, None)
+
+
+def test_series_under_twenty_runs_is_learning() -> None:
+    assert state_of(make_profile(0.01, points=14), runs=14) == StateJudgement(SeriesState.LEARNING, 6)
+
+
+def test_level_of_five_runs_is_learning_though_the_series_is_old() -> None:
+    profile = profile_noise([100.0] * 30 + [80.0] * 4, [30])
+
+    assert judge_state(profile, runs=34, wanted_change=0.05) == StateJudgement(SeriesState.LEARNING, 2)
+
+
+def test_too_noisy_series_says_how_many_runs_it_takes() -> None:
+    judgement = state_of(make_profile(0.037))
+
+    assert judgement.state == SeriesState.TOO_NOISY
+    assert judgement.runs_needed == 27
+
+
+def test_series_may_be_too_noisy_for_any_number_of_runs() -> None:
+    assert state_of(make_profile(0.3)) == StateJudgement(SeriesState.TOO_NOISY, None)
+    assert count_runs_needed(make_profile(0.3), 0.05) is None
+
+
+def test_silent_series_is_stale_whatever_else_it_is() -> None:
+    noisy = make_profile(0.3)
+
+    assert state_of(noisy, silent_s=90_000, stale_after_s=86_400).state == SeriesState.STALE
+    assert state_of(noisy, silent_s=80_000, stale_after_s=86_400).state == SeriesState.TOO_NOISY
+
+
+def test_smallest_change_is_found_at_least_eight_times_in_ten() -> None:
+    """What the formula promises, on noise that no limit was set by."""
+    found = 0
+    for number in range(60):
+        generator = make_generator("promise", number)
+        step = find_smallest_change(0.02, 0.0, old_runs=60)
+        values = make_history("even", 65, variation=0.02, generator=generator, change=(60, -step))
+        found += any(abs(change.index - 60) <= 5 for change in find_changes(values))
+
+    assert found >= 48

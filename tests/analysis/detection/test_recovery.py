@@ -1,0 +1,63 @@
+"""Is a level back where it was?"""
+
+import pytest
+
+from benchapp.analysis.detection.recovery import find_end, has_relapsed, has_returned
+
+BAD = [800.0, 801.0, 799.0]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ([*BAD, 1000.0, 1001.0, 999.0], True),
+        ([*BAD, 1200.0, 1201.0, 1199.0], True),  # better than it ever was
+        ([*BAD, 1000.0, 1001.0], False),  # two are luck
+        ([*BAD, 1000.0, 801.0, 999.0], False),
+        ([*BAD, 920.0, 921.0, 919.0], False),  # half way
+        ([*BAD, 700.0, 701.0, 699.0], False),  # worse still
+        ([1000.0, 1001.0, 999.0], False),  # not even the first run is left of the change
+        (BAD, False),
+        ([], False),
+    ],
+)
+def test_three_runs_at_the_old_level_are_a_recovery(after: list[float], expected: bool) -> None:
+    assert has_returned(after, before_median=1000.0, after_median=800.0, spread=10.0) is expected
+
+
+def test_small_change_in_much_noise_asks_for_more_runs() -> None:
+    after = [*BAD, *[1000.0] * 13]
+
+    assert not has_returned(after, before_median=1000.0, after_median=800.0, spread=100.0)
+    assert has_returned([*after, 1000.0], before_median=1000.0, after_median=800.0, spread=100.0)
+
+
+def test_latency_comes_down_again() -> None:
+    assert has_returned([2e6, 2e6, 1e6, 1e6, 1e6], before_median=1e6, after_median=2e6, spread=1e4)
+
+
+def test_no_shift_has_nothing_to_return_from() -> None:
+    assert not has_returned([1.0] * 9, before_median=1.0, after_median=1.0, spread=0.0)
+
+
+@pytest.mark.parametrize(
+    ("after", "lasted"),
+    [
+        (BAD, 3),
+        ([*BAD, 1000.0], 3),  # the newest may be the first good one
+        ([*BAD, 1000.0, 1001.0, 999.0, 800.0], 3),
+        ([*BAD, 1000.0, 801.0, 802.0], 6),  # one good run is a spike
+        ([1000.0, 800.0, 800.0], 3),
+        ([], 0),
+    ],
+)
+def test_level_lasts_until_three_in_a_row_are_nearer_to_the_old(after: list[float], lasted: int) -> None:
+    assert find_end(after, before_median=1000.0, after_median=800.0) == lasted
+
+
+def test_one_bad_run_takes_no_recovery_back_and_three_do() -> None:
+    levels = {"before_median": 1000.0, "after_median": 800.0}
+
+    assert not has_relapsed([*BAD, 1000.0, 1001.0, 800.0], **levels)
+    assert not has_relapsed([*BAD, 1000.0, 801.0, 800.0], **levels)
+    assert has_relapsed([*BAD, 1000.0, 801.0, 800.0, 799.0], **levels)

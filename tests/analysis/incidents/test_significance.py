@@ -1,0 +1,85 @@
+"""Which changes of one scope are believed: many weak ones at once, one alone late."""
+
+import pytest
+
+from benchapp.analysis.incidents.belief import Claim, believe, estimate_rate, find_belonging, measure_surprise
+
+
+def claim(*chances: float) -> list[Claim]:
+    """Give one claim for each chance, each of another cell."""
+    return [Claim(key, key, chance) for key, chance in enumerate(chances)]
+
+
+def test_what_the_detector_says_is_believed_less_the_surer_it_is() -> None:
+    assert [estimate_rate(chance) for chance in (1.0, 1e-3, 1e-6, 0.0)] == pytest.approx(
+        [1e-3, 2.5e-4, 2.5e-5, 0.0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("chances", "expected"),
+    [
+        ([], 1.0),
+        # Noise begins one that is so sure in one of 40 metrics: 40 · 2.5e-4.
+        ([1e-3], 0.01),
+        ([1e-6], 0.001),
+        # Where one begins, P(another or more where 0.03 are expected); times 1 + log2(2).
+        ([1e-3, 1e-3], 5.9e-4),
+        ([1e-3] * 8, 1.69e-16),
+        # The second is so weak that the surer one alone says more.
+        ([1e-12, 1.0], 2e-5),
+    ],
+)
+def test_surprise_of_so_many_cells_at_once(chances: list[float], expected: float) -> None:
+    assert measure_surprise(claim(*chances), tests=40) == pytest.approx(expected, rel=0.02)
+
+
+def test_metrics_of_one_cell_are_one_witness() -> None:
+    one_cell = [Claim(1, 7, 1e-3), Claim(2, 7, 1e-2), Claim(3, 7, 1e-3)]
+
+    assert measure_surprise(one_cell, tests=40) == measure_surprise(claim(1e-3), tests=40)
+
+
+def test_what_does_not_count_surprises_nobody() -> None:
+    assert measure_surprise([Claim(1, 1, 1e-30, counts=False)], tests=40) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cells", "chance", "tests", "scopes", "is_believed"),
+    [
+        (1, 1e-2, 3, 1, True),  # of three metrics on one host
+        (1, 1e-2, 40, 1, False),
+        (1, 1e-4, 40, 1, True),
+        (2, 1.0, 6, 1, True),
+        (8, 1e-3, 960, 20, True),  # a sweep on each of twenty hosts, in three metrics
+        (7, 1e-3, 960, 20, False),
+        (1, 1e-11, 960, 20, False),
+        (1, 8e-12, 960, 20, True),
+        (1, 1e-4, 320, 20, False),
+        (1, 1e-9, 320, 20, False),
+        (1, 1e-10, 320, 20, True),
+        (3, 1e-5, 320, 20, True),
+        (5, 1e-3, 320, 20, True),
+        (12, 1.0, 320, 20, True),
+        (6, 1.0, 320, 20, False),
+    ],
+)
+def test_fewer_cells_must_be_surer(
+    cells: int, chance: float, tests: int, scopes: int, is_believed: bool
+) -> None:
+    believed = believe(claim(*[chance] * cells), tests=tests, scopes=scopes)
+
+    assert len(believed) == (cells if is_believed else 0)
+
+
+def test_of_those_that_moved_together_the_ones_that_noise_explains_stay_out() -> None:
+    claims = claim(*[1e-6] * 20, 1e-2, 1.0)
+
+    # 320 · 3 · 1e-3 = 0.96 of chance 1 are expected: a tenth of 22 would be 2.2; of 20 tests and less none is.
+    assert find_belonging(claims, tests=320) == set(range(22))
+    assert find_belonging(claims, tests=2000) == set(range(20))
+    assert find_belonging(claim(1e-3), tests=320) == frozenset()
+
+
+def test_weak_ones_do_not_join_a_known_one_alone_but_sure_ones_do() -> None:
+    assert find_belonging(claim(1e-9, 1e-2), tests=320) == {0}

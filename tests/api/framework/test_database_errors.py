@@ -1,0 +1,79 @@
+import json
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.db import OperationalError
+from django.test import AsyncClient, RequestFactory
+from psycopg.errors import DeadlockDetected, SerializationFailure
+from psycopg_pool import PoolTimeout
+
+from benchapp.api.framework.database_errors import answer_database_away, answer_unavailable_database
+from benchapp.api.framework.problems import find_problem
+
+
+@pytest.mark.parametrize("exception", [OperationalError("refused"), PoolTimeout("no connection")])
+def test_api_says_503_and_when_to_come_back(exception):
+    response = answer_database_away(RequestFactory().get("/api/v1/runs"), exception)
+
+    assert response.status_code == 503
+    assert response.headers["Retry-After"] == "15"
+    assert response.headers["Content-Type"] == "application/problem+json"
+
+
+def test_page_says_it_in_words():
+    response = answer_database_away(RequestFactory().get("/runs/"), OperationalError("refused"))
+
+    assert response.status_code == 503
+    assert response.headers["Retry-After"] == "15"
+    assert b"database" in response.content
+
+
+@pytest.mark.parametrize("cause", [DeadlockDetected(), SerializationFailure()])
+def test_conflict_of_transactions_is_busy_and_not_away(cause, monkeypatch):
+    monkeypatch.setattr(
+        "benchapp.api.framework.database_errors.refresh_connections", lambda: pytest.fail("it answers")
+    )
+    conflict = OperationalError("deadlock detected")
+    conflict.__cause__ = cause
+
+    answer = answer_database_away(RequestFactory().delete("/api/v1/subscriptions/1"), conflict)
+    page = answer_database_away(RequestFactory().post("/subscriptions/1/remove"), conflict)
+
+    assert (answer.status_code, json.loads(answer.content)["code"]) == (503, "busy")
+    assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
+    assert b"does not answer" not in page.content
+    assert find_problem(conflict).code == "busy"
+
+
+def test_other_faults_are_left_to_django():
+    assert answer_database_away(RequestFactory().get("/runs/"), ZeroDivisionError()) is None
+
+
+def test_last_middleware_is_sync_so_that_the_chain_is_one_hop():
+    assert settings.MIDDLEWARE[-1] == "benchapp.api.framework.database_errors.answer_unavailable_database"
+    assert (answer_unavailable_database.sync_capable, answer_unavailable_database.async_capable) == (
+        True,
+        False,
+    )
+
+
+def test_answers_pass_through_under_asgi_too():
+    response = async_to_sync(AsyncClient().get)("/healthz")
+
+    assert response.json()["status"] == "ok"
+
+
+def test_page_whose_database_is_away_answers_503(client, monkeypatch):
+    client.cookies["sessionid"] = "some-session-of-before"
+
+    def refuse(*args, **kwargs):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("django.db.backends.base.base.BaseDatabaseWrapper.ensure_connection", refuse)
+
+    page, answer = client.get("/runs/"), client.get("/api/v1/runs")
+
+    assert (page.status_code, answer.status_code) == (503, 503)
+    assert answer.json()["code"] == "database-away"
+    assert page.headers["Content-Type"].startswith("text/html")

@@ -1,0 +1,435 @@
+"""The OpenAPI document: committed, complete, and true."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import schemathesis
+from django.core.management import call_command
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
+from django.test import Client
+from django.urls import resolve, reverse
+from hypothesis import HealthCheck, Phase, settings
+from rest_framework.serializers import Serializer
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from benchapp.api.resources import hosts as hosts_resource
+from benchapp.api.resources import maintenance as expectation_outputs
+from benchapp.api.resources import runs as run_outputs
+from benchapp.api.resources import series as series_outputs
+from benchapp.api.resources import submissions as submissions_resource
+from benchapp.api.resources import tokens as tokens_resource
+from benchapp.api.urls import urlpatterns
+from benchapp.models import Kind, Role, Scope, Study
+from tests.envelopes import pack_envelope
+from tests.factories import (
+    make_change,
+    make_expectation,
+    make_host,
+    make_incident,
+    make_measurement,
+    make_run,
+    make_series,
+    make_submission,
+    make_target,
+    make_token,
+    make_user,
+)
+from tests.notices import make_subscription
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = int(os.environ.get("BENCHAPP_TEST_EXAMPLES", "5"))
+
+schema = schemathesis.openapi.from_wsgi("/api/v1/schema", get_wsgi_application())
+# Intake stands before Django: its own tests throw worse at it.
+behind_django = schema.exclude(method="POST", path=["/api/v1/submissions", "/api/v1/fio"])
+bounded = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def one_transaction(db):
+    """Keep the test's connection open between requests, as Django's own test client does."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def things(db):
+    """Make one of everything; return the path parameters that find them."""
+    host = make_host("db-7", pool="")
+    target = make_target(filesystem="xfs", target_name="=1+1")
+    series = make_series([10.0, None, 30.0], host=host, target=target)
+    run = make_run(
+        host, target=target, labels={"rack": "r1"}, warnings=[{"code": "a", "where": "b", "message": "c"}]
+    )
+    make_measurement(run, series, percentiles={"99": 8.5}, missing={"latency": "not-measured"}, iops=1.5)
+    token, _ = make_token(host=host)
+    panel = {"kind": "scaling", "query": "x=volume_count", "title": "", "words": ""}
+    study = Study.objects.create(title="Disks", panels=[panel])
+    return {
+        "name": "db-7",
+        "dimension_name": "volume_type",
+        "run_id": run.id,
+        "series_id": series.id,
+        "submission_id": str(run.submission_id),
+        "public_id": token.public_id,
+        "incident_id": make_incident(changes=[make_change(series)]).pk,
+        "study_id": study.pk,
+        "expectation_id": make_expectation().pk,
+        "subscription_id": make_subscription().pk,
+    }
+
+
+@pytest.fixture
+def bearer(db):
+    """Give the header of a token that may do everything but post results."""
+    token = make_token(Scope.ADMIN, created_by=make_user(Role.ADMIN))[1]
+    return {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
+
+
+@behind_django.parametrize()
+@bounded
+def test_no_request_whatever_makes_a_fault(case, one_transaction, bearer):
+    case.call_and_validate(
+        headers=bearer, checks=[not_a_server_error, status_code_conformance, content_type_conformance]
+    )
+
+
+@behind_django.include(method="GET").parametrize()
+@settings(
+    bounded, phases=[Phase.generate]
+)  # the boundary values are explicit examples, and had their turn above
+def test_what_is_there_is_told_in_the_shape_that_is_promised(case, one_transaction, things, bearer):
+    case.path_parameters = {name: things[name] for name in case.path_parameters or {}}
+
+    case.call_and_validate(
+        headers=bearer, checks=[not_a_server_error, content_type_conformance, response_schema_conformance]
+    )
+
+
+# A request for every operation: (method, path, query, body). Those of a host's own token are in OF_A_HOST.
+LATER = "2027-01-01T00:00:00Z"
+EXAMPLES_OF_ANSWERS = [
+    ("GET", "/api/v1/", {}, None),
+    ("GET", "/api/v1/changes", {}, None),
+    ("GET", "/api/v1/changes", {"format": "csv"}, None),
+    ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8"}, None),
+    ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8", "format": "ndjson"}, None),
+    ("GET", "/api/v1/dimensions", {}, None),
+    ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
+    ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
+    ("GET", "/api/v1/expectations", {}, None),
+    (
+        "POST",
+        "/api/v1/expectations",
+        {},
+        {"kind": "maintenance", "from_at": "2026-12-31T00:00:00Z", "to_at": LATER, "reason": "disks"},
+    ),
+    (
+        "POST",
+        "/api/v1/expectations",
+        {},
+        {
+            "kind": "change",
+            "from_at": "2026-12-31T00:00:00Z",
+            "to_at": LATER,
+            "reason": "disks",
+            "dry_run": True,
+        },
+    ),
+    ("GET", "/api/v1/expectations/{expectation_id}", {}, None),
+    ("PATCH", "/api/v1/expectations/{expectation_id}", {}, {"is_taken_back": True}),
+    ("DELETE", "/api/v1/expectations/{expectation_id}", {}, None),
+    ("GET", "/api/v1/history", {}, None),
+    ("GET", "/api/v1/history", {"thin": 1, "metrics": "iops,latency_p99_ns"}, None),
+    ("GET", "/api/v1/history", {"format": "csv"}, None),
+    ("GET", "/api/v1/hosts", {}, None),
+    ("GET", "/api/v1/hosts", {"fields": "name"}, None),
+    ("GET", "/api/v1/hosts/{name}", {}, None),
+    ("GET", "/api/v1/hosts/{name}/tokens", {}, None),
+    ("POST", "/api/v1/hosts/{name}/tokens", {}, {"label": "cron"}),
+    ("GET", "/api/v1/incidents", {}, None),
+    ("GET", "/api/v1/incidents/{incident_id}", {}, None),
+    ("PATCH", "/api/v1/incidents/{incident_id}", {}, {"comment": "seen"}),
+    ("GET", "/api/v1/matrix", {}, None),
+    ("GET", "/api/v1/matrix", {"format": "csv"}, None),
+    ("GET", "/api/v1/runs", {}, None),
+    ("GET", "/api/v1/runs", {"fields": "id,host"}, None),
+    ("GET", "/api/v1/runs/{run_id}", {}, None),
+    ("PUT", "/api/v1/runs/{run_id}/exclusion", {}, {"reason": "noise"}),
+    ("DELETE", "/api/v1/runs/{run_id}/exclusion", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/output", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/output", {"part": "fio"}, None),
+    ("GET", "/api/v1/runs/{run_of_agent}/output", {}, None),
+    ("GET", "/api/v1/runs/{run_of_agent}/output", {"part": "fio"}, None),
+    ("GET", "/api/v1/runs/{run_of_agent}/report", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/traces", {}, None),
+    ("GET", "/api/v1/runs/{run_id}/traces", {"format": "ndjson"}, None),
+    ("GET", "/api/v1/scaling", {}, None),
+    ("GET", "/api/v1/scaling", {"format": "csv"}, None),
+    ("GET", "/api/v1/schema", {}, None),
+    ("GET", "/api/v1/series", {}, None),
+    ("GET", "/api/v1/series", {"fields": "id"}, None),
+    ("GET", "/api/v1/series", {"format": "ndjson"}, None),
+    ("GET", "/api/v1/series/{series_id}", {}, None),
+    ("GET", "/api/v1/series/{series_id}/explain", {}, None),
+    ("GET", "/api/v1/series/{series_id}/histogram", {}, None),
+    ("GET", "/api/v1/series/{series_id}/histogram", {"format": "csv"}, None),
+    ("GET", "/api/v1/series/{series_id}/percentiles", {"thin": 1}, None),
+    ("GET", "/api/v1/series/{series_id}/percentiles", {"format": "csv"}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {"metrics": "iops", "rolling": 3}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {"thin": 2}, None),
+    ("GET", "/api/v1/series/{series_id}/points", {"thin": 2, "format": "csv"}, None),
+    ("GET", "/api/v1/series/{series_id}/summary", {}, None),
+    ("GET", "/api/v1/studies", {}, None),
+    ("POST", "/api/v1/studies", {}, {"title": "Disks"}),
+    ("GET", "/api/v1/studies/{study_id}", {}, None),
+    ("PATCH", "/api/v1/studies/{study_id}", {}, {"title": "Other disks"}),
+    ("DELETE", "/api/v1/studies/{study_id}", {}, None),
+    ("GET", "/api/v1/submissions", {}, None),
+    ("GET", "/api/v1/submissions/{submission_id}", {}, None),
+    ("GET", "/api/v1/subscriptions", {}, None),
+    ("POST", "/api/v1/subscriptions", {}, {"channel": "email", "address": "anna@example.org"}),
+    ("GET", "/api/v1/subscriptions/{subscription_id}", {}, None),
+    ("DELETE", "/api/v1/subscriptions/{subscription_id}", {}, None),
+    ("POST", "/api/v1/subscriptions/{subscription_id}/test", {}, None),
+    ("DELETE", "/api/v1/tokens/{public_id}", {}, None),
+]
+OF_A_HOST = [
+    ("GET", "/api/v1/hosts/me", {}, None),
+    (
+        "PUT",
+        "/api/v1/hosts/me/schedule",
+        {},
+        {"entries": [{"profile": "quick", "every_s": 3600, "directory": "/data"}]},
+    ),
+]
+# Answered before Django: tests/api/ingest/test_app.py and test_wire.py.
+INTAKE = [("POST", "/api/v1/submissions"), ("POST", "/api/v1/fio")]
+
+
+@pytest.fixture
+def more_things(things):
+    """Add a run of an agent, whose output is an envelope, to what there is."""
+    host = make_host("db-8")
+    make_series([11.0, 12.0], host=host)
+    body = pack_envelope()
+    submission = make_submission(host, kind=Kind.ENVELOPE, body=body)
+    return {**things, "run_of_agent": make_run(host, submission=submission).pk}
+
+
+@pytest.fixture
+def bearer_of_host(db):
+    """Give the header of a host's own token."""
+    return {"Authorization": f"Bearer {make_token(Scope.INGEST)[1]}", "Accept-Encoding": "identity"}
+
+
+def test_every_operation_has_an_example_of_its_answer():
+    documented = {
+        (method.upper(), path)
+        for path, operations in schema.raw_schema["paths"].items()
+        for method in operations
+    }
+
+    examples = {(method, find_path(path)) for method, path, *_ in [*EXAMPLES_OF_ANSWERS, *OF_A_HOST]}
+
+    assert examples | set(INTAKE) == documented
+
+
+@pytest.mark.parametrize(("method", "path", "query", "body"), EXAMPLES_OF_ANSWERS)
+def test_answer_is_as_documented(method, path, query, body, one_transaction, more_things, bearer):
+    check_answer((method, path, query, body), more_things, bearer)
+
+
+@pytest.mark.parametrize(("method", "path", "query", "body"), OF_A_HOST)
+def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transaction, bearer_of_host):
+    check_answer((method, path, query, body), {}, bearer_of_host)
+
+
+def find_path(path):
+    """Return the path as the document has it."""
+    return path.replace("{run_of_agent}", "{run_id}")
+
+
+def check_answer(example, values, headers):
+    """Ask, and hold status, type and body of a success against the document."""
+    method, path, query, body = example
+    operation = schema[find_path(path)][method]
+    names = dict(zip(re.findall(r"{(\w+)}", find_path(path)), re.findall(r"{(\w+)}", path), strict=True))
+    given = {} if body is None else {"body": body, "media_type": "application/json"}
+    case = operation.Case(
+        path_parameters={name: values[own] for name, own in names.items()}, query=query, **given
+    )
+
+    response = case.call(headers=headers)
+
+    documented = schema.raw_schema["paths"][find_path(path)][method.lower()]["responses"]
+    assert str(response.status_code) in documented, response.text
+    # Lines of nothing are nothing.
+    is_empty = "content" not in documented[str(response.status_code)] or query.get("format") == "ndjson"
+    assert response.content or is_empty
+    case.validate_response(response, checks=[content_type_conformance, response_schema_conformance])
+
+
+def test_allow_names_the_documented_methods_and_no_other_is_taken(more_things, bearer, bearer_of_host):
+    person, host = Client(headers=bearer), Client(headers=bearer_of_host)
+
+    wrong = [
+        line
+        for path, operations in schema.raw_schema["paths"].items()
+        for line in find_wrong_methods(
+            host if path.startswith("/api/v1/hosts/me") else person,
+            path.format(**more_things),
+            {method.upper() for method in operations},
+        )
+    ]
+
+    assert wrong == []
+
+
+def find_wrong_methods(client, address, documented):
+    """Yield the methods whose status, or header Allow, is not that of a resource with these methods."""
+    allowed = documented | {"OPTIONS"} | ({"HEAD"} if "GET" in documented else set())
+    for method in ("OPTIONS", "GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
+        if method in documented:
+            continue
+        response = client.generic(method, address)
+        names = set(response.headers.get("Allow", "").split(", "))
+        if (response.status_code, names) != (204 if method == "OPTIONS" else 405, allowed):
+            yield f"{method} {address}: {response.status_code}, {sorted(names)}"
+
+
+def test_committed_document_is_that_of_the_code(tmp_path):
+    call_command("spectacular", "--file", str(tmp_path / "openapi.yaml"), "--validate", "--fail-on-warn")
+
+    generated, committed = (
+        (tmp_path / "openapi.yaml").read_text(),
+        (ROOT / "docs" / "openapi.yaml").read_text(),
+    )
+    assert generated == committed, "run: manage.py spectacular --file docs/openapi.yaml"
+
+
+def test_document_names_every_path_of_the_api():
+    routes = {"/api/v1/" + str(pattern.pattern) for pattern in urlpatterns if pattern.name != "api_unknown"}
+
+    described = {path.replace("{", "<").replace("}", ">") for path in schema.raw_schema["paths"]}
+    assert {_without_converters(route) for route in routes} == described
+
+
+def _without_converters(route: str) -> str:
+    for kind in ("str", "int", "uuid"):
+        route = route.replace(f"<{kind}:", "<")
+    return route
+
+
+def test_every_operation_admits_that_it_may_fail_and_says_how():
+    for operations in schema.raw_schema["paths"].values():
+        for operation in operations.values():
+            assert "application/problem+json" in operation["responses"]["default"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("url", "output"),
+    [
+        ("/api/v1/hosts/db-7", hosts_resource.HostOutput),
+        ("/api/v1/hosts/db-7/tokens", tokens_resource.TokenList),
+        ("/api/v1/runs", run_outputs.RunPage),
+        ("/api/v1/runs/{run_id}", run_outputs.RunDetailOutput),
+        ("/api/v1/series", series_outputs.SeriesPage),
+        ("/api/v1/series/{series_id}", series_outputs.SeriesDetailOutput),
+        ("/api/v1/series/{series_id}/points?rolling=3", series_outputs.PointPage),
+        ("/api/v1/series/{series_id}/summary", series_outputs.SummaryOutput),
+        ("/api/v1/submissions/{submission_id}", submissions_resource.SubmissionOutput),
+        ("/api/v1/expectations", expectation_outputs.ExpectationPage),
+        ("/api/v1/expectations/{expectation_id}", expectation_outputs.ExpectationOutput),
+    ],
+)
+def test_answer_has_exactly_the_members_of_its_description(admin, things, url, output):
+    body = admin.get(url.format(**things)).json()
+
+    assert find_differences(body, output()) == []
+
+
+def find_differences(body, serializer, where="") -> list[str]:
+    """Return the members that only one of the two knows, however deep."""
+    if body is None:
+        return []
+    if isinstance(body, list):
+        return [line for part in body for line in find_differences(part, serializer, where)]
+    serializer = getattr(serializer, "child", serializer)
+    if not isinstance(serializer, Serializer):
+        return []
+    lines = [f"{where}/{name}" for name in set(body) ^ set(serializer.fields)]
+    for name in set(body) & set(serializer.fields):
+        lines += find_differences(body[name], serializer.fields[name], f"{where}/{name}")
+    return lines
+
+
+def test_columns_of_the_csv_are_those_of_the_rows(admin, things):
+    row = admin.get("/api/v1/series").json()["series"][0]
+
+    assert tuple(row) == series_outputs.SERIES_COLUMNS
+
+
+def test_every_address_in_an_answer_leads_somewhere(admin, things):
+    bodies = [
+        admin.get(url.format(**things)).json()
+        for url in (
+            "/api/v1/hosts/db-7",
+            "/api/v1/runs",
+            "/api/v1/runs/{run_id}",
+            "/api/v1/series",
+            "/api/v1/series/{series_id}",
+            "/api/v1/submissions/{submission_id}",
+        )
+    ]
+
+    found = [address for body in bodies for address in find_addresses(body)]
+
+    assert len(found) > 10
+    for address in found:
+        assert resolve(address).url_name != "api_unknown"
+        assert admin.get(address).status_code in (200, 302)
+
+
+def find_addresses(body) -> list[str]:
+    """Return every text that begins like an address of ours."""
+    if isinstance(body, dict):
+        return [address for part in body.values() for address in find_addresses(part)]
+    if isinstance(body, list):
+        return [address for part in body for address in find_addresses(part)]
+    return [body] if isinstance(body, str) and body.startswith("/") else []
+
+
+def test_index_lists_what_can_be_reached(client):
+    resources = client.get("/api/v1/").json()["resources"]
+
+    assert resources["runs"] == reverse("api_runs")
+    for address in resources.values():
+        assert resolve(address).url_name != "api_unknown"
+
+
+def test_schema_is_served_with_an_etag(client):
+    response = client.get("/api/v1/schema")
+
+    assert response.json()["openapi"].startswith("3.")
+    again = client.get("/api/v1/schema", headers={"If-None-Match": response.headers["ETag"]})
+    assert again.status_code == 304

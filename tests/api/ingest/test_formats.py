@@ -1,0 +1,41 @@
+"""POST /api/v1/fio takes whatever fio printed: any format in, a run out."""
+
+import pytest
+
+from benchapp.api.ingest import app as intake
+from benchapp.api.ingest.app import Post, admit_sender, answer_post
+from benchapp.api.ingest.body import Wire
+from benchapp.api.ingest.limits import Limits
+from benchapp.models import Host, Run, Scope
+from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.normalize.batch import normalize_batch
+from tests.envelopes import read_fio
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "_LIMITS", Limits())
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("01_normal.out", "normal"),
+        ("04_terse_v4.out", "terse"),
+        ("07_json.out", "json"),
+        ("08_jsonplus.out", "json+"),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/octet-stream"])
+def test_output_of_every_format_becomes_a_run(name: str, form: str, content_type: str) -> None:
+    _, token = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"))
+    headers = {"authorization": f"Bearer {token}", "content-type": content_type}
+
+    post = Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False))
+    answer = answer_post(post, admit_sender(headers["authorization"]))
+    normalize_batch()
+
+    assert answer.status == 202
+    assert [run.format for run in Run.objects.all()] == [form]

@@ -1,0 +1,107 @@
+"""Subscriptions over the API: a person's own."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from benchapp.models import Channel, Notice, Role, Scope, Subscription, User
+from tests.factories import make_token, make_user
+from tests.notices import make_subscription
+
+pytestmark = pytest.mark.django_db
+
+ADDRESS = "/api/v1/subscriptions"
+
+
+@pytest.fixture
+def anna() -> User:
+    return make_user(username="anna")
+
+
+@pytest.fixture
+def client(anna: User, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr("benchapp.api.resources.subscriptions.wake_notify", lambda: True)
+    client = Client()
+    client.force_login(anna)
+    return client
+
+
+def post(client: Client, **body: Any) -> Any:
+    return client.post(ADDRESS, json.dumps(body), content_type="application/json")
+
+
+def test_webhook_is_made_and_its_secret_shown_once(client: Client) -> None:
+    response = post(client, channel="webhook", address="https://hooks.example.org/x", filter="host:db-*")
+
+    made = response.json()
+    assert response.status_code == 201
+    assert response["Cache-Control"] == "no-store"
+    assert made["secret"] == Subscription.objects.get().secret
+    assert made["secret"].startswith("whsec_")
+    (told,) = client.get(ADDRESS).json()["subscriptions"]
+    assert "secret" not in told
+    assert (told["owner"], told["address"], told["url"]) == (
+        "anna",
+        "https://hooks.example.org/x",
+        made["url"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"address": "http://x.example.org:9200/"}, "/address"),
+        ({"address": "https://[::1]/"}, "/address"),
+        ({"filter": "flavour:sweet"}, "/filter"),
+        ({"quiet_from_hour": 3}, "/quiet_to_hour"),
+        ({"digest_hour": 24}, "/digest_hour"),
+        ({"owner": "ben"}, "/owner"),
+    ],
+)
+def test_what_cannot_be_is_named(client: Client, changes: dict[str, Any], pointer: str) -> None:
+    response = post(client, **{"channel": "slack", "address": "https://x.example.org/", **changes})
+
+    assert response.status_code == 400
+    assert pointer in json.dumps(response.json())
+    assert not Subscription.objects.exists()
+
+
+def test_test_is_accepted_and_waits_in_the_outbox(client: Client, anna: User) -> None:
+    stored = make_subscription(anna)
+
+    assert client.post(f"{ADDRESS}/{stored.pk}/test").status_code == 202
+    assert Notice.objects.get().key.startswith("test ")
+
+
+def test_paused_one_is_not_tested(client: Client, anna: User) -> None:
+    stored = make_subscription(anna, is_active=False)
+
+    assert client.post(f"{ADDRESS}/{stored.pk}/test").status_code == 409
+
+
+def test_own_is_removed_and_anothers_is_not_there(client: Client, anna: User) -> None:
+    own, other = make_subscription(anna), make_subscription()
+
+    assert client.delete(f"{ADDRESS}/{own.pk}").status_code == 204
+    assert client.delete(f"{ADDRESS}/{other.pk}").status_code == 404
+    assert list(Subscription.objects.all()) == [other]
+
+
+def test_token_acts_for_the_person_who_made_it(anna: User) -> None:
+    make_subscription()
+    own = make_subscription(anna, channel=Channel.SLACK)
+    _, secret = make_token(Scope.ADMIN, created_by=anna)
+
+    answer = Client(headers={"Authorization": f"Bearer {secret}"}).get(ADDRESS).json()
+
+    assert [each["id"] for each in answer["subscriptions"]] == [own.pk]
+
+
+def test_admin_sees_anothers_without_its_secret_path() -> None:
+    other = make_subscription(channel=Channel.SLACK, address="https://hooks.example.org/T0/SECRET")
+    admin = Client()
+    admin.force_login(make_user(Role.ADMIN))
+
+    assert admin.get(f"{ADDRESS}/{other.pk}").json()["address"] == "https://hooks.example.org/…"

@@ -1,0 +1,281 @@
+"""Runs are judged as they arrive: each change once, whatever order things come in."""
+
+from datetime import timedelta
+
+import pytest
+
+from benchapp.models import (
+    Change,
+    ChangeState,
+    ExpectationKind,
+    Incident,
+    Judgement,
+    Measurement,
+    Run,
+    Series,
+    Standing,
+)
+from benchapp.pipeline.detection.histories import WINDOW
+from benchapp.pipeline.exclusions import exclude_run, include_run
+from benchapp.pipeline.judge import has_judging_due, judge_due, judge_series
+from benchapp.pipeline.maintenance.expectations import expect, take_back
+from tests.factories import NOON, make_host, make_points, make_run, make_series
+from tests.pipeline.detection.judging import (
+    WOBBLE,
+    add_runs,
+    judge_all,
+    list_changes,
+    make_level,
+    note_measurements,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def make_judged(values: list[float], **fields: object) -> Series:
+    series = make_series(values, **fields)  # type: ignore[arg-type]
+    note_measurements(series)
+    judge_all()
+    return series
+
+
+def test_new_level_is_found_with_its_evidence() -> None:
+    series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
+
+    change = Change.objects.get()
+    assert (change.series, change.metric, change.state) == (series, "iops", ChangeState.CONFIRMED)
+    assert change.started_at == NOON + timedelta(hours=20)
+    assert change.run and change.run.started_at == change.started_at
+    assert change.last_good_run and change.last_good_run.started_at == NOON + timedelta(hours=19)
+    assert change.is_regression
+    assert (change.before_n, change.after_n) == (20, 10)
+    assert change.relative == pytest.approx(-0.15, abs=0.005)
+    assert change.confidence > 0.999
+
+
+def test_change_lives_from_suspected_to_confirmed_as_one_row() -> None:
+    series = make_judged(make_level(1000.0, 20))
+    seen = [list_changes(series)]
+
+    for value in make_level(850.0, 8):
+        add_runs(series, [value])
+        judge_all()
+        seen.append(list_changes(series))
+
+    assert seen[:2] == [[], []]
+    assert seen[2] == [(20, "suspected")]
+    assert (20, "provisional") in [rows[0] for rows in seen[3:]]
+    assert seen[-1] == [(20, "confirmed")]
+    assert Change.objects.count() == 1
+
+
+def test_spike_of_two_runs_is_suspected_and_withdrawn() -> None:
+    series = make_judged([*make_level(1000.0, 20), 700.0, 702.0])
+    assert list_changes(series) == [(20, "suspected")]
+
+    add_runs(series, make_level(1000.0, 6))
+    judge_all()
+
+    assert list_changes(series) == [(20, "withdrawn")]
+    assert Change.objects.get().withdrawn_at
+    assert not Incident.objects.exists()
+
+
+def test_judging_again_changes_nothing() -> None:
+    series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
+    before = list(Change.objects.values()), list(Incident.objects.values())
+
+    again = judge_series([series.pk])
+
+    assert again.change_ids == ()
+    assert (list(Change.objects.values()), list(Incident.objects.values())) == before
+
+
+def test_late_run_moves_the_change_and_makes_no_second_one() -> None:
+    series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
+    run = Run.objects.get(started_at=NOON + timedelta(hours=19))
+    Measurement.objects.filter(run=run).update(iops=851.0)
+    note_measurements(series)
+
+    judge_all()
+
+    change = Change.objects.get()
+    assert change.started_at == NOON + timedelta(hours=19)
+    assert change.run == run
+
+
+def test_excluded_runs_take_their_change_with_them_and_bring_it_back() -> None:
+    series = make_judged(make_level(1000.0, 20) + make_level(850.0, 6))
+    runs = list(Run.objects.filter(started_at__gte=NOON + timedelta(hours=20)))
+
+    for run in runs:
+        exclude_run(run.pk, None, reason="the array was rebuilding")
+    assert has_judging_due()
+    judge_all()
+    assert list_changes(series) == [(20, "withdrawn")]
+
+    for run in runs:
+        include_run(run.pk, None)
+    judge_all()
+    assert [place for place, state in list_changes(series) if state != "withdrawn"] == [20]
+    assert Change.objects.count() == 1
+
+
+def test_runs_of_a_maintenance_count_in_no_level() -> None:
+    series = make_judged(make_level(1000.0, 20) + make_level(850.0, 6))
+    span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=26)}
+
+    held = expect(ExpectationKind.MAINTENANCE, "host:host-*", **span, reason="new disks", by=None)  # type: ignore[arg-type]
+    judge_all()
+    assert list_changes(series) == [(20, "withdrawn")]
+
+    take_back(held.pk, by=None)
+    judge_all()
+    assert list_changes(series) == [(20, "provisional")]
+
+
+def test_all_that_counts_going_away_withdraws_what_was_said() -> None:
+    series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
+    Measurement.objects.update(error=5)
+    note_measurements(series)
+
+    judge_all()
+
+    assert Change.objects.get().state == ChangeState.WITHDRAWN
+    assert not Judgement.objects.exists()
+
+
+def test_under_six_runs_nothing_is_judged_and_under_twenty_it_is_learning() -> None:
+    make_judged([1000.0, 1001.0, 999.0, 500.0, 501.0])
+
+    judgement = Judgement.objects.get()
+    assert (judgement.standing, judgement.n, judgement.least_change) == (Standing.LEARNING, 5, None)
+    assert not Change.objects.exists()
+
+
+def test_standing_tells_level_spread_and_the_least_change() -> None:
+    make_judged(make_level(1000.0, 30))
+
+    judgement = Judgement.objects.get()
+    assert (judgement.standing, judgement.n) == (Standing.STEADY, 30)
+    assert judgement.level == pytest.approx(1001.5, abs=2)
+    assert judgement.spread == pytest.approx(0.01, abs=0.003)
+    assert judgement.least_change and 0.02 < judgement.least_change < 0.05
+    assert judgement.runs_needed is None
+
+
+def test_wild_series_is_named_noisy_and_opens_nothing() -> None:
+    values = [1000.0, 300.0, 2500.0, 700.0, 1900.0, 450.0, 1200.0, 3100.0] * 5
+
+    make_judged(values + [value * 0.7 for value in values])
+
+    assert Judgement.objects.get().standing == Standing.NOISY
+    assert not Incident.objects.exists()
+
+
+def test_change_smaller_than_worth_saying_is_not_said() -> None:
+    make_judged(make_level(1000.0, 40) + make_level(970.0, 40))
+
+    assert not Change.objects.exists()
+
+
+def test_bandwidth_is_judged_where_there_is_no_one_block_size() -> None:
+    series = make_series(make_level(1e8, 20) + make_level(8e7, 10), metric="bandwidth_bytes_per_s")
+    note_measurements(series)
+    judge_all()
+    assert not Change.objects.exists()
+
+    Series.objects.update(block_size_bytes=None, judging_is_due=True)
+    judge_all()
+
+    assert Change.objects.get().metric == "bandwidth_bytes_per_s"
+
+
+def test_more_latency_is_a_regression_and_less_of_it_none() -> None:
+    host = make_host()
+    for level, after in ((1e6, 2e6), (1e6, 5e5)):
+        series = make_series(
+            make_level(level, 20) + make_level(after, 10), metric="latency_mean_ns", host=host
+        )
+        note_measurements(series)
+    judge_all()
+
+    assert list(Change.objects.order_by("series_id").values_list("is_regression", flat=True)) == [True, False]
+
+
+def test_few_series_are_taken_at_a_time() -> None:
+    for _ in range(3):
+        note_measurements(make_series([1.0]))
+
+    assert [len(judge_due(limit=2).series_ids) for _ in range(3)] == [2, 1, 0]
+
+
+def test_confirmed_change_that_is_over_is_not_withdrawn() -> None:
+    """Twelve bad runs between good ones are no plain level to the detector; they happened all the same."""
+    before = [1030.0, 970.0, 1010.0, 985.0, 1045.0, 960.0, 1020.0, 990.0, 1005.0, 975.0] * 2
+    bad = [value * 0.85 for value in before[:12]]
+    series = make_judged(before + bad)
+    assert list_changes(series) == [(20, "confirmed")]
+    level = Change.objects.get().after_median
+
+    for value in before:
+        add_runs(series, [value])
+        judge_all()
+
+    assert (20, "confirmed") in list_changes(series)
+    change = Change.objects.get(started_at=NOON + timedelta(hours=20))
+    assert change.evidence["is_back"] is True
+    assert change.after_median == pytest.approx(level)
+
+
+def test_repetitions_within_a_run_are_one_value() -> None:
+    series = make_series(make_level(1000.0, 30))
+    run = Run.objects.order_by("-started_at").first()
+    assert run
+    for ordinal in (1, 2, 3):
+        Measurement.objects.create(
+            run=run, series=series, started_at=run.started_at, ordinal=ordinal, position=ordinal, iops=500.0
+        )
+    note_measurements(series)
+
+    judge_all()
+
+    assert Judgement.objects.get().n == 30
+    assert not Change.objects.exists()
+
+
+def test_what_lies_before_the_window_stays_as_it_was_found() -> None:
+    series, run = make_series(), make_run()
+    times = [NOON + timedelta(hours=hour) for hour in range(WINDOW + 300)]
+    make_points(
+        series,
+        run,
+        times,
+        iops=lambda index: (500.0 if index < 200 else 1000.0) * (1 + WOBBLE[index % 10] / 100),
+    )
+    note_measurements(series)
+    judge_all()
+    assert (Judgement.objects.get().n, Change.objects.count()) == (WINDOW, 0)
+    old = Change.objects.create(
+        series=series,
+        metric="iops",
+        started_at=times[200],
+        state=ChangeState.CONFIRMED,
+        is_regression=False,
+        before_median=500.0,
+        before_n=60,
+        before_spread=5.0,
+        after_median=1000.0,
+        after_n=60,
+        after_spread=10.0,
+        relative=1.0,
+        confidence=1.0,
+        method="changepoints-v1",
+        found_at=NOON,
+        updated_at=NOON,
+    )
+
+    judge_series([series.pk])
+
+    old.refresh_from_db()
+    assert (old.state, Change.objects.count()) == (ChangeState.CONFIRMED, 1)

@@ -1,0 +1,242 @@
+"""Judges that are real processes: killed in the middle, three at once, and after history was read again.
+
+Whatever happens, each change, incident and notice is there once, and none is missing after the next judge.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from benchapp.models import Change, Incident, IncidentEvent, Measurement, Notice, Series
+from benchapp.pipeline.judge import judge_and_tell
+from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
+from tests.envelopes import read_fio
+from tests.factories import make_host
+from tests.notices import make_subscription
+from tests.pipeline.detection.judging import make_cells, make_level
+from tests.pipeline.normalize.test_batch import submit
+from tests.pipeline.normalize.test_reparse import better_reader  # noqa: F401  # a fixture
+from tests.servers import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WITHIN_S = 120
+
+# Goes through with a step of the judge, says so, and stands still within its transaction.
+HALTED = """
+import sys, threading
+import django; django.setup()
+from importlib import import_module
+where, name = import_module(sys.argv[1]), sys.argv[2]
+step = getattr(where, name)
+def halt(*args, **kwargs):
+    step(*args, **kwargs)
+    print("there", flush=True)
+    threading.Event().wait()
+setattr(where, name, halt)
+import_module("benchapp.pipeline.judge").judge_and_tell()
+"""
+# Waits for a line, so that all begin at once; then judges whatever is due, a series at a time.
+EAGER = """
+import sys
+import django; django.setup()
+from benchapp.pipeline.judge import judge_and_tell
+print("there", flush=True)
+sys.stdin.readline()
+while judge_and_tell(limit=1).series_ids:
+    pass
+"""
+# The same, with all series by name: every judge wants all of them.
+STUBBORN = """
+import sys
+import django; django.setup()
+from benchapp.models import Series
+from benchapp.pipeline.judge import judge_series
+print("there", flush=True)
+sys.stdin.readline()
+judge_series(list(Series.objects.values_list("pk", flat=True)))
+"""
+
+
+def start_judge(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a judge of the test database."""
+    name = settings.DATABASES["default"]["NAME"]
+    env = os.environ | {
+        "DATABASE_URL": urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl(),
+        "DJANGO_SETTINGS_MODULE": "benchapp.settings",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        env=env,
+        cwd=settings.BASE_DIR,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until_there(process: subprocess.Popen[str]) -> None:
+    """Wait until a judge says that it is there; between its lines may stand those of its log."""
+    assert process.stdout is not None
+    assert any(line == "there\n" for line in process.stdout)
+
+
+def run_together(program: str, *, judges: int) -> None:
+    """Have so many judges begin at once, and wait for all of them."""
+    processes = [start_judge(program) for _ in range(judges)]
+    for process in processes:
+        wait_until_there(process)
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=WITHIN_S)
+    assert [process.returncode for process in processes] == [0] * judges
+
+
+def kill_judge_at(module: str, step: str) -> None:
+    """Have a judge go through a step, kill it there, and wait until the database has noticed."""
+    judge = start_judge(HALTED, module, step)
+    wait_until_there(judge)
+    assert has_stranger()
+    judge.kill()
+    judge.communicate()
+    assert judge.returncode == -signal.SIGKILL
+    wait_for(lambda: not has_stranger(), within_s=WITHIN_S, what="the killed judge's transaction gone")
+
+
+def has_stranger() -> bool:
+    """Say whether another connection has a transaction open."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND xact_start IS NOT NULL AND backend_type = 'client backend'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def make_fallen(host: str, *, cells: int) -> list[Series]:
+    lines = [make_level(1000.0, 24, shift=n) + make_level(800.0, 8, shift=n) for n in range(cells)]
+    return make_cells(make_host(host), lines)
+
+
+def count_all() -> dict[str, int]:
+    return {
+        "changes": Change.objects.count(),
+        "incidents": Incident.objects.count(),
+        "opened": IncidentEvent.objects.filter(kind="opened").count(),
+        "events": IncidentEvent.objects.count(),
+        "notices": Notice.objects.count(),
+        "due": Series.objects.filter(judging_is_due=True).count(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [
+        ("benchapp.pipeline.judge", "read_histories"),
+        ("benchapp.pipeline.judge", "insert_changes"),
+        ("benchapp.pipeline.judge", "group_changes"),
+        ("benchapp.pipeline.judge", "enqueue"),
+    ],
+)
+def test_killed_judge_leaves_nothing_and_the_next_one_finds_all(module: str, step: str) -> None:
+    make_subscription()
+    make_fallen("db-1", cells=3)
+
+    kill_judge_at(module, step)
+
+    assert count_all() == {"changes": 0, "incidents": 0, "opened": 0, "events": 0, "notices": 0, "due": 3}
+    judge_and_tell()
+    whole = count_all()
+    assert (whole["changes"], whole["incidents"], whole["opened"]) == (3, 1, 1)
+    assert (whole["notices"], whole["due"]) == (1, 0)
+    Series.objects.update(judging_is_due=True)
+    judge_and_tell()
+    assert count_all() == whole
+
+
+def test_killed_judge_takes_back_nothing_of_what_was_found_before() -> None:
+    make_subscription()
+    make_fallen("db-1", cells=3)
+    judge_and_tell()
+    whole = count_all()
+    Measurement.objects.order_by("-started_at")[0:1].get().delete()
+    Series.objects.update(judging_is_due=True)
+
+    kill_judge_at("benchapp.pipeline.judge", "judge_due")
+
+    assert count_all() == whole | {"due": 3}
+    judge_and_tell()
+    assert count_all() == whole
+
+
+@pytest.mark.parametrize("program", [EAGER, STUBBORN], ids=["what is due", "the same series"])
+def test_three_judges_at_once_make_one_set(program: str) -> None:
+    make_subscription()
+    for host in ("db-1", "db-2"):
+        make_fallen(host, cells=6)
+
+    run_together(program, judges=3)
+
+    whole = count_all()
+    assert (whole["changes"], whole["incidents"], whole["opened"], whole["due"]) == (12, 2, 2, 0)
+    assert sorted(Incident.objects.values_list("scope", "change_count")) == [
+        ("host:db-1", 6),
+        ("host:db-2", 6),
+    ]
+    Series.objects.update(judging_is_due=True)
+    judge_and_tell()
+    assert count_all() == whole
+
+
+def store_history(*, falls_at: int, runs: int) -> None:
+    """Hand in runs an hour apart whose IOPS fall by a fifth, and store them."""
+    began = datetime(2026, 11, 1, tzinfo=UTC)
+    for index, level in enumerate(make_level(1000.0, falls_at) + make_level(800.0, runs - falls_at)):
+        report = json.loads(read_fio("07_json.out"))
+        printed_at = began + timedelta(hours=index)
+        report |= {
+            "timestamp": int(printed_at.timestamp()),
+            "timestamp_ms": int(printed_at.timestamp() * 1000),
+        }
+        for job in report["jobs"]:
+            for direction in ("read", "write"):
+                job[direction]["iops"] *= level / 1000
+        submit(fio_output=json.dumps(report))
+    while normalize_batch().claimed:
+        pass
+
+
+def list_found() -> list[tuple[Any, ...]]:
+    rows = Change.objects.order_by("pk").values_list("pk", "series_id", "metric", "started_at", "incident_id")
+    return list(rows)
+
+
+@pytest.mark.parametrize("reader", ["the same", "better"])
+def test_history_that_is_read_again_makes_nothing_twice(reader: str, request: pytest.FixtureRequest) -> None:
+    make_subscription()
+    store_history(falls_at=24, runs=32)
+    judge_and_tell()
+    whole, found = count_all(), list_found()
+    assert whole["changes"] >= 1
+    assert (whole["incidents"], whole["opened"], whole["notices"], whole["due"]) == (1, 1, 1, 0)
+
+    if reader == "better":
+        request.getfixturevalue("better_reader")
+    for _ in renormalize(select_submissions(), is_dry_run=False):
+        pass
+    Series.objects.update(judging_is_due=True)
+    judge_and_tell()
+
+    assert (count_all(), list_found()) == (whole, found)

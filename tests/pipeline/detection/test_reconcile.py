@@ -1,0 +1,101 @@
+"""The same change is one row, whatever moved it."""
+
+from typing import Any
+
+from benchapp.analysis.changepoints.level_shift_v1 import Level
+from benchapp.models import ChangeState
+from benchapp.pipeline.detection.metric import Found
+from benchapp.pipeline.detection.reconcile import Known, reconcile
+
+SUSPECTED, PROVISIONAL = ChangeState.SUSPECTED, ChangeState.PROVISIONAL
+CONFIRMED, WITHDRAWN = ChangeState.CONFIRMED, ChangeState.WITHDRAWN
+
+
+def found(index: int, *, relative: float = -0.2, is_lasting: bool = False) -> Found:
+    level = Level(1.0, 0.1, 10)
+    return Found(
+        index, level, level, relative=relative, low=None, high=None, chance=1e-6, is_lasting=is_lasting
+    )
+
+
+def row(change_id: int, index: int, state: ChangeState = PROVISIONAL, *, is_rise: bool = False) -> Known:
+    return Known(change_id, state, index, index, is_rise)
+
+
+def decide(
+    known: list[Known], changes: list[Found], *, suspicion: Found | None = None, runs: int = 60
+) -> list[tuple[Any, ...]]:
+    decisions = reconcile(known, changes, suspicion, runs=runs)
+    return [(each.change_id, each.state.value, each.found and each.found.index) for each in decisions]
+
+
+def test_new_change_is_a_new_row() -> None:
+    assert decide([], [found(30)]) == [(None, "provisional", 30)]
+    assert decide([], [found(30, is_lasting=True)]) == [(None, "confirmed", 30)]
+
+
+def test_change_that_moved_by_a_few_runs_is_the_same() -> None:
+    assert decide([row(1, 30)], [found(33)]) == [(1, "provisional", 33)]
+    assert decide([row(1, 30)], [found(36)]) == [(1, "withdrawn", None), (None, "provisional", 36)]
+
+
+def test_other_direction_is_another_change() -> None:
+    assert decide([row(1, 30, is_rise=True)], [found(30)]) == [
+        (1, "withdrawn", None),
+        (None, "provisional", 30),
+    ]
+
+
+def test_nearest_of_two_is_taken_and_each_once() -> None:
+    assert decide([row(1, 30), row(2, 34)], [found(33)]) == [(1, "withdrawn", None), (2, "provisional", 33)]
+    assert decide([row(1, 30), row(2, 34)], [found(31), found(34)]) == [
+        (1, "provisional", 31),
+        (2, "provisional", 34),
+    ]
+
+
+def test_confirmed_stays_confirmed_until_it_is_not_found() -> None:
+    assert decide([row(1, 30, CONFIRMED)], [found(30)]) == [(1, "confirmed", 30)]
+    assert decide([row(1, 30, CONFIRMED)], []) == [(1, "withdrawn", None)]
+
+
+def test_what_was_withdrawn_comes_back_as_itself_but_never_before_a_living_row() -> None:
+    assert decide([row(1, 30, WITHDRAWN)], [found(31)]) == [(1, "provisional", 31)]
+    assert decide([row(1, 31, WITHDRAWN), row(2, 33)], [found(31)]) == [(2, "provisional", 31)]
+    assert decide([row(1, 30, WITHDRAWN)], []) == []
+
+
+def test_suspicion_waits_for_its_change() -> None:
+    suspected = [row(1, 58, SUSPECTED)]
+
+    assert decide([], [], suspicion=found(58)) == [(None, "suspected", 58)]
+    assert decide(suspected, [], suspicion=found(58)) == [(1, "suspected", 58)]
+    assert decide(suspected, [], runs=64) == [(1, "suspected", None)]
+    assert decide(suspected, [], runs=65) == [(1, "withdrawn", None)]
+    assert decide(suspected, [found(57)]) == [(1, "provisional", 57)]
+
+
+def test_suspicion_near_a_change_says_nothing_new_and_upholds_it() -> None:
+    assert decide([], [found(57)], suspicion=found(58)) == [(None, "provisional", 57)]
+    assert decide([row(1, 57)], [], suspicion=found(58)) == [(1, "provisional", None)]
+
+
+def test_suspicion_of_what_was_withdrawn_revives_it() -> None:
+    assert decide([row(1, 58, WITHDRAWN)], [], suspicion=found(58)) == [(1, "suspected", 58)]
+
+
+def test_what_stands_stays_as_it_is_and_what_is_found_moves_all_the_same() -> None:
+    rows = [row(1, 30), row(2, 50, CONFIRMED)]
+
+    standing = reconcile(rows, [found(33)], None, runs=60, standing={1, 2})
+
+    assert [(each.change_id, each.state, each.found and each.found.index) for each in standing] == [
+        (1, PROVISIONAL, 33),
+        (2, CONFIRMED, None),
+    ]
+
+
+def test_asking_twice_gives_the_same() -> None:
+    first = reconcile([], [found(30)], None, runs=60)
+
+    assert decide([row(1, 30, first[0].state)], [found(30)]) == [(1, "provisional", 30)]

@@ -1,0 +1,109 @@
+"""What was said stays while it lasts, and is over when its level is: neither is taken back as noise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchapp.analysis.changepoints.level_shift_v1 import Level
+from benchapp.models import ChangeState, Incident, IncidentEvent, IncidentState, Series, Verdict
+from benchapp.pipeline.detection.metric import Found
+from benchapp.pipeline.detection.reconcile import Known, find_standing, list_said
+from tests.factories import make_host
+from tests.pipeline.detection.judging import (
+    add_runs,
+    get_incident,
+    judge_all,
+    list_changes,
+    make_cells,
+    make_level,
+)
+
+# A spread of 3 %: in it the detector takes a few bad runs between good ones for chance, as soon as they are over.
+ROUGH = [1030.0, 970.0, 1010.0, 985.0, 1045.0, 960.0, 1020.0, 990.0, 1005.0, 975.0] * 2
+GOOD, BAD = 1000.0, 850.0
+
+
+def make_dip(bad_runs: int, *, good_runs: int = 8) -> Series:
+    """Make a host fall by 20 % for so many runs, judged after each, and be good for some more."""
+    (series,) = make_cells(make_host(), [ROUGH])
+    for value in [*(value * 0.8 for value in ROUGH[:bad_runs]), *ROUGH[:good_runs]]:
+        add_runs(series, [value])
+        judge_all()
+    return series
+
+
+def list_kinds(incident: Incident) -> list[str]:
+    return list(IncidentEvent.objects.filter(incident=incident).order_by("id").values_list("kind", flat=True))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("bad_runs", [5, 6, 7])
+def test_short_dip_that_is_over_is_recovered_and_not_noise(bad_runs: int) -> None:
+    series = make_dip(bad_runs)
+
+    incident = get_incident()
+    assert list_changes(series)[0] in [(20, "provisional"), (20, "confirmed")]
+    assert (incident.state, incident.verdict) == (IncidentState.NEW, Verdict.NONE)
+    kinds = list_kinds(incident)
+    assert (kinds[0], kinds.count("recovered")) == ("opened", 1)
+    assert not {"resolved", "reopened"} & {*kinds}
+    assert incident.change_count == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("good_runs", "kinds"), [(2, ["opened"]), (3, ["opened", "resolved"])])
+def test_four_bad_runs_are_noise_once_three_are_good_again_and_no_sooner(
+    good_runs: int, kinds: list[str]
+) -> None:
+    series = make_dip(4, good_runs=good_runs)
+
+    incident = get_incident()
+    is_noise = incident.verdict == Verdict.NOISE
+    assert list_kinds(incident) == kinds
+    assert is_noise == (incident.state == IncidentState.RESOLVED) == (good_runs == 3)
+    assert list_changes(series) == [(20, "withdrawn" if is_noise else "provisional")]
+
+
+def stand(values: list[float], *others: Found, state: ChangeState = ChangeState.CONFIRMED) -> bool:
+    """Say whether a fall at the 20th run stays, of which the detector finds nothing."""
+    row: dict[str, Any] = {"incident_id": 7}
+    for side, median in (("before", GOOD), ("after", BAD)):
+        row |= {f"{side}_median": median, f"{side}_spread": 10.0, f"{side}_n": 10}
+    said = list_said([Known(1, state, 20, 0, is_rise=False)], {1: row})
+    return 1 in find_standing(np.array(values), others, said, {1: row})
+
+
+def find(index: int, *, relative: float = -0.15) -> Found:
+    level = Level(GOOD, 10.0, 10)
+    return Found(index, level, level, relative=relative, low=None, high=None, chance=1e-6)
+
+
+def test_what_lasts_stays_though_the_detector_wavers() -> None:
+    assert stand(make_level(GOOD, 20) + make_level(BAD, 10))
+    assert stand(make_level(GOOD, 20) + make_level(BAD, 10) + [GOOD, GOOD, BAD])
+    assert stand(make_level(GOOD, 20) + make_level(BAD, 4), state=ChangeState.PROVISIONAL)
+    assert not stand(make_level(GOOD, 20) + make_level(BAD, 10), state=ChangeState.SUSPECTED)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (make_level(GOOD, 20), make_level(GOOD, 10)),  # its values were corrected
+        (make_level(BAD, 20), make_level(BAD, 10)),
+        (make_level(GOOD, 20), [BAD, BAD]),  # its runs were excluded
+        (make_level(GOOD, 20), []),
+        (make_level(GOOD, 20), [BAD, GOOD, 990.0, BAD, GOOD, 980.0, BAD]),  # it faded
+    ],
+)
+def test_what_is_not_borne_out_does_not_stay(before: list[float], after: list[float]) -> None:
+    assert not stand(before + after)
+
+
+def test_what_is_told_at_another_place_does_not_stay() -> None:
+    values = make_level(GOOD, 20) + make_level(BAD, 10)
+
+    assert not stand(values, find(27))
+    assert not stand(values, find(12))
+    assert stand(values, find(10))  # the fall before, to the level that this one left
+    assert stand(values, find(27, relative=0.1))

@@ -1,0 +1,159 @@
+"""A CSV of published numbers: rows become runs, units become base units, and every bad cell is named."""
+
+import pytest
+
+from benchapp.pipeline.importing.published_csv import BadTable, read_table
+
+DAY = {"started_at": "2013-04-01"}
+
+
+def faults(text: str, defaults: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(BadTable) as caught:
+        read_table(text, DAY if defaults is None else defaults)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_rows_of_one_study_and_layout_are_one_run() -> None:
+    runs = read_table(
+        "study,volume_count,rw,block_size,metric,value\n"
+        "1,4,read,4k,iops,18207\n"
+        "1,4,write,4k,iops,6083\n"
+        "1,8,read,4k,iops,20693\n"
+        "2,4,read,4k,iops,19830\n",
+        DAY,
+    )
+
+    assert [(run["labels"], run["target"], len(run["measurements"])) for run in runs] == [
+        ({"study": "1"}, {"volume_count": 4}, 2),
+        ({"study": "1"}, {"volume_count": 8}, 1),
+        ({"study": "2"}, {"volume_count": 4}, 1),
+    ]
+    assert runs[0]["started_at"] == "2013-04-01T00:00:00Z"
+    assert runs[0]["measurements"][0] == {"rw": "read", "block_size": 4096, "iops": 18207.0}
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "metric", "value"),
+    [
+        ("iops", "33415", "iops", 33415.0),
+        ("bandwidth_mb_s", "94.935", "bandwidth_bytes_per_s", 94935000.0),
+        ("bandwidth_mib_s", "1.5", "bandwidth_bytes_per_s", 1572864.0),
+        ("bandwidth_bytes_per_s", "7", "bandwidth_bytes_per_s", 7.0),
+        ("latency_ms", "1.2", "latency_mean_ns", 1200000.0),
+        ("latency_p99_us", "850", "latency_p99_ns", 850000.0),
+        ("latency_p99_9_ns", "8500000", "latency_p99_9_ns", 8500000.0),
+        ("elapsed_s", "0.116", "elapsed_s", 0.116),
+        ("IOPS", "1e3", "iops", 1000.0),
+    ],
+)
+def test_unit_of_a_metric_stands_in_its_name(column: str, cell: str, metric: str, value: float) -> None:
+    (as_column,) = read_table(f"rw,{column}\nread,{cell}\n", DAY)
+    (as_pair,) = read_table(f"rw,metric,value\nread,{column},{cell}\n", DAY)
+
+    assert as_column["measurements"] == as_pair["measurements"] == [{"rw": "read", metric: value}]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "size_bytes"),
+    [
+        ("volume_size_gb", "20", 20 * 2**30),
+        ("volume_size_gib", "0.5", 2**29),
+        ("volume_size_tb", "1", 2**40),
+        ("volume_size", "20G", 20 * 2**30),
+        ("volume_size_bytes", "21474836480", 20 * 2**30),
+    ],
+)
+def test_sizes_of_volumes_count_by_1024(column: str, cell: str, size_bytes: int) -> None:
+    (run,) = read_table(f"rw,{column},iops\nread,{cell},1\n", DAY)
+
+    assert run["target"] == {"volume_size_bytes": size_bytes}
+
+
+def test_metrics_of_one_workload_come_together_and_repetitions_stay_apart() -> None:
+    (run,) = read_table(
+        "rw,metric,value,note\nread,iops,10,faint\nread,latency_ms,2,\nread,iops,11,\n",
+        DAY,
+    )
+
+    assert run["measurements"] == [
+        {"rw": "read", "iops": 10.0, "latency_mean_ns": 2000000.0, "note": "faint"},
+        {"rw": "read", "iops": 11.0},
+    ]
+
+
+def test_cell_wins_over_what_holds_for_all_rows() -> None:
+    one, two = read_table(
+        "rw,filesystem,iops\nread,,1\nread,EXT4,2\n", {**DAY, "filesystem": "xfs", "scheduler": "noop"}
+    )
+
+    assert (one["target"], two["target"]) == ({"filesystem": "xfs"}, {"filesystem": "ext4"})
+    assert one["environment"] == {"scheduler": "noop"}
+
+
+def test_comments_empty_lines_and_a_mark_of_bytes_are_passed_over() -> None:
+    (run,) = read_table("\ufeff# from a blog\r\nrw,iops\r\n\r\nread,5\r\n,\r\n", DAY)
+
+    assert run["measurements"] == [{"rw": "read", "iops": 5.0}]
+
+
+def test_every_bad_cell_is_named_by_line_and_column() -> None:
+    text = "# source\nrw,volume_count,iops,note\nread,four,1,\nsong,4,x,\nread,4,1\n\nread,4,-1,\nread,4,,\n"
+
+    patterns = "read, randread, write, randwrite, trim, randtrim, trimwrite, randtrimwrite, rw, randrw"
+    assert faults(text) == [
+        "line 3, volume_count: a whole number is wanted here, not 'four'",
+        f"line 4, rw: 'song' is none of: {patterns}",
+        "line 5: 3 cells under 4 columns",
+        "line 7, iops: '-1' is no number: digits, and a point before decimals",
+        "line 8: no value is in this row",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "line 1: there is no line with the names of the columns"),
+        ("rw,iops\n", "line 1: there is no row of numbers below the names of the columns"),
+        ("rw,iops,iops\nread,1,2\n", "line 1, iops: another column says the same"),
+        ("rw,volume_size_gb,volume_size\nread,1,2\n", "line 1, volume_size: another column says the same"),
+        ("iops\n1\n", "line 1: there is no column rw (read, write, randread, randwrite, …)"),
+        (
+            "rw,metric\nread,iops\n",
+            "line 1: there is no value: add columns metric and value, or one such as iops",
+        ),
+        (
+            "rw,metric,value\nread,speed,1\n",
+            "line 2, metric: 'speed' is no metric; there are: iops, elapsed_s",
+        ),
+        ("rw,metric,value\nread,iops,\n", "line 2, value: the cell is empty"),
+        ("rw,iops\n,1\n", "line 2, rw: the cell is empty"),
+        ("rw,iops\nrandrw,1\n", "line 2, direction: randrw does two directions: say of which the values are"),
+        (
+            "rw,iops\nread,16 000\n",
+            "line 2, iops: '16 000' is no number: digits, and a point before decimals",
+        ),
+        ('rw,iops\n"read,1\n', "line 2: this is no CSV: unexpected end of data"),
+        ("rw,file_size_gb,iops\nread,0.1,1\n", "line 2, file_size_gb: 0.1 is no whole number of bytes"),
+    ],
+)
+def test_fault_of_the_whole_says_what_to_do(text: str, fault: str) -> None:
+    assert faults(text)[0].startswith(fault)
+
+
+def test_unknown_column_lists_the_known_ones() -> None:
+    (fault,) = faults("rw,iops,speed\nread,1,2\n")
+
+    assert fault.startswith("line 1, speed: no column is called 'speed'; there are: study, ebs_optimized,")
+
+
+def test_table_without_a_time_asks_for_a_date() -> None:
+    assert faults("rw,iops\nread,1\n", {})[0] == (
+        "line 1: nothing says when it was measured: add --date, or a column started_at"
+    )
+    assert faults("rw,iops\nread,1\n", {"started_at": "April"})[0].startswith(
+        "for all rows, started_at: 'April'"
+    )
+
+
+def test_only_so_many_faults_are_collected() -> None:
+    assert len(faults("rw,iops\n" + "read,x\n" * 500)) == 100

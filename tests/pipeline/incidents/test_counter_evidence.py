@@ -1,0 +1,172 @@
+"""Other hosts to which the same came: those that moved too, and those that stayed fine."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from benchapp.models import Host, Incident, IncidentEvent, Measurement, Run
+from benchapp.pipeline.notifications.incident_message import tell_incident
+from benchapp.pipeline.notifications.render import render_text
+from tests.factories import NOON, make_environment, make_host, make_run
+from tests.pipeline.detection.judging import judge_all, make_cells, make_level, note_measurements
+
+pytestmark = pytest.mark.django_db
+OLD, NEW = "6.1.0-18", "6.1.0-22"
+FALLEN = make_level(1000.0, 24) + make_level(800.0, 8)
+STEADY = make_level(1000.0, 32)
+
+
+def measure(
+    name: str,
+    values: Sequence[float],
+    *,
+    kernel_from: int = 24,
+    pool: str = "",
+    after: timedelta = timedelta(),
+) -> Host:
+    """Measure a host each hour, with the new kernel from a run on."""
+    host = make_host(name, pool=pool)
+    kernels = [OLD] * kernel_from + [NEW] * (len(values) - kernel_from)
+    make_cells(host, [list(values)], kernels=kernels, start_at=NOON + after)
+    return host
+
+
+def read_suspect(scope: str = "host:db-1") -> dict[str, Any]:
+    (suspect,) = Incident.objects.get(scope=scope).suspects
+    return dict(suspect)
+
+
+def test_hosts_that_stayed_fine_are_named() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", STEADY)
+    measure("db-3", STEADY)
+    measure("db-4", STEADY, kernel_from=32)
+
+    judge_all()
+
+    suspect = read_suspect()
+    assert (suspect["hosts_fine"], suspect["hosts_moved"], suspect["fine_hosts"]) == (2, 0, ["db-2", "db-3"])
+    assert suspect["words"] == (
+        "the kernel: 6.1.0-18 → 6.1.0-22, with all changes;"
+        " it also came to 2 hosts that stayed fine (db-2, db-3)"
+    )
+
+
+def test_it_came_to_no_other_host() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", STEADY, kernel_from=32)
+
+    judge_all()
+
+    assert read_suspect()["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, with all changes"
+
+
+def test_host_that_moved_too_is_counted_as_such() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", FALLEN)
+    measure("db-3", STEADY)
+
+    judge_all()
+
+    assert read_suspect()["words"].endswith(
+        "; it also came to 1 host that moved too and to 1 host that stayed fine (db-3)"
+    )
+
+
+def test_came_with_some_of_the_changes_is_told_as_a_count() -> None:
+    host = make_host("db-1")
+    make_cells(host, [FALLEN, FALLEN, FALLEN], kernels=[OLD] * 24 + [NEW] * 8)
+    make_cells(host, [FALLEN], targets=[{"target_name": "other"}], kernels=[OLD] * 32)
+
+    judge_all()
+
+    (kernel,) = Incident.objects.get().suspects
+    assert (kernel["came_with"], kernel["changes"], kernel["share"]) == (3, 4, 0.75)
+    assert kernel["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, with 3 of 4 changes"
+
+
+def test_host_with_few_runs_since_counts_in_nothing() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", make_level(1000.0, 28))
+
+    judge_all()
+
+    assert (read_suspect()["hosts_fine"], read_suspect()["hosts_moved"]) == (0, 0)
+
+
+def test_same_thing_a_month_apart_is_not_looked_at() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", STEADY, after=-timedelta(days=30))
+
+    judge_all()
+
+    assert read_suspect()["hosts_fine"] == 0
+
+
+def test_other_kernel_is_another_thing() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", STEADY)
+    other = make_environment(kernel="6.12.0")
+    Run.objects.filter(host__name="db-2", environment__kernel=NEW).update(environment=other)
+
+    judge_all()
+
+    assert read_suspect()["hosts_fine"] == 0
+
+
+def test_retired_host_is_not_looked_at() -> None:
+    measure("db-1", FALLEN)
+    Host.objects.filter(pk=measure("db-2", STEADY).pk).update(retired_at=NOON)
+
+    judge_all()
+
+    assert read_suspect()["hosts_fine"] == 0
+
+
+def test_suspect_that_came_to_fine_hosts_stands_behind_one_that_did_not() -> None:
+    host = make_host("db-1")
+    make_cells(host, [FALLEN])
+    both = make_environment(kernel=NEW, scheduler="mq-deadline")
+    old = make_environment(kernel=OLD, scheduler="none")
+    bad = NOON + timedelta(hours=24)
+    Run.objects.filter(host=host, started_at__lt=bad).update(environment=old)
+    Run.objects.filter(host=host, started_at__gte=bad).update(environment=both)
+    measure("db-2", STEADY)
+    measure("db-3", STEADY)
+
+    judge_all()
+
+    (incident,) = Incident.objects.filter(scope="host:db-1")
+    assert [one["name"] for one in incident.suspects] == ["scheduler", "kernel"]
+
+
+def test_hosts_of_the_pool_that_share_its_series_are_told_apart() -> None:
+    slow, fine = make_host("db-1", pool="db"), make_host("db-2", pool="db")
+    (series,) = make_cells(slow, [FALLEN + make_level(800.0, 12)], kernels=[OLD] * 24 + [NEW] * 20)
+    for index in range(44):
+        moment = NOON + timedelta(hours=index, minutes=30)
+        environment = make_environment(kernel=OLD if index < 24 else NEW)
+        run = make_run(fine, target=series.target, started_at=moment, environment=environment)
+        level = 1000.0 if index < 24 else 960.0
+        Measurement.objects.create(run=run, series=series, started_at=moment, position=0, iops=level)
+    note_measurements(series)
+
+    judge_all()
+
+    suspect = read_suspect("pool:db")
+    assert (suspect["name"], suspect["hosts_fine"], suspect["fine_hosts"]) == ("kernel", 1, ["db-2"])
+
+
+def test_mail_says_it_in_words() -> None:
+    measure("db-1", FALLEN)
+    measure("db-2", STEADY)
+    judge_all()
+    incident = Incident.objects.get()
+    event = IncidentEvent.objects.get(incident=incident, kind="opened")
+    changes = list(incident.changes.select_related("series"))
+
+    text = render_text([tell_incident(incident, event, changes=changes, change_count=1, base_url="")])
+
+    assert "with all changes; it also came to 1 host that stayed fine (db-2)" in text

@@ -1,0 +1,250 @@
+"""Levels that drift away from those that people accepted."""
+
+from datetime import timedelta
+
+import pytest
+
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.models import Change, Incident, IncidentEvent, Judgement, Run, Series
+from benchapp.pipeline.incidents import triage
+from benchapp.pipeline.incidents.accepted_levels import accept_level
+from benchapp.pipeline.incidents.undo import undo
+from benchapp.pipeline.judge import Judged
+from benchapp.pipeline.notifications.incident_message import tell_incident
+from tests.factories import NOON, make_host, make_user
+from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
+
+pytestmark = pytest.mark.django_db
+# 0.04 % a run: no change of level, and 8 % after 200 runs.
+SLOPE = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+STEADY = make_level(1000.0, 200)
+
+
+def pin(series: Series, *, at: int = 0, metric: str = "iops") -> None:
+    """Accept the level from a run on."""
+    Judgement.objects.filter(series=series, metric=metric).update(baseline_from_at=NOON + timedelta(hours=at))
+    Series.objects.filter(pk=series.pk).update(judging_is_due=True)
+
+
+def make_pinned(*lines: list[float], host: str = "db-1") -> list[Series]:
+    """Make series of a host, judge them, and accept the level of each from its first run on."""
+    cells = make_cells(make_host(host), lines)
+    judge_all()
+    for cell in cells:
+        pin(cell)
+    return cells
+
+
+def read_drifts(**wanted: object) -> list[Change]:
+    return list(Change.objects.filter(method=DRIFT_METHOD, **wanted).order_by("pk"))
+
+
+def test_slow_slope_is_no_change_and_drifts_from_the_accepted_level() -> None:
+    make_pinned(SLOPE)
+    assert not Change.objects.exists()
+
+    judge_all()
+
+    (drift,) = Change.objects.all()
+    assert (drift.method, drift.state, drift.is_regression) == (DRIFT_METHOD, "provisional", True)
+    assert (drift.before_n, drift.after_n) == (60, 60)
+    assert drift.relative == pytest.approx(-0.057, abs=0.005)
+    assert drift.relative_low is not None
+    assert drift.relative_high is not None
+    assert drift.relative_low < drift.relative < drift.relative_high < -0.05
+    assert 100 < (drift.started_at - NOON) / timedelta(hours=1) < 180
+
+
+def test_drift_makes_one_incident_that_is_told_once() -> None:
+    make_pinned(SLOPE)
+
+    first, again = judge_all(), judge_all()
+
+    incident = get_incident()
+    assert incident.title == "db-1: IOPS drifted −6 % from the accepted level in 1 series"
+    assert len(first.event_ids) == 1
+    assert again == Judged()
+    assert list(IncidentEvent.objects.values_list("kind", "words")) == [
+        ("opened", "drifted from an accepted level")
+    ]
+
+
+def test_more_runs_move_the_drift_and_make_no_other() -> None:
+    (series,) = make_pinned(SLOPE)
+    judge_all()
+    (before,) = read_drifts()
+
+    for _ in range(4):
+        add_runs(series, make_level(915.0, 5))
+        judged = judge_all()
+        assert judged.event_ids == ()
+
+    (after,) = read_drifts()
+    assert (after.pk, after.started_at, after.incident_id) == (
+        before.pk,
+        before.started_at,
+        before.incident_id,
+    )
+    assert after.state == "confirmed"
+    assert abs(after.relative) > abs(before.relative)
+    assert Incident.objects.count() == 1
+
+
+def test_series_of_one_host_drift_into_one_incident() -> None:
+    slower = [value * (1 - 0.0005 * index) for index, value in enumerate(make_level(1000.0, 200, shift=3))]
+    cells = make_pinned(SLOPE, STEADY, slower)
+
+    judge_all()
+
+    assert get_incident().change_count == 2
+    assert {drift.series_id for drift in read_drifts()} == {cells[0].pk, cells[2].pk}
+
+
+def test_series_that_drifts_later_joins_the_open_incident() -> None:
+    one, other = make_pinned(SLOPE, STEADY)
+    judge_all()
+
+    add_runs(other, SLOPE)
+    judge_all()
+
+    assert get_incident().change_count == 2
+    assert {drift.series_id for drift in read_drifts()} == {one.pk, other.pk}
+
+
+def test_steady_series_does_not_drift() -> None:
+    make_pinned(STEADY)
+
+    judge_all()
+
+    assert not Change.objects.exists()
+
+
+def test_level_that_nobody_accepted_does_not_drift() -> None:
+    make_cells(make_host(), [SLOPE])
+
+    judge_all()
+
+    assert not Change.objects.exists()
+
+
+def test_accepted_level_of_few_runs_says_nothing_yet() -> None:
+    (series,) = make_cells(make_host(), [SLOPE])
+    judge_all()
+    pin(series, at=162)
+
+    judge_all()
+
+    assert not Change.objects.exists()
+
+
+def test_change_of_level_is_told_as_such_and_not_as_drift_too() -> None:
+    make_pinned(make_level(1000.0, 100) + make_level(900.0, 80))
+
+    judge_all()
+
+    (change,) = Change.objects.all()
+    assert (change.method, change.relative < -0.05) == ("changepoints-v1", True)
+
+
+def test_level_that_comes_back_recovers_the_incident_by_itself() -> None:
+    (series,) = make_pinned(SLOPE)
+    judge_all()
+
+    add_runs(series, make_level(1000.0, 60))
+    judge_all()
+
+    (drift,) = read_drifts()
+    incident = Incident.objects.get(pk=drift.incident_id)
+    assert incident.recovered_at is not None
+    assert (drift.evidence["is_back"], drift.relative < -0.05) == (True, True)
+    assert "recovered" in incident.events.values_list("kind", flat=True)
+
+
+def test_taking_back_the_accepted_level_withdraws_the_drift() -> None:
+    make_pinned(SLOPE)
+    judge_all()
+
+    Judgement.objects.update(baseline_from_at=None)
+    Series.objects.update(judging_is_due=True)
+    judge_all()
+
+    (drift,) = read_drifts()
+    assert (drift.state, get_incident().state, get_incident().verdict) == ("withdrawn", "resolved", "noise")
+
+
+def test_accepting_where_it_drifted_to_ends_it_and_undo_brings_it_back() -> None:
+    make_pinned(SLOPE)
+    judge_all()
+    event = accept_level(get_incident().pk, by=make_user())
+    judge_all()
+    assert [drift.state for drift in read_drifts()] == ["provisional"]
+    assert get_incident().verdict == "expected"
+    undo(event.pk, by=make_user())
+
+    judge_all()
+
+    assert (len(read_drifts()), get_incident().state) == (1, "new")
+
+
+def test_drift_that_was_resolved_and_lasts_is_not_told_again() -> None:
+    (series,) = make_pinned(SLOPE)
+    judge_all()
+    triage.resolve(get_incident().pk, by=make_user(), verdict="real")
+
+    add_runs(series, make_level(915.0, 10))
+    judge_all()
+
+    assert (get_incident().state, len(read_drifts())) == ("resolved", 1)
+
+
+def test_drift_that_was_fixed_and_came_back_is_another_one() -> None:
+    (series,) = make_pinned(SLOPE)
+    judge_all()
+    first = get_incident()
+    add_runs(series, make_level(1000.0, 70))
+    judge_all()
+    triage.resolve(first.pk, by=make_user(), verdict="fixed")
+
+    add_runs(series, SLOPE)
+    judge_all()
+
+    one, other = read_drifts()
+    assert other.incident is not None
+    assert (one.incident_id, other.incident.state, other.evidence["is_back"]) == (first.pk, "new", False)
+    first.refresh_from_db()
+    assert first.state == "resolved"
+
+
+def test_improvement_drifts_too_and_tells_nobody() -> None:
+    rise = [value * (1 + 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    make_pinned(rise)
+
+    judged = judge_all()
+
+    assert (get_incident().is_regression, judged.event_ids) == (False, ())
+
+
+def test_excluded_runs_take_the_drift_back() -> None:
+    (series,) = make_pinned(SLOPE)
+    judge_all()
+    late = Run.objects.filter(started_at__gte=NOON + timedelta(hours=100))
+    series.measurements.filter(run__in=late).update(is_excluded=True)
+    Series.objects.update(judging_is_due=True)
+
+    judge_all()
+
+    (drift,) = read_drifts()
+    assert drift.evidence["is_back"] is True
+
+
+def test_mail_names_the_accepted_level() -> None:
+    make_pinned(SLOPE)
+    judge_all()
+    incident = get_incident()
+    event = incident.events.get(kind="opened")
+    changes = list(incident.changes.select_related("series"))
+
+    message = tell_incident(incident, event, changes=changes, change_count=1, base_url="")
+
+    assert ", the level accepted on 21 Nov 2026" in message.sentence
+    assert "it drifted away since" in message.sentence

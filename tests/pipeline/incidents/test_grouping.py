@@ -1,0 +1,308 @@
+"""Changes that belong together are one incident, with what explains them and what else changed."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from benchapp.models import (
+    Change,
+    ExpectationKind,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Measurement,
+    Severity,
+    Verdict,
+)
+from benchapp.pipeline.maintenance.expectations import expect
+from tests.factories import NOON, make_host, make_run
+from tests.pipeline.detection.judging import (
+    WOBBLE,
+    add_runs,
+    get_incident,
+    judge_all,
+    make_cells,
+    make_level,
+    note_measurements,
+)
+
+pytestmark = pytest.mark.django_db
+GOOD, BAD = 1000.0, 800.0
+
+
+def steady(shift: int = 0, runs: int = 30) -> list[float]:
+    return make_level(GOOD, runs, shift=shift)
+
+
+def fallen(shift: int = 0, *, after: int = 6) -> list[float]:
+    return make_level(GOOD, 24, shift=shift) + make_level(BAD, after, shift=shift)
+
+
+def list_kinds(incident: Incident) -> list[str]:
+    return list(IncidentEvent.objects.filter(incident=incident).order_by("id").values_list("kind", flat=True))
+
+
+def test_cells_of_a_host_that_fell_together_are_one_incident_and_the_kernel_is_suspected() -> None:
+    host = make_host("db-1")
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    make_cells(host, [fallen(0), fallen(3), fallen(6)], kernels=kernels)
+
+    judged = judge_all()
+
+    incident = get_incident()
+    assert judged.incident_ids == (incident.pk,)
+    assert incident.scope == "host:db-1"
+    assert incident.title == "db-1: IOPS −20 % in 3 of 3 series"
+    assert incident.started_at == NOON + timedelta(hours=24)
+    assert (incident.change_count, incident.is_regression) == (3, True)
+    assert incident.relative == pytest.approx(-0.2, abs=0.01)
+    (suspect,) = incident.suspects
+    assert (suspect["name"], suspect["before"], suspect["after"], suspect["share"]) == (
+        "kernel",
+        "6.1.0",
+        "6.12.0",
+        1.0,
+    )
+    assert suspect["words"] == "the kernel: 6.1.0 → 6.12.0, with all changes"
+    assert "opened" in list_kinds(incident)
+
+
+def test_nothing_that_is_recorded_changed_is_an_empty_list() -> None:
+    make_cells(make_host(), [fallen()])
+
+    judge_all()
+
+    assert get_incident().suspects == []
+
+
+def test_volume_type_that_all_changed_cells_have_explains_them() -> None:
+    layouts = [{"volume_type": "standard"}, {"volume_type": "io1"}]
+    values = [fallen(0), steady(1), fallen(2), steady(3), fallen(4), steady(5)]
+    make_cells(make_host("db-1"), values, targets=layouts)
+
+    judge_all()
+
+    incident = get_incident()
+    first = incident.explained_by[0]
+    assert (first["dimension"], first["value"]) == ("volume_type", "standard")
+    assert first["words"] == "all with volume type standard, and nothing else"
+    assert (
+        incident.title == "db-1: IOPS −20 % in 3 of 6 series, all with volume type standard, and nothing else"
+    )
+
+
+def test_other_hosts_that_run_the_same_are_fine() -> None:
+    for name, line in (("db-1", fallen()), ("db-2", steady()), ("db-3", steady(3))):
+        make_cells(make_host(name), [line])
+
+    judge_all()
+
+    words = [one["words"] for one in get_incident().explained_by]
+    assert words == ["this host only: the 2 others with the same work on the same layout did not move"]
+
+
+def test_changes_days_apart_are_two_incidents() -> None:
+    host = make_host()
+    late = make_level(GOOD, 80) + make_level(BAD, 20)
+    early = make_level(GOOD, 20) + make_level(BAD, 80)
+    make_cells(host, [early, late])
+
+    judge_all()
+
+    assert Incident.objects.count() == 2
+
+
+def test_improvements_are_recorded_apart_and_tell_nobody() -> None:
+    make_cells(make_host(), [make_level(BAD, 24) + make_level(GOOD, 6), fallen(3)])
+
+    judged = judge_all()
+
+    assert sorted(Incident.objects.values_list("is_regression", flat=True)) == [False, True]
+    assert len(judged.event_ids) == 1
+    assert IncidentEvent.objects.get(pk=judged.event_ids[0]).incident.is_regression
+
+
+def test_many_weak_changes_at_once_are_believed_where_one_alone_waits() -> None:
+    weak = [make_level(GOOD, 24, shift=n) + make_level(930.0, 3, shift=n) for n in range(8)]
+    quiet = [steady(n, runs=27) for n in range(32)]
+    make_cells(make_host("alone"), [*weak[:1], *quiet, *quiet[:7]])
+    make_cells(make_host("together"), [*weak, *quiet])
+
+    judge_all()
+
+    assert set(Change.objects.values_list("state", flat=True)) == {"provisional"}
+    incident = get_incident()
+    assert (incident.scope, incident.change_count) == ("host:together", 8)
+
+
+def test_recovery_is_noticed_and_opens_nothing() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=12)])
+    judge_all()
+    assert get_incident().recovered_at is None
+
+    add_runs(series, make_level(GOOD, 4))
+    judged = judge_all()
+
+    incident = get_incident()
+    assert incident.recovered_at
+    assert list_kinds(incident)[-1] == "recovered"
+    assert len(judged.event_ids) == 1
+    add_runs(series, make_level(GOOD, 8))
+    judge_all()
+    assert get_incident() == incident
+
+
+def test_incident_that_comes_and_goes_is_told_to_begin_anew_once() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=12)])
+    judge_all()
+    told: list[str] = []
+
+    for level in (GOOD, BAD, GOOD, BAD, GOOD):
+        add_runs(series, make_level(level, 4))
+        told += [IncidentEvent.objects.get(pk=pk).kind for pk in judge_all().event_ids]
+
+    incident = get_incident()
+    assert told == ["recovered", "reopened"]
+    assert list_kinds(incident).count("reopened") == 2
+    assert list_kinds(incident).count("recovered") == 3
+    assert incident.recovered_at
+
+
+def test_incident_of_which_nothing_is_left_resolves_itself_as_noise() -> None:
+    make_cells(make_host(), [fallen()])
+    judge_all()
+    incident = get_incident()
+
+    Measurement.objects.filter(iops__lt=900).update(iops=GOOD)
+    for change in Change.objects.all():
+        note_measurements(change.series)
+    judged = judge_all()
+
+    incident.refresh_from_db()
+    assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.NOISE)
+    assert IncidentEvent.objects.get(pk__in=judged.event_ids).kind == "resolved"
+
+
+def test_what_came_back_for_a_while_leaves_no_count_behind() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=4)])
+    judge_all()
+
+    counts = []
+    for factor in (GOOD / BAD, BAD / GOOD, GOOD / BAD):
+        late = Measurement.objects.filter(started_at__gte=NOON + timedelta(hours=24))
+        late.update(iops=F("iops") * factor)
+        note_measurements(series)
+        judge_all()
+        counts.append(get_incident().change_count)
+
+    assert get_incident().verdict == Verdict.NOISE
+    assert counts == [0, 1, 0]
+
+
+def test_same_cell_that_falls_again_reopens_what_was_resolved() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=12)])
+    judge_all()
+    Incident.objects.update(
+        state=IncidentState.RESOLVED, verdict=Verdict.FIXED, resolved_at=Incident.objects.get().opened_at
+    )
+    add_runs(series, make_level(GOOD, 20))
+    judge_all()
+
+    add_runs(series, make_level(BAD, 6))
+    judge_all()
+
+    incident = get_incident()
+    assert (incident.state, incident.verdict) == (IncidentState.NEW, Verdict.NONE)
+    assert list_kinds(incident).count("reopened") == 1
+    assert incident.changes.count() == 2
+
+
+def test_expected_change_is_recorded_and_tells_nobody() -> None:
+    span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
+    expect(ExpectationKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None)  # type: ignore[arg-type]
+    (series,) = make_cells(make_host("db-1"), [fallen()])
+
+    judged = judge_all()
+    add_runs(series, make_level(BAD, 5))
+    again = judge_all()
+
+    incident = get_incident()
+    assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
+    assert IncidentEvent.objects.get(incident=incident, kind="opened").words == "expected: smaller volumes"
+    assert (judged.event_ids, again.event_ids) == ((), ())
+
+
+def test_change_of_long_ago_is_kept_as_history() -> None:
+    values = make_level(GOOD, 40) + make_level(BAD, 60)
+    make_cells(make_host(), [values], step=timedelta(days=1))
+
+    judged = judge_all()
+
+    incident = get_incident()
+    assert (incident.state, incident.verdict, judged.event_ids) == (IncidentState.RESOLVED, Verdict.NONE, ())
+
+
+def test_one_host_of_a_pool_is_named() -> None:
+    one, two = make_host("db-1", pool="fast"), make_host("db-2", pool="fast")
+    (series,) = make_cells(one, [steady(runs=24)])
+    # Nine runs of the bad host for one of the good one.
+    for index in range(30):
+        is_good = index % 10 == 9
+        run = make_run(
+            one if is_good else two, target=series.target, started_at=NOON + timedelta(hours=24 + index)
+        )
+        value = (GOOD if is_good else BAD) * (1 + WOBBLE[index % 10] / 100)
+        Measurement.objects.create(run=run, series=series, started_at=run.started_at, position=0, iops=value)
+    note_measurements(series)
+
+    judge_all()
+
+    incident = get_incident()
+    assert incident.scope == "pool:fast"
+    assert [one["words"] for one in incident.explained_by] == ["host db-2 only: its pool is fine"]
+    assert [(one["name"], one["before"], one["after"]) for one in incident.suspects] == [
+        ("host", "db-1", "db-2")
+    ]
+
+
+def test_weak_change_of_one_cell_among_many_waits() -> None:
+    """Three runs of one cell are what noise makes somewhere among forty cells, and of one cell nowhere."""
+    lines = [make_level(GOOD, 24, shift=1) + make_level(900.0, 3)]
+    make_cells(make_host("db-1"), [*lines, *[steady(n, runs=27) for n in range(39)]])
+    judge_all()
+    assert Change.objects.get().state == "provisional"
+    assert not Incident.objects.exists()
+
+    add_runs(Change.objects.get().series, make_level(900.0, 6))
+    judge_all()
+
+    assert get_incident().change_count == 1
+
+
+def test_number_of_queries_does_not_grow_with_the_changes() -> None:
+    counts = []
+    for cells in (1, 2, 12):
+        make_cells(make_host(), [fallen(n) for n in range(cells)])
+        with CaptureQueriesContext(connection) as queries:
+            judge_all()
+        counts.append(len(queries))
+
+    # Of the first host there is no other to compare with.
+    assert counts[0] < counts[1] == counts[2] == 40
+
+
+def test_severity_grows_with_what_is_confirmed() -> None:
+    (series,) = make_cells(make_host(), [make_level(GOOD, 24) + make_level(600.0, 4)])
+    judge_all()
+    assert get_incident().severity == Severity.MEDIUM
+
+    add_runs(series, make_level(600.0, 6))
+    judged = judge_all()
+
+    incident = get_incident()
+    assert incident.severity == Severity.HIGH
+    assert list_kinds(incident) == ["opened", "grew", "confirmed"]
+    assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["grew"]

@@ -1,0 +1,69 @@
+"""One event on many hosts is one incident."""
+
+import pytest
+
+from benchapp.models import Incident, IncidentEvent, IncidentState
+from tests.factories import make_host
+from tests.pipeline.detection.judging import judge_all, make_cells
+from tests.pipeline.incidents.test_grouping import fallen, steady
+
+pytestmark = pytest.mark.django_db
+
+
+def test_three_hosts_with_the_same_kernel_are_one_incident() -> None:
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    for number in range(3):
+        make_cells(make_host(f"db-{number}"), [fallen(number)], kernels=kernels)
+
+    judged = judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, wide.change_count) == ("", 3)
+    assert wide.title == "3 hosts or pools: IOPS −20 % in 3 of 3 series"
+    assert Incident.objects.filter(merged_into=wide, state=IncidentState.RESOLVED).count() == 2
+    assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["opened"]
+
+
+def test_volume_type_that_fell_on_three_hosts_is_one_incident_though_nothing_recorded_changed() -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+
+    judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, wide.change_count, wide.suspects) == ("", 6, [])
+    assert wide.title == (
+        "3 hosts or pools: IOPS −20 % in 6 of 12 series, all with volume type st1, and nothing else"
+    )
+    merged = IncidentEvent.objects.get(incident=wide, kind="merged")
+    assert merged.words == "joined with 2 others that the same explains"
+
+
+@pytest.mark.parametrize(("fell", "is_joined"), [(0, True), (1, False)])
+def test_one_cell_of_another_host_joins_what_explains_it(fell: int, is_joined: bool) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    values = [steady(0), steady(1), steady(2), steady(3)]
+    values[fell] = fallen(4)
+    make_cells(make_host("db-3"), values, targets=layouts)
+
+    judge_all()
+
+    wide = Incident.objects.get(scope="", merged_into=None)
+    assert wide.change_count == (7 if is_joined else 6)
+    assert Incident.objects.filter(merged_into=None).count() == (1 if is_joined else 2)
+
+
+def test_different_volume_types_on_three_hosts_stay_three_incidents() -> None:
+    for number, kind in enumerate(("st1", "io2", "gp3")):
+        layouts = [{"volume_type": kind}, {"volume_type": "standard"}]
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == 3

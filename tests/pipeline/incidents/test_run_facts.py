@@ -1,0 +1,17 @@
+"""What is held against what when a level changed."""
+
+import pytest
+
+from benchapp.pipeline.incidents.run_facts import compare_facts, read_facts_of
+from tests.factories import make_environment, make_run
+
+pytestmark = pytest.mark.django_db
+
+
+def test_zone_of_a_host_is_no_suspect_and_a_mount_option_is() -> None:
+    before = make_run(environment=make_environment(facts={"time_zone": "UTC", "mount_options": "noatime"}))
+    after = make_run(environment=make_environment(facts={"time_zone": "Asia/Tokyo", "mount_options": "rw"}))
+
+    (difference,) = compare_facts(read_facts_of(before), read_facts_of(after))
+
+    assert (difference.name, difference.before, difference.after) == ("mount_options", "noatime", "rw")

@@ -1,0 +1,98 @@
+"""What else changed between the last good run and the first bad one."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from benchapp.models import Change, Run
+from benchapp.pipeline.incidents.suspects import find_suspects
+from tests.factories import make_environment, make_host
+from tests.pipeline.detection.judging import get_incident, judge_all, make_cells, make_level
+
+pytestmark = pytest.mark.django_db
+
+
+def make_fallen(**of_bad_runs: Any) -> list[dict[str, Any]]:
+    """Make a host fall at its 25th run, from which on its runs have these fields, and return the suspects."""
+    make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
+    runs = list(Run.objects.order_by("started_at"))
+    Run.objects.filter(pk__in=[run.pk for run in runs[24:]]).update(**of_bad_runs)
+    judge_all()
+    suspects: list[dict[str, Any]] = get_incident().suspects
+    return suspects
+
+
+def test_fact_within_a_fact_is_named_by_its_way() -> None:
+    facts = {"md": {"degraded": "1"}, "mount_options": "rw"}
+
+    suspects = make_fallen(environment=make_environment(kernel="6.1.0", facts=facts))
+
+    assert [(one["name"], one["before"], one["after"]) for one in suspects] == [
+        ("mount_options", None, "rw"),
+        ("md.degraded", None, "1"),
+    ]
+    assert suspects[1]["words"] == "the array's missing members: unknown → 1, with all changes"
+
+
+def test_label_is_a_suspect() -> None:
+    (suspect,) = make_fallen(labels={"release": "7"})
+
+    assert suspect["words"] == "label release: unknown → 7, with all changes"
+
+
+def test_condition_of_the_run_counts_where_it_moved_by_a_fifth() -> None:
+    Run.objects.all().delete()
+    make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
+    for number, run in enumerate(Run.objects.order_by("started_at")):
+        is_bad = number >= 24
+        conditions = {"fill_percent": "96" if is_bad else "61", "free_memory": str(1000 + number)}
+        Run.objects.filter(pk=run.pk).update(command={"conditions": conditions})
+
+    judge_all()
+
+    assert [(one["name"], one["before"], one["after"]) for one in get_incident().suspects] == [
+        ("fill_percent", "61", "96")
+    ]
+
+
+def test_load_that_jumps_at_every_run_is_no_suspect() -> None:
+    make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
+    for number, run in enumerate(Run.objects.order_by("started_at")):
+        conditions = {"load": str(1 + 5 * (number % 2))}
+        Run.objects.filter(pk=run.pk).update(command={"conditions": conditions})
+
+    judge_all()
+
+    assert get_incident().suspects == []
+
+
+def test_changes_whose_runs_are_gone_have_no_suspects() -> None:
+    make_fallen(labels={"release": "7"})
+    Change.objects.update(run=None)
+
+    assert find_suspects(list(Change.objects.all())) == []
+
+
+def test_cells_that_moved_at_the_same_run_are_compared_once() -> None:
+    make_cells(
+        make_host(), [make_level(1000.0, 24, shift=shift) + make_level(800.0, 8) for shift in range(6)]
+    )
+    judge_all()
+    # As in a pool, where the run before is another host's: what this host was before is asked for.
+    Change.objects.update(last_good_run=None)
+    counts = []
+    for changes in (list(Change.objects.all()[:1]), list(Change.objects.all())):
+        with CaptureQueriesContext(connection) as queries:
+            find_suspects(changes)
+        counts.append(len(queries))
+
+    assert Change.objects.count() == 6
+    assert counts[0] == counts[1]
+
+
+def test_values_are_cut() -> None:
+    (suspect,) = make_fallen(labels={"note": "x" * 500})
+
+    assert len(suspect["after"]) == 80

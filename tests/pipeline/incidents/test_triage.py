@@ -1,0 +1,237 @@
+"""What people do with incidents: guarded, in the trail, and undone."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from benchapp.models import (
+    Change,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Judgement,
+    Role,
+    Verdict,
+)
+from benchapp.pipeline.incidents import triage
+from benchapp.pipeline.incidents.accepted_levels import accept_level, preview_accept
+from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, UnknownIncident
+from benchapp.pipeline.incidents.undo import undo
+from tests.factories import NOON, make_host, make_user
+from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
+
+pytestmark = pytest.mark.django_db
+
+
+def make_incident(cells: int = 1, *, name: str = "db-1") -> Incident:
+    known = set(Incident.objects.values_list("pk", flat=True))
+    lines = [make_level(1000.0, 24, shift=n) + make_level(800.0, 8, shift=n) for n in range(cells)]
+    make_cells(make_host(name), lines)
+    judge_all()
+    return Incident.objects.exclude(pk__in=known).get()
+
+
+def test_acknowledging_is_guarded_and_undone() -> None:
+    incident, anna = make_incident(), make_user(Role.EDITOR)
+
+    event = triage.acknowledge(incident.pk, by=anna)
+
+    incident.refresh_from_db()
+    assert (incident.state, event.kind, event.by) == (IncidentState.ACKNOWLEDGED, "acknowledged", anna)
+    with pytest.raises(NotPossible, match="it is acknowledged already"):
+        triage.acknowledge(incident.pk, by=anna)
+    undo(event.pk, by=anna)
+    incident.refresh_from_db()
+    assert incident.state == IncidentState.NEW
+    with pytest.raises(NotPossible, match="undone before"):
+        undo(event.pk, by=anna)
+
+
+def test_resolving_wants_a_verdict_and_reopening_takes_it_back() -> None:
+    incident, anna = make_incident(), make_user(Role.EDITOR)
+    with pytest.raises(BadTriage, match="'soon' is no verdict; there are: real, fixed"):
+        triage.resolve(incident.pk, by=anna, verdict="soon")
+
+    triage.resolve(incident.pk, by=anna, verdict="fixed", words=" new kernel \x00")
+    incident.refresh_from_db()
+    assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.FIXED)
+    assert incident.resolved_at
+    assert IncidentEvent.objects.get(kind="resolved").words == "new kernel \ufffd"
+
+    triage.reopen(incident.pk, by=anna)
+    incident.refresh_from_db()
+    assert (incident.state, incident.verdict, incident.resolved_at) == (IncidentState.NEW, "", None)
+
+
+def test_what_was_changed_since_is_undone_first() -> None:
+    incident = make_incident()
+    first = triage.acknowledge(incident.pk, by=None)
+    triage.resolve(incident.pk, by=None, verdict="real")
+
+    with pytest.raises(NotPossible, match="it was resolved since: undo that first"):
+        undo(first.pk, by=None)
+
+
+def test_assignee_link_and_snooze_are_set_and_undone() -> None:
+    incident, anna = make_incident(), make_user(Role.EDITOR)
+    until = timezone.now() + timedelta(days=2)
+    events = [
+        triage.assign(incident.pk, by=anna, to=anna),
+        triage.link(incident.pk, by=anna, url=" https://bugs.example.org/7 "),
+        triage.snooze(incident.pk, by=anna, until=until),
+    ]
+    incident.refresh_from_db()
+    assert (incident.assignee, incident.link, incident.snoozed_until) == (
+        anna,
+        "https://bugs.example.org/7",
+        until,
+    )
+
+    for event in events:
+        undo(event.pk, by=anna)
+
+    incident.refresh_from_db()
+    assert (incident.assignee, incident.link, incident.snoozed_until) == (None, "", None)
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "ftp://example.org/", "bugs/7", "https://a b/", "x" * 600]
+)
+def test_link_that_is_no_web_address_is_refused(url: str) -> None:
+    with pytest.raises(BadTriage, match="http or https"):
+        triage.link(make_incident().pk, by=None, url=url)
+
+
+def test_comment_says_something() -> None:
+    incident = make_incident()
+
+    event = triage.comment(incident.pk, by=None, words=" looked at it ")
+
+    assert event.words == "looked at it"
+    with pytest.raises(BadTriage):
+        triage.comment(incident.pk, by=None, words="  ")
+    with pytest.raises(NotPossible, match="cannot be undone"):
+        undo(event.pk, by=None)
+
+
+def test_snooze_ends_in_the_future() -> None:
+    with pytest.raises(BadTriage, match="is over"):
+        triage.snooze(make_incident().pk, by=None, until=NOON - timedelta(days=400))
+
+
+def test_what_there_is_not_is_said() -> None:
+    with pytest.raises(UnknownIncident, match="no incident 4711"):
+        triage.acknowledge(4711, by=None)
+    with pytest.raises(UnknownIncident, match="no event 4711"):
+        undo(4711, by=None)
+
+
+def test_merged_incident_gives_its_changes_and_gets_them_back() -> None:
+    home, other = make_incident(), make_incident(2, name="db-2")
+
+    event = triage.merge(other.pk, into=home.pk, by=None)
+
+    home.refresh_from_db()
+    other.refresh_from_db()
+    assert (home.change_count, home.scope, other.merged_into) == (3, "", home)
+    assert other.state == IncidentState.RESOLVED
+    with pytest.raises(NotPossible, match="undo the merge there"):
+        triage.reopen(other.pk, by=None)
+    undo(event.pk, by=None)
+    home.refresh_from_db()
+    other.refresh_from_db()
+    assert (home.change_count, home.scope, other.change_count) == (1, "host:db-1", 2)
+    assert (other.merged_into, other.state) == (None, IncidentState.NEW)
+
+
+def test_later_changes_of_a_merged_incident_come_to_its_new_home() -> None:
+    home, other = make_incident(), make_incident(name="db-2")
+    triage.merge(other.pk, into=home.pk, by=None)
+
+    for change in Change.objects.all():
+        add_runs(change.series, make_level(800.0, 3))
+    judge_all()
+
+    assert set(Change.objects.values_list("incident_id", flat=True)) == {home.pk}
+
+
+def test_split_makes_an_incident_of_its_own_and_undo_joins_them() -> None:
+    incident = make_incident(3)
+    one = Change.objects.order_by("pk").first()
+    assert one
+
+    event = triage.split(incident.pk, change_ids=[one.pk], by=None)
+
+    fresh = Incident.objects.get(pk=event.before["split_into"])
+    incident.refresh_from_db()
+    assert (incident.change_count, fresh.change_count) == (2, 1)
+    undo(event.pk, by=None)
+    incident.refresh_from_db()
+    fresh.refresh_from_db()
+    assert (incident.change_count, fresh.merged_into) == (3, incident)
+
+
+def test_split_takes_some_and_not_all() -> None:
+    incident = make_incident(2)
+
+    with pytest.raises(BadTriage, match="not all"):
+        triage.split(incident.pk, change_ids=list(Change.objects.values_list("pk", flat=True)), by=None)
+    with pytest.raises(BadTriage):
+        triage.split(incident.pk, change_ids=[], by=None)
+    with pytest.raises(UnknownIncident):
+        triage.split(incident.pk, change_ids=[4711], by=None)
+
+
+def test_accepted_level_is_the_new_baseline_and_undo_brings_the_old_one_back() -> None:
+    incident = make_incident()
+    (level,) = preview_accept(incident.pk)
+    assert (level.metric, level.from_at) == ("iops", NOON + timedelta(hours=24))
+    assert (level.before, level.level) == (pytest.approx(1000, rel=0.01), pytest.approx(800, rel=0.01))
+
+    event = accept_level(incident.pk, by=None, words="smaller volumes")
+    judge_all()
+
+    incident.refresh_from_db()
+    judgement = Judgement.objects.get()
+    assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
+    assert event.words == "1 level of 1 series: smaller volumes"
+    assert (judgement.baseline_from_at, judgement.n) == (level.from_at, 8)
+    assert Change.objects.get().state != "withdrawn"
+
+    undo(event.pk, by=None)
+    judge_all()
+    incident.refresh_from_db()
+    judgement.refresh_from_db()
+    assert (judgement.baseline_from_at, judgement.n, incident.state) == (None, 32, IncidentState.NEW)
+
+
+def test_worse_than_the_accepted_level_is_found() -> None:
+    incident = make_incident()
+    accept_level(incident.pk, by=None)
+    judge_all()
+    series = Change.objects.get().series
+
+    add_runs(series, make_level(800.0, 14) + make_level(600.0, 8))
+    judge_all()
+
+    assert Change.objects.count() == 2
+    assert Incident.objects.filter(state=IncidentState.NEW).count() == 1
+    assert get_newest().before_median == pytest.approx(800.0, rel=0.01)
+
+
+def get_newest() -> Change:
+    change = Change.objects.order_by("-started_at").first()
+    assert change
+    return change
+
+
+def test_every_step_leaves_its_event() -> None:
+    incident = make_incident()
+    triage.acknowledge(incident.pk, by=None)
+    triage.resolve(incident.pk, by=None, verdict="noise")
+
+    kinds = list(IncidentEvent.objects.order_by("pk").values_list("kind", flat=True))
+
+    assert kinds == ["opened", "confirmed", "acknowledged", "resolved"]
+    assert get_incident() == incident

@@ -1,0 +1,428 @@
+"""From received to stored or rejected: each result once, and the reason where there is none."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import IntegrityError, OperationalError
+
+from benchapp.fio import PARSER_VERSION
+from benchapp.models import (
+    Environment,
+    Host,
+    Kind,
+    Measurement,
+    Run,
+    Series,
+    State,
+    Submission,
+    Target,
+    Workload,
+)
+from benchapp.pipeline.intake.submissions import Arrival, accept_submission
+from benchapp.pipeline.normalize import batch as normalize
+from benchapp.pipeline.normalize import plan
+from benchapp.pipeline.normalize.batch import (
+    ATTEMPTS_MAXIMUM,
+    claim_fresh,
+    claim_retried,
+    has_waiting,
+    normalize_batch,
+)
+from tests.envelopes import make_envelope, read_fio
+from tests.factories import make_host
+
+pytestmark = pytest.mark.django_db
+
+RECEIVED_AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def submit(host: Host | None = None, **changes: Any) -> UUID:
+    """Accept one envelope and return its id."""
+    host = host or Host.objects.get_or_create(name="db-1")[0]
+    envelope = make_envelope(**changes)
+    body = json.dumps(envelope).encode()
+    return accept_submission(Arrival(host.pk, Kind.ENVELOPE, body, UUID(envelope["id"])), now=RECEIVED_AT).id
+
+
+def settled(submission_id: UUID) -> Submission:
+    normalize_batch()
+    return Submission.objects.get(pk=submission_id)
+
+
+def test_received_becomes_a_run_with_a_measurement_a_direction() -> None:
+    row = settled(submit(fio_output=read_fio("16_randrw7030_json.out")))
+
+    run = Run.objects.get()
+    printed = json.loads(read_fio("16_randrw7030_json.out"))["jobs"][0]
+    measured = {row.series.direction: row for row in Measurement.objects.select_related("series")}
+    assert (row.state, row.attempts, row.parser_version) == (State.STORED, 1, PARSER_VERSION)
+    assert row.settled_at is not None
+    assert run.submission_id == row.id
+    assert run.profile == "quick"
+    assert set(measured) == {"read", "write"}
+    for direction in ("read", "write"):
+        assert measured[direction].iops == printed[direction]["iops"]
+        assert measured[direction].bandwidth_bytes_per_s == printed[direction]["bw_bytes"]
+        assert measured[direction].latency_mean_ns == printed[direction]["lat_ns"]["mean"]
+        assert measured[direction].latency_p99_ns == printed[direction]["clat_ns"]["percentile"]["99.000000"]
+        assert measured[direction].latency_max_ns == printed[direction]["lat_ns"]["max"]
+        assert measured[direction].latency_kind == "clat"
+        assert (
+            measured[direction].percentiles["99.99"]
+            == printed[direction]["clat_ns"]["percentile"]["99.990000"]
+        )
+
+
+def test_layout_environment_and_workload_are_typed_columns() -> None:
+    submit(
+        fio_output=read_fio("16_randrw7030_json.out"),
+        target={"volume_type": "gp3", "volume_count": "4", "chunk_size_bytes": "64k"},
+        environment={"kernel": "6.1.0", "queue_depth": 64},
+    )
+
+    normalize_batch()
+
+    series = Series.objects.filter(direction="read").get()
+    environment = Environment.objects.get()
+    assert (series.volume_type, series.volume_count, series.chunk_size_bytes) == ("gp3", 4, 65536)
+    assert (series.rw, series.iodepth, series.numjobs) == ("randrw", series.workload.iodepth, 1)
+    assert series.scope == "host:db-1"
+    assert environment.kernel == "6.1.0"
+    assert environment.facts == {"queue_depth": "64"}
+    assert environment.fio_version == "fio-3.33"
+
+
+def test_same_layout_and_workload_is_one_series_whatever_the_environment() -> None:
+    for kernel in ("6.1.0", "6.6.0"):
+        submit(environment={"kernel": kernel})
+
+    normalize_batch()
+
+    assert Environment.objects.count() == 2
+    assert Target.objects.count() == 1
+    assert Workload.objects.count() == Series.objects.values("workload").distinct().count()
+    assert set(Series.objects.values_list("measurement_count", flat=True)) == {2}
+
+
+def test_another_layout_is_another_series() -> None:
+    submit(target={"volume_count": 4})
+    submit(target={"volume_count": 8})
+
+    normalize_batch()
+
+    assert set(Series.objects.values_list("measurement_count", flat=True)) == {1}
+    assert Target.objects.count() == 2
+
+
+def test_hosts_of_one_pool_share_their_series() -> None:
+    for name in ("db-1", "db-2"):
+        submit(Host.objects.create(name=name, pool="db"))
+
+    normalize_batch()
+
+    assert set(Series.objects.values_list("scope", "measurement_count", "host_id")) == {("pool:db", 2, None)}
+
+
+def test_batch_of_many_costs_a_bounded_number_of_queries(django_assert_max_num_queries: Any) -> None:
+    for _ in range(10):
+        submit()
+
+    with django_assert_max_num_queries(45):
+        batch = normalize_batch()
+
+    assert len(batch.stored) == 10
+
+
+def test_running_twice_leaves_the_same_rows() -> None:
+    submission_id = submit()
+    normalize_batch()
+    before = list(Measurement.objects.values_list("run_id", "series_id", "iops"))
+    run_id = Run.objects.get().pk
+
+    Submission.objects.filter(pk=submission_id).update(state=State.RECEIVED, attempts=0)
+    normalize_batch()
+
+    assert Run.objects.get().pk == run_id
+    assert list(Measurement.objects.values_list("run_id", "series_id", "iops")) == before
+    assert set(Series.objects.values_list("measurement_count", flat=True)) == {1}
+
+
+def test_nothing_waiting_costs_nothing_and_changes_nothing() -> None:
+    assert normalize_batch().claimed == 0
+    assert has_waiting() is False
+
+
+@pytest.mark.parametrize("output", ["", "fio: engine libaio not loadable", "{}"])
+def test_unreadable_output_is_rejected_with_the_reason_and_what_fio_said(output: str) -> None:
+    row = settled(submit(fio_output=output, command={"exit_status": 1, "stderr": "fio: failed to open /x\n"}))
+
+    assert row.state == State.REJECTED
+    assert row.reason_code
+    assert "fio exited with status 1" in row.reason
+    assert "failed to open /x" in row.reason
+    assert row.body is not None
+    assert Run.objects.count() == 0
+
+
+def test_fault_of_the_reader_rejects_one_and_stores_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_output = plan.read_output
+
+    def fail_on_poison(text: bytes) -> Any:
+        if b"poison" in text:
+            raise RuntimeError("a fault of ours")
+        return read_output(text)
+
+    monkeypatch.setattr(plan, "read_output", fail_on_poison)
+    healthy = [submit() for _ in range(3)]
+    poisoned = submit(fio_output="poison")
+
+    row = settled(poisoned)
+
+    assert (row.state, row.reason_code) == (State.REJECTED, "reader-fault")
+    assert "RuntimeError: a fault of ours" in row.reason
+    assert Submission.objects.filter(pk__in=healthy, state=State.STORED).count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_database_refuses_is_isolated_from_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    store_plans = normalize.store_plans
+
+    def refuse_poison(plans: Any) -> Any:
+        if any(b"poison" in one.source.body for one in plans):
+            raise IntegrityError("the database would not have it")
+        return store_plans(plans)
+
+    monkeypatch.setattr(normalize, "store_plans", refuse_poison)
+    healthy = [submit() for _ in range(3)]
+    poisoned = submit(labels={"poison": "yes"})
+
+    for _ in range(6):
+        normalize_batch()
+
+    row = Submission.objects.get(pk=poisoned)
+    assert (row.state, row.reason_code) == (State.REJECTED, "database-refused")
+    assert Submission.objects.filter(pk__in=healthy, state=State.STORED).count() == 3
+
+
+def test_fresh_come_together_and_failed_ones_alone() -> None:
+    first, second, third, fourth = (submit() for _ in range(4))
+    Submission.objects.filter(pk__in=[first, second]).update(attempts=1)
+
+    assert set(claim_fresh(50)) == {third, fourth}
+    assert claim_retried() in ([first], [second])
+
+
+def test_submission_that_used_up_its_attempts_is_rejected() -> None:
+    submission_id = submit()
+    Submission.objects.update(attempts=ATTEMPTS_MAXIMUM)
+
+    row = settled(submission_id)
+
+    assert (row.state, row.reason_code) == (State.REJECTED, "attempts-exhausted")
+
+
+def test_batch_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalize, "BATCH_BYTES", 10_000)
+    for _ in range(4):
+        submit()
+
+    claimed = claim_fresh(50)
+
+    sizes = Submission.objects.filter(pk__in=claimed).values_list("body_bytes", flat=True)
+    assert 1 <= len(claimed) < 4
+    assert sum(sizes) <= 10_000 or len(claimed) == 1
+
+
+def test_start_comes_from_fio_before_the_sender() -> None:
+    submit(started_at="2026-11-19T00:00:00Z")
+
+    normalize_batch()
+
+    run = Run.objects.get()
+    assert run.started_at_is_known
+    assert run.started_at != datetime(2026, 11, 19, tzinfo=UTC)
+
+
+def test_clock_that_is_days_ahead_does_not_order_history() -> None:
+    report = json.loads(read_fio("07_json.out"))
+    ahead = RECEIVED_AT + timedelta(days=400)
+    report |= {"timestamp": int(ahead.timestamp()), "timestamp_ms": int(ahead.timestamp() * 1000)}
+    submit(fio_output=json.dumps(report), started_at=ahead.isoformat(), finished_at=None)
+
+    normalize_batch()
+
+    run = Run.objects.get()
+    assert run.started_at == RECEIVED_AT
+    assert run.started_at_is_known is False
+
+
+def test_failed_job_is_stored_and_marked() -> None:
+    row = settled(submit(fio_output=read_fio("40_err_enospc_tmpfs_json.out")))
+
+    assert row.state == State.STORED
+    assert Run.objects.get().error == 28
+    assert Run.objects.get().has_failed
+    assert set(Measurement.objects.values_list("error", flat=True)) == {28}
+
+
+def test_clones_without_bins_have_sums_and_no_percentiles() -> None:
+    submit(fio_output=read_fio("11_numjobs4_json.out"))
+
+    normalize_batch()
+
+    printed = [job["read"] for job in json.loads(read_fio("11_numjobs4_json.out"))["jobs"]]
+    printed = [entry for entry in printed if entry["total_ios"]] or [
+        job["write"] for job in json.loads(read_fio("11_numjobs4_json.out"))["jobs"]
+    ]
+    row = Measurement.objects.get()
+    assert row.clones == 4
+    assert row.total_ios == sum(entry["total_ios"] for entry in printed)
+    assert row.iops == pytest.approx(sum(entry["iops"] for entry in printed))
+    assert row.latency_p99_ns is None
+    assert row.missing
+
+
+def test_html_in_a_job_name_is_kept_as_text() -> None:
+    report = json.loads(read_fio("07_json.out"))
+    report["jobs"][0]["jobname"] = "<img src=x onerror=alert(1)>"
+    submit(fio_output=json.dumps(report))
+
+    normalize_batch()
+
+    assert Measurement.objects.first().job_name == "<img src=x onerror=alert(1)>"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "name", ["nul\x00name", "lone\ud800surrogate", "x" * 100_000, "\u202ereversed", "tab\tnew\nline"]
+)
+def test_odd_job_name_is_stored_as_far_as_text_can_be(name: str) -> None:
+    report = json.loads(read_fio("07_json.out"))
+    report["jobs"][0]["jobname"] = name
+    row = settled(submit(fio_output=json.dumps(report)))
+
+    assert row.state == State.STORED
+    assert len(Measurement.objects.first().job_name) <= 200  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64, 10**30, -(2**70), 1e308])
+def test_huge_number_is_refused_or_withheld_and_never_fails_the_batch(value: float) -> None:
+    report = json.loads(read_fio("07_json.out"))
+    for direction in ("read", "write"):
+        report["jobs"][0][direction]["total_ios"] = value
+        report["jobs"][0][direction]["io_bytes"] = value
+    row = settled(submit(fio_output=json.dumps(report)))
+
+    assert row.state in (State.STORED, State.REJECTED)
+    assert row.reason_code != "reader-fault"
+
+
+def test_host_was_seen_when_its_result_came() -> None:
+    submit(agent={"version": "0.9.9"})
+
+    normalize_batch()
+
+    host = Host.objects.get()
+    assert host.last_seen_at == RECEIVED_AT
+    assert host.agent_version == "0.9.9"
+
+
+def test_unknown_id_of_a_sweep_is_kept_with_the_run() -> None:
+    sweep_id = uuid4()
+    submit(sweep=str(sweep_id))
+
+    normalize_batch()
+
+    assert Run.objects.get().sweep_id == sweep_id
+
+
+def with_options(*jobs: dict[str, str]) -> str:
+    """Return a report whose jobs ran together, each with these options."""
+    report = json.loads(read_fio("07_json.out"))
+    entry, common = report["jobs"][0], report.get("global options", {})
+    report["jobs"] = [
+        entry | {"jobname": f"job{number}", "job options": common | entry["job options"] | options}
+        for number, options in enumerate(jobs)
+    ]
+    return json.dumps(report)
+
+
+def test_what_ran_beside_is_identity_however_it_was_typed() -> None:
+    for neighbour in ({"bs": "64k"}, {"bs": "65536"}, {"bs": "128k"}):
+        submit(fio_output=with_options({"bs": "4k"}, neighbour))
+
+    normalize_batch()
+
+    beside = Series.objects.filter(block_size_bytes=4096)
+    assert sorted(beside.values_list("measurement_count", flat=True)) == [1, 2]
+
+
+def test_many_different_neighbours_are_told_by_a_short_text() -> None:
+    submit(fio_output=with_options(*({"bs": str(512 * (number + 1))} for number in range(40))))
+
+    normalize_batch()
+
+    texts = {row.options["beside"] for row in Series.objects.all()}
+    assert len(texts) == 1
+    assert texts.pop().startswith("39 others of ")
+
+
+def test_time_based_is_identity() -> None:
+    for asked in ({"runtime": "60"}, {"runtime": "60", "time_based": "1"}):
+        submit(fio_output=with_options(asked | {"time_based": asked.get("time_based", "0")}))
+
+    normalize_batch()
+
+    assert Series.objects.count() == 2
+
+
+def test_result_belongs_to_the_pool_of_when_it_came() -> None:
+    host = Host.objects.create(name="db-1")
+    submit(host)
+    Host.objects.update(pool="db")
+
+    normalize_batch()
+
+    assert set(Series.objects.values_list("scope", flat=True)) == {"host:db-1"}
+
+
+def test_document_that_is_no_longer_found_goes() -> None:
+    submission_id = submit()
+    normalize_batch()
+    run = Run.objects.get()
+    Run.objects.filter(pk=run.pk).update(document=1)
+
+    Submission.objects.filter(pk=submission_id).update(state=State.RECEIVED, attempts=0)
+    normalize_batch()
+
+    assert list(Run.objects.values_list("document", flat=True)) == [0]
+    assert set(Series.objects.values_list("measurement_count", flat=True)) == {1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_database_that_is_away_costs_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    submission_id = submit()
+
+    def time_out(plans: Any) -> Any:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(normalize, "store_plans", time_out)
+        for _ in range(ATTEMPTS_MAXIMUM + 1):
+            with pytest.raises(OperationalError):
+                normalize_batch()
+
+    assert settled(submission_id).state == State.STORED
+
+
+def test_runs_under_other_loads_share_their_environment() -> None:
+    host = make_host()
+    for load in (0.4, 7.5):
+        submit(host, environment={"kernel": "6.1.0"}, conditions={"load_before": load})
+
+    normalize_batch()
+
+    assert Environment.objects.get().kernel == "6.1.0"
+    assert sorted(run.command["conditions"]["load_before"] for run in Run.objects.all()) == ["0.4", "7.5"]

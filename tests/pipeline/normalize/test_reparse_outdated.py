@@ -1,0 +1,159 @@
+"""What an older parser read is read again in the background, the oldest first, and never fresh results behind it."""
+
+import io
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import OperationalError
+
+from benchapp import tasks
+from benchapp.fio import PARSER_VERSION
+from benchapp.management.commands import drain
+from benchapp.models import Measurement, Run, State, Submission
+from benchapp.pipeline.normalize import plan
+from benchapp.pipeline.normalize import reparse as catch_up
+from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.pipeline.normalize.reparse import count_older, renormalize_older
+from tests.pipeline.normalize.test_batch import submit
+
+pytestmark = pytest.mark.django_db
+OLDER = PARSER_VERSION - 1
+
+
+def submit_older(count: int = 1) -> list[Submission]:
+    """Store submissions as an older parser read them, an hour apart: with 7 I/Os, which is wrong."""
+    ids = [submit() for _ in range(count)]
+    while normalize_batch().claimed:
+        pass
+    Submission.objects.update(parser_version=OLDER)
+    Run.objects.update(parser_version=OLDER)
+    Measurement.objects.update(total_ios=7)
+    return [Submission.objects.get(pk=submission_id) for submission_id in ids]
+
+
+def list_versions() -> list[int | None]:
+    return list(Submission.objects.order_by("received_at", "pk").values_list("parser_version", flat=True))
+
+
+def test_older_reading_is_replaced_and_counts_no_attempt() -> None:
+    submit_older()
+
+    taken = (renormalize_older(), renormalize_older())
+
+    row = Submission.objects.get()
+    assert taken == (1, 0)
+    assert (row.parser_version, row.attempts) == (PARSER_VERSION, 1)
+    assert Run.objects.get().parser_version == PARSER_VERSION
+    assert Measurement.objects.get().total_ios == 55629
+
+
+def test_oldest_are_read_first_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch_up, "_BATCH_SIZE", 2)
+    submit_older(3)
+
+    assert renormalize_older() == 2
+    assert sorted(version or 0 for version in list_versions()) == [OLDER, PARSER_VERSION, PARSER_VERSION]
+    assert (renormalize_older(), renormalize_older()) == (1, 0)
+
+
+def test_older_ones_are_counted_up_to_a_bound() -> None:
+    submit_older(3)
+    Submission.objects.filter(pk=Submission.objects.first().pk).update(body=None)  # type: ignore[union-attr]
+
+    assert (count_older(at_most=1), count_older(at_most=1000)) == (1, 2)
+
+
+def test_what_can_no_longer_be_read_keeps_its_runs_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit_older()
+
+    def fail(text: bytes) -> Any:
+        raise plan.UnreadableOutput("worse", "a worse reader")
+
+    monkeypatch.setattr(plan, "read_output", fail)
+
+    assert (renormalize_older(), renormalize_older()) == (1, 0)
+    assert Submission.objects.get().state == State.STORED
+    assert Run.objects.get().parser_version == OLDER
+
+
+def test_one_that_the_database_refuses_is_taken_alone_and_left_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad = submit_older(2)
+    renormalize = catch_up.renormalize
+    sizes: list[int] = []
+
+    def refuse(ids: Any, *, is_dry_run: bool) -> Any:
+        sizes.append(len(ids))
+        if bad.pk in ids:
+            raise ValueError("a value that PostgreSQL will not take")
+        return renormalize(ids, is_dry_run=is_dry_run)
+
+    monkeypatch.setattr(catch_up, "renormalize", refuse)
+    while renormalize_older():
+        pass
+
+    assert (sizes[0], set(sizes[1:])) == (2, {1})
+    assert list_versions() == [PARSER_VERSION, PARSER_VERSION]
+    assert dict(Run.objects.values_list("submission_id", "parser_version")) == {
+        good.pk: PARSER_VERSION,
+        bad.pk: OLDER,
+    }
+
+
+def test_database_that_is_away_counts_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit_older()
+
+    def fail(ids: Any, *, is_dry_run: bool) -> Any:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    monkeypatch.setattr(catch_up, "renormalize", fail)
+    monkeypatch.setattr(catch_up.connection, "close", lambda: None)
+    with pytest.raises(OperationalError):
+        renormalize_older()
+
+    assert Submission.objects.get().attempts == 1
+
+
+def test_task_reads_until_nothing_is_older() -> None:
+    submit_older(3)
+
+    tasks.renormalize()
+
+    assert list_versions() == [PARSER_VERSION] * 3
+
+
+def test_task_gives_way_to_what_is_fresh() -> None:
+    submit_older()
+    submit()
+
+    tasks.renormalize()
+
+    assert OLDER in list_versions()
+
+
+def test_task_does_nothing_where_it_is_turned_off(settings: Any) -> None:
+    settings.AUTO_RENORMALIZE = False
+    submit_older()
+
+    tasks.renormalize()
+
+    assert list_versions() == [OLDER]
+
+
+@pytest.mark.parametrize(("is_automatic", "version"), [(True, PARSER_VERSION), (False, OLDER)])
+def test_loop_without_a_broker_does_it_when_it_has_nothing_else(
+    is_automatic: bool, version: int, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.AUTO_RENORMALIZE = is_automatic
+    submit_older()
+
+    def stop(pause_s: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drain.time, "sleep", stop)
+    monkeypatch.setattr(drain, "close_old_connections", lambda: None)
+    call_command("drain", "--loop", stdout=io.StringIO())
+
+    assert list_versions() == [version]

@@ -1,0 +1,52 @@
+"""What the sender said of the host and its storage, as validity is judged by it."""
+
+from typing import Any
+
+import pytest
+
+from benchapp.fio.report import Document
+from benchapp.pipeline.intake.metadata import read_environment, read_target
+from benchapp.pipeline.normalize.validity_inputs import Surroundings, read_surroundings
+
+
+def describe(*, environment: dict[str, Any], target: dict[str, Any] | None = None) -> Surroundings:
+    document = Document("json", "fio-3.36", None, None, (), ())
+    return read_surroundings(
+        document, environment=read_environment(environment), target=read_target(target or {})
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "environment", "storage"),
+    [
+        ({"filesystem": "nfs4"}, {}, "network"),
+        ({"volume_type": "gp3"}, {}, "network"),
+        ({"volume_type": "Premium_LRS"}, {}, "network"),
+        ({}, {"device_model": "Amazon Elastic Block Store"}, "network"),
+        ({"filesystem": "tmpfs"}, {}, "memory"),
+        ({"filesystem": "xfs", "mount_options": "rw,dax,noatime"}, {}, "memory"),
+        ({"filesystem": "xfs", "volume_type": "nvme"}, {"device_model": "Samsung 990"}, None),
+    ],
+)
+def test_kind_of_storage_is_told_by_layout_and_device(
+    target: dict[str, str], environment: dict[str, str], storage: str | None
+) -> None:
+    assert describe(target=target, environment=environment).storage == storage
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({"md": {"degraded": "1", "sync_action": "recover"}}, (1, "recover", "")),
+        ({"md": {"degraded": "0", "sync_action": "idle"}}, (0, "", "")),
+        ({"raid_state": "Degraded"}, (None, "", "degraded")),
+        ({"raid_state": "optimal"}, (None, "", "")),
+        ({"md": "clean", "raid_state": None}, (None, "", "")),
+        ({"md": {"degraded": "many"}}, (None, "", "")),
+        ({}, (None, "", "")),
+    ],
+)
+def test_state_of_the_array_is_read_from_the_facts(facts: dict[str, Any], found: tuple[Any, ...]) -> None:
+    surroundings = describe(environment={"facts": facts})
+
+    assert (surroundings.members_missing, surroundings.sync_action, surroundings.raid_state) == found

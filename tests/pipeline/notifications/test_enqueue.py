@@ -1,0 +1,213 @@
+"""Into the outbox: who is told of what, and nobody twice."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from benchapp.models import Channel, Notice, Role, Subscription, User
+from benchapp.pipeline.notifications.enqueue import enqueue
+from tests.factories import make_host, make_series, make_target, make_user
+from tests.notices import list_keys, make_change, make_event, make_incident, make_subscription
+
+pytestmark = pytest.mark.django_db
+
+
+def test_event_is_told_once_to_each_subscription_however_often_it_is_put_in() -> None:
+    anna, ben = make_subscription(), make_subscription(channel=Channel.SLACK)
+    incident = make_incident()
+    event = make_event(incident)
+
+    enqueue([event.pk])
+    enqueue([event.pk, event.pk])
+
+    assert list_keys(anna) == list_keys(ben) == [f"incident {incident.pk}: opened"]
+
+
+def test_each_transition_is_told_by_its_number() -> None:
+    make_subscription()
+    incident = make_incident()
+    kinds = ("opened", "recovered", "reopened", "recovered", "commented", "acknowledged", "confirmed")
+    enqueue([make_event(incident, kind).pk for kind in kinds])
+
+    assert list_keys() == [
+        f"incident {incident.pk}: {words}" for words in ("opened", "recovered 1", "reopened 1", "recovered 2")
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"is_regression": False},
+        {"verdict": "expected", "state": "resolved"},
+        {"snoozed_until": timezone.now() + timedelta(hours=1)},
+    ],
+    ids=["improvement", "expected", "snoozed"],
+)
+def test_what_is_no_news_is_told_to_nobody(fields: dict[str, Any]) -> None:
+    make_subscription()
+    incident = make_incident(**fields)
+
+    enqueue([make_event(incident).pk])
+
+    assert list_keys() == []
+
+
+def test_merged_incident_is_silent_and_a_snooze_that_is_over_is_not() -> None:
+    make_subscription()
+    kept = make_incident(snoozed_until=timezone.now() - timedelta(hours=1))
+    gone = make_incident(host="db-08", merged_into=kept)
+
+    enqueue([make_event(kept).pk, make_event(gone).pk])
+
+    assert list_keys() == [f"incident {kept.pk}: opened"]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [({"severity": "low"}, 1), ({"severity": "high"}, 0), ({"change_count": 1}, 0), ({}, 0)],
+)
+def test_growth_is_told_where_the_severity_grew(before: dict[str, Any], expected: int) -> None:
+    make_subscription()
+    incident = make_incident(severity="medium")
+
+    enqueue([make_event(incident, "grew", before=before).pk])
+
+    assert len(list_keys()) == expected
+
+
+def test_growth_before_it_is_confirmed_is_told_to_those_alone_who_have_not_heard_of_it() -> None:
+    every, high = make_subscription(), make_subscription(least_severity="high")
+    incident = make_incident(severity="medium")
+    enqueue([make_event(incident).pk])
+    incident.severity = "high"
+    incident.save()
+
+    enqueue([make_event(incident, "grew", before={"severity": "medium"}).pk])
+
+    assert list_keys(every) == [f"incident {incident.pk}: opened"]
+    assert list_keys(high) == [f"incident {incident.pk}: grew 1"]
+
+
+def test_growth_of_what_was_confirmed_is_told_to_all() -> None:
+    make_subscription()
+    incident = make_incident(severity="high")
+    enqueue([make_event(incident).pk])
+    make_event(incident, "confirmed")
+
+    enqueue([make_event(incident, "grew", before={"severity": "medium"}).pk])
+
+    assert list_keys() == [f"incident {incident.pk}: opened", f"incident {incident.pk}: grew 1"]
+
+
+@pytest.mark.parametrize(("least", "expected"), [("low", 1), ("medium", 1), ("high", 0)])
+def test_least_severity_is_kept(least: str, expected: int) -> None:
+    make_subscription(least_severity=least)
+
+    enqueue([make_event(make_incident(severity="medium")).pk])
+
+    assert len(list_keys()) == expected
+
+
+@pytest.mark.parametrize("kind", ["recovered", "resolved"])
+def test_end_is_told_to_those_who_heard_of_the_beginning(kind: str) -> None:
+    early = make_subscription()
+    incident = make_incident()
+    enqueue([make_event(incident).pk])
+    late = make_subscription()
+
+    enqueue([make_event(incident, kind).pk])
+
+    assert list_keys(early)[1:] == [f"incident {incident.pk}: {kind} 1"]
+    assert list_keys(late) == []
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        ("", True),
+        ("host:db-07", True),
+        ("host:db-*", True),
+        ("host:web-*", False),
+        ("-host:db-07", False),
+        ("volume_type:gp3", True),
+        ("volume_type:io2", False),
+        ("rw:randread", True),
+    ],
+)
+def test_filter_is_held_against_the_series_of_the_incident(filter: str, expected: bool) -> None:
+    make_subscription(filter=filter)
+    incident = make_incident(metrics=())
+    series = make_series(host=make_host("db-7b"), target=make_target(volume_type="gp3"))
+    type(series).objects.filter(pk=series.pk).update(scope="host:db-07")
+    make_change(incident, series)
+
+    enqueue([make_event(incident).pk])
+
+    assert bool(list_keys()) is expected
+
+
+def test_filter_that_is_understood_no_longer_pauses_and_says_so() -> None:
+    broken, fine = make_subscription(filter="flavour:sweet"), make_subscription()
+
+    enqueue([make_event(make_incident()).pk])
+
+    broken.refresh_from_db()
+    assert not broken.is_active
+    assert "'flavour' is nothing to filter by" in broken.paused_reason
+    assert len(list_keys(fine)) == 1
+
+
+def test_paused_subscriptions_and_switched_off_people_hear_nothing() -> None:
+    make_subscription(is_active=False)
+    gone = make_user(Role.VIEWER)
+    make_subscription(gone)
+    User.objects.filter(pk=gone.pk).update(is_active=False)
+
+    enqueue([make_event(make_incident()).pk])
+
+    assert list_keys() == []
+
+
+def test_event_that_was_undone_is_not_put_in() -> None:
+    make_subscription()
+
+    enqueue([make_event(make_incident(), undone_at=timezone.now()).pk])
+
+    assert list_keys() == []
+
+
+def test_notice_says_what_moved_how_much_and_since_when(settings: Any) -> None:
+    settings.PUBLIC_URL = "https://bench.example.org"
+    make_subscription()
+    incident = make_incident(
+        metrics=("latency_p99_ns", "latency_mean_ns"),
+        suspects=[
+            {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1.0, "words": "kernel 5.15 → 6.1"}
+        ],
+    )
+
+    enqueue([make_event(incident).pk])
+
+    body = Notice.objects.get().body
+    assert body["subject"] == "Regression, medium: p99 latency up 38 % on db-07"
+    assert body["sentence"] == (
+        "p99 latency 2.90 ms, up 38 % from 2.10 ms since 21 Nov 2026 12:00 UTC "
+        "(4k randread · depth 8 · db-07); 1 other cell moved too."
+    )
+    assert body["suspects"] == ["kernel 5.15 → 6.1"]
+    assert body["url"] == f"https://bench.example.org/incidents/{incident.pk}/"
+    assert body["facts"]["changes"][0]["before"] == 2100000.0
+
+
+def test_enqueue_asks_as_much_for_many_subscriptions_as_for_few(django_assert_num_queries: Any) -> None:
+    for _ in range(9):
+        make_subscription(filter="host:db-07")
+    event = make_event(make_incident())
+
+    # events, subscriptions, told before, filter, worst changes, their count, lock, insert
+    with django_assert_num_queries(8):
+        enqueue([event.pk])
+
+    assert Subscription.objects.count() == Notice.objects.count() == 9

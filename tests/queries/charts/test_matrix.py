@@ -1,0 +1,226 @@
+"""The matrix: what each combination stands at, and why some are empty."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from benchapp.grammar import parse_filter, write_filter
+from benchapp.models import Measurement, Series
+from benchapp.pipeline.normalize.summaries import summarize_series
+from benchapp.queries.charts import matrix as module
+from benchapp.queries.charts.matrix import read_matrix
+from benchapp.queries.charts.scaling_shapes import BadPicture
+from benchapp.web.charts.matrix.texts import list_beyond
+from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_workload
+
+pytestmark = pytest.mark.django_db
+GIB = 2**30
+
+
+def add(values=(100.0,), *, host="db-01", volumes=1, rw="randread", days_ago=1, **fields) -> Series:
+    """Make a series of daily runs with its summary; fields: of workload, and volume_size_bytes."""
+    size = fields.pop("volume_size_bytes", None)
+    target = make_target(volume_type="gp3", volume_count=volumes, volume_size_bytes=size)
+    series = make_series(
+        values,
+        host=_find_host(host),
+        target=target,
+        workload=make_workload(rw=rw, **fields),
+        direction="write" if "write" in rw else "read",
+        start_at=timezone.now() - timedelta(days=days_ago + len(values) - 1),
+        step=timedelta(days=1),
+    )
+    summarize_series([series.pk])
+    return series
+
+
+def _find_host(name: str):
+    from benchapp.models import Host
+
+    return Host.objects.filter(name=name).first() or make_host(name)
+
+
+def read(text: str = "", **chosen):
+    return read_matrix(parse_filter(text), **chosen)
+
+
+def rows_of(matrix) -> dict:
+    """Return label → states of the only panel."""
+    (panel,) = matrix.panels
+    return {row.label: [cell.state for cell in row.cells] for row in panel.rows}
+
+
+def test_patterns_stand_over_volumes_where_nobody_chose() -> None:
+    add([100.0], volumes=1)
+    add([200.0], volumes=4)
+    add([90.0], volumes=4, rw="write")
+
+    matrix = read()
+
+    assert (matrix.metric.name, matrix.x.dimension.name) == ("iops", "volume_count")
+    assert matrix.x.labels == ("1", "4")
+    assert rows_of(matrix) == {
+        "4k sequential write": ["missing", "measured"],
+        "4k random read": ["measured", "measured"],
+    }
+    assert [cell.standing and cell.standing.median for _, _, _, cell in matrix.walk()] == [
+        None,
+        90.0,
+        100.0,
+        200.0,
+    ]
+
+
+def test_sizes_that_vary_are_panels_as_far_as_they_were_measured() -> None:
+    for file_size in (5 * GIB, 50 * GIB):
+        add([1.0], file_size_bytes=file_size, volume_size_bytes=20 * GIB)
+    add([1.0], file_size_bytes=50 * GIB, volume_size_bytes=200 * GIB)
+
+    matrix = read(x="volumes")
+
+    assert [panel.label for panel in matrix.panels] == [
+        "5 GiB files, 20 GiB volumes",
+        "50 GiB files, 20 GiB volumes",
+        "50 GiB files, 200 GiB volumes",
+    ]
+    assert (matrix.size, matrix.count("measured"), matrix.count("missing")) == (3, 3, 0)
+
+
+def test_what_varies_beside_the_axes_is_held_and_can_be_chosen() -> None:
+    add([1.0], iodepth=1)
+    add([2.0], iodepth=32)
+    add([2.0], iodepth=32, volumes=2)
+
+    usual, chosen = read(), read("depth:1")
+
+    assert [(held.dimension, held.values) for held in usual.held] == [("iodepth", (32,))]
+    assert usual.beyond.series_beside == 1
+    assert write_filter(usual.shown_filter) == "iodepth:32"
+    assert chosen.held == ()
+    assert [cell.standing.median for _, _, _, cell in chosen.walk() if cell.standing] == [1.0]
+
+
+def test_axes_are_chosen_by_name() -> None:
+    add([1.0], volumes=2)
+    add([2.0], volumes=4, rw="write")
+
+    matrix = read(x="pattern", rows="volumes", facet="none", metric="iops")
+
+    assert matrix.x.labels == ("sequential write", "random read")
+    assert rows_of(matrix) == {"2 volumes": ["missing", "measured"], "4 volumes": ["measured", "missing"]}
+
+
+def test_empty_cells_say_why() -> None:
+    add([1.0], volumes=1)
+    failed = add([], volumes=2)
+    make_measurement(make_run(error=5), failed, error=5, iops=1.0)
+    Series.objects.filter(pk=failed.pk).update(badges=["failed-job"])
+    excluded = add([1.0], volumes=3)
+    Measurement.objects.filter(series=excluded).update(is_excluded=True)
+    summarize_series([excluded.pk])
+    unvalued = add([], volumes=4)
+    make_measurement(make_run(), unvalued, elapsed_s=9.0)
+    add([1.0], volumes=5, rw="read")
+
+    matrix = read(facet="none")
+
+    assert rows_of(matrix)["4k random read"] == ["measured", "failed", "excluded", "unvalued", "missing"]
+    assert (matrix.count("failed"), matrix.count("excluded"), matrix.count("missing")) == (1, 1, 5)
+
+
+def test_series_without_a_place_on_x_are_told_from_those_held_out() -> None:
+    add(volumes=1)
+    add(volumes=2)
+    add(volumes=None)
+
+    matrix = read()
+
+    assert (matrix.beyond.unknown_x, matrix.beyond.series_beside) == (1, 0)
+    assert list(list_beyond(matrix)) == ["1 series with unknown volumes are not shown."]
+
+
+def test_unknown_block_size_is_said_behind_the_pattern() -> None:
+    add(block_size_bytes=None)
+
+    assert list(rows_of(read())) == ["random read, unknown block size"]
+
+
+def test_change_is_of_the_newest_five_against_those_before() -> None:
+    add([100.0] * 7 + [80.0] * 5)
+
+    ((_, _, _, cell),) = read().walk()
+
+    assert (cell.standing.shift.percent, cell.standing.shift.meaning) == (-20.0, "worse")
+    assert cell.standing.recent == (100.0,) * 7 + (80.0,) * 5
+    assert not cell.standing.is_stale
+
+
+def test_what_is_no_longer_measured_is_stale() -> None:
+    add([1.0, 1.0, 1.0], days_ago=15)
+
+    ((_, _, _, cell),) = read().walk()
+
+    assert cell.standing.is_stale
+
+
+def test_freshest_of_several_series_stands_in_a_cell() -> None:
+    old = add([1.0], days_ago=9, host="db-01")
+    new = add([2.0], days_ago=2, host="db-02")
+
+    matrix = read("host:*", x="volumes")
+
+    ((_, _, _, cell),) = matrix.walk()
+    assert cell.series_ids == (new.pk, old.pk)
+    assert cell.standing.median == 2.0
+    assert matrix.mixed == ("host",)
+
+
+def test_too_much_is_cut_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for volumes in (1, 2, 4, 8):
+        add([1.0], volumes=volumes, file_size_bytes=GIB)
+        add([1.0], volumes=volumes, file_size_bytes=2 * GIB)
+    add([1.0], volumes=1, rw="write", file_size_bytes=GIB)
+    monkeypatch.setattr(module, "COLUMNS_MAXIMUM", 2)
+    monkeypatch.setattr(module, "ROWS_MAXIMUM", 1)
+    monkeypatch.setattr(module, "CELLS_MAXIMUM", 3)
+
+    matrix = read()
+
+    assert (matrix.size, matrix.beyond.columns, matrix.beyond.rows, matrix.beyond.panels) == (2, 2, 1, 1)
+
+
+def test_nothing_that_fits_is_an_empty_matrix() -> None:
+    matrix = read("host:nobody")
+
+    assert (matrix.panels, matrix.size, matrix.held) == ((), 0, ())
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"metric": "speed"}, "'speed' is no metric; there are: iops,"),
+        ({"x": "speed"}, "'speed' is no dimension; there are: host,"),
+        ({"x": "host,pool"}, "2 dimensions are given; at most 1 go there"),
+        ({"rows": "host,pool,rw"}, "3 dimensions are given; at most 2 go there"),
+        ({"rows": "host", "x": "host"}, "x, rows and facet must be different"),
+        ({"facet": "bs,block_size_bytes"}, "x, rows and facet must be different"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(chosen: dict, message: str) -> None:
+    with pytest.raises(BadPicture) as caught:
+        read(**chosen)
+
+    assert message in str(caught.value)
+
+
+def test_matrix_takes_two_queries_and_one_more_for_what_has_no_value(django_assert_num_queries) -> None:
+    # Beside the one of scaling_rows, which has a cursor of its own that is not counted here.
+    for volumes in (1, 2, 4):
+        add([1.0], volumes=volumes)
+
+    with django_assert_num_queries(1):
+        read()
+    make_measurement(make_run(), add([], volumes=8), elapsed_s=9.0)
+    with django_assert_num_queries(2):
+        read()

@@ -1,0 +1,382 @@
+"""The picture of one metric over one dimension: what is chosen, held, mixed, counted, and how it was before."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from benchapp.grammar import parse_filter, write_filter
+from benchapp.models import Series
+from benchapp.queries.charts import series_columns as scaling_rows
+from benchapp.queries.charts.scaling import BadPicture, Picture, read_scaling
+from benchapp.queries.charts.scaling_findings import find_bends, find_findings
+from tests.ebs import make_ebs_series, make_summary
+from tests.factories import (
+    NOON,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def make_sweep(values, *, metric="iops", target=None, workload=None, direction="read", **summary):
+    """Make a series for each volume count, which stands at a value; None: it was measured without that metric."""
+    made = []
+    for count, value in values.items():
+        layout = make_target(volume_type="gp3", volume_count=count, **(target or {}))
+        series = make_series(target=layout, workload=workload, direction=direction, host=HOST[0])
+        Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
+        if value is not None:
+            make_summary(series, metric, value, **summary)
+        made.append(series)
+    return made
+
+
+HOST = [None]
+
+
+@pytest.fixture(autouse=True)
+def host(db):
+    HOST[0] = make_host("db-01")
+    return HOST[0]
+
+
+def read(text="", **options) -> Picture:
+    return read_scaling(parse_filter(text), **options)
+
+
+def values(picture, place=0):
+    """Return the values of a panel by line."""
+    return {line.label: [cell.value for cell in line.cells] for line in picture.facets[place].lines}
+
+
+def test_first_picture_is_iops_over_volumes_with_a_colour_for_each_pattern():
+    make_sweep({1: 1000.0, 2: 2000.0})
+    make_sweep({1: 500.0}, workload=make_workload(rw="randwrite"), direction="write")
+
+    picture = read()
+
+    assert (picture.x.dimension.name, picture.metric.name) == ("volume_count", "iops")
+    assert picture.x.labels == ("1", "2")
+    assert values(picture) == {"random read": [1000.0, 2000.0], "random write": [500.0, None]}
+    assert (picture.counts.cells, picture.counts.filled) == (4, 3)
+
+
+def test_four_patterns_stand_in_the_order_in_which_people_list_them():
+    make_ebs_series(2)
+
+    picture = read("bs:4k")
+
+    assert list(values(picture)) == ["sequential read", "sequential write", "random read", "random write"]
+
+
+def test_table_of_the_second_study_has_the_published_numbers():
+    make_ebs_series(2)
+
+    assert values(read("bs:4k")) == {
+        "sequential read": [16730, 17854, 19830, 28315, 29210],
+        "sequential write": [5372, 5939, 6465, 7918, 11894],
+        "random read": [14311, 24287, 30613, 30180, 30213],
+        "random write": [5956, 11769, 20713, 22940, 23253],
+    }
+
+
+def test_everything_that_varies_beside_the_axes_is_held_where_most_cells_are_filled():
+    make_ebs_series(2, 3, 4)
+
+    picture = read()
+
+    assert [(held.dimension, held.values) for held in picture.held] == [("file_size_bytes", (5 * 2**30,))]
+    assert [(choice.value // 2**30, choice.series_count) for choice in picture.held[0].choices] == [
+        (5, 20),
+        (15, 20),
+        (50, 6),
+        (100, 2),
+    ]
+    assert write_filter(picture.shown_filter) == "file_size_bytes:5G"
+    assert picture.counts.beside == 28
+
+
+def test_link_with_what_was_chosen_shows_the_same_picture():
+    make_ebs_series()
+    first = read()
+
+    again = read(write_filter(first.shown_filter), x="volume_count", metric="iops", colour="pattern")
+
+    assert values(again) == values(first)
+    assert again.held == ()
+
+
+def test_what_is_let_free_is_mixed_and_said():
+    make_sweep({1: 1000.0}, target={"filesystem": "xfs"})
+    make_sweep({1: 3000.0, 2: 5000.0}, target={"filesystem": "ext4"})
+
+    picture = read(free=["filesystem"])
+
+    assert values(picture) == {"random read": [2000.0, 5000.0]}
+    assert picture.mixed == ("filesystem",)
+    assert len(picture.facets[0].lines[0].cells[0].series_ids) == 2
+
+
+def test_several_series_have_the_least_p10_and_the_greatest_p90():
+    make_sweep({1: 100.0}, target={"mount_options": "noatime"}, p10=90.0, p90=120.0, n=5)
+    make_sweep({1: 200.0}, target={"mount_options": "rw"}, p10=150.0, p90=210.0, n=7)
+
+    spread = read().facets[0].lines[0].cells[0].spread
+
+    assert (spread.median, spread.p10, spread.p90, spread.n) == (150.0, 90.0, 210.0, 12)
+
+
+def test_percentiles_of_several_series_are_never_mixed():
+    for options, level in (("noatime", 100.0), ("rw", 300.0)):
+        make_sweep({1: level}, metric="latency_p99_ns", target={"mount_options": options})
+
+    cell = read(metric="latency_p99_ns").facets[0].lines[0].cells[0]
+
+    assert (cell.state, cell.value) == ("apart", None)
+    assert (cell.spread.p10, cell.spread.p90) == (100.0, 300.0)
+
+
+def test_layout_that_moves_with_x_is_held_only_where_a_cell_has_a_choice():
+    make_sweep({1: 1.0}, target={"raid_level": "none"})
+    make_sweep({2: 2.0, 4: 4.0}, target={"raid_level": "raid0"})
+    make_sweep({4: 9.0}, target={"raid_level": "raid5"})
+
+    picture = read()
+
+    assert values(picture) == {"random read": [1.0, 2.0, 4.0]}
+    assert picture.held[0].values == ("none", "raid0")
+    assert write_filter(picture.shown_filter) == "raid_level:none,raid0"
+
+
+def test_host_of_a_pool_is_not_asked_for():
+    make_series(pool="web", target=make_target(volume_count=1))
+    for series in Series.objects.all():
+        Series.objects.filter(pk=series.pk).update(last_at=NOON, measurement_count=1)
+        make_summary(series, "iops", 7.0)
+    make_sweep({1: 1.0, 2: 2.0})
+
+    assert [held.dimension for held in read().held] == ["host"]
+    assert write_filter(read("pool:web").shown_filter) == "pool:web"
+
+
+def test_depth_is_x_where_volumes_do_not_vary():
+    for depth in (1, 8, 32):
+        make_sweep({4: 100.0 * depth}, workload=make_workload(iodepth=depth))
+
+    picture = read()
+
+    assert picture.x.dimension.name == "iodepth"
+    assert picture.x.values == (1, 8, 32)
+
+
+def test_volumes_that_vary_only_from_host_to_host_are_no_x():
+    for name, count in (("a", 1), ("b", 2), ("c", 4)):
+        HOST[0] = make_host(name)
+        for depth in (1, 8):
+            make_sweep({count: float(depth)}, workload=make_workload(iodepth=depth))
+
+    assert read().x.dimension.name == "iodepth"
+
+
+def test_single_series_is_one_bar():
+    make_sweep({4: 100.0})
+
+    picture = read()
+
+    assert (picture.x.labels, values(picture)) == (("4",), {"random read": [100.0]})
+
+
+def test_timings_of_a_whole_are_shown_where_nothing_has_iops():
+    make_sweep({1: 3.5}, metric="elapsed_s")
+
+    assert read().metric.name == "elapsed_s"
+
+
+def test_nothing_at_all_is_an_empty_picture():
+    picture = read()
+
+    assert picture.is_empty
+    assert picture.metric.name == "iops"
+
+
+def test_failed_missing_and_unvalued_cells_are_told_apart():
+    failed = make_sweep({4: None})[0]
+    Series.objects.filter(pk=failed.pk).update(badges=["failed-job"])
+    make_sweep({1: 100.0, 2: 200.0})
+    make_sweep({2: None}, workload=make_workload(rw="randwrite"), direction="write")
+    make_sweep({1: 50.0}, workload=make_workload(rw="randwrite"), direction="write")
+
+    picture = read()
+
+    states = {line.label: [cell.state for cell in line.cells] for line in picture.facets[0].lines}
+    assert states == {
+        "random read": ["measured", "measured", "failed"],
+        "random write": ["measured", "unvalued", "missing"],
+    }
+    assert (picture.counts.failed, picture.counts.unvalued) == (1, 1)
+
+
+def test_series_whose_x_is_unknown_are_counted_and_not_drawn():
+    make_sweep({None: 5.0, 1: 1.0, 2: 2.0})
+
+    picture = read()
+
+    assert (picture.x.labels, picture.counts.unknown_x) == (("1", "2"), 1)
+
+
+def test_iops_per_volume_are_divided_and_their_ideal_is_level():
+    make_sweep({1: 1000.0, 4: 2000.0}, p10=400.0, p90=4000.0)
+
+    one, four = read(metric="iops_per_volume").facets[0].lines[0].cells
+
+    assert (four.value, four.spread.p10, four.spread.p90) == (500.0, 100.0, 1000.0)
+    assert (one.ideal, four.ideal, four.efficiency) == (1000.0, 1000.0, 0.5)
+
+
+def test_ideal_is_as_many_times_the_first_and_efficiency_the_share_of_it():
+    make_sweep({2: 1000.0, 8: 3000.0})
+
+    two, eight = read().facets[0].lines[0].cells
+
+    assert (two.ideal, eight.ideal, two.efficiency, eight.efficiency) == (1000.0, 4000.0, 1.0, 0.75)
+
+
+def test_what_is_provisioned_is_a_ceiling_by_itself():
+    make_ebs_series(7)
+
+    (ceiling,) = read("bs:4k").facets[0].ceilings
+
+    assert (ceiling.values, ceiling.is_given) == ((2000, 4000, 8000), False)
+
+
+def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
+    make_sweep({1: 1e6, 4: 4e6}, metric="bandwidth_bytes_per_s")
+
+    picture = read(metric="bandwidth_bytes_per_s", ceilings=["instance:125MB/s", "volume: 60 MiB/s*n"])
+
+    assert [(each.name, each.values) for each in picture.facets[0].ceilings] == [
+        ("instance", (125e6, 125e6)),
+        ("volume", (60 * 2**20, 240 * 2**20)),
+    ]
+
+
+def test_facets_are_panels_with_the_same_lines():
+    make_ebs_series(2, 3)
+
+    picture = read("bs:4k rw:randread", facet="file_size")
+
+    assert [facet.label for facet in picture.facets] == ["5 GiB", "15 GiB"]
+    assert values(picture, 1) == {"random read": [375, 1644, 10912, 26643, 26002]}
+
+
+def test_latency_over_throughput_has_its_knee():
+    for depth, iops, latency in (
+        (1, 10e3, 1e5),
+        (8, 60e3, 1.3e5),
+        (32, 80e3, 4e5),
+        (64, 81e3, 8e5),
+        (128, 82e3, 16e5),
+    ):
+        (series,) = make_sweep({4: latency}, metric="latency_mean_ns", workload=make_workload(iodepth=depth))
+        make_summary(series, "iops", iops)
+
+    picture = read(over="iops")
+
+    assert (picture.x.dimension.name, picture.metric.name) == ("iodepth", "latency_mean_ns")
+    assert [cell.over for cell in picture.facets[0].lines[0].cells] == [10e3, 60e3, 80e3, 81e3, 82e3]
+    assert [bend.place for bend in find_bends(picture)] == [2]
+    assert find_findings(picture) == ()
+
+
+def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones():
+    layout = make_target(volume_count=1)
+    series = make_series([100.0, 200.0, 300.0], target=layout, host=HOST[0], step=timedelta(days=1))
+    make_summary(series, "iops", 300.0)
+    for day, fields in ((1, {"error": 5}), (1, {"is_excluded": True})):
+        run = make_run(HOST[0], target=layout, started_at=NOON + timedelta(days=day))
+        make_measurement(run, series, iops=9e9, **fields)
+
+    past = read(as_of=date(2026, 11, 22)).facets[0].lines[0].cells[0]
+
+    assert (past.value, past.spread.n) == (150.0, 2)
+
+
+def test_ghost_stands_beside_as_many_days_before():
+    series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
+    make_summary(series, "iops", 200.0)
+
+    cell = read(as_of=date(2026, 12, 1), ghost=timedelta(days=5)).facets[0].lines[0].cells[0]
+
+    assert (cell.value, cell.ghost.median, cell.ghost.n) == (150.0, 100.0, 1)
+
+
+def test_series_that_began_later_are_not_in_a_past_picture():
+    series = make_series([100.0], target=make_target(volume_count=1))
+    make_summary(series, "iops", 100.0)
+
+    assert read(as_of=date(2020, 1, 1)).is_empty
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter", "words"),
+    [
+        ({"x": "speed"}, "x", "'speed' is no dimension; there are: host, pool"),
+        ({"x": "none"}, "x", "'none' is no dimension"),
+        ({"metric": "speed"}, "metric", "'speed' is no metric; there are: iops"),
+        ({"facet": "iodepth", "colour": "depth"}, "colour", "must be different dimensions"),
+        ({"over": "iops", "metric": "iops"}, "over", "iops is no latency"),
+        ({"over": "elapsed_s"}, "over", "is nothing to draw over"),
+        ({"free": ["speed"]}, "any", "is no dimension"),
+        ({"ceilings": ["16000"]}, "ceiling", "is not NAME:VALUE; write it as limit:16000"),
+        ({"ceilings": ["a:3ms"]}, "ceiling", "'ms' is no unit of this metric; there are: iops"),
+        ({"ceilings": ["a:1"] * 9}, "ceiling", "9 ceilings are given; at most 8 are drawn"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_with_what_there_is(options, parameter, words):
+    with pytest.raises(BadPicture) as refused:
+        read(**options)
+
+    assert refused.value.parameter == parameter
+    assert words in str(refused.value)
+
+
+def test_more_colours_than_can_be_told_apart_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr("benchapp.queries.charts.scaling_build.COLOURS_MAXIMUM", 2)
+    for depth in (1, 2, 4):
+        make_sweep({1: 1.0, 2: 2.0} if depth < 4 else {1: 4.0}, workload=make_workload(iodepth=depth))
+
+    picture = read(colour="iodepth", x="volume_count")
+
+    assert (picture.colour.values, picture.counts.beyond) == ((1, 2), 1)
+
+
+def test_more_series_than_are_looked_at_are_said():
+    make_sweep({1: 1.0, 2: 2.0})
+
+    table, is_cut = scaling_rows.read_table(parse_filter(""), ["iops"], maximum=1)
+
+    assert (table.length, is_cut) == (1, True)
+
+
+def test_picture_is_read_once_and_once_more_for_each_moment_of_the_past(
+    django_assert_num_queries, monkeypatch
+):
+    make_sweep({1: 1.0, 2: 2.0, 4: 4.0})
+    read()
+    fetched = []
+    fetch = scaling_rows._fetch
+    monkeypatch.setattr(
+        scaling_rows, "_fetch", lambda *asked, **more: fetched.append(1) or fetch(*asked, **more)
+    )
+
+    with django_assert_num_queries(0):  # that of scaling_rows is fetched beside Django's cursor
+        read()
+    with django_assert_num_queries(2):
+        read(as_of=date(2026, 12, 1), ghost=timedelta(days=5))
+
+    assert len(fetched) == 2

@@ -1,0 +1,213 @@
+"""The cells of an incident as a matrix."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from benchapp.models import Host, Incident, Series
+from benchapp.queries.incidents import affected_matrix as incident_cells
+from benchapp.queries.incidents.affected_matrix import CellMatrix, read_cell_matrix
+from benchapp.queries.incidents.incidents import read_incident
+from tests.factories import (
+    NOON,
+    make_change,
+    make_host,
+    make_incident,
+    make_judgement,
+    make_series,
+    make_target,
+    make_workload,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def make_cell(host: Host, *, volumes: int | None = 1, is_judged: bool = True, **workload: Any) -> Series:
+    work = make_workload(**{"rw": "randread", "block_size_bytes": 4096, **workload})
+    target = make_target(volume_count=volumes)
+    series = make_series([1000.0, 850.0], host=host, target=target, workload=work, direction="read")
+    if is_judged:
+        make_judgement(series)
+    return series
+
+
+def read(incident: Incident, **asked: Any) -> CellMatrix:
+    detail = read_incident(incident.pk)
+    assert detail
+    matrix = read_cell_matrix(detail.row, **asked)
+    assert matrix
+    return matrix
+
+
+def list_states(matrix: CellMatrix) -> dict[str, list[str]]:
+    return {line.label: [cell.state for cell in line.cells] for line in matrix.lines}
+
+
+def test_patterns_stand_by_what_varies() -> None:
+    host = make_host()
+    moved = [make_cell(host, volumes=count) for count in (4, 8)]
+    make_cell(host, volumes=1)
+    make_cell(host, volumes=8, rw="randwrite", is_judged=False)
+    make_cell(host, volumes=1, rw="randwrite")
+    incident = make_incident(changes=[make_change(series) for series in moved])
+
+    matrix = read(incident)
+
+    assert (matrix.x.name, matrix.columns) == ("volume_count", ("1", "4", "8"))
+    assert list_states(matrix) == {
+        "4k random read": ["unmoved", "moved", "moved"],
+        "4k random write, reads": ["unmoved", "missing", "unjudged"],
+    }
+    assert (matrix.moved, matrix.judged, matrix.unjudged) == (2, 4, 1)
+
+
+def test_cell_shows_the_furthest_change_and_leads_to_its_series() -> None:
+    host = make_host()
+    one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
+    changes = [make_change(one, after=900.0), make_change(other, after=700.0)]
+    matrix = read(make_incident(changes=changes))
+
+    ((first, second),) = (line.cells for line in matrix.lines)
+
+    assert (first.series_id, second.series_id) == (one.pk, other.pk)
+    assert second.level
+    assert (round(second.level.relative, 3), second.level.id) == (-0.3, changes[1].pk)
+
+
+def test_what_else_differs_makes_rows_of_its_own() -> None:
+    host = make_host()
+    cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
+    matrix = read(make_incident(changes=[make_change(cells[0])]))
+
+    assert list_states(matrix) == {
+        "4k random read, depth 1": ["moved", "unmoved"],
+        "4k random read, depth 32": ["unmoved", "unmoved"],
+    }
+
+
+def test_what_goes_with_the_columns_makes_no_rows() -> None:
+    host = make_host()
+    cells = []
+    for count in (1, 4):
+        target = make_target(volume_count=count, stripe_count=count)
+        for depth in (1, 32):
+            work = make_workload(rw="randread", block_size_bytes=4096, iodepth=depth)
+            cells.append(make_series([1000.0, 850.0], host=host, target=target, workload=work))
+            make_judgement(cells[-1])
+
+    matrix = read(make_incident(changes=[make_change(cells[0])]))
+
+    assert [row.name for row in matrix.rows] == ["pattern", "block_size_bytes", "iodepth"]
+    assert list_states(matrix) == {
+        "4k random read, depth 1": ["moved", "unmoved"],
+        "4k random read, depth 32": ["unmoved", "unmoved"],
+    }
+
+
+def test_what_explains_it_is_looked_along() -> None:
+    host = make_host()
+    cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
+    reason = {"dimension": "iodepth", "value": "32", "share": 1, "words": "all with queue depth 32"}
+    incident = make_incident(changes=[make_change(cells[1])], explained_by=[reason])
+
+    assert read(incident).x.name == "iodepth"
+
+
+def test_several_hosts_are_looked_along() -> None:
+    cells = [make_cell(make_host(name)) for name in ("db-1", "db-2")]
+    matrix = read(make_incident(changes=[make_change(cell) for cell in cells], scope=""))
+
+    assert matrix.columns == ("db-1", "db-2")
+    assert list_states(matrix) == {"4k random read": ["moved", "moved"]}
+
+
+def test_rows_are_kept_that_hold_what_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incident_cells, "ROWS_MAXIMUM", 2)
+    host = make_host()
+    sizes = [1024 * number for number in (1, 2, 4, 8)]
+    cells = [make_cell(host, volumes=count, block_size_bytes=size) for size in sizes for count in (1, 2)]
+    changes = [make_change(cell) for cell in (cells[5], cells[6], cells[7])]
+
+    matrix = read(make_incident(changes=changes))
+
+    assert list_states(matrix) == {
+        "4k random read": ["unmoved", "moved"],
+        "8k random read": ["moved", "moved"],
+    }
+    assert (matrix.rows_left_out, matrix.moved_left_out, matrix.moved, matrix.judged) == (2, 0, 3, 8)
+
+
+def test_cell_of_several_series_tells_how_many_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incident_cells, "ROWS_MAXIMUM", 1)
+    host = make_host()
+    cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
+    changes = [make_change(cells[0], after=900.0), make_change(cells[1], after=800.0)]
+
+    ((first, second),) = (line.cells for line in read(make_incident(changes=changes)).lines)
+
+    assert (first.moved, first.series, first.series_id) == (2, 2, cells[1].pk)
+    assert (second.state, second.moved, second.series) == ("unmoved", 0, 2)
+
+
+def test_metric_in_which_the_most_moved_is_shown_unless_another_is_asked_for() -> None:
+    host = make_host()
+    one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
+    make_judgement(one, metric="latency_mean_ns")
+    incident = make_incident(
+        changes=[
+            make_change(one),
+            make_change(other),
+            make_change(one, metric="latency_mean_ns", after=1200.0, is_regression=True),
+        ]
+    )
+
+    usual, asked = read(incident), read(incident, metric="latency_mean_ns")
+
+    assert [(each.metric.name, each.count) for each in usual.metrics] == [("iops", 2), ("latency_mean_ns", 1)]
+    assert (usual.metric.name, usual.moved) == ("iops", 2)
+    assert (asked.metric.name, asked.moved, asked.judged, asked.unjudged) == ("latency_mean_ns", 1, 1, 1)
+    assert read(incident, metric="elapsed_s").metric.name == "iops"
+
+
+def test_what_moved_at_that_time_and_is_told_elsewhere_is_not_called_unmoved() -> None:
+    host = make_host()
+    here, there, waiting, later = (make_cell(host, volumes=count) for count in (1, 2, 3, 4))
+    incident = make_incident(changes=[make_change(here)])
+    make_incident(changes=[make_change(there)])
+    make_change(waiting)
+    make_change(later, at=NOON + timedelta(days=9))
+
+    (line,) = read(incident).lines
+
+    assert [cell.state for cell in line.cells] == ["moved", "apart", "apart", "unmoved"]
+
+
+def test_withdrawn_change_has_not_moved_its_cell() -> None:
+    host = make_host()
+    one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
+    incident = make_incident(changes=[make_change(one), make_change(other, state="withdrawn")])
+
+    (line,) = read(incident).lines
+
+    assert [cell.state for cell in line.cells] == ["moved", "unmoved"]
+
+
+def test_one_cell_makes_no_matrix() -> None:
+    detail = read_incident(make_incident(changes=[make_change(make_cell(make_host()))]).pk)
+
+    assert detail
+    assert read_cell_matrix(detail.row) is None
+
+
+def test_matrix_of_a_sweep_takes_four_queries(django_assert_num_queries) -> None:
+    host = make_host()
+    cells = [make_cell(host, volumes=count, iodepth=depth) for count in range(1, 6) for depth in (1, 8, 32)]
+    detail = read_incident(make_incident(changes=[make_change(cell) for cell in cells[:4]]).pk)
+    assert detail
+
+    with django_assert_num_queries(4):
+        matrix = read_cell_matrix(detail.row)
+
+    assert matrix
+    assert (len(matrix.lines), len(matrix.columns), matrix.moved, matrix.judged) == (3, 5, 4, 15)

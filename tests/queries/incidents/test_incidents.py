@@ -1,0 +1,243 @@
+"""Incidents, changes and judgements as they are read."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from benchapp.grammar import Filter, parse_filter
+from benchapp.models import IncidentState, Measurement, Role, Severity, Standing
+from benchapp.pipeline.incidents import triage
+from benchapp.queries.incidents.changes import (
+    ChangeFilter,
+    list_changes,
+    list_changes_of,
+    list_changes_of_series,
+    make_change_row,
+    read_sides,
+)
+from benchapp.queries.incidents.detection_status import count_judged, list_judgements, list_watched
+from benchapp.queries.incidents.incidents import (
+    count_new,
+    count_tabs,
+    list_alike,
+    list_gravest,
+    list_incidents,
+    read_incident,
+    read_last_act,
+)
+from benchapp.queries.incidents.shapes import IncidentFilter, Tab
+from tests.factories import (
+    NOON,
+    make_change,
+    make_host,
+    make_incident,
+    make_judgement,
+    make_series,
+    make_user,
+)
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+def make_many(count: int) -> None:
+    for number in range(count):
+        make_incident(changes=[make_change(make_series([1000.0, 850.0]))], started_at=NOON + number * HOUR)
+
+
+def test_list_takes_two_queries_however_many_there_are(django_assert_num_queries) -> None:
+    make_many(5)
+
+    with django_assert_num_queries(2):
+        assert len(list_incidents(IncidentFilter()).items) == 5
+    with django_assert_num_queries(2):
+        assert len(list_gravest(IncidentFilter()).items) == 5
+
+
+def test_pages_follow_each_other_without_a_gap() -> None:
+    make_many(5)
+
+    first = list_incidents(IncidentFilter(), limit=3)
+    second = list_incidents(IncidentFilter(), after=first.next_cursor, limit=3)
+
+    times = [row.started_at for row in (*first.items, *second.items)]
+    assert times == [NOON + number * HOUR for number in (4, 3, 2, 1, 0)]
+    assert second.next_cursor is None
+
+
+def test_row_counts_series_and_takes_the_interval_of_the_worst() -> None:
+    one, other = make_series([1000.0]), make_series([1000.0])
+    changes = [
+        make_change(one, after=900.0),
+        make_change(one, metric="latency_mean_ns", after=950.0),
+        make_change(other, after=700.0),
+        make_change(make_series([1.0]), after=100.0, state="withdrawn"),
+    ]
+    incident = make_incident(changes=changes, relative=changes[2].relative)
+
+    row = list_incidents(IncidentFilter()).items[0]
+
+    assert (row.id, row.series_count) == (incident.pk, 2)
+    assert (row.relative_low, row.relative_high) == (pytest.approx(-0.32), pytest.approx(-0.28))
+
+
+def test_merged_one_is_in_no_list() -> None:
+    home = make_incident()
+    make_incident(merged_into=home, state=IncidentState.RESOLVED)
+
+    assert [row.id for row in list_incidents(IncidentFilter()).items] == [home.pk]
+
+
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        ({"state": "new"}, 1),
+        ({"state": "resolved"}, 1),
+        ({"severity": "high"}, 1),
+        ({"is_regression": False}, 1),
+        ({"since_at": NOON + HOUR}, 1),
+        ({"match": parse_filter("host:db-7")}, 1),
+        ({"match": parse_filter("host:db-8")}, 0),
+    ],
+)
+def test_list_is_filtered(filters, count: int) -> None:
+    change = make_change(make_series([1000.0], host=make_host("db-7")))
+    make_incident(changes=[change], severity=Severity.HIGH)
+    make_incident(state=IncidentState.RESOLVED, is_regression=False, started_at=NOON + HOUR)
+
+    assert len(list_incidents(IncidentFilter(**filters)).items) == count
+
+
+def test_new_ones_are_counted_without_snoozed_and_improved() -> None:
+    later, before = timezone.now() + HOUR, timezone.now() - HOUR
+    make_incident()
+    make_incident(snoozed_until=before)
+    make_incident(snoozed_until=later)
+    make_incident(is_regression=False)
+
+    assert count_new() == 2
+    assert count_tabs(Filter()) == {Tab.OPEN: 2, Tab.NEW: 2, Tab.ACKNOWLEDGED: 0, Tab.SNOOZED: 1}
+
+
+def test_incident_is_read_with_four_queries(django_assert_num_queries) -> None:
+    changes = [make_change(make_series([1000.0]), after=value) for value in (900.0, 500.0, 100.0)]
+    changes[2].state = "withdrawn"
+    changes[2].save()
+    incident = make_incident(changes=changes)
+    triage.comment(incident.pk, by=None, words="a look")
+
+    with django_assert_num_queries(4):
+        detail = read_incident(incident.pk)
+
+    assert [change.after_median for change in detail.changes] == [500.0, 900.0, 100.0]
+    assert [change.after_median for change in detail.live] == [500.0, 900.0]
+    assert [(event.kind, event.has_before) for event in detail.events] == [
+        ("opened", False),
+        ("commented", False),
+    ]
+    assert read_incident(999) is None
+
+
+def test_last_act_is_ones_own_and_fresh_and_not_taken_back() -> None:
+    person, other, incident = make_user(Role.EDITOR), make_user(Role.EDITOR), make_incident()
+    event = triage.acknowledge(incident.pk, by=person)
+
+    act = read_last_act(person, kinds=["acknowledged"])
+
+    assert (act.event_id, act.incident_id, act.kind) == (event.pk, incident.pk, "acknowledged")
+    assert read_last_act(other, kinds=["acknowledged"]) is None
+    event.undone_at = NOON
+    event.save()
+    assert read_last_act(person, kinds=["acknowledged"]) is None
+
+
+def test_alike_are_open_of_one_direction_and_near_in_time() -> None:
+    incident, near = make_incident(), make_incident(title="near", started_at=NOON + HOUR)
+    make_incident(started_at=NOON + timedelta(days=40))
+    make_incident(is_regression=False)
+    make_incident(state=IncidentState.RESOLVED)
+
+    row = read_incident(incident.pk).row
+
+    assert list_alike(row) == [(near.pk, "near")]
+
+
+def test_changes_take_one_query_and_bring_their_series(django_assert_num_queries) -> None:
+    for _ in range(3):
+        make_change(make_series([1000.0], host=make_host()))
+
+    with django_assert_num_queries(1):
+        page = list_changes(ChangeFilter())
+
+    assert {change.series.workload_title.split(" · ")[0] for change in page.items} == {"4k random read"}
+
+
+def test_marks_of_series_come_in_the_order_of_time_without_the_withdrawn(django_assert_num_queries) -> None:
+    one, other = make_series([1000.0] * 3), make_series([1000.0])
+    late, early = make_change(one, at=NOON + HOUR), make_change(one, at=NOON)
+    make_change(one, at=NOON + 2 * HOUR, state="withdrawn")
+    make_change(one, metric="latency_p99_ns")
+    make_change(other)
+
+    with django_assert_num_queries(1):
+        found = list_changes_of([one.pk, other.pk], metrics=["iops"])
+
+    assert [mark.id for mark in found[one.pk]] == [early.pk, late.pk]
+    assert len(found[other.pk]) == 1
+
+
+def test_changes_of_one_series_are_the_newest_first_and_whole() -> None:
+    series = make_series([1000.0] * 2)
+    early, late = make_change(series, at=NOON), make_change(series, at=NOON + HOUR, state="withdrawn")
+
+    found = list_changes_of_series(series.pk, metric="iops")
+
+    assert [change.id for change in found] == [late.pk, early.pk]
+
+
+def test_sides_are_the_valid_runs_that_the_change_was_judged_by(django_assert_num_queries) -> None:
+    series = make_series([1.0, 10.0, 11.0, 5.0, 6.0, 99.0])
+    Measurement.objects.filter(iops=11.0).update(is_excluded=True)
+    evidence = {
+        "points_from": (NOON + HOUR).isoformat(),
+        "points_to": (NOON + 4 * HOUR).isoformat(),
+    }
+    change = make_change(series, at=NOON + 3 * HOUR, evidence=evidence)
+
+    with django_assert_num_queries(1):
+        sides = read_sides(make_change_row(change))
+
+    assert [point.value for point in sides.before] == [10.0]
+    assert [point.value for point in sides.after] == [5.0, 6.0]
+
+
+def test_what_is_watched_is_counted_and_listed_by_standing(django_assert_num_queries) -> None:
+    series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
+    make_judgement(series)
+    make_judgement(series, Standing.NOISY, metric="latency_p99_ns", judged_at=NOON + HOUR)
+
+    with django_assert_num_queries(1):
+        counts = count_judged()
+    with django_assert_num_queries(1):
+        noisy = list_watched("noisy", Filter())
+
+    assert (dict(counts.by_standing), counts.has_more) == ({"steady": 1, "noisy": 1}, False)
+    assert [row.judgement.metric for row in noisy.items] == ["latency_p99_ns"]
+    assert [row.judgement.metric for row in list_watched(None, Filter()).items] == ["latency_p99_ns", "iops"]
+    assert list_watched(None, parse_filter("host:nobody")).items == ()
+    assert [row.metric for row in list_judgements(series.pk)] == ["iops", "latency_p99_ns"]
+
+
+def test_series_that_is_measured_no_longer_is_stale_by_the_clock_alone() -> None:
+    now = timezone.now()
+    fresh, gone = (make_series([1.0] * 4, start_at=now - timedelta(days=days)) for days in (3, 40))
+    monthly = make_series([1.0] * 4, start_at=now - timedelta(days=130), step=timedelta(days=30))
+    for series in (fresh, gone, monthly):
+        make_judgement(series)
+
+    standings = [list_judgements(series.pk)[0].standing for series in (fresh, gone, monthly)]
+
+    assert standings == ["steady", "stale", "steady"]
+    assert count_judged().by_standing == {"steady": 2, "stale": 1}
+    assert [row.series.id for row in list_watched("stale", Filter()).items] == [gone.pk]

@@ -1,0 +1,246 @@
+from datetime import timedelta
+
+import pytest
+
+from benchapp.queries.pagination import BadCursor
+from benchapp.queries.runs.runs import RunFilter, list_profiles, list_runs, read_run
+from benchapp.queries.runs.submissions import read_raw_body
+from tests.factories import (
+    NOON,
+    make_environment,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_submission,
+    make_target,
+    make_workload,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def ids(page):
+    return [run.id for run in page.items]
+
+
+def test_runs_are_listed_newest_first():
+    old = make_run(started_at=NOON)
+    new = make_run(started_at=NOON + timedelta(hours=1))
+
+    assert ids(list_runs(RunFilter())) == [new.id, old.id]
+    assert ids(list_runs(RunFilter(), oldest_first=True)) == [old.id, new.id]
+
+
+def test_list_of_runs_takes_three_queries_however_many_there_are(django_assert_num_queries):
+    for _ in range(5):
+        make_measurement(make_run())
+
+    with django_assert_num_queries(3):
+        page = list_runs(RunFilter())
+
+    assert len(page.items) == 5
+
+
+def test_line_shows_host_target_and_measurements():
+    host = make_host("db-7", pool="db")
+    target = make_target(filesystem="ext4", volume_count=4, volume_type="gp3")
+    run = make_run(host, target=target, error=5, is_partial=True)
+    series = make_series(host=host, target=target)
+    make_measurement(run, series, iops=33415.1, latency_p99_ns=8_500_000.0, job_name="a")
+
+    (line,) = list_runs(RunFilter()).items
+
+    assert (line.host_name, line.pool, line.profile, line.error, line.has_failed) == (
+        "db-7",
+        "db",
+        "quick",
+        5,
+        True,
+    )
+    assert line.target_title == "ext4 on 4 × gp3"
+    assert line.target.known() == {"volume_type": "gp3", "volume_count": 4, "filesystem": "ext4"}
+    (measurement,) = line.measurements
+    assert (measurement.job_name, measurement.iops, measurement.iodepth) == ("a", 33415.1, 8)
+    assert measurement.latency_p99_ns == 8_500_000.0
+
+
+def test_run_of_many_jobs_shows_the_first_eight_and_counts_all():
+    run = make_run()
+    series = make_series(host=run.host)
+    for number in range(12):
+        make_measurement(run, series, ordinal=number, job_name=f"job-{number:02}")
+
+    (line,) = list_runs(RunFilter()).items
+
+    assert [measurement.job_name for measurement in line.measurements] == [f"job-{n:02}" for n in range(8)]
+    assert line.measurement_count == 12
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        RunFilter(host="a"),
+        RunFilter(pool="blue"),
+        RunFilter(profile="wanted"),
+        RunFilter(rw="randwrite"),
+        RunFilter(from_at=NOON + timedelta(hours=1)),
+        RunFilter(has_failed=True),
+        RunFilter(text="blue"),
+        RunFilter(text="XFS rack-9"),
+        RunFilter(text="wanted fio-3.36"),
+        RunFilter(host="a", pool="blue", profile="wanted", rw="randwrite", has_failed=True, text="xfs"),
+    ],
+)
+def test_filter_leaves_the_wanted_run_only(filters):
+    make_measurement(make_run(make_host("b", pool="red"), labels={"rack": "r1"}))
+    wanted = make_run(
+        make_host("a", pool="blue"),
+        started_at=NOON + timedelta(hours=1),
+        profile="wanted",
+        error=5,
+        fio_version="fio-3.36",
+        labels={"rack": "rack-9"},
+        target=make_target(filesystem="xfs"),
+    )
+    series = make_series(host=wanted.host, workload=make_workload(rw="randwrite"), direction="write")
+    make_measurement(wanted, series)
+
+    assert ids(list_runs(filters)) == [wanted.id]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        RunFilter(host="nobody"),
+        RunFilter(to_at=NOON),
+        RunFilter(text="quick absent"),
+        RunFilter(text="100%"),
+        RunFilter(rw="trim"),
+    ],
+)
+def test_filter_that_fits_nothing_leaves_nothing(filters):
+    make_measurement(make_run())
+
+    assert list_runs(filters).items == ()
+
+
+def test_end_of_a_span_is_exclusive_and_its_start_inclusive():
+    run = make_run(started_at=NOON)
+
+    assert ids(list_runs(RunFilter(from_at=NOON))) == [run.id]
+    assert ids(list_runs(RunFilter(to_at=NOON))) == []
+
+
+def test_text_with_a_nul_is_searched_without_it():
+    run = make_run(make_host("db-7"))
+
+    assert ids(list_runs(RunFilter(text="db\x00-7"))) == [run.id]
+
+
+@pytest.mark.parametrize("oldest_first", [False, True])
+def test_pages_lose_no_run_of_equal_time(oldest_first):
+    host = make_host()
+    runs = [make_run(host, started_at=NOON + timedelta(seconds=n // 4)).id for n in range(10)]
+
+    seen, after = [], None
+    while True:
+        page = list_runs(RunFilter(), after=after, limit=3, oldest_first=oldest_first)
+        seen += ids(page)
+        after = page.next_cursor
+        if after is None:
+            break
+
+    assert seen == sorted(runs, reverse=not oldest_first)
+
+
+def test_run_that_arrives_meanwhile_shifts_no_page():
+    host = make_host()
+    runs = [make_run(host, started_at=NOON + timedelta(minutes=n)).id for n in range(4)]
+    first = list_runs(RunFilter(), limit=2)
+
+    make_run(host, started_at=NOON + timedelta(hours=9))
+
+    assert ids(list_runs(RunFilter(), after=first.next_cursor, limit=2)) == [runs[1], runs[0]]
+
+
+def test_bad_cursor_is_refused():
+    with pytest.raises(BadCursor):
+        list_runs(RunFilter(), after="nonsense")
+
+
+def test_profiles_are_what_there_is(django_assert_num_queries):
+    for profile in ("quick", "", "ebs-series", "quick"):
+        make_run(profile=profile)
+
+    with django_assert_num_queries(1):
+        assert list_profiles() == ("ebs-series", "quick")
+
+
+def test_empty_database_has_no_profiles():
+    assert list_profiles() == ()
+
+
+def test_run_is_read_whole_with_four_queries(django_assert_num_queries):
+    host = make_host("db-7", pool="db")
+    run = make_run(
+        host,
+        target=make_target(filesystem="xfs"),
+        environment=make_environment(kernel="6.1.0", cpu_count=2),
+        labels={"rack": "r1"},
+        warnings=[{"code": "x", "where": "document 0", "message": "m"}],
+        command={"argv": ["fio"], "exit_status": 0},
+    )
+    series = make_series(host=host, target=run.target)
+    make_measurement(
+        run, series, position=1, job_name="second", ordinal=1, percentiles={"99.9": 3.0, "5": 1.0, "50": 2.0}
+    )
+    make_measurement(
+        run, series, position=0, job_name="first", missing={"percentiles": "clones-without-bins"}
+    )
+
+    with django_assert_num_queries(4):
+        detail = read_run(run.id)
+
+    assert (detail.host_name, detail.pool, detail.target_title) == ("db-7", "db", "xfs")
+    assert (detail.environment.kernel, detail.environment.cpu_count) == ("6.1.0", 2)
+    assert detail.labels == {"rack": "r1"}
+    assert detail.warnings[0]["code"] == "x"
+    assert detail.command["argv"] == ["fio"]
+    assert (detail.submission.id, detail.submission.has_body) == (run.submission_id, True)
+    first, second = detail.measurements
+    assert (first.job_name, first.missing) == ("first", {"percentiles": "clones-without-bins"})
+    assert second.percentiles == ((5.0, 1.0), (50.0, 2.0), (99.9, 3.0))
+    assert first.workload_title == "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"
+
+
+def test_neighbours_are_of_the_same_host_and_profile():
+    host = make_host()
+    before = make_run(host, started_at=NOON)
+    same_time = make_run(host, started_at=NOON + timedelta(hours=1))
+    run = make_run(host, started_at=NOON + timedelta(hours=1))
+    make_run(host, started_at=NOON + timedelta(hours=2), profile="other")
+    make_run(started_at=NOON + timedelta(hours=2))
+    after = make_run(host, started_at=NOON + timedelta(hours=3))
+
+    detail = read_run(run.id)
+
+    assert (detail.previous_run_id, detail.next_run_id) == (same_time.id, after.id)
+    assert read_run(same_time.id).previous_run_id == before.id
+    assert read_run(after.id).next_run_id is None
+
+
+def test_unknown_run_is_none():
+    assert read_run(1) is None
+    assert read_run(10**30) is None
+
+
+def test_raw_body_is_that_of_the_run():
+    run = make_run(submission=make_submission(body=b"as fio printed it"))
+    gone = make_run(submission=make_submission(body=None))
+
+    body = read_raw_body(run_id=run.id)
+
+    assert body.submission_id == run.submission_id
+    assert read_raw_body(run_id=gone.id) is None
+    assert read_run(gone.id).submission.has_body is False

@@ -1,0 +1,149 @@
+from datetime import timedelta
+
+import pytest
+
+from benchapp.models import Series
+from benchapp.queries.series.series import SeriesFilter, list_series, read_series, read_series_version
+from tests.factories import (
+    NOON,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def ids(page):
+    return [series.id for series in page.items]
+
+
+def test_series_are_listed_freshest_first_and_only_with_measurements():
+    old = make_series([1.0])
+    new = make_series([1.0], start_at=NOON + timedelta(hours=1))
+    make_series([])
+
+    assert ids(list_series(SeriesFilter())) == [new.id, old.id]
+    assert ids(list_series(SeriesFilter(), oldest_first=True)) == [old.id, new.id]
+
+
+def test_list_of_series_takes_two_queries_however_many_there_are(django_assert_num_queries):
+    for _ in range(5):
+        make_series([1.0, 2.0])
+
+    with django_assert_num_queries(2):
+        page = list_series(SeriesFilter())
+
+    assert len(page.items) == 5
+
+
+def test_line_says_title_count_and_latest_value():
+    host = make_host("db-7")
+    series = make_series([10.0, 20.0], host=host, target=make_target(filesystem="ext4"))
+
+    (line,) = list_series(SeriesFilter()).items
+
+    assert line.id == series.id
+    assert line.title == "4k random read · iodepth 8 × 1 job · 64 MiB file · direct · ext4"
+    assert (line.scope, line.scope_name, line.is_pool) == ("host:db-7", "db-7", False)
+    assert (line.measurement_count, line.first_at, line.last_at) == (2, NOON, NOON + timedelta(hours=1))
+    assert (line.latest.iops, line.latest.started_at) == (20.0, NOON + timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        SeriesFilter(host="a"),
+        SeriesFilter(rw="randwrite"),
+        SeriesFilter(direction="write"),
+        SeriesFilter(text="GP3 randwrite"),
+        SeriesFilter(volume_count=4),
+        SeriesFilter(volume_type="gp3"),
+        SeriesFilter(block_size_bytes=8192),
+        SeriesFilter(iodepth=1),
+        SeriesFilter(is_direct=False),
+        SeriesFilter(host="a", iodepth=1, volume_count=4),
+    ],
+)
+def test_filter_leaves_the_wanted_series_only(filters):
+    make_series([1.0], host=make_host("b"))
+    wanted = make_series(
+        [1.0],
+        host=make_host("a"),
+        target=make_target(volume_type="gp3", volume_count=4),
+        workload=make_workload(rw="randwrite", block_size_bytes=8192, iodepth=1, is_direct=False),
+        direction="write",
+    )
+
+    assert ids(list_series(filters)) == [wanted.id]
+
+
+def test_series_of_a_pool_are_found_by_pool_and_not_by_host():
+    series = make_series([1.0], host=make_host("a", pool="blue"), pool="blue")
+
+    assert ids(list_series(SeriesFilter(pool="blue"))) == [series.id]
+    assert ids(list_series(SeriesFilter(host="a"))) == []
+    assert ids(list_series(SeriesFilter(host="a", pool="blue"))) == [series.id]
+
+
+def test_pages_lose_no_series_of_equal_time():
+    series = [make_series([1.0]).id for _ in range(7)]
+
+    first = list_series(SeriesFilter(), limit=4)
+    second = list_series(SeriesFilter(), after=first.next_cursor, limit=4)
+
+    assert ids(first) + ids(second) == sorted(series, reverse=True)
+    assert second.next_cursor is None
+
+
+def test_series_is_read_with_its_other_directions(django_assert_num_queries):
+    host, target = make_host("db-7"), make_target(filesystem="xfs")
+    workload = make_workload(rw="randrw", read_share_percent=70)
+    reads = make_series([1.0], host=host, target=target, workload=workload)
+    writes = make_series([1.0], host=host, target=target, workload=workload, direction="write")
+    make_series([1.0], host=make_host(), target=target, workload=workload, direction="write")
+
+    with django_assert_num_queries(3):
+        detail = read_series(reads.id)
+
+    assert detail.row.title.startswith("4k random read/write 70/30, reads")
+    assert [(each.id, each.direction) for each in detail.siblings] == [(writes.id, "write")]
+    assert detail.host_names == ("db-7",)
+
+
+def test_series_of_a_pool_names_all_its_hosts():
+    make_host("b", pool="blue")
+    series = make_series([1.0], host=make_host("a", pool="blue"), pool="blue")
+
+    assert read_series(series.id).host_names == ("a", "b")
+
+
+def test_unknown_or_empty_series_is_none():
+    assert read_series(10**30) is None
+    assert read_series(make_series([]).id) is None
+    assert read_series_version(10**30) is None
+
+
+def test_version_changes_with_every_write_and_only_then():
+    series = make_series([1.0])
+    before = read_series_version(series.id)
+
+    unchanged = read_series_version(series.id)
+    make_measurement(make_run(series.host, started_at=NOON - timedelta(days=1)), series)
+    with_an_older_point = read_series_version(series.id)
+    Series.objects.filter(pk=series.id).update(direction="read")
+
+    assert before == unchanged
+    assert with_an_older_point != before
+
+
+def test_direction_without_points_is_no_sibling():
+    host, target, workload = make_host(), make_target(), make_workload()
+    reads = make_series([1.0], host=host, target=target, workload=workload, direction="read")
+    writes = make_series([1.0], host=host, target=target, workload=workload, direction="write")
+    make_series([], host=host, target=target, workload=workload, direction="trim")
+
+    assert [(one.id, one.direction) for one in read_series(reads.id).siblings] == [(writes.id, "write")]

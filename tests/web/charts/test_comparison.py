@@ -1,0 +1,142 @@
+"""Two things side by side: the page."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from benchapp.queries.charts.comparison import Side, compare_sides
+from benchapp.web.charts.comparison import figure as comparison_figure
+from benchapp.web.charts.comparison.table import make_lines, write_markdown
+from tests.factories import make_host, make_series, make_target, make_workload
+from tests.web.pages import Page
+
+STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
+SLOWER = [80.0, 81.0, 79.0, 80.0, 82.0, 78.0]
+HOSTS = {"a": "host:fast", "b": "host:slow"}
+
+
+@pytest.fixture
+def two_hosts(db: None) -> None:
+    for name, values in (("fast", STEADY), ("slow", SLOWER)):
+        host = make_host(name)
+        make_series(values, host=host)
+        make_series(STEADY, host=host, workload=make_workload(iodepth=32))
+
+
+def test_page_says_what_differs_first(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), HOSTS))
+
+    assert "host:slow against host:fast: 1 of 2 clearly worse, 0 better" in page.words
+    assert "4k random read, IOPS: 100 → 80.0 (−20.0 %; 95 % interval −2" in page.words
+    assert "), worse, a large effect; " in page.words
+    assert page.words.index("0.800") < page.words.index("1.000")
+    assert "no clear difference" in page.words
+    assert "Under comparison, and so not matched: host or pool." in page.words
+
+
+def test_page_offers_ideas_where_nothing_is_chosen(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare")))
+
+    assert "the last 7 days against the 7 before" in page.words
+    assert "host fast against slow" in page.words or "host slow against fast" in page.words
+
+
+def test_page_without_measurements_says_so(viewer: Client) -> None:
+    assert "Nothing has been measured yet" in Page(viewer.get(reverse("compare"))).words
+
+
+def test_two_equal_sides_are_told(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {"a": "host:fast", "b": "host:fast"}))
+
+    assert "Both sides are the same: change one of them." in page.words
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"a": "depth:lots"}, "A: iodepth:lots is no number"),
+        ({"b_from": "May"}, "B from is no day: write it as 2026-05-12."),
+        ({"a": "host:fast", "metric": "speed"}, "There is no metric 'speed'"),
+        ({"a_run": "x"}, "A: run: Enter a whole number."),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_words(viewer: Client, query: dict[str, str], words: str) -> None:
+    response = viewer.get(reverse("compare"), query)
+
+    assert response.status_code == 400
+    assert words in Page(response).words
+
+
+def test_last_day_of_the_calendar_is_a_day_like_others(viewer: Client, two_hosts: None) -> None:
+    response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "9999-12-31", "b_from": "0001-01-01"})
+
+    assert response.status_code == 200
+    assert "1 of 2 clearly worse" in Page(response).words
+
+
+def test_too_few_runs_are_no_verdict(viewer: Client) -> None:
+    for name, value in (("fast", 100.0), ("slow", 20.0)):
+        make_series([value] * 3, host=make_host(name))
+
+    words = Page(viewer.get(reverse("compare"), HOSTS)).words
+
+    assert "host:slow against host:fast: 1 value, too few runs to say" in words
+    assert "no clear difference" not in words
+
+
+def test_nothing_in_common_lists_what_each_has(viewer: Client) -> None:
+    make_series(STEADY, host=make_host("fast"), workload=make_workload(iodepth=1))
+    make_series(STEADY, host=make_host("slow"), workload=make_workload(iodepth=2))
+
+    page = Page(viewer.get(reverse("compare"), HOSTS))
+
+    assert "host:slow against host:fast: nothing in common" in page.words
+    assert "Only host:fast has" in page.words
+    assert "iodepth 2 × 1 job" in page.words
+
+
+def test_sides_without_any_series_are_named(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {"a": "host:gone", "b": "host:slow"}))
+
+    assert "Nothing was measured that fits host:gone." in page.words
+
+
+def test_curl_and_csv_ask_for_the_same(viewer: Client, two_hosts: None) -> None:
+    response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "2026-12-01", "metric": "iops"})
+
+    assert "a_to=2026-12-02T00:00:00Z" in response.context["csv_url"]
+    assert "metrics=iops" in response.context["csv_url"]
+    assert viewer.get(response.context["csv_url"]).content.startswith(b"title,metric,unit,rw,direction,a_n")
+
+
+def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
+    # The session and its person, two sides, the environments of their runs; values come beside Django's cursor.
+    with django_assert_num_queries(7):
+        viewer.get(reverse("compare"), HOSTS)
+
+
+def test_page_begins_with_what_matters_and_leads_to_more(
+    viewer: Client, two_hosts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_figure, "LINES_DEFAULT", 1)
+
+    first = viewer.get(reverse("compare"), HOSTS)
+    more = viewer.get(first.context["figure"].more_url)
+
+    assert first.context["figure"].more_url == "/compare/?a=host:fast&b=host:slow&lines=200"
+    assert "1 more, which matter less, are in the CSV. Show more of them here" in Page(first).words
+    assert [line.number for line in first.context["figure"].lines] == [1]
+    assert [line.number for line in more.context["figure"].lines] == [1, 2]
+    assert "Show more of them here" not in Page(more).words
+
+
+@pytest.mark.django_db
+def test_markdown_lets_no_name_out_of_its_cell() -> None:
+    for name in ("one", "two"):
+        make_series(STEADY, host=make_host(name), target=make_target(target_name="a|b <script>`x`"))
+
+    found = compare_sides(Side(), Side())
+    text = write_markdown("t", ("a|1", "b"), make_lines(found.pairs), link="http://example/compare/")
+
+    assert "a\\|b \\<script\\>\\`x\\`" in text
+    assert all(line.count("|") - line.count("\\|") == 9 for line in text.splitlines()[2:6])

@@ -1,0 +1,256 @@
+"""The page of the matrix."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.metrics import CATALOGUE
+from benchapp.models import Series
+from benchapp.pipeline.normalize.summaries import summarize_series
+from benchapp.queries.series.current_levels import Shift
+from benchapp.web.charts.matrix.texts import ShiftWords, say_percent, say_shift
+from benchapp.web.site.sparkline import make_sparkline
+from benchapp.web.site.value_texts import say_age
+from tests.factories import make_host, make_series, make_target, make_workload
+from tests.web.pages import Page
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def add(values, *, volumes=1, rw="randread", metric="iops") -> Series:
+    series = make_series(
+        values,
+        host=make_host(),
+        target=make_target(volume_count=volumes, volume_type="gp3"),
+        workload=make_workload(rw=rw),
+        direction="write" if "write" in rw else "read",
+        metric=metric,
+        start_at=timezone.now() - timedelta(days=len(values)),
+        step=timedelta(days=1),
+    )
+    summarize_series([series.pk])
+    return series
+
+
+def test_cell_holds_median_change_line_age_and_leads_to_its_history(viewer: Client) -> None:
+    series = add([24_000.0] * 7 + [18_000.0] * 5)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
+    assert cell["href"] == f"/series/{series.pk}/?metric=iops"
+    assert "4k random read, 1 volume: 24\u202f000▼ −25.0 % worse than the baseline1 d · n 12" in page.words
+    assert cell["title"] == "p10 18\u202f000 IOPS, p90 24\u202f000 IOPS; median 24000.0 operations/s"
+    assert page.has("polyline")
+
+
+def test_what_is_missing_is_hatched_and_counted(viewer: Client) -> None:
+    add([1.0], volumes=1)
+    add([1.0], volumes=4, rw="write")
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    assert "2 of 4 combinations; 2 never measured." in page.words
+    assert "4k sequential write, 1 volume: never measured" in page.words
+    assert "4k random read, 4 volumes: never measured" in page.words
+    hatched = [tag for name, tag in page.tags if name == "td" and tag.get("class") == "hatched"]
+    assert [tag["title"] for tag in hatched] == ["this combination was never measured"] * 2
+
+
+def test_matrix_is_a_table_with_headers(viewer: Client) -> None:
+    add([1.0], volumes=1)
+    add([1.0], volumes=4)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    scopes = [tag.get("scope") for name, tag in page.tags if name == "th"]
+    assert scopes == ["col", "col", "col", "row"]
+
+
+def test_link_says_all_that_was_chosen(viewer: Client) -> None:
+    add([1.0], volumes=2)
+    add([1.0], volumes=4)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    (canonical,) = [
+        tag["href"] for name, tag in page.tags if name == "link" and tag.get("rel") == "canonical"
+    ]
+    assert canonical == (
+        "http://testserver/matrix/?q=host:*&metric=iops&x=volume_count&rows=pattern,block_size_bytes&facet=none"
+    )
+    assert Page(viewer.get(canonical)).words == page.words
+
+
+def test_what_is_held_still_is_said_with_links_to_the_rest(viewer: Client) -> None:
+    first, second = add([1.0]), add([1.0])
+
+    page = Page(viewer.get(reverse("matrix"), {"x": "volumes"}))
+
+    assert "Held still: host" in page.words
+    assert any(link.startswith("?x=volumes&q=host:host-") for link in page.links)
+    assert "1 series fit the filter but not what is held still." in page.words
+    assert first.scope != second.scope
+
+
+def test_fields_choose_the_axes(viewer: Client) -> None:
+    add([1.0], volumes=2)
+
+    page = Page(viewer.get(reverse("matrix") + "?rows=volume_count&rows=&x=pattern&facet=none&facet="))
+
+    assert "Median IOPS by volumes, over pattern" in page.words
+    assert "2 volumes" in page.words
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"metric": "speed"}, "Metric: 'speed' is no metric; there are: iops,"),
+        ({"x": "speed"}, "X: 'speed' is no dimension"),
+        ({"rows": "host", "x": "host"}, "Rows: x, rows and facet must be different dimensions."),
+    ],
+)
+def test_what_makes_no_sense_is_said_above_the_usual_matrix(
+    query: dict[str, str], words: str, viewer: Client
+) -> None:
+    add([1.0])
+
+    response = viewer.get(reverse("matrix"), query)
+
+    assert response.status_code == 400
+    assert words in Page(response).words
+    assert "1 of 1 combinations" in Page(response).words
+
+
+def test_empty_server_says_the_first_steps_and_a_narrow_filter_how_to_widen_it(viewer: Client) -> None:
+    assert "three ways to get the first one" in Page(viewer.get(reverse("matrix"))).words
+    assert "No series fits this filter." in Page(viewer.get(reverse("matrix"), {"q": "host:x"})).words
+
+
+def test_program_gets_the_same_cells(viewer: Client) -> None:
+    series = add([1e6] * 12, metric="latency_p99_ns")
+    add([2e6], volumes=4, metric="latency_p99_ns")
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*", "metric": "latency_p99_ns"}))
+    (csv_url,) = [link for link in page.links if "format=csv" in link]
+
+    body = viewer.get(csv_url.replace("&format=csv", "")).json()
+
+    assert (body["metric"], body["unit"], body["better"]) == ("latency_p99_ns", "ns", "lower")
+    assert (body["x"], body["rows"], body["facet"]) == ("volume_count", ["pattern", "block_size_bytes"], [])
+    assert body["counts"]["measured"] == 2
+    first = body["cells"][0]
+    assert (first["pattern"], first["volume_count"], first["series"]) == ("randread", 1, series.pk)
+    assert (first["median"], first["change_percent"], first["change"], first["n"]) == (1e6, 0.0, "within", 12)
+    lines = viewer.get(csv_url).content.decode().splitlines()
+    assert lines[0].startswith("pattern,block_size_bytes,volume_count,state,series,series_count,median,")
+    assert len(lines) == 3
+
+
+def test_api_refuses_what_makes_no_sense(viewer: Client) -> None:
+    response = viewer.get("/api/v1/matrix?x=speed")
+
+    assert (response.status_code, response.json()["pointer"]) == (400, "x")
+    assert response.json()["detail"].startswith("x: 'speed' is no dimension; there are: host,")
+
+
+def test_matrix_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries) -> None:
+    for volumes in range(1, 6):
+        add([1.0], volumes=volumes)
+
+    # Session, person, standings; and the one of scaling_rows, which has a cursor of its own.
+    with django_assert_num_queries(4):
+        viewer.get(reverse("matrix"), {"q": "host:*"})
+
+
+@pytest.mark.parametrize(
+    ("shift", "metric", "words"),
+    [
+        (None, "iops", None),
+        (Shift(-20.0, "worse"), "iops", ShiftWords("▼ −20.0 % worse", "worse")),
+        (Shift(20.0, "worse"), "latency_p99_ns", ShiftWords("▲ +20.0 % worse", "worse")),
+        (Shift(8.0, "better"), "iops", ShiftWords("▲ +8.0 % better", "better")),
+        (Shift(-0.3, "within"), "iops", ShiftWords("−0.3 %", "within")),
+    ],
+)
+def test_change_is_said_with_sign_and_word(shift, metric: str, words) -> None:
+    assert say_shift(shift, CATALOGUE[metric]) == words
+
+
+@pytest.mark.parametrize(("percent", "text"), [(0.04, "±0.0 %"), (8.26, "+8.3 %"), (-20, "−20.0 %")])
+def test_difference_has_its_sign(percent: float, text: str) -> None:
+    assert say_percent(percent) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(59, "now"), (60, "1 min"), (7_200, "2 h"), (86_400 * 3.9, "3 d"), (86_400 * 800, "2 y")],
+)
+def test_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert say_age(NOON - timedelta(seconds=seconds), now=NOON) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "points"),
+    [
+        ([], ""),
+        ([1.0], ""),
+        ([1.0, 3.0], "2.0,16.0 70.0,2.0"),
+        ([100.0, 100.0, 100.0], "2.0,9.0 36.0,9.0 70.0,9.0"),
+        ([0.0, 0.0], "2.0,9.0 70.0,9.0"),
+        ([99.0, 101.0], "2.0,10.4 70.0,7.6"),
+    ],
+)
+def test_sparkline_fills_its_box_only_where_values_differ(values: list[float], points: str) -> None:
+    assert make_sparkline(values) == points
+
+
+def test_title_and_words_say_what_moved_and_the_caption_what_a_cell_is(viewer: Client) -> None:
+    add([24_000.0] * 7 + [18_000.0] * 5)
+    add([24_000.0] * 7 + [30_000.0] * 5, volumes=2)
+    add([24_000.0] * 12, volumes=4)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    assert "over volumes: 1 of 3 cells worse, 1 better" in page.words
+    assert "Worse than the baseline: 4k random read, 1 volume (−25.0 %)." in page.words
+    assert "Better than the baseline: 4k random read, 2 volumes (+25.0 %)." in page.words
+    assert "higher is better. 3 of 3 combinations." in page.words
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([24_000.0] * 12, "The cell has not moved by more than the spread of the measurements before."),
+        ([24_000.0] * 3, "No cell has ten measurements yet, which a change needs."),
+    ],
+)
+def test_where_nothing_moved_the_words_say_so(values: list[float], words: str, viewer: Client) -> None:
+    add(values)
+
+    page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
+
+    assert words in page.words
+    assert "cells worse" not in page.words
+
+
+def test_cell_of_several_series_opens_all_their_histories(viewer: Client) -> None:
+    first, second = add([1.0]), add([2.0])
+
+    asked = {"q": f"host:{first.host.name},{second.host.name}", "x": "volume_count"}
+    page = Page(viewer.get(reverse("matrix"), asked))
+
+    (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
+    freshest, other = sorted((first, second), key=lambda each: each.last_at, reverse=True)
+    assert cell["href"] in (
+        f"/history/?series={freshest.pk},{other.pk}&metric=iops",
+        f"/history/?series={other.pk},{freshest.pk}&metric=iops",
+    )
+    assert "2 series" in page.words
+    assert (
+        "Some cells have several series, which differ in host: the freshest is shown, the cell opens all."
+        in (page.words)
+    )
+    assert viewer.get(cell["href"]).status_code == 200

@@ -1,0 +1,329 @@
+"""The scaling page: what it chooses and says, its table, its links, its answer to addresses that make no sense."""
+
+import json
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+from django.urls import reverse
+
+from benchapp.models import Series
+from benchapp.web.charts.scaling.figure import show_scaling
+from benchapp.web.charts.scaling.request import move_held
+from tests.ebs import make_ebs_series, make_summary
+from tests.factories import NOON, make_host, make_series, make_target
+from tests.web.pages import Page
+
+STUDY_2 = "instance:c1.xlarge volume_type:standard volume_size:20G file_size:5G"
+
+
+def read_document(response: Any) -> dict[str, Any]:
+    (text,) = re.findall(
+        r'<script type="application/json">(.*?)</script>', response.content.decode(), re.DOTALL
+    )
+    return json.loads(unescape(text))
+
+
+def say(query: str) -> list[str]:
+    figure = show_scaling(QueryDict(query), base_url="")
+    return [sentence.words.replace("\u202f", " ") for sentence in (*figure.sentences, *figure.more_sentences)]
+
+
+def make_bar(count: int, value: float, *, host: Any, **summary: Any) -> Series:
+    series = make_series(target=make_target(volume_count=count), host=host)
+    Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
+    make_summary(series, "iops", value, **summary)
+    return series
+
+
+def test_title_says_what_is_shown_and_the_answer(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    words = Page(viewer.get(reverse("scaling"), {"q": "bs:4k rw:randread"})).words
+
+    assert "4k random read IOPS over 1–16 volumes: stops gaining after 4 volumes" in words
+
+
+def test_published_series_is_read_in_words(db: Any) -> None:
+    make_ebs_series()
+
+    assert "Random read stops gaining after 4 volumes (30 613 → 30 180 IOPS)." in say(f"q={STUDY_2}")
+    assert "Sequential write saturates at 122 MB/s from 8 volumes." in say(
+        "q=instance:c1.medium&metric=bandwidth_bytes_per_s"
+    )
+    assert (
+        "Random read: at 15 GiB files one volume gives 3 % of its 5 GiB value (375 of 14 311 IOPS)."
+        in say("q=instance:c1.xlarge volume_size:20G&facet=file_size")
+    )
+    assert (
+        "Random read is linear in the count: 4 volumes give 3.95 times as much as one (99 % of ideal)."
+        in say("q=volume_type:provisioned-iops")
+    )
+    assert (
+        "Random write is erratic: 12 345 at 2 volumes, 1 736 IOPS at 4 volumes; there is no trend to rely on."
+        in say("q=instance:c1.medium")
+    )
+    assert (
+        "Random read gives 6.1 times as much with provisioned-iops as with standard (8 191 of 1 344 IOPS)."
+        in say("q=file_size:50G&x=volume_type")
+    )
+
+
+def test_every_sentence_leads_to_cells_of_the_table(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    page = Page(viewer.get(reverse("scaling")))
+
+    cells = {named["id"] for name, named in page.tags if name == "td" and "id" in named}
+    linked = [named for name, named in page.tags if name == "a" and "data-cells" in named]
+    assert len(linked) >= 4
+    assert all(link["href"] == f"#{link['data-cells'].split()[0]}" for link in linked)
+    assert {anchor for link in linked for anchor in link["data-cells"].split()} <= cells
+
+
+def test_drawing_has_the_numbers_of_the_table(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    response = viewer.get(reverse("scaling"), {"q": "bs:4k"})
+
+    drawn = [cell["value"] for line in read_document(response)["facets"][0]["lines"] for cell in line if cell]
+    table = [
+        float(named["data-value"])
+        for name, named in Page(response).tags
+        if name == "td" and named.get("data-value")
+    ]
+    assert drawn == table
+    assert drawn[:5] == [16730, 17854, 19830, 28315, 29210]
+
+
+def test_cell_leads_to_its_series_and_to_a_list_where_there_are_several(viewer: Client) -> None:
+    host = make_host("db-01")
+    series = make_bar(1, 100.0, host=host)
+    make_bar(2, 100.0, host=host)
+    make_bar(2, 300.0, host=host)
+
+    page = Page(viewer.get(reverse("scaling")))
+
+    assert reverse("series", args=[series.pk]) in page.links
+    (several,) = [link for link in page.links if link.startswith("/series/?q=")]
+    assert parse_qs(urlsplit(several).query)["q"] == ["volume_count:2 pattern:randread"]
+    assert "Up to 2 series in a cell: other options differ" in page.words
+
+
+def test_what_was_chosen_by_itself_is_in_the_link_that_is_copied(viewer: Client) -> None:
+    make_ebs_series(2, 3)
+
+    page = Page(viewer.get(reverse("scaling")))
+
+    (canonical,) = [named["href"] for name, named in page.tags if named.get("rel") == "canonical"]
+    assert parse_qs(urlsplit(canonical).query) == {
+        "q": ["file_size_bytes:5G"],
+        "x": ["volume_count"],
+        "metric": ["iops"],
+        "colour": ["pattern"],
+    }
+
+
+def test_held_dimension_can_be_changed_or_let_free(viewer: Client) -> None:
+    make_ebs_series(2, 3)
+
+    page = Page(viewer.get(reverse("scaling")))
+    other = viewer.get(reverse("scaling"), {"q": "bs:4k", "hold": ["", "file_size_bytes:15G"]})
+    free = viewer.get(reverse("scaling"), {"hold": "file_size_bytes:*"})
+
+    options = [named["value"] for name, named in page.tags if name == "option" and "value" in named]
+    assert {"file_size_bytes:15G", "file_size_bytes:*"} <= set(options)
+    assert other.headers["Location"] == "/scaling/?q=block_size_bytes:4k%20file_size_bytes:15G"
+    assert free.headers["Location"] == "/scaling/?any=file_size_bytes"
+
+
+@pytest.mark.parametrize(
+    ("query", "moved"),
+    [
+        ("q=bs:4k", None),
+        ("q=bs:4k&hold=", "q=bs:4k"),
+        ("any=filesystem&hold=filesystem:xfs", "q=filesystem:xfs"),
+        ("q=filesystem:xfs&hold=filesystem:*", "any=filesystem"),
+        ("hold=speed:9&x=iodepth", "x=iodepth"),
+        ("hold=iodepth:x", ""),
+    ],
+)
+def test_hold_becomes_a_term_of_the_filter(query: str, moved: str | None) -> None:
+    found = move_held(QueryDict(query))
+
+    assert (found.urlencode(safe=":") if found is not None else None) == moved or (
+        found is not None and found == QueryDict(moved)
+    )
+
+
+def test_one_run_each_is_said(viewer: Client) -> None:
+    make_bar(1, 100.0, host=make_host())
+
+    assert "one run each, so no spread is known" in Page(viewer.get(reverse("scaling"))).words
+
+
+def test_spread_and_count_stand_under_the_median(viewer: Client) -> None:
+    host = make_host()
+    make_bar(1, 1000.0, host=host, n=12, p10=900.0, p90=1100.0)
+    make_bar(4, 3000.0, host=host, n=8, p10=2900.0, p90=3300.0)
+
+    words = Page(viewer.get(reverse("scaling"))).words
+
+    assert "900–1\u202f100, n 12" in words
+    assert "2\u202f900–3\u202f300, n 8" in words
+    assert "75 %" in words
+    assert "medians of 8 to 12 runs, whiskers from p10 to p90" in words
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"q": "speed:9"}, "is nothing to filter by"),
+        ({"x": "speed"}, "X: 'speed' is no dimension"),
+        ({"metric": "speed"}, "Metric: 'speed' is no metric"),
+        ({"facet": "pattern"}, "x, colour and facet must be different"),
+        ({"over": "iops", "metric": "iops"}, "iops is no latency"),
+        ({"ceiling": "fast"}, "Ceiling: ceiling 'fast' is not NAME:VALUE"),
+        ({"as_of": "x"}, "As of: 'x' is no day: write it as 2026-05-12."),
+        ({"as_of": "2026-13-01"}, "is no day"),
+        ({"ghost": "0"}, "is no number of days from 1 to 3650"),
+        ({"draw": "pies"}, "'pies' is none of: bars, lines"),
+        ({"scale": "x"}, "'x' is none of: linear, log"),
+        ({"any": "speed"}, "Any: 'speed' is no dimension"),
+    ],
+)
+def test_address_that_makes_no_sense_is_said_and_the_rest_is_shown(
+    query: dict[str, str], words: str, viewer: Client
+) -> None:
+    make_bar(4, 100.0, host=make_host())
+
+    response = viewer.get(reverse("scaling"), {"colour": "pattern", **query})
+
+    assert response.status_code == 400
+    assert words in Page(response).words
+    assert "stays at 100 IOPS" in Page(response).words or "data-scaling" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query", [{"as_of": "9999-12-31"}, {"as_of": "0001-01-01", "ghost": "30"}, {"as_of": "0001-01-01"}]
+)
+@pytest.mark.parametrize("name", ["scaling", "api_scaling"])
+def test_ends_of_the_calendar_are_days_like_others(name: str, query: dict[str, str], viewer: Client) -> None:
+    make_bar(4, 100.0, host=make_host())
+
+    assert viewer.get(reverse(name), query).status_code == 200
+
+
+def test_failed_runs_lead_to_the_runs_and_not_to_another_metric(viewer: Client) -> None:
+    series = make_series(host=make_host("db-1"))
+    Series.objects.filter(pk=series.pk).update(
+        measurement_count=1, first_at=NOON, last_at=NOON, badges=["failed-job"]
+    )
+
+    page = Page(viewer.get(reverse("scaling"), {"q": "host:db-1"}))
+
+    assert "1 series fit, and every run of them failed. Look at the runs for why." in page.words
+    assert "/runs/?q=host%3Adb-1" in page.links
+
+
+def test_share_of_ideal_is_explained_only_where_the_table_has_one(viewer: Client) -> None:
+    host = make_host()
+    make_bar(4, 100.0, host=host)
+
+    assert "Per cent: of ideal" not in Page(viewer.get(reverse("scaling"))).words
+    make_bar(8, 150.0, host=host)
+    assert "Per cent: of ideal" in Page(viewer.get(reverse("scaling"))).words
+
+
+def test_empty_server_says_how_the_first_results_come_in(viewer: Client) -> None:
+    assert "three ways to get the first one" in Page(viewer.get(reverse("scaling"))).words
+
+
+def test_filter_that_nothing_fits_says_what_to_do(viewer: Client) -> None:
+    make_bar(1, 100.0, host=make_host())
+
+    assert "No series fits this filter." in Page(viewer.get(reverse("scaling"), {"q": "host:nobody"})).words
+
+
+def test_metric_that_nothing_has_is_told_from_nothing(viewer: Client) -> None:
+    make_bar(1, 100.0, host=make_host())
+
+    words = Page(viewer.get(reverse("scaling"), {"metric": "elapsed_s"})).words
+
+    assert "1 series fit, but none has a value for Elapsed time." in words
+
+
+def test_name_that_is_html_stays_words(viewer: Client) -> None:
+    hostile = "<img src=x onerror=alert(1)></script>"
+    series = make_series(host=make_host(), target=make_target(volume_type=hostile, volume_count=1))
+    Series.objects.filter(pk=series.pk).update(measurement_count=1, last_at=NOON)
+    make_summary(series, "iops", 5.0)
+
+    response = viewer.get(reverse("scaling"), {"x": "volume_type", "ceiling": f"{hostile}:9"})
+
+    assert "<img" not in response.content.decode()
+    assert read_document(response)["x"]["labels"] == [hostile]
+
+
+def test_curl_line_and_csv_ask_for_the_same(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    response = viewer.get(reverse("scaling"), {"q": "bs:4k", "facet": "instance_type", "scale": "log"})
+
+    (line,) = re.findall(r"/api/v1/scaling\?[^']*", Page(response).words)
+    answer = viewer.get(line.split("&amp;")[0]).json()
+    assert [cell["median"] for cell in answer["cells"]][:5] == [16730, 17854, 19830, 28315, 29210]
+    assert any(
+        link.startswith("/api/v1/scaling?") and link.endswith("format=csv") for link in Page(response).links
+    )
+
+
+def test_page_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries: Any) -> None:
+    make_ebs_series(2, 3)
+
+    with django_assert_num_queries(3):  # session, person, new incidents; the series come beside Django
+        viewer.get(reverse("scaling"))
+
+
+def test_limits_that_lie_outside_the_drawing_are_named_in_words(db: Any) -> None:
+    host = make_host("db-3")
+    for count in (1, 2, 4):
+        make_bar(count, 1000.0 * count, host=host)
+
+    asked = "q=host:db-3&ceiling=far:90000&ceiling=each:4000*n&ceiling=near:5000"
+    remarks = [words.replace("\u202f", " ") for words in show_scaling(QueryDict(asked), base_url="").remarks]
+
+    assert "Limit far (90 000 IOPS) lies far above the values: it is named at the upper edge." in remarks
+    assert "Limit each lies above the drawing at volumes 4: an arrow stands there." in remarks
+    assert not [words for words in remarks if "near" in words]
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [
+        ({}, "IOPS grows by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal)."),
+        (
+            {"n": 5, "p10": 800.0, "p90": 1300.0},
+            (
+                "IOPS differs no more than its runs scatter: 1 000 to 1 120 IOPS, and 456 IOPS may be chance; more runs"
+                " would tell."
+            ),
+        ),
+        (
+            {"n": 100, "p10": 990.0, "p90": 1130.0},
+            "IOPS grows by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal).",
+        ),
+    ],
+)
+def test_what_is_said_depends_on_the_spread_of_the_runs(
+    spread: dict[str, float], words: str, db: Any
+) -> None:
+    host = make_host("db-4")
+    for count, value in ((1, 1000.0), (2, 1120.0)):
+        make_bar(count, value, host=host, **spread)
+
+    assert words in say("q=host:db-4&x=volume_count&colour=none")

@@ -1,0 +1,302 @@
+"""Hosts and their tokens."""
+
+import hashlib
+import re
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.test import Client
+from django.urls import resolve, reverse
+from django.utils import timezone
+
+from benchapp.api import urls as api_urls
+from benchapp.models import ApiToken, Host, Scope
+from benchapp.pipeline.access.tokens import TokenRefused, read_token
+from benchapp.pipeline.hosts import RESERVED_NAMES
+from benchapp.web import urls as web_urls
+from benchapp.web.hosts.schedule_texts import say_span
+from benchapp.web.site.command_lines import say_agent_lines
+from tests.factories import NOON, make_host, make_run, make_token
+from tests.web.pages import Page
+
+TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")
+
+
+def test_list_shows_when_a_host_was_heard_of_and_its_last_run(viewer: Client) -> None:
+    host = make_host("db-01", pool="blue", last_seen_at=timezone.now(), agent_version="0.1.0")
+    run = make_run(host, profile="ebs-series", error=5)
+
+    page = Page(viewer.get(reverse("hosts")))
+
+    assert "1 host" in page.words
+    for words in ("db-01", "blue", "ebs-series", "failed", "0.1.0"):
+        assert words in page.words
+    assert reverse("run", args=[run.pk]) in page.links
+
+
+def test_retired_hosts_show_on_demand(viewer: Client) -> None:
+    make_host("old-01", retired_at=timezone.now())
+
+    assert "old-01" not in viewer.get(reverse("hosts")).content.decode()
+    assert "old-01" in viewer.get(reverse("hosts"), {"retired": "1"}).content.decode()
+
+
+SCHEDULE = [{"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": "/data"}]
+
+
+def test_silent_host_says_so_in_words_in_the_list_and_on_its_page(viewer: Client) -> None:
+    host = make_host("db-01", schedule=SCHEDULE, schedule_since_at=NOON)
+    make_run(host, profile="quick", started_at=NOON + timedelta(hours=6))
+    make_host("db-02", schedule=[], schedule_since_at=NOON)
+
+    with mock.patch("django.utils.timezone.now", return_value=NOON + timedelta(days=3)):
+        listed = Page(viewer.get(reverse("hosts"))).words
+        page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+
+    assert listed.count("silent since") == 1
+    assert "silent since 2026-11-22 01:40" in listed
+    assert "db-01: silent since 22 Nov 2026 01:40 UTC" in page
+    assert "every 6 h, up to 10 min later" in page
+
+
+def test_host_in_time_says_when_its_next_run_is_expected(viewer: Client) -> None:
+    host = make_host("db-01", schedule=SCHEDULE, schedule_since_at=NOON)
+    make_run(host, profile="quick", started_at=NOON + timedelta(hours=6))
+
+    with mock.patch("django.utils.timezone.now", return_value=NOON + timedelta(hours=7)):
+        listed = Page(viewer.get(reverse("hosts"))).words
+        page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+
+    assert "2026-11-22 00:00" in listed
+    assert "next expected at 22 Nov 2026 00:00 UTC" in page
+    assert "silent since" not in listed + page
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "it told no schedule"),
+        ({"schedule": [], "schedule_since_at": NOON}, "it runs nothing by itself"),
+        ({"schedule": SCHEDULE, "schedule_since_at": NOON, "retired_at": NOON}, "it is retired"),
+    ],
+)
+def test_host_of_which_nothing_is_expected_is_not_silent(
+    viewer: Client, fields: dict[str, Any], words: str
+) -> None:
+    make_host("db-01", **fields)
+
+    page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+    listed = Page(viewer.get(reverse("hosts"), {"retired": "1"})).words
+
+    assert words in page
+    assert words in listed
+    assert "silent since" not in page + listed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (60, "1 min"),
+        (90, "90 s"),
+        (900, "15 min"),
+        (21600, "6 h"),
+        (86400, "day"),
+        (604800, "7 days"),
+        (5400, "90 min"),
+    ],
+)
+def test_interval_is_said_in_its_largest_unit(seconds: int, words: str) -> None:
+    assert say_span(seconds) == words
+
+
+def test_server_without_hosts_says_how_to_add_one(viewer: Client) -> None:
+    words = Page(viewer.get(reverse("hosts"))).words
+
+    assert "Hosts: none" in words
+    assert "http://testserver/agent/bench-agent.pyz" in words
+    assert "bench-agent.pyz enroll http://testserver" in words
+
+
+def test_page_shows_the_digest_of_the_agent_that_is_served(viewer: Client) -> None:
+    served = hashlib.sha256(viewer.get(reverse("agent_archive")).content).hexdigest()
+
+    words = Page(viewer.get(reverse("hosts"))).words
+
+    assert f"the file that this server sends, {served}," in words
+    assert f"echo '{served} bench-agent.pyz' | sha256sum --check" in words
+
+
+@pytest.mark.parametrize(("addition", "is_kept"), [(b"", True), (b"#", False)])
+def test_download_that_differs_from_the_digest_is_removed(
+    viewer: Client, tmp_path: Path, addition: bytes, is_kept: bool
+) -> None:
+    file = tmp_path / "bench-agent.pyz"
+    file.write_bytes(viewer.get(reverse("agent_archive")).content + addition)
+
+    subprocess.run(say_agent_lines("https://bench.example.com")[1], shell=True, cwd=tmp_path, check=True)
+
+    assert file.exists() == is_kept
+
+
+def test_agent_is_fetched_by_https_where_the_public_address_has_it(viewer: Client, settings: Any) -> None:
+    settings.PUBLIC_URL = "https://bench.example.com"
+
+    words = Page(viewer.get(reverse("hosts"))).words
+
+    assert "curl -fsS -o bench-agent.pyz https://bench.example.com/agent/bench-agent.pyz" in words
+    assert "bench-agent.pyz enroll https://bench.example.com" in words
+    assert "http://" not in words
+
+
+def test_viewer_sees_no_tokens_and_no_buttons(viewer: Client) -> None:
+    host = make_host("db-01")
+    token, _ = make_token(host=host)
+
+    text = viewer.get(reverse("host", args=["db-01"])).content.decode()
+
+    assert token.public_id not in text
+    assert "Retire" not in text
+
+
+def test_list_asks_as_much_for_many_hosts_as_for_one(admin: Client, django_assert_num_queries) -> None:
+    for number in range(4):
+        make_token(host=make_run(make_host(f"db-{number}")).host)
+
+    with django_assert_num_queries(6):  # session, person, hosts, activity, tokens, new incidents of the bar
+        admin.get(reverse("hosts"))
+
+
+def test_token_of_a_new_host_is_shown_once_and_works(admin: Client) -> None:
+    response = admin.post(reverse("add_host"), {"name": "DB-09", "label": "cron"})
+    first = admin.get(response["Location"]).content.decode()
+    second = admin.get(response["Location"]).content.decode()
+
+    (secret,) = set(TOKEN.findall(first))
+    assert not TOKEN.findall(second)
+    assert read_token(secret).host == Host.objects.get(name="db-09")
+
+
+def test_page_with_a_secret_is_kept_by_no_cache(admin: Client) -> None:
+    response = admin.post(reverse("add_host"), {"name": "db-09"})
+
+    assert "no-store" in admin.get(response["Location"])["Cache-Control"]
+
+
+def test_name_that_is_none_adds_nothing(admin: Client) -> None:
+    admin.post(reverse("add_host"), {"name": "<b>x</b>"})
+
+    assert "is no host name" in admin.get(reverse("hosts")).content.decode()
+    assert not Host.objects.exists()
+
+
+def test_second_token_leaves_the_first_at_work(admin: Client) -> None:
+    host = make_host("db-01")
+    _, first = make_token(host=host)
+
+    admin.post(reverse("make_host_token", args=["db-01"]), {"label": "new key"})
+
+    assert read_token(first).host == host
+    assert host.tokens.count() == 2
+
+
+def test_revoked_token_opens_nothing(admin: Client) -> None:
+    token, secret = make_token(host=make_host("db-01"))
+
+    response = admin.post(reverse("revoke_token", args=[token.public_id]))
+
+    assert response["Location"] == "/hosts/db-01/"
+    with pytest.raises(TokenRefused):
+        read_token(secret)
+    assert "revoked" in admin.get("/hosts/db-01/").content.decode()
+
+
+def test_retired_host_keeps_its_history_and_its_tokens_open_nothing(admin: Client) -> None:
+    host = make_host("db-01")
+    run = make_run(host)
+    _, secret = make_token(host=host)
+
+    admin.post(reverse("set_retired", args=["db-01"]), {"retired": "yes"})
+
+    with pytest.raises(TokenRefused):
+        read_token(secret)
+    assert admin.get(reverse("run", args=[run.pk])).status_code == 200
+    admin.post(reverse("set_retired", args=["db-01"]), {"retired": "no"})
+    assert read_token(secret).host == host
+
+
+def test_host_joins_and_leaves_a_pool(admin: Client) -> None:
+    host = make_host("db-01")
+
+    admin.post(reverse("set_pool", args=["db-01"]), {"pool": "blue"})
+    host.refresh_from_db()
+    assert host.pool == "blue"
+
+    admin.post(reverse("set_pool", args=["db-01"]), {"pool": ""})
+    host.refresh_from_db()
+    assert host.pool == ""
+
+
+def test_enrolment_token_comes_with_the_lines_that_use_it(admin: Client) -> None:
+    admin.post(reverse("make_enrolment_token"))
+
+    text = admin.get(reverse("hosts")).content.decode()
+
+    (secret,) = set(TOKEN.findall(text))
+    assert f"BENCH_AGENT_ENROLL_TOKEN={secret} python3 bench-agent.pyz enroll http://testserver" in text
+    token = ApiToken.objects.get(scope=Scope.ENROLL)
+    assert token.expires_at is not None
+    assert token.expires_at - timezone.now() < timedelta(hours=25)
+
+
+def test_host_that_is_none_is_not_found_in_words(viewer: Client) -> None:
+    response = viewer.get(reverse("host", args=["nobody"]))
+
+    assert response.status_code == 404
+    assert "There is no host nobody." in response.content.decode()
+
+
+@pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
+def test_only_admins_change_a_host(name: str, editor: Client) -> None:
+    make_host("db-01")
+
+    assert editor.post(reverse(name, args=["db-01"])).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
+def test_change_of_no_host_is_not_found(name: str, admin: Client) -> None:
+    assert admin.post(reverse(name, args=["nobody"])).status_code == 404
+
+
+def test_reserved_name_adds_nothing_and_says_so(admin: Client) -> None:
+    admin.post(reverse("add_host"), {"name": "ME"})
+
+    assert "is reserved" in admin.get(reverse("hosts")).content.decode()
+    assert not Host.objects.exists()
+
+
+def test_host_that_had_a_reserved_name_before_gets_tokens_as_ever(admin: Client) -> None:
+    host = make_host("me")
+
+    response = admin.post(reverse("make_host_token", args=["me"]))
+
+    assert response.status_code == 302
+    assert host.tokens.count() == 1
+
+
+def test_every_word_beside_the_names_of_hosts_in_addresses_is_reserved_or_in_nobodys_way() -> None:
+    """A host named like a sibling of `hosts/<name>` must be found at its own addresses."""
+    routes = [(str(pattern.pattern), "/") for pattern in web_urls.urlpatterns]
+    routes += [(str(pattern.pattern), "/api/v1/") for pattern in api_urls.urlpatterns]
+    words = {route.split("/")[1] for route, _ in routes if route.startswith("hosts/")}
+    names = {word for word in words if word and "<" not in word} - RESERVED_NAMES
+
+    assert names == {"add", "enrolment"}
+    for name in names:
+        for route, prefix in routes:
+            if route.startswith(("hosts/<host_name:name>", "hosts/<str:name>")):
+                address = prefix + re.sub("<[^>]*>", name, route)
+                assert resolve(address).kwargs == {"name": name}

@@ -1,0 +1,73 @@
+"""Drift from an accepted level, on every page that tells it."""
+
+import pytest
+from django.test import Client
+
+from benchapp.models import Incident, Judgement, Series
+from tests.factories import NOON, make_host
+from tests.pipeline.detection.judging import add_runs, judge_all, make_cells, make_level
+from tests.web.pages import Page
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def drifted() -> Series:
+    """Make a series that lost 8 % since its level was accepted, without any change of level."""
+    values = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    (series,) = make_cells(make_host("db-1"), [values])
+    judge_all()
+    Judgement.objects.update(baseline_from_at=NOON)
+    Series.objects.update(judging_is_due=True)
+    judge_all()
+    return series
+
+
+def test_inbox_and_incident_say_that_it_drifted(drifted: Series, viewer: Client) -> None:
+    incident = Incident.objects.get()
+
+    inbox = Page(viewer.get("/incidents/")).words
+    page = Page(viewer.get(f"/incidents/{incident.pk}/")).words
+
+    assert "db-1: IOPS drifted −6 % from the accepted level in 1 series" in inbox
+    assert "IOPS of db-1 drifted down 5.7 % from the level accepted on 21 Nov 12:00 UTC" in page
+    assert "drifted from an accepted level" in page
+    assert "drift, provisional" in page
+
+
+def test_evidence_holds_the_accepted_level_against_the_newest_runs(drifted: Series, viewer: Client) -> None:
+    incident = Incident.objects.get()
+
+    response = viewer.get(f"/incidents/{incident.pk}/")
+
+    sides = response.context["evidence"].document
+    assert (len(sides["before"]["points"]), len(sides["after"]["points"])) == (60, 60)
+    assert sides["before"]["points"][0]["at"] == "2026-11-21T12:00:00Z"
+    assert sides["before"]["median"] == pytest.approx(incident.changes.get().before_median)
+
+
+def test_series_says_how_far_and_since_when(drifted: Series, viewer: Client) -> None:
+    words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
+
+    assert "Its level since 21 Nov 12:00 UTC was accepted: nothing before is compared." in words
+    assert "Drifted −5.7 % (−6.1 to −5.3 %) from the level accepted on 21 Nov 12:00 UTC, since" in words
+
+
+def test_series_that_is_back_says_so(drifted: Series, viewer: Client) -> None:
+    add_runs(drifted, make_level(1000.0, 60))
+    judge_all()
+
+    words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
+
+    assert (
+        "It had drifted −5.7 % (−6.1 to −5.3 %) from the level accepted on 21 Nov 12:00 UTC, and is back."
+        in words
+    )
+    assert "Recovered." in Page(viewer.get(f"/incidents/{Incident.objects.earliest('pk').pk}/")).words
+
+
+def test_history_says_which_of_its_lines_drifted(drifted: Series, viewer: Client) -> None:
+    words = Page(viewer.get(f"/history/?series={drifted.pk}&metric=iops")).words
+
+    assert "drifted −5.7 % from the level that was accepted." in words
+    assert "stayed at one level" not in words

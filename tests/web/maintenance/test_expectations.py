@@ -1,0 +1,297 @@
+"""Maintenance windows and expected changes on pages: said, looked at, ended, taken back."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.models import Change, Expectation, ExpectationKind, Role
+from tests.factories import (
+    NOON,
+    make_change,
+    make_expectation,
+    make_host,
+    make_incident,
+    make_series,
+    make_user,
+)
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+FORM = {
+    "kind": "maintenance",
+    "filter": "host:db-7",
+    "from_at": "2026-11-21T12:00",
+    "to_at": "2026-11-21T16:00",
+    "zone": "UTC",
+    "reason": "new disks",
+}
+
+
+@pytest.fixture(autouse=True)
+def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the hints instead of asking a broker."""
+    calls: list[str] = []
+    monkeypatch.setattr("benchapp.web.maintenance.views.wake_up", lambda: calls.append("judge"))
+    return calls
+
+
+@pytest.fixture
+def anna() -> Client:
+    client = Client()
+    client.force_login(make_user(Role.EDITOR, username="anna"))
+    return client
+
+
+def read(client: Client, name: str, *arguments: Any, **query: str) -> str:
+    return client.get(reverse(name, args=arguments), query).content.decode()
+
+
+def post(client: Client, name: str, *arguments: Any, **form: str) -> str:
+    return client.post(reverse(name, args=arguments), form, follow=True).content.decode()
+
+
+def add(client: Client, **changes: str) -> Any:
+    return client.post(reverse("add_expectation"), {**FORM, **changes})
+
+
+def make_running(**fields: Any) -> Expectation:
+    now = timezone.now()
+    return make_expectation(from_at=now - HOUR, to_at=now + HOUR, **fields)
+
+
+def test_empty_list_says_what_to_do(anna: Client, viewer: Client) -> None:
+    page = read(anna, "expectations")
+
+    assert "none now, none to come" in page
+    assert "Say the first one" in page
+    assert "Editors say them here" in read(viewer, "expectations")
+    assert reverse("add_expectation") not in read(viewer, "expectations")
+
+
+def test_list_has_what_runs_and_is_to_come_and_other_parts(anna: Client) -> None:
+    now = timezone.now()
+    make_running(reason="rebuild")
+    make_expectation(from_at=now + HOUR, to_at=now + 2 * HOUR, reason="rollout", kind=ExpectationKind.CHANGE)
+    make_expectation(from_at=now - 9 * HOUR, to_at=now - 8 * HOUR, reason="moved racks")
+    make_running(reason="mistaken", taken_back_at=now)
+
+    page = read(anna, "expectations")
+    assert "1 running, 1 to come" in page
+    assert re.findall(r'/expectations/\d+/">([^<]+)</a>', page) == ["rollout", "rebuild"]
+    assert "moved racks" in read(anna, "expectations", tab="past")
+    assert "mistaken" in read(anna, "expectations", tab="taken_back")
+    only = read(anna, "expectations", kind="change")
+    assert ("rollout" in only, "rebuild" in only) == (True, False)
+
+
+def test_unknown_part_is_said_with_what_there_is(anna: Client) -> None:
+    response = anna.get(reverse("expectations"), {"tab": "yesterday"})
+
+    assert response.status_code == 400
+    assert "there are: current, past, taken_back" in response.content.decode()
+
+
+def test_maintenance_is_kept_with_who_said_it_and_the_judge_is_woken(anna: Client, hints: list[str]) -> None:
+    response = add(anna)
+
+    held = Expectation.objects.get()
+    assert response.url == reverse("expectation", args=[held.pk])
+    assert (held.kind, held.filter, held.reason) == ("maintenance", "host:db-7", "new disks")
+    assert (held.from_at, held.to_at) == (NOON, NOON + 4 * HOUR)
+    assert held.created_by and held.created_by.username == "anna"
+    assert hints == ["judge"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "moment"),
+    [
+        ("Europe/Berlin", "2026-11-21T12:00", datetime(2026, 11, 21, 11, tzinfo=UTC)),
+        ("Asia/Kolkata", "2026-11-21 12:00", datetime(2026, 11, 21, 6, 30, tzinfo=UTC)),
+        ("Europe/Berlin", "2026-11-21T12:00Z", NOON),
+    ],
+)
+def test_times_are_read_in_the_reader_s_zone(anna: Client, zone: str, text: str, moment: datetime) -> None:
+    add(anna, zone=zone, from_at=text)
+
+    assert Expectation.objects.get().from_at == moment
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"filter": "flavour:sweet"}, "flavour"),
+        ({"to_at": "2026-11-21T11:00"}, "It ends before it begins"),
+        ({"to_at": "tomorrow"}, "This is no time"),
+        ({"to_at": ""}, "This field is required"),
+        ({"zone": "Moon/Crater"}, "does not know this zone"),
+        ({"zone": "../../etc/passwd"}, "does not know this zone"),
+        (
+            {"zone": "Europe/Berlin", "from_at": "2026-03-29T02:30"},
+            "Europe/Berlin skips this time, as its clocks are put forward",
+        ),
+        ({"reason": "  "}, "This field is required"),
+        ({"kind": "party"}, "not one of the available choices"),
+    ],
+)
+def test_what_cannot_be_is_said_at_its_field_and_nothing_is_kept(
+    anna: Client, changes: dict[str, str], words: str
+) -> None:
+    response = add(anna, **changes)
+
+    assert response.status_code == 400
+    (error,) = re.findall(r'<p class="field-error">([^<]+)</p>', response.content.decode())
+    assert words in error
+    assert not Expectation.objects.exists()
+
+
+def test_preview_tells_what_it_reaches_and_keeps_nothing(anna: Client, hints: list[str]) -> None:
+    make_series([1.0, 2.0], host=make_host("db-7"), start_at=NOON)
+
+    response = add(anna, preview="yes", reason="")
+
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert "The filter leaves 1 series of 1 host (db-7)." in page
+    assert "2 runs lie within it already." in page
+    assert (Expectation.objects.count(), hints) == (0, [])
+
+
+def test_form_begins_with_the_host_or_the_incident_that_it_was_opened_from(anna: Client) -> None:
+    series = make_series([1.0, 2.0], host=make_host("db-7"), start_at=NOON)
+    pooled = make_series([1.0], host=make_host("web-1", pool="web"), pool="web", start_at=NOON)
+    incident = make_incident(changes=[make_change(series, at=NOON), make_change(pooled, at=NOON)])
+
+    page = read(anna, "add_expectation", host="db 7")
+    assert 'value="host:&quot;db 7&quot;"' in page
+    page = read(anna, "add_expectation", incident=str(incident.pk))
+    assert 'value="host:db-7 pool:web"' in page
+    assert '<option value="change" selected>' in page
+    assert 'value="2026-11-21T12:00"' in page
+    assert Change.objects.count() == 2
+
+
+def test_page_of_one_tells_its_reach_and_trail(anna: Client) -> None:
+    add(anna)
+    held = Expectation.objects.get()
+
+    page = read(anna, "expectation", held.pk)
+
+    assert "Maintenance of host:db-7" in page
+    assert "The filter leaves no series and no host" in page
+    assert re.search(r"anna</td><td>said</td>", page)
+
+
+def test_running_one_is_ended_and_that_is_undone(anna: Client) -> None:
+    held = make_running()
+
+    page = post(anna, "end_expectation", held.pk)
+    assert "It is ended" in page
+    assert "ended early; planned until" in page
+    page = post(anna, "resume_expectation", held.pk)
+    assert "holds until its planned end again" in page
+    held.refresh_from_db()
+    assert held.ended_at is None
+
+
+def test_one_is_taken_back_and_put_back(anna: Client) -> None:
+    held = make_running()
+
+    page = post(anna, "take_back_expectation", held.pk)
+    assert "host:db-7, taken back" in page
+    assert "Take it back" not in page
+    page = post(anna, "put_back_expectation", held.pk)
+    assert "host:db-7, running" in page
+
+
+def test_what_cannot_be_done_is_said(anna: Client) -> None:
+    held = make_expectation(from_at=NOON - 9 * HOUR, to_at=NOON - 8 * HOUR)
+
+    assert "Not done: it is over already." in post(anna, "end_expectation", held.pk)
+
+
+def test_viewer_reads_and_changes_nothing(viewer: Client) -> None:
+    held = make_running()
+
+    page = read(viewer, "expectation", held.pk)
+
+    assert "new disks" in page
+    assert "<form" not in page.split("<main")[1]
+    for name in ("end_expectation", "take_back_expectation", "resume_expectation", "put_back_expectation"):
+        assert viewer.post(reverse(name, args=[held.pk])).status_code == 403
+    assert add(viewer).status_code == 403
+    held.refresh_from_db()
+    assert (held.ended_at, held.taken_back_at) == (None, None)
+
+
+def test_form_of_another_site_is_refused() -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(make_user(Role.EDITOR))
+    held = make_running()
+
+    assert add(strict).status_code == 403
+    assert strict.post(reverse("take_back_expectation", args=[held.pk])).status_code == 403
+    assert Expectation.objects.filter(taken_back_at__isnull=True).count() == 1
+
+
+def test_nothing_that_a_person_wrote_becomes_markup(anna: Client) -> None:
+    hostile = "<script>alert(1)</script>"
+    held = make_running(reason=hostile, filter=f'host:"{hostile}"')
+    make_host("db-7")
+    whole = make_running(reason=hostile, filter="")
+
+    for page in (
+        read(anna, "expectations"),
+        read(anna, "expectation", held.pk),
+        read(anna, "host", "db-7"),
+        add(anna, reason=hostile, filter=hostile, to_at="x").content.decode(),
+        read(anna, "add_expectation", filter=hostile),
+    ):
+        assert hostile not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert whole.pk
+
+
+def test_host_page_tells_of_its_maintenance_and_leads_to_the_form(anna: Client, viewer: Client) -> None:
+    make_host("db-7")
+    make_host("db-8")
+    make_running(reason="new disks")
+
+    page = read(anna, "host", "db-7")
+    assert "new disks</a>: since" in page
+    assert f"{reverse('add_expectation')}?host=db-7" in page
+    assert "None runs or is to come." in read(anna, "host", "db-8")
+    assert reverse("add_expectation") not in read(viewer, "host", "db-7")
+
+
+def test_silent_host_in_maintenance_says_so(anna: Client) -> None:
+    entry = {"profile": "quick", "every_s": 3600, "splay_s": 0, "directory": "/data"}
+    make_host("db-7", schedule=[entry], schedule_since_at=NOON - timedelta(days=30))
+    assert ", in maintenance" not in read(anna, "host", "db-7")
+
+    make_running()
+
+    assert re.search(r"silent since .+, in maintenance</h1>", read(anna, "host", "db-7"))
+
+
+def test_incident_page_leads_to_the_form(anna: Client, viewer: Client) -> None:
+    incident = make_incident()
+    link = f"{reverse('add_expectation')}?incident={incident.pk}"
+
+    assert link in read(anna, "incident", incident.pk)
+    assert link not in read(viewer, "incident", incident.pk)
+
+
+def test_list_costs_three_queries_more_than_its_frame(
+    anna: Client, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(20):
+        make_running()
+
+    with django_assert_max_num_queries(6):
+        read(anna, "expectations")

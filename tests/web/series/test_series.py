@@ -1,0 +1,250 @@
+"""Series: the list, and the history of one metric."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.series.series import Summary
+from benchapp.web.charts.history.texts import say_history
+from tests.factories import (
+    NOON,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
+from tests.web.pages import Page
+
+VALUES = [1000.0, 1010.0, 990.0, 1005.0, 1100.0]
+
+
+def test_list_shows_the_freshest_first(viewer: Client) -> None:
+    make_series([1.0], host=make_host("db-01"), start_at=NOON)
+    make_series([33_415.0], host=make_host("db-02"), start_at=NOON + timedelta(days=1))
+
+    page = Page(viewer.get(reverse("series_list")))
+
+    assert "2 series, all there are" in page.words
+    assert page.words.index("2026-11-22") < page.words.index("2026-11-21")
+    assert "33\u202f415" in page.words
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({}, 2),
+        ({"host": "db-01"}, 1),
+        ({"rw": "randwrite"}, 1),
+        ({"direction": "write"}, 1),
+        ({"text": "gp3"}, 1),
+    ],
+)
+def test_filters_narrow_the_list(query: dict[str, str], count: int, viewer: Client) -> None:
+    make_series([1.0], host=make_host("db-01"), target=make_target(volume_type="gp3"))
+    make_series([1.0], host=make_host("db-02"), workload=make_workload(rw="randwrite"), direction="write")
+
+    page = Page(viewer.get(reverse("series_list"), query))
+
+    assert len([link for link in page.links if link.startswith("/series/") and link != "/series/"]) == count
+
+
+def test_list_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries) -> None:
+    for number in range(5):
+        make_series([1.0], host=make_host(f"db-{number}"))
+
+    with django_assert_num_queries(5):  # session, person, series, their last points, new incidents of the bar
+        viewer.get(reverse("series_list"))
+
+
+def test_history_says_the_answer_in_title_and_words(viewer: Client) -> None:
+    series = make_series(VALUES, host=make_host("db-01"))
+
+    words = Page(viewer.get(reverse("series", args=[series.pk]))).words
+
+    assert "4k random read on db-01: median 1\u202f005 IOPS" in words
+    assert "5 runs with a value; median 1\u202f005 IOPS." in words
+    assert "The last run: 1\u202f100 IOPS, 9.5 % above the median (better)." in words
+    assert "Least 990 IOPS, most 1\u202f100 IOPS; higher is better." in words
+
+
+def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
+    series = make_series(VALUES)
+
+    page = Page(
+        viewer.get(reverse("series", args=[series.pk]), {"metric": "latency_p99_ns", "from": "2026-11-01"})
+    )
+
+    (figure,) = [tag for name, tag in page.tags if name == "figure"]
+    assert figure["data-url"] == (
+        f"/api/v1/history?series={series.pk}&metrics=latency_p99_ns,iops,bandwidth_bytes_per_s"
+    )
+    assert (figure["data-from"], figure["data-to"]) == ("2026-11-01T00:00:00Z", "")
+    assert [tag["data-metric"] for name, tag in page.tags if "data-metric" in tag and name == "div"] == [
+        "latency_p99_ns",
+        "iops",
+        "bandwidth_bytes_per_s",
+    ]
+
+
+def test_address_that_the_chart_asks_has_the_numbers_of_the_table(viewer: Client) -> None:
+    series = make_series(VALUES)
+    page = Page(viewer.get(reverse("series", args=[series.pk])))
+    (figure,) = [tag for name, tag in page.tags if name == "figure"]
+
+    answer = viewer.get(figure["data-url"]).json()
+
+    rows = [tag["data-value"] for name, tag in page.tags if name == "td" and "data-value" in tag]
+    (level,) = answer["lines"][0]["levels"]["iops"]
+    assert [point["iops"] for point in answer["points"]] == VALUES
+    assert [float(value) for value in rows[::4]] == VALUES[::-1]
+    assert {float(value) for value in rows[1::4]} == {level["median"]} == {1005.0}
+
+
+def test_curl_line_asks_the_same(viewer: Client) -> None:
+    series = make_series(VALUES)
+
+    words = Page(viewer.get(reverse("series", args=[series.pk]))).words
+
+    assert (
+        'curl -fsS -H "Authorization: Bearer $BENCHAPP_TOKEN" '
+        f"'http://testserver/api/v1/history?series={series.pk}&metrics=iops,bandwidth_bytes_per_s,latency_p99_ns'"
+    ) in words
+
+
+def test_curl_line_needs_no_token_where_everybody_reads(viewer: Client, settings) -> None:
+    settings.PUBLIC_READ = True
+    series = make_series(VALUES)
+
+    assert "BENCHAPP_TOKEN" not in Page(viewer.get(reverse("series", args=[series.pk]))).words
+
+
+def test_span_keeps_table_and_words_to_its_days(viewer: Client) -> None:
+    series = make_series(VALUES, step=timedelta(days=1))
+
+    page = Page(viewer.get(reverse("series", args=[series.pk]), {"from": "2026-11-22", "to": "2026-11-23"}))
+
+    assert "2 runs with a value" in page.words
+    assert len([link for link in page.links if link.startswith("/runs/") and link != "/runs/"]) == 2
+
+
+def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
+    series = make_series(VALUES)
+
+    words = Page(viewer.get(reverse("series", args=[series.pk]), {"from": "2030-01-01"})).words
+
+    assert "no IOPS in this span" in words
+    assert "widen the days" in words
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"metric": "speed"}, "There is no such metric; there are: iops,"),
+        ({"from": "x"}, "From is no day"),
+        ({"after": "x"}, "This link leads to a place that is not in the list"),
+    ],
+)
+def test_address_that_makes_no_sense_is_said_in_words(
+    query: dict[str, str], words: str, viewer: Client
+) -> None:
+    series = make_series(VALUES)
+
+    response = viewer.get(reverse("series", args=[series.pk]), query)
+
+    assert response.status_code == 400
+    assert words in response.content.decode()
+    assert "5 runs with a value" in Page(response).words
+
+
+@pytest.mark.parametrize("metric", CATALOGUE)
+def test_every_metric_has_its_page(metric: str, viewer: Client) -> None:
+    series = make_series(VALUES, metric=metric)
+
+    words = Page(viewer.get(reverse("series", args=[series.pk]), {"metric": metric})).words
+
+    assert "5 runs with a value" in words
+
+
+def test_failed_run_is_in_the_table_but_in_no_median(viewer: Client) -> None:
+    series = make_series(VALUES)
+    run = make_run(started_at=NOON + timedelta(days=1), error=5)
+    make_measurement(run, series, error=5, iops=7.0)
+
+    words = Page(viewer.get(reverse("series", args=[series.pk]))).words
+
+    assert "failed: error 5" in words
+    assert "5 runs with a value; median 1\u202f005 IOPS." in words
+
+
+def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
+    monkeypatch.setattr("benchapp.web.series.views.POINTS_ON_A_PAGE", 2)
+    series = make_series(VALUES)
+
+    first = Page(viewer.get(reverse("series", args=[series.pk])))
+    (older,) = [link for link in first.links if "after=" in link]
+    second = Page(viewer.get(reverse("series", args=[series.pk]) + older))
+
+    shown = [
+        [float(tag["data-value"]) for name, tag in page.tags if name == "td" and tag.get("data-value")][::4]
+        for page in (first, second)
+    ]
+    assert shown == [[1100.0, 1005.0], [990.0]] or shown[0] == [1100.0, 1005.0]
+
+
+def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_assert_num_queries) -> None:
+    series = make_series([1000.0] * 30)
+
+    # Session, person, four of the series, two of the summary, version, zone, changes, latencies.
+    with django_assert_num_queries(14):
+        viewer.get(reverse("series", args=[series.pk]))
+
+
+def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
+    response = viewer.get(reverse("series", args=[77]))
+
+    assert response.status_code == 404
+    assert "There is no series 77" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("summary", "sentence"),
+    [
+        (Summary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "The last run: 2.00 ms."),
+        (Summary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few to speak of a spread."),
+        (
+            Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6),
+            "The last run: 2.50 ms, 25.0 % above the median (worse).",
+        ),
+        (Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.0e6), "The last run: 2.00 ms, right at the median."),
+        (Summary(0, None, None, None, None, None, None), "No run in this span has a value for this metric."),
+    ],
+)
+def test_words_fit_the_numbers(summary: Summary, sentence: str) -> None:
+    sentences = say_history(None, CATALOGUE["latency_p99_ns"], summary)  # type: ignore[arg-type]
+
+    assert any(said.startswith(sentence) for said in sentences)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("latency_mean_ns", "Of total latency (lat); of completion alone (clat) where fio gave no other"),
+        ("latency_max_ns", "Of total latency (lat); of completion alone (clat) where fio gave no other"),
+        ("latency_p99_ns", "Of completion latency (clat), unless fio was told to print"),
+    ],
+)
+def test_history_of_a_latency_says_of_which(metric: str, words: str, viewer: Client) -> None:
+    series = make_series([1e6], metric=metric)
+
+    assert words in Page(viewer.get(reverse("series", args=[series.pk]), {"metric": metric})).words
+
+
+def test_history_of_iops_says_nothing_of_latency(viewer: Client) -> None:
+    series = make_series([1000.0])
+
+    assert "(lat)" not in Page(viewer.get(reverse("series", args=[series.pk]))).words

@@ -1,0 +1,96 @@
+"""The agent, the words behind error codes, and the pages for what went wrong."""
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from benchapp.api.framework.problem_codes import PROBLEMS
+from benchapp.web.site.agent_archive import build_agent_archive, read_agent_archive
+from benchapp.web.site.errors import fault
+from benchapp.web.site.page_context import PLACES
+from tests.web.pages import Page
+
+AGENT = Path(__file__).parents[3] / "agent"
+
+
+def test_same_sources_make_the_same_archive() -> None:
+    assert build_agent_archive(AGENT) == build_agent_archive(AGENT)
+
+
+def test_archive_holds_the_agent_without_tests_and_caches(tmp_path: Path) -> None:
+    for name in ("cli.py", "tests/test_cli.py", "__pycache__/cli.pyc", "jobs/quick.fio"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+
+    archive = zipfile.ZipFile(io.BytesIO(build_agent_archive(tmp_path)))
+
+    assert archive.namelist() == ["__main__.py", "agent/commands/cli.py", "agent/jobs/quick.fio"]
+
+
+def test_archive_runs(tmp_path: Path) -> None:
+    path = tmp_path / "bench-agent.pyz"
+    path.write_bytes(build_agent_archive(AGENT))
+
+    done = subprocess.run(
+        [sys.executable, str(path), "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0
+    assert "bench-agent" in done.stdout
+    assert path.read_bytes().startswith(b"#!/usr/bin/env python3\n")
+
+
+@pytest.mark.django_db
+def test_stranger_gets_the_agent_once_and_then_not_again() -> None:
+    response = Client().get(reverse("agent_archive"))
+    again = Client().get(reverse("agent_archive"), headers={"If-None-Match": response["ETag"]})
+
+    assert response.content == read_agent_archive().content
+    assert response["Content-Disposition"] == 'attachment; filename="bench-agent.pyz"'
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.django_db
+def test_every_code_that_a_machine_is_told_has_its_place_in_the_docs() -> None:
+    text = Client().get(reverse("docs_errors")).content.decode()
+
+    ids = {tag["id"] for _, tag in Page(Client().get(reverse("docs_errors"))).tags if "id" in tag}
+    assert set(PROBLEMS) - ids == set()
+    assert text.count('id="not-found"') == 1
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.view)
+def test_bar_marks_where_one_is(place, viewer: Client) -> None:
+    page = Page(viewer.get(reverse(place.view)))
+
+    here = [tag["href"] for name, tag in page.tags if name == "a" and tag.get("aria-current") == "page"]
+    assert here == [reverse(place.view)]
+
+
+def test_page_that_is_none_is_said_in_words(viewer: Client) -> None:
+    response = viewer.get("/nowhere/")
+
+    assert response.status_code == 404
+    assert "There is nothing at this address" in response.content.decode()
+    assert "tried" not in response.content.decode()
+
+
+def test_fault_needs_neither_database_nor_session() -> None:
+    response = fault(RequestFactory().get("/"))
+
+    assert response.status_code == 500
+    assert "it is our fault" in response.content.decode()
+
+
+@pytest.mark.django_db
+def test_unknown_server_name_is_a_bad_request() -> None:
+    response = Client(SERVER_NAME="evil.example").get("/sign-in/")
+
+    assert response.status_code == 400
+    assert "evil.example" not in response.content.decode()

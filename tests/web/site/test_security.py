@@ -1,0 +1,124 @@
+"""Headers of every answer, and who is really asking."""
+
+import asyncio
+from ipaddress import ip_network
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
+
+from benchapp.web.site.security import CONTENT_SECURITY_POLICY, add_headers, read_client_address
+from tests.factories import make_host
+
+
+def test_policy_allows_nothing_inline_and_nothing_from_elsewhere() -> None:
+    assert CONTENT_SECURITY_POLICY == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/sign-in/", "/nowhere/", "/docs/errors", "/agent/bench-agent.pyz"])
+def test_every_answer_carries_the_policies(path: str) -> None:
+    response = Client().get(path)
+
+    assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+    assert "camera=()" in response["Permissions-Policy"]
+    assert response["Referrer-Policy"] == "same-origin"
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert response["X-Frame-Options"] == "DENY"
+
+
+def test_policy_is_added_in_an_asynchronous_stack_too() -> None:
+    async def answer(request: HttpRequest) -> HttpResponse:
+        return HttpResponse("")
+
+    response = asyncio.run(add_headers(answer)(RequestFactory().get("/")))  # type: ignore[arg-type]
+
+    assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+
+
+@pytest.mark.parametrize(
+    ("remote", "forwarded", "address"),
+    [
+        ("203.0.113.9", "198.51.100.7", "203.0.113.9"),
+        ("10.0.0.2", "198.51.100.7", "198.51.100.7"),
+        ("10.0.0.2", "6.6.6.6, 198.51.100.7, 10.0.0.3", "198.51.100.7"),
+        ("10.0.0.2", "", "10.0.0.2"),
+        ("10.0.0.2", "rubbish", "rubbish"),
+        ("", "198.51.100.7", "unknown"),
+    ],
+    ids=[
+        "stranger lies",
+        "one proxy",
+        "rightmost hop that is not ours",
+        "proxy itself",
+        "rubbish",
+        "unix socket",
+    ],
+)
+def test_address_is_the_rightmost_hop_that_is_not_our_proxy(
+    remote: str, forwarded: str, address: str, settings
+) -> None:
+    settings.TRUSTED_PROXIES = [ip_network("10.0.0.0/8")]
+    request = RequestFactory().get("/", REMOTE_ADDR=remote, headers={"X-Forwarded-For": forwarded})
+
+    assert read_client_address(request) == address
+
+
+HOSTILE = ["%00", "9" * 30, "%ED%A0%80", "../../etc/passwd", "<script>", "a" * 3000, "%0d%0aX:1", "-1", "NaN"]
+QUERIES = {
+    "/runs/": ("host", "pool", "profile", "rw", "from", "to", "text", "failed", "after"),
+    "/series/": ("host", "pool", "rw", "direction", "text", "after"),
+    "/hosts/": ("text", "retired", "after"),
+    "/uploads/": ("state", "reason", "after"),
+    "/sign-in/": ("next",),
+}
+PATHS = ("/runs/{}/", "/runs/{}/output", "/series/{}/", "/hosts/{}/", "/uploads/{}/", "/setup/{}/")
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: value[:20])
+def test_hostile_addresses_are_never_a_fault(value: str, viewer: Client) -> None:
+    addresses = [f"{path}?{name}={value}" for path, names in QUERIES.items() for name in names]
+    addresses += [path.format(value) for path in PATHS]
+
+    statuses = {address: viewer.get(address).status_code for address in addresses}
+
+    assert {address: status for address, status in statuses.items() if status >= 500} == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/hosts/add",
+        "/hosts/db-01/token",
+        "/hosts/db-01/pool",
+        "/tokens/add",
+        "/people/invite",
+        "/uploads/retry",
+        "/uploads/add",
+        "/account/",
+    ],
+)
+@pytest.mark.parametrize("value", ["\x00", "a" * 3000, "<script>", ""], ids=["NUL", "long", "HTML", "empty"])
+def test_hostile_forms_are_never_a_fault(path: str, value: str, admin: Client) -> None:
+    make_host("db-01")
+    fields = (
+        "name",
+        "label",
+        "pool",
+        "role",
+        "scope",
+        "reason",
+        "host",
+        "layout",
+        "old_password",
+        "new_password1",
+    )
+
+    response = admin.post(path, dict.fromkeys(fields, value))
+
+    assert response.status_code in (200, 302, 400)
+    if response.status_code == 302:
+        assert "<script>" not in admin.get(response["Location"]).content.decode()

@@ -1,0 +1,272 @@
+"""People manage their own subscriptions; admins see everybody's, without the secrets in them."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.models import Channel, Notice, NoticeState, Role, Subscription, User
+from benchapp.pipeline.notifications.subscriptions import SUBSCRIPTIONS_MAXIMUM
+from tests.factories import NOON, make_user
+from tests.notices import make_subscription
+
+pytestmark = pytest.mark.django_db
+
+FORM = {
+    "channel": "email",
+    "address": "anna@example.org",
+    "filter": "host:db-*",
+    "least_severity": "medium",
+    "wants_silence": "on",
+    "digest_hour": "7",
+    "quiet_from_hour": "22",
+    "quiet_to_hour": "7",
+}
+
+
+@pytest.fixture
+def anna() -> User:
+    return make_user(username="anna")
+
+
+@pytest.fixture
+def client(anna: User) -> Client:
+    client = Client()
+    client.force_login(anna)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the hints instead of asking a broker."""
+    calls: list[str] = []
+    monkeypatch.setattr("benchapp.web.subscriptions.views.wake_notify", lambda: calls.append("notify"))
+    return calls
+
+
+def read(client: Client, name: str, *arguments: Any) -> str:
+    return client.get(reverse(name, args=arguments)).content.decode()
+
+
+def post(client: Client, name: str, *arguments: Any, **form: str) -> str:
+    return client.post(reverse(name, args=arguments), form, follow=True).content.decode()
+
+
+def test_empty_page_says_what_to_do(client: Client) -> None:
+    page = read(client, "subscriptions")
+
+    assert "You are told of nothing yet." in page
+    assert "BENCHAPP_EMAIL_URL" in page
+
+
+def test_curl_line_carries_a_token_even_where_everybody_may_read(client: Client, settings: Any) -> None:
+    settings.PUBLIC_READ = True
+
+    page = client.get(reverse("subscriptions"))
+
+    assert page.context["api_line"].startswith('curl -fsS -H "Authorization: Bearer $BENCHAPP_TOKEN" http')
+
+
+def test_viewer_subscribes_by_mail(client: Client, anna: User) -> None:
+    page = post(client, "add_subscription", **FORM)
+
+    stored = Subscription.objects.get()
+    assert (stored.owner, stored.channel, stored.filter) == (anna, "email", "host:db-*")
+    assert (stored.least_severity, stored.quiet_from_hour, stored.quiet_to_hour) == ("medium", 22, 7)
+    assert stored.wants_silence
+    assert not stored.is_digest
+    assert "anna@example.org: waiting for confirmation" in page
+
+
+def test_secret_of_a_webhook_is_shown_once(client: Client) -> None:
+    first = post(
+        client, "add_subscription", **{**FORM, "channel": "webhook", "address": "https://hooks.example.org/x"}
+    )
+    stored = Subscription.objects.get()
+
+    assert re.search(r"whsec_[A-Za-z0-9+/]{43}=", first)
+    assert stored.secret in first
+    assert stored.secret not in read(client, "subscription", stored.pk)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"address": "anna"}, "is no e-mail address"),
+        ({"address": "anna@example.org\r\nBcc: eve@example.org"}, "write one address"),
+        ({"channel": "slack", "address": "ftp://x/"}, "must begin with https://"),
+        ({"channel": "slack", "address": "https://x.example.org:22/"}, "port 22 is not allowed"),
+        ({"channel": "slack", "address": "http://169.254.169.254/latest"}, "an address that is not public"),
+        ({"filter": "flavour:sweet"}, "is nothing to filter by"),
+        ({"quiet_to_hour": ""}, "have a beginning and an end"),
+        ({"quiet_to_hour": "22"}, "would be all of the day or none"),
+        ({"least_severity": "extreme"}, "is not one of the available choices"),
+        ({"channel": "pigeon"}, "is not one of the available choices"),
+        ({"digest_hour": "24"}, "is not one of the available choices"),
+    ],
+)
+def test_what_cannot_be_is_said_beside_its_field(client: Client, changes: dict[str, str], words: str) -> None:
+    response = client.post(reverse("add_subscription"), {**FORM, **changes})
+
+    assert response.status_code == 400
+    assert words in response.content.decode()
+    assert not Subscription.objects.exists()
+
+
+def test_twenty_are_the_most(client: Client, anna: User) -> None:
+    for _ in range(SUBSCRIPTIONS_MAXIMUM):
+        make_subscription(anna)
+
+    assert "which is the most" in post(client, "add_subscription", **FORM)
+    assert Subscription.objects.count() == SUBSCRIPTIONS_MAXIMUM
+
+
+def test_change_keeps_channel_and_secret(client: Client, anna: User) -> None:
+    stored = make_subscription(anna, channel=Channel.WEBHOOK)
+
+    page = post(
+        client,
+        "edit_subscription",
+        stored.pk,
+        **{**FORM, "channel": "email", "address": "https://b.example.org/"},
+    )
+
+    changed = Subscription.objects.get()
+    assert (changed.channel, changed.address, changed.secret) == (
+        "webhook",
+        "https://b.example.org/",
+        stored.secret,
+    )
+    assert "The subscription is saved." in page
+
+
+def test_pause_and_resume_let_go_out_what_waits(client: Client, anna: User) -> None:
+    stored = make_subscription(anna, failures=3)
+    waiting = Notice.objects.create(
+        subscription=stored, key="a", created_at=NOON, not_before_at=timezone.now() + timedelta(hours=5)
+    )
+
+    assert "paused by anna" in post(client, "set_subscription_active", stored.pk, active="no")
+    post(client, "set_subscription_active", stored.pk, active="yes")
+
+    stored.refresh_from_db()
+    waiting.refresh_from_db()
+    assert (stored.is_active, stored.failures, stored.paused_reason) == (True, 0, "")
+    assert waiting.not_before_at <= timezone.now()
+
+
+def test_test_button_puts_one_notice_and_wakes_the_worker(
+    client: Client, anna: User, hints: list[str]
+) -> None:
+    stored = make_subscription(anna)
+
+    page = post(client, "test_subscription", stored.pk)
+
+    assert "A test is on its way" in page
+    assert "This is a test" in page
+    assert hints == ["notify"]
+    assert Notice.objects.get().state == NoticeState.WAITING
+
+
+def test_paused_subscription_sends_no_test(client: Client, anna: User) -> None:
+    stored = make_subscription(anna, is_active=False)
+
+    assert "resume it first" in post(client, "test_subscription", stored.pk)
+    assert not Notice.objects.exists()
+
+
+def test_log_tells_every_attempt_and_escapes_what_receivers_say(client: Client, anna: User) -> None:
+    stored = make_subscription(anna)
+    log = [
+        {"at": "2026-11-21T12:00:00+00:00", "outcome": "answered <b>503</b>"},
+        {"at": "2026-11-21T12:01:00+00:00", "outcome": ""},
+    ]
+    Notice.objects.create(
+        subscription=stored,
+        key="incident 12: opened",
+        body={"subject": "Regression <script>"},
+        created_at=NOON,
+        not_before_at=NOON,
+        attempts=12,
+        log=log,
+    )
+    Notice.objects.create(
+        subscription=stored,
+        key="host 1 silent",
+        body={"told_in": "x"},
+        created_at=NOON,
+        not_before_at=NOON,
+        state="sent",
+    )
+
+    page = read(client, "subscription", stored.pk)
+
+    assert "answered &lt;b&gt;503&lt;/b&gt;" in page
+    assert "Regression &lt;script&gt;" in page
+    assert "begun; no outcome is known yet" in page
+    assert "the last 2 of 12" in page
+    assert "host 1 silent" not in page
+
+
+def test_new_secret_takes_the_place_of_the_old(client: Client, anna: User) -> None:
+    stored = make_subscription(anna, channel=Channel.WEBHOOK)
+
+    page = post(client, "renew_subscription_secret", stored.pk)
+
+    renewed = Subscription.objects.get().secret
+    assert renewed != stored.secret
+    assert renewed in page
+    assert "only webhooks have a secret" in post(
+        client, "renew_subscription_secret", make_subscription(anna).pk
+    )
+
+
+def test_removal_takes_the_log_along(client: Client, anna: User) -> None:
+    stored = make_subscription(anna)
+    Notice.objects.create(subscription=stored, key="a", created_at=NOON, not_before_at=NOON)
+
+    post(client, "remove_subscription", stored.pk)
+
+    assert not Subscription.objects.exists()
+    assert not Notice.objects.exists()
+
+
+def test_others_are_not_there_for_a_viewer_and_without_secrets_for_an_admin(
+    client: Client, admin: Client
+) -> None:
+    other = make_subscription(channel=Channel.SLACK, address="https://hooks.example.org/T0/SECRET")
+
+    assert client.get(reverse("subscription", args=[other.pk])).status_code == 404
+    assert "hooks.example.org" not in read(client, "subscriptions")
+    everybody = admin.get(reverse("subscriptions"), {"all": "1"}).content.decode()
+    assert "https://hooks.example.org/…" in everybody
+    for page in (everybody, read(admin, "subscription", other.pk)):
+        assert "SECRET" not in page
+    assert admin.get(reverse("edit_subscription", args=[other.pk])).status_code == 404
+
+
+def test_viewer_cannot_ask_for_everybodys(client: Client) -> None:
+    make_subscription(address="ben@example.org")
+
+    assert "ben@example.org" not in client.get(reverse("subscriptions"), {"all": "1"}).content.decode()
+
+
+def test_list_asks_as_much_for_many_as_for_one(
+    client: Client, anna: User, django_assert_num_queries: Any
+) -> None:
+    for _ in range(6):
+        make_subscription(anna)
+
+    with django_assert_num_queries(4):  # session, person, subscriptions with counts, new incidents of the bar
+        read(client, "subscriptions")
+
+
+def test_editor_too_manages_only_their_own(editor: Client) -> None:
+    other = make_subscription(make_user(Role.ADMIN))
+
+    assert editor.post(reverse("remove_subscription", args=[other.pk])).status_code == 404
+    assert Subscription.objects.exists()
