@@ -24,13 +24,13 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerAway
 
 from benchapp.pipeline.access.throttle import forget_old_attempts
-from benchapp.pipeline.judge import has_judging_due, judge_and_tell
+from benchapp.pipeline.judge import detect_and_notify, has_judging_due
 from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize_older
+from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.normalize.summaries import has_due, summarize_due
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
-from benchapp.pipeline.notifications.silence_notices import watch_silence
+from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ def judge() -> None:
     """Judge what is due, and put what it tells into the outbox. Never retried: series stay due, the sweep comes."""
     started, is_telling = time.monotonic(), False
     while time.monotonic() - started < _TASK_BUDGET_S:
-        judged = judge_and_tell(limit=_JUDGED_AT_ONCE)
+        judged = detect_and_notify(limit=_JUDGED_AT_ONCE)
         is_telling |= bool(judged.event_ids)
         if not judged.series_ids:
             break
@@ -110,7 +110,7 @@ def notify() -> None:
     The hard limit is shorter than a sender's lease on what it took (outbox.LEASE). No soft one: it could strike between
     the receiver's answer and our writing it down, which would send twice.
     """
-    watch_silence()
+    notify_silent_hosts()
     send_due(budget_s=_TASK_BUDGET_S)
 
 
@@ -139,7 +139,7 @@ def renormalize() -> None:
     """Read again what an older parser read, while nothing fresh waits. Never retried: beat comes every minute."""
     started = time.monotonic()
     while settings.AUTO_RENORMALIZE and time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
-        if renormalize_older() == 0:
+        if reparse_outdated() == 0:
             break
     while time.monotonic() - started < 2 * _TASK_BUDGET_S and summarize_due():
         continue

@@ -22,7 +22,7 @@ class NoAccount(Exception):
 
 
 @dataclass(frozen=True)
-class Account:
+class SystemAccount:
     """A user of this machine that the children run as."""
 
     name: str
@@ -32,7 +32,7 @@ class Account:
 
 def choose_account(
     project: Path = PROJECT, name: str = SYSTEM_ACCOUNT, *, report: Callable[[str], None] = lambda line: None
-) -> Account | None:
+) -> SystemAccount | None:
     """Return the account to run the servers as: None (this one) when not root, else the owner of the checkout.
 
     If that is root, it is the system account `name`, which is created when missing; NoAccount if that fails.
@@ -49,7 +49,7 @@ def choose_account(
     return _create_account(name, report)
 
 
-def _create_account(name: str, report: Callable[[str], None]) -> Account:
+def _create_account(name: str, report: Callable[[str], None]) -> SystemAccount:
     program = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         raise NoAccount(
@@ -74,11 +74,11 @@ def _create_account(name: str, report: Callable[[str], None]) -> Account:
         ) from None
 
 
-def _to_account(entry: pwd.struct_passwd) -> Account:
-    return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
+def _to_account(entry: pwd.struct_passwd) -> SystemAccount:
+    return SystemAccount(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def can_reach(path: Path, account: Account | None) -> bool:
+def can_reach(path: Path, account: SystemAccount | None) -> bool:
     """Tell whether this account can walk to a directory and into it, or read a file."""
     is_directory = path.is_dir()
     if account is None:
@@ -94,7 +94,7 @@ def can_reach(path: Path, account: Account | None) -> bool:
     return probe.returncode == 0
 
 
-def can_run_code(python: str, account: Account | None) -> bool:
+def can_run_code(python: str, account: SystemAccount | None) -> bool:
     """Tell whether this account can run this interpreter with the checkout's packages."""
     if account is None:
         return True
@@ -114,7 +114,7 @@ def can_run_code(python: str, account: Account | None) -> bool:
     return probe.returncode == 0
 
 
-def find_closed(path: Path, account: Account) -> Path | None:
+def find_closed(path: Path, account: SystemAccount) -> Path | None:
     """Return the first part of the path to a file, link or target, that is closed to this account; else None."""
     for place in (path.absolute(), path.resolve()):
         for part in (*reversed(place.parents), place):
@@ -123,7 +123,7 @@ def find_closed(path: Path, account: Account) -> Path | None:
     return None
 
 
-def make_private_directory(path: Path, account: Account | None) -> Path:
+def make_private_directory(path: Path, account: SystemAccount | None) -> Path:
     """Make a directory that only this account (and root) may enter, and what is in it this account's."""
     path.mkdir(parents=True, exist_ok=True)
     if account is not None:
@@ -137,7 +137,7 @@ def make_private_directory(path: Path, account: Account | None) -> Path:
     return path
 
 
-def write_private_file(path: Path, text: str, account: Account | None = None) -> None:
+def write_private_file(path: Path, text: str, account: SystemAccount | None = None) -> None:
     """Write a file, durably and at once, that only its owner reads: this account, or whoever runs this."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.unlink(missing_ok=True)
@@ -153,7 +153,7 @@ def write_private_file(path: Path, text: str, account: Account | None = None) ->
 
 
 def copy_where_reachable(
-    sources: Mapping[str, Path], name: str, *, account: Account, state: Path = SYSTEM_STATE
+    sources: Mapping[str, Path], name: str, *, account: SystemAccount, state: Path = SYSTEM_STATE
 ) -> Path:
     """Copy files and trees (by their place in the copy) to where every account can read them, once."""
     copy = state / name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import PROJECT, Account, make_private_directory, write_private_file
+from benchapp.embedded.account import PROJECT, SystemAccount, make_private_directory, write_private_file
 from benchapp.embedded.child import die_with_parent, identity
 from benchapp.embedded.home import Home
 
@@ -38,7 +38,7 @@ class AgentRun:
     token: str
     profile: str
     adjustments: tuple[str, ...]
-    account: Account | None
+    account: SystemAccount | None
     environ: Mapping[str, str]
     status: int = 0
     pages: tuple[str, ...] = ()

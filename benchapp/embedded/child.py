@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, TypedDict
 
-from benchapp.embedded.account import Account
+from benchapp.embedded.account import SystemAccount
 
 _PR_SET_PDEATHSIG: Final = 1
 _PAUSE_S: Final = 0.02
@@ -26,7 +26,7 @@ def spawn(
     argv: Sequence[str],
     *,
     log: Path,
-    account: Account | None,
+    account: SystemAccount | None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     death_signal: signal.Signals = signal.SIGTERM,
@@ -61,7 +61,7 @@ def open_log(log: Path) -> BinaryIO:
 def run_tool(
     argv: Sequence[str],
     *,
-    account: Account | None,
+    account: SystemAccount | None,
     env: Mapping[str, str] | None = None,
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
@@ -170,7 +170,7 @@ class Identity(TypedDict):
     extra_groups: list[int] | None
 
 
-def identity(account: Account | None) -> Identity:
+def identity(account: SystemAccount | None) -> Identity:
     """Return Popen's arguments to run as this account."""
     if account is None:
         return {"user": None, "group": None, "extra_groups": None}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import Account, can_reach, make_private_directory, write_private_file
+from benchapp.embedded.account import SystemAccount, can_reach, make_private_directory, write_private_file
 from benchapp.embedded.postgres import SOCKET_PATH_LIMIT
 
 # Not TMPDIR: that may be as long as the path that is too long.
@@ -25,7 +25,7 @@ class AlreadyRunning(Exception):
 
 
 @dataclass(frozen=True)
-class State:
+class HomeState:
     """What a running supervisor says of itself, for a second one, for backup, and for its successor after a crash."""
 
     pid: int
@@ -84,16 +84,16 @@ class Home:
             self.write_secret("secret-key", key)
         return key
 
-    def read_state(self) -> State | None:
+    def read_state(self) -> HomeState | None:
         """Return what the last supervisor wrote; it may be gone."""
         try:
             fields = json.loads((self.path / "up.json").read_text())
             children = {name: (pid, started) for name, (pid, started) in fields.pop("children").items()}
-            return State(**fields, children=children)
+            return HomeState(**fields, children=children)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
-    def write_state(self, state: State) -> None:
+    def write_state(self, state: HomeState) -> None:
         """Say who runs here, for commands that are started beside."""
         write_private_file(self.path / "up.json", json.dumps(asdict(state)) + "\n")
 
@@ -135,7 +135,7 @@ def read_boot() -> str:
         return ""
 
 
-def make_socket_directory(home: Home, account: Account | None) -> Path:
+def make_socket_directory(home: Home, account: SystemAccount | None) -> Path:
     """Make the sockets' private directory: in the data directory where the path is short and open enough."""
     inside = home.path / "run"
     longest = len(os.fsencode(inside / _LONGEST_SOCKET_NAME))

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from benchapp.embedded.account import (
     SYSTEM_STATE,
-    Account,
+    SystemAccount,
     can_reach,
     copy_where_reachable,
     make_open_directory,
@@ -82,7 +82,7 @@ def find_installation() -> Path:
     return installation
 
 
-def install_for(account: Account | None) -> Path:
+def install_for(account: SystemAccount | None) -> Path:
     """Return an installation that the account can run: the wheel's, or a copy outside a closed checkout."""
     installation = find_installation()
     if account is None or can_reach(installation / "bin" / "postgres", account):
@@ -104,7 +104,7 @@ class Postgres:
     directory: Path
     socket_directory: Path
     log: Path
-    account: Account | None = None
+    account: SystemAccount | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -268,7 +268,9 @@ def check_socket_path(path: Path) -> None:
         raise ServerFailed(f"the socket path {path} has {length} bytes; {SOCKET_PATH_LIMIT} is the limit")
 
 
-def choose_directory(data_directory: Path, account: Account | None, *, state: Path = SYSTEM_STATE) -> Path:
+def choose_directory(
+    data_directory: Path, account: SystemAccount | None, *, state: Path = SYSTEM_STATE
+) -> Path:
     """Return where the cluster lives: in the data directory, or under `state` when the account cannot get there.
 
     The data directory then holds a link to it, so that backup, restore and the reader find it.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import PROJECT, Account, can_run_code, find_closed
+from benchapp.embedded.account import PROJECT, SystemAccount, can_run_code, find_closed
 
 # A new cluster takes 45 MiB, and its write-ahead log may grow to 512 MiB under load.
 FREE_DISK_NEEDED_BYTES: Final = 700 * 2**20
@@ -147,7 +147,7 @@ def check_writable(path: Path) -> None:
         )
 
 
-def check_code(python: str, account: Account | None, project: Path = PROJECT) -> None:
+def check_code(python: str, account: SystemAccount | None, project: Path = PROJECT) -> None:
     """Refuse a checkout or a Python that the servers' account cannot read."""
     if account is None or can_run_code(python, account):
         return

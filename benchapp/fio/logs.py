@@ -104,7 +104,7 @@ class Log:
 
 
 @dataclass(slots=True)
-class _Scan:
+class _LogScan:
     """What was seen so far; direction_at: the column of the direction."""
 
     scale: int
@@ -130,9 +130,9 @@ def read_log(name: str, text: bytes, *, version: Version) -> Log:
     scale = _find_scale(kind, version)
     is_unended, end = _find_end(text)
     try:
-        scan = _scan_lines(text, end, _Scan(scale))
+        scan = _scan_lines(text, end, _LogScan(scale))
     except _HasMaximums:
-        scan = _scan_lines(text, end, _Scan(scale, direction_at=3))
+        scan = _scan_lines(text, end, _LogScan(scale, direction_at=3))
     is_cut = is_unended and not _take_last(text[end:], scan)
     began_at_ms = None
     if scan.first_ms is not None and scan.first_ms >= _EPOCH_MS:
@@ -190,7 +190,7 @@ def _find_end(text: bytes) -> tuple[bool, int]:
     return bool(text[end:].strip()), end
 
 
-def _scan_lines(text: bytes, end: int, scan: _Scan) -> _Scan:
+def _scan_lines(text: bytes, end: int, scan: _LogScan) -> _LogScan:
     # In pieces, out of the buffer: a list of all lines would be four times the text.
     place, number = 0, 1
     while place < end:
@@ -203,7 +203,7 @@ def _scan_lines(text: bytes, end: int, scan: _Scan) -> _Scan:
     return scan
 
 
-def _scan_chunk(chunk: bytes, number: int, scan: _Scan) -> None:
+def _scan_chunk(chunk: bytes, number: int, scan: _LogScan) -> None:
     """Keep the entries line by line; number: of the first line, in the log."""
     with io.BytesIO(chunk) as lines:
         for at, line in enumerate(lines, number):
@@ -214,7 +214,7 @@ def _scan_chunk(chunk: bytes, number: int, scan: _Scan) -> None:
                 raise UnreadableLog("unreadable-log", f"line {at} is no entry of a log of fio: {excerpt}")
 
 
-def _take_entries(chunk: bytes, scan: _Scan) -> bool:
+def _take_entries(chunk: bytes, scan: _LogScan) -> bool:
     """Keep whole lines at once if they are as fio writes them, all alike and after a first; else keep none, False."""
     if not scan.columns or not _compile_lines(scan.columns, scan.direction_at).fullmatch(chunk):
         return False
@@ -245,7 +245,7 @@ def _compile_lines(columns: int, direction_at: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?:%b\r?\n)*+" % line)
 
 
-def _take_entry(line: bytes, scan: _Scan) -> bool:
+def _take_entry(line: bytes, scan: _LogScan) -> bool:
     """Keep an entry; False if the line is none, or has other columns than the first."""
     stripped = line.rstrip(b"\r\n")
     if len(stripped) > _LINE_LENGTH_MAXIMUM or not _LINE.fullmatch(stripped):
@@ -274,7 +274,7 @@ def _take_entry(line: bytes, scan: _Scan) -> bool:
     return True
 
 
-def _keep(scan: _Scan, direction: LogDirection, at_ms: int, fields: list[bytes], block_bytes: int) -> None:
+def _keep(scan: _LogScan, direction: LogDirection, at_ms: int, fields: list[bytes], block_bytes: int) -> None:
     values = scan.directions.get(direction)
     if values is None:
         values = scan.directions[direction] = LogValues()
@@ -288,7 +288,7 @@ def _keep(scan: _Scan, direction: LogDirection, at_ms: int, fields: list[bytes],
     scan.last = fields[-1]
 
 
-def _take_last(line: bytes, scan: _Scan) -> bool:
+def _take_last(line: bytes, scan: _LogScan) -> bool:
     """Keep a line without its end, as of a text that was stripped, if its last column is as in the line before."""
     fields = line.rstrip(b"\r\n").split(b",")
     if len(fields) != scan.columns or fields[-1] != scan.last:

@@ -37,7 +37,7 @@ from benchapp.pipeline.detection.rows import (
     update_changes,
     upsert_judgements,
 )
-from benchapp.pipeline.detection.series import Outcome, cut_metric, judge_series_metric
+from benchapp.pipeline.detection.series import SeriesOutcome, cut_metric, judge_series_metric
 from benchapp.pipeline.incidents.grouping import group_changes, lock_incidents
 from benchapp.pipeline.notifications.enqueue import enqueue
 
@@ -131,7 +131,7 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     )
 
 
-def _look_at(claimed: Sequence[Claimed], known: dict[tuple[int, str], list[Row]]) -> list[Outcome]:
+def _look_at(claimed: Sequence[Claimed], known: dict[tuple[int, str], list[Row]]) -> list[SeriesOutcome]:
     ids = [series.series_id for series in claimed]
     # A statement of its own, behind the locks: it sees all that was committed before they were taken.
     histories, baselines, now = read_histories(ids), read_baselines(ids), timezone.now()
@@ -169,7 +169,7 @@ def _list_transitions(
 
 @retry_conflicts
 @transaction.atomic
-def judge_and_tell(*, limit: int = 1000) -> Judged:
+def detect_and_notify(*, limit: int = 1000) -> Judged:
     """Judge up to `limit` series that are due, and put what it tells into the outbox; nothing is sent yet."""
     judged = judge_due(limit=limit)
     if judged.event_ids:

@@ -32,7 +32,7 @@ class StudyChanged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class StudyPanel:
     """One picture of a study. query: its page's address behind "?"; title: "" for the picture's own."""
 
     kind: PanelKind
@@ -41,7 +41,7 @@ class Panel:
     words: str = ""
 
 
-def read_panel(given: Mapping[str, Any], pointer: str = "") -> Panel:
+def read_panel(given: Mapping[str, Any], pointer: str = "") -> StudyPanel:
     """Return a panel from what somebody sent; raises BadStudy."""
     for name in given:
         if name not in _MEMBERS:
@@ -56,7 +56,7 @@ def read_panel(given: Mapping[str, Any], pointer: str = "") -> Panel:
         raise BadStudy(f"{pointer}/query", f"the address has more than {PARAMETERS_MAXIMUM} parameters")
     if any(not letter.isprintable() for letter in query):
         raise BadStudy(f"{pointer}/query", "the address holds characters that no address has")
-    return Panel(
+    return StudyPanel(
         PanelKind(kind),
         query,
         _read_text(given.get("title"), f"{pointer}/title", maximum=TITLE_LENGTH),
@@ -64,7 +64,7 @@ def read_panel(given: Mapping[str, Any], pointer: str = "") -> Panel:
     )
 
 
-def read_panels(given: Any, pointer: str = "/panels") -> tuple[Panel, ...]:
+def read_panels(given: Any, pointer: str = "/panels") -> tuple[StudyPanel, ...]:
     """Return the panels from what somebody sent; raises BadStudy."""
     if not isinstance(given, list | tuple):
         raise BadStudy(pointer, "panels are a list")
@@ -79,12 +79,12 @@ def read_panels(given: Any, pointer: str = "/panels") -> tuple[Panel, ...]:
 
 
 def create_study(
-    title: str, *, words: str = "", panels: Sequence[Panel] = (), owner: User | None = None
+    title: str, *, words: str = "", panels: Sequence[StudyPanel] = (), owner: User | None = None
 ) -> Study:
     """Make a study; raises BadStudy."""
     return Study.objects.create(
         title=read_title(title),
-        words=read_words(words),
+        words=read_study_text(words),
         owner=owner,
         panels=[asdict(panel) for panel in panels],
     )
@@ -100,14 +100,14 @@ def change_study(study_id: int, *, version: str | None = None, **changes: Any) -
         if "title" in changes:
             study.title = read_title(changes["title"])
         if "words" in changes:
-            study.words = read_words(changes["words"])
+            study.words = read_study_text(changes["words"])
         if "panels" in changes:
             study.panels = [asdict(panel) for panel in changes["panels"]]
         study.save(update_fields=["title", "words", "panels", "updated_at"])
         return study
 
 
-def add_panel(study_id: int, panel: Panel) -> Study:
+def add_panel(study_id: int, panel: StudyPanel) -> Study:
     """Put a picture at the end of a study. Raises BadStudy where it is full, and StudyChanged where it is gone."""
     with transaction.atomic():
         study = _lock(study_id, None)
@@ -151,7 +151,7 @@ def read_title(value: Any) -> str:
     return text
 
 
-def read_words(value: Any) -> str:
+def read_study_text(value: Any) -> str:
     """Return Markdown as it was written, at most 20 000 characters; raises BadStudy."""
     return _read_text(value, "/words", maximum=WORDS_LENGTH)
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Host, State, Submission
 from benchapp.queries.hosts import list_known, read_schedules
-from benchapp.queries.series.current_levels import Standing, read_standings
+from benchapp.queries.series.current_levels import CurrentLevel, read_standings
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
 # A page of them; what moved is looked for among these, and not among a million.
@@ -28,7 +28,7 @@ class SeriesStanding:
 
     row: SeriesRow
     metric: Metric
-    standing: Standing
+    standing: CurrentLevel
 
 
 @dataclass(frozen=True, slots=True)

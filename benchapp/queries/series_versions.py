@@ -26,7 +26,7 @@ def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
         return dict(cursor.fetchall())
 
 
-class KeptByVersion(Generic[T]):
+class VersionedCache(Generic[T]):
     """Values by series, version and what else they depend on, in this process; those asked for least lately fall out.
 
     An entry is never stale, as its version would be another: none is ever taken out by hand.

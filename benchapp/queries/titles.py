@@ -35,7 +35,7 @@ _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")
 _SHORT: Final = ((2**40, "T"), (2**30, "G"), (2**20, "M"), (2**10, "k"))
 
 
-class TargetColumns(Protocol):
+class TargetTitleColumns(Protocol):
     """What a target's title is made of: Target, Series or TargetRow."""
 
     @property
@@ -60,7 +60,7 @@ class TargetColumns(Protocol):
     def instance_type(self) -> str | None: ...
 
 
-class WorkloadColumns(Protocol):
+class WorkloadTitleColumns(Protocol):
     """What a workload's title is made of: Workload, Series or WorkloadRow."""
 
     @property
@@ -89,7 +89,7 @@ class WorkloadColumns(Protocol):
     def options(self) -> Mapping[str, Any]: ...
 
 
-def describe_workload(workload: WorkloadColumns, *, direction: str = "") -> str:
+def describe_workload(workload: WorkloadTitleColumns, *, direction: str = "") -> str:
     """Say a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file · direct".
 
     direction: of a series; said where the workload does more than one ("70 % reads, the writes").
@@ -97,7 +97,7 @@ def describe_workload(workload: WorkloadColumns, *, direction: str = "") -> str:
     return " · ".join(_say_workload(workload, direction))
 
 
-def describe_target(target: TargetColumns) -> str:
+def describe_target(target: TargetTitleColumns) -> str:
     """Say a target in one line: "ext4 on 4 × gp3 500 GiB, RAID0, chunk 64 KiB"; "unknown layout" where it is."""
     volumes = _say_volumes(target)
     storage = " on ".join(part for part in (target.filesystem or "", volumes) if part)
@@ -110,14 +110,14 @@ def describe_target(target: TargetColumns) -> str:
     return layout or UNKNOWN_LAYOUT
 
 
-def describe_series(target: TargetColumns, workload: WorkloadColumns, *, direction: str) -> str:
+def describe_series(target: TargetTitleColumns, workload: WorkloadTitleColumns, *, direction: str) -> str:
     """Say what a series measures, without whose it is; an unknown layout is left out."""
     layout = describe_target(target)
     said = describe_workload(workload, direction=direction)
     return said if layout == UNKNOWN_LAYOUT else f"{said} · {layout}"
 
 
-def describe_block_size(workload: WorkloadColumns) -> str:
+def describe_block_size(workload: WorkloadTitleColumns) -> str:
     """Say a block size as fio writes it (4k, 1M), or the text where it is not one number; "" where unknown."""
     if workload.block_size_bytes is None:
         return workload.block_size_text
@@ -129,7 +129,7 @@ def name_scope(scope: str) -> str:
     return scope.partition(":")[2]
 
 
-def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
+def _say_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[str]:
     if workload.engine == _SHELL:
         yield _say_small_files(workload)
         return
@@ -163,21 +163,21 @@ def _say_workload(workload: WorkloadColumns, direction: str) -> Iterator[str]:
             yield f"beside {value}" if name == "beside" else f"{name} {value}"
 
 
-def _say_small_files(workload: WorkloadColumns) -> str:
+def _say_small_files(workload: WorkloadTitleColumns) -> str:
     """Say what a shell's loop did: it has no depth and no block size, and one job."""
     count = workload.options.get("nrfiles")
     files = f"{count} small files" if count else "small files"
     return f"{files} {'written' if workload.rw == 'write' else 'read'} by the shell"
 
 
-def _say_pattern(workload: WorkloadColumns) -> str:
+def _say_pattern(workload: WorkloadTitleColumns) -> str:
     """Say what was done; where fio printed no options, whether it was at random is not known."""
     if dict([_OPTIONS_UNKNOWN]).items() <= workload.options.items() and not workload.engine:
         return f"{workload.rw}, sequential or random" if workload.rw else "unknown pattern"
     return name_rw(workload.rw)
 
 
-def _say_volumes(target: TargetColumns) -> str:
+def _say_volumes(target: TargetTitleColumns) -> str:
     size = "" if target.volume_size_bytes is None else say_size(target.volume_size_bytes)
     kind = target.volume_type or ""
     if target.volume_count is None:
@@ -187,7 +187,7 @@ def _say_volumes(target: TargetColumns) -> str:
     )
 
 
-def _say_striping(target: TargetColumns) -> Iterator[str]:
+def _say_striping(target: TargetTitleColumns) -> Iterator[str]:
     if target.provisioned_iops is not None:
         yield f"{target.provisioned_iops} IOPS provisioned"
     # "none" is known, and needs no word: a single volume is not striped.

@@ -31,4 +31,6 @@ def docs_badges(request: HttpRequest) -> HttpResponse:
 @require_safe
 def docs_errors(request: HttpRequest) -> HttpResponse:
     """Explain every error code; problem documents point here by `/docs/errors#CODE`."""
-    return render(request, "site/docs_errors.html", {"rejected": REJECTED.items(), "missing": MISSING.items()})
+    return render(
+        request, "site/docs_errors.html", {"rejected": REJECTED.items(), "missing": MISSING.items()}
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.embedded.account import Account, choose_account
+from benchapp.embedded.account import SystemAccount, choose_account
 from benchapp.embedded.postgres import Postgres
 
 
@@ -24,7 +24,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture
-def account() -> Account | None:
+def account() -> SystemAccount | None:
     return choose_account()
 
 
@@ -39,7 +39,7 @@ def template() -> Iterator[Path]:
 
 
 @pytest.fixture
-def postgres(place: Path, account: Account | None, template: Path) -> Iterator[Postgres]:
+def postgres(place: Path, account: SystemAccount | None, template: Path) -> Iterator[Postgres]:
     """Return a cluster that exists and does not run; whatever runs in it at the end is stopped."""
     subprocess.run(["cp", "-a", template / "postgresql", place], check=True)
     cluster = make_cluster(place, account)
@@ -49,7 +49,7 @@ def postgres(place: Path, account: Account | None, template: Path) -> Iterator[P
         os.kill(pid, signal.SIGQUIT)
 
 
-def make_cluster(place: Path, account: Account | None, **settings: str) -> Postgres:
+def make_cluster(place: Path, account: SystemAccount | None, **settings: str) -> Postgres:
     """Describe a cluster under this directory."""
     return Postgres(
         directory=place / "postgresql" / "18",

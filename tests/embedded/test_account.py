@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from benchapp.embedded.account import (
-    Account,
     NoAccount,
+    SystemAccount,
     can_reach,
     choose_account,
     copy_where_reachable,
@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 @pytest.fixture
 def nobody():
     entry = pwd.getpwnam("nobody")
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return SystemAccount(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 @needs_root

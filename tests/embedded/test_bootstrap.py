@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.embedded.account import Account, can_reach
+from benchapp.embedded.account import SystemAccount, can_reach
 
 ROOT = Path(__file__).parent.parent.parent
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users take the first Python that fits")
@@ -38,7 +38,7 @@ def commands(place) -> Path:
 def shared_python() -> str:
     """Return a Python that every account can run."""
     python = find_python(os.environ["PATH"]).stdout.strip()
-    if os.geteuid() == 0 and not can_reach(Path(python), Account("other", 65534, 65534)):
+    if os.geteuid() == 0 and not can_reach(Path(python), SystemAccount("other", 65534, 65534)):
         pytest.skip("this machine has no Python that other accounts can run")
     return python
 

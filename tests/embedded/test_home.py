@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.embedded.home import AlreadyRunning, Home, State, make_socket_directory, remove_socket_directory
+from benchapp.embedded.home import (
+    AlreadyRunning,
+    Home,
+    HomeState,
+    make_socket_directory,
+    remove_socket_directory,
+)
 
 
 @pytest.fixture
@@ -14,7 +20,7 @@ def home(place):
     return home
 
 
-STATE = State(pid=4711, instance="abc", address="http://127.0.0.1:8003", socket_directory="/nowhere")
+STATE = HomeState(pid=4711, instance="abc", address="http://127.0.0.1:8003", socket_directory="/nowhere")
 
 
 def test_secret_key_is_made_once_and_only_its_owner_reads_it(home):

@@ -137,11 +137,11 @@ def put(subscription: Subscription, *keys: str) -> None:
         put_notices(drafts, now=timezone.now())
 
 
-def fail(claim: outbox.Claim) -> None:
+def fail(claim: outbox.NoticeClaim) -> None:
     settle_failed(claim, "refused", now=timezone.now(), is_final=False)
 
 
-def claim() -> outbox.Claim:
+def claim() -> outbox.NoticeClaim:
     claimed = claim_next(now=timezone.now())
     assert claimed
     return claimed
@@ -199,7 +199,7 @@ def test_subscription_is_deleted_while_a_silence_is_told(monkeypatch: pytest.Mon
     stop_before(monkeypatch, silence_notices, "put_notices", gate)
 
     errors = run_in_each_others_way(
-        gate, silence_notices.watch_silence, lambda: delete_subscription(subscription.pk)
+        gate, silence_notices.notify_silent_hosts, lambda: delete_subscription(subscription.pk)
     )
 
     assert errors == []

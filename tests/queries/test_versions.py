@@ -4,7 +4,7 @@ import pytest
 from django.db import transaction
 
 from benchapp.models import Series
-from benchapp.queries.series_versions import KeptByVersion, read_series_versions
+from benchapp.queries.series_versions import VersionedCache, read_series_versions
 from tests.factories import make_series
 
 
@@ -23,7 +23,7 @@ def test_version_changes_with_each_writing_also_within_one_transaction() -> None
 
 
 def test_value_is_made_once_for_each_version() -> None:
-    kept, made = KeptByVersion[str](9), []
+    kept, made = VersionedCache[str](9), []
 
     def load(ids: list[int]) -> dict[int, str]:
         made.append(ids)
@@ -36,7 +36,7 @@ def test_value_is_made_once_for_each_version() -> None:
 
 
 def test_what_was_asked_for_least_lately_falls_out() -> None:
-    kept, made = KeptByVersion[int](2), []
+    kept, made = VersionedCache[int](2), []
 
     def read(series_id: int) -> None:
         kept.read({series_id: "a"}, None, load=lambda ids: made.extend(ids) or {series_id: 0})

@@ -10,7 +10,7 @@ from benchapp.analysis.changepoints.contrast_v1 import Contrast, compare_sides, 
 from benchapp.analysis.changepoints.novelty_v1 import measure_novelty
 from benchapp.analysis.changepoints.rank_test_v1 import score_ranks
 from benchapp.analysis.changepoints.segmentation_v1 import Levels, refine, relocate
-from benchapp.analysis.changepoints.weight_v1 import Evidence, weigh_evidence, weigh_stay
+from benchapp.analysis.changepoints.weight_v1 import ChangeEvidence, weigh_evidence, weigh_stay
 
 # Points to each side that speak for a boundary: enough for any test, few enough that a slow drift stays small.
 SIDE_POINTS: Final = 60
@@ -101,7 +101,9 @@ class _Judge:
         rank_score = score_ranks(before, after)
         if rank_score >= LEAST_RANK:
             correlation = contrast.correlation
-            weight = weigh_evidence(Evidence(rank_score, contrast.spreads, novelty, correlation, end - start))
+            weight = weigh_evidence(
+                ChangeEvidence(rank_score, contrast.spreads, novelty, correlation, end - start)
+            )
         if weight < 1:
             old, new = (before, after) if len(before) >= len(after) else (after, before)
             weight = max(weight, weigh_stay(old, new))

@@ -24,7 +24,7 @@ LEAST_SHARE: Final = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ShiftLevel:
     """Measurements around one level: median and spread in the values' units; spread is that of a normal distribution
     with the same quartiles."""
 
@@ -42,15 +42,15 @@ class Shift:
     high: float | None
 
 
-def describe_level(values: Array) -> Level:
+def describe_level(values: Array) -> ShiftLevel:
     """Return median, spread and number of one or more finite values."""
     ordered = np.sort(values)
     apart = _read_quantile(ordered, 0.75) - _read_quantile(ordered, 0.25)
-    return Level(_read_quantile(ordered, 0.5), apart / _QUARTILES_APART, len(ordered))
+    return ShiftLevel(_read_quantile(ordered, 0.5), apart / _QUARTILES_APART, len(ordered))
 
 
 @lru_cache(maxsize=2048)  # the sides of a few histories; at most half a kilobyte each
-def recall_level(values: bytes) -> Level:
+def recall_level(values: bytes) -> ShiftLevel:
     """Return the level of these doubles, known from before where a history that grew asks again for the same side."""
     return describe_level(np.frombuffer(values))
 

@@ -15,17 +15,17 @@ import numpy.typing as npt
 
 from benchapp.analysis.changepoints.contrast_v1 import compare_sides
 from benchapp.analysis.changepoints.elimination_v1 import SIDE_POINTS, eliminate
-from benchapp.analysis.changepoints.level_shift_v1 import Level, Shift, recall_level, recall_shift
+from benchapp.analysis.changepoints.level_shift_v1 import Shift, ShiftLevel, recall_level, recall_shift
 from benchapp.analysis.changepoints.noise_v1 import clip_spikes, measure_spread
 from benchapp.analysis.changepoints.rank_test_v1 import score_ranks
 from benchapp.analysis.changepoints.segmentation_v1 import Levels, find_boundaries
 
 __all__ = [
     "ChangePoint",
-    "History",
-    "Judgement",
-    "Level",
+    "PointJudgement",
     "Shift",
+    "ShiftLevel",
+    "ValueHistory",
     "change_indices",
     "extend_history",
     "find_changes",
@@ -59,8 +59,8 @@ class ChangePoint:
     """
 
     index: int
-    before: Level
-    after: Level
+    before: ShiftLevel
+    after: ShiftLevel
     shift: Shift
     t_score: float
     rank_score: float
@@ -69,7 +69,7 @@ class ChangePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ValueHistory:
     """As much of a judged series as judging its next point needs: its settled changes and at most 768 points.
 
     The tail is what is not settled: index and value of its finite points. `count` is of all values ever given,
@@ -86,10 +86,10 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class PointJudgement:
     """A history and all its changes, ascending; pass the history on to judge the next point."""
 
-    history: History
+    history: ValueHistory
     changes: tuple[ChangePoint, ...]
 
 
@@ -108,25 +108,25 @@ def find_changes(
 def change_indices(values: Iterable[float]) -> list[int]:
     """Return the index of each change alone: 0-based, of the first point of the new level."""
     found: list[int] = []
-    for stretch in _walk(_read_values(values, History())):
+    for stretch in _walk(_read_values(values, ValueHistory())):
         found.extend(stretch.indices[stretch.reported].tolist())
     return found
 
 
 def judge_values(
     values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
-) -> Judgement:
+) -> PointJudgement:
     """Return the changes of a series and what is needed to judge its next points."""
     least = max(least_relative_change, LEAST_RELATIVE_CHANGE)
-    return extend_history(History(least_relative_change=least), values)
+    return extend_history(ValueHistory(least_relative_change=least), values)
 
 
-def judge_next(history: History, value: float) -> Judgement:
+def judge_next(history: ValueHistory, value: float) -> PointJudgement:
     """Return the changes after one more point: the same as `judge_values` of all of them, in a time of its own."""
     return extend_history(history, (value,))
 
 
-def extend_history(history: History, values: Iterable[float]) -> Judgement:
+def extend_history(history: ValueHistory, values: Iterable[float]) -> PointJudgement:
     """Return the changes after some more points; none may be left out in between."""
     given = values if isinstance(values, np.ndarray) else list(values)
     settled = list(history.settled)
@@ -136,7 +136,7 @@ def extend_history(history: History, values: Iterable[float]) -> Judgement:
         if stretch.is_settled:
             settled.extend(changes)
     assert stretch is not None
-    return Judgement(
+    return PointJudgement(
         replace(
             history,
             settled=tuple(settled),
@@ -187,7 +187,7 @@ class _Stretch:
         return [place for place in self.places if self.first + place <= self.end - MARGIN]
 
 
-def _read_values(values: Iterable[float], history: History) -> _Points:
+def _read_values(values: Iterable[float], history: ValueHistory) -> _Points:
     given = np.asarray(values if isinstance(values, np.ndarray | list) else list(values), dtype=np.float64)
     is_finite = np.isfinite(given)
     return _Points(

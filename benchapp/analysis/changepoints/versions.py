@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchapp.analysis.changepoints import v1 as changepoints_v1
-from benchapp.analysis.changepoints.v1 import ChangePoint, History, Judgement
+from benchapp.analysis.changepoints.v1 import ChangePoint, PointJudgement, ValueHistory
 
 __all__ = [
     "CURRENT",
     "DETECTORS",
     "ChangePoint",
     "Detector",
-    "History",
-    "Judgement",
+    "PointJudgement",
     "UnknownDetector",
+    "ValueHistory",
     "get_detector",
 ]
 
@@ -28,8 +28,8 @@ class Detector:
     """A method under its version; frozen once rows carry it: a better one gets a new version beside it."""
 
     version: str
-    judge_values: Callable[..., Judgement]
-    extend_history: Callable[..., Judgement]
+    judge_values: Callable[..., PointJudgement]
+    extend_history: Callable[..., PointJudgement]
 
 
 DETECTORS: Final = {

@@ -34,7 +34,7 @@ _LEAST_CHANCE: Final = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ChangeEvidence:
     """What speaks for a boundary: rank score (normal), shift in spreads of single points, novelty (share of the shift),
     lag-1 correlation of what is left, and the places where the boundary could be."""
 
@@ -45,7 +45,7 @@ class Evidence:
     places: int
 
 
-def weigh_evidence(evidence: Evidence) -> float:
+def weigh_evidence(evidence: ChangeEvidence) -> float:
     """Return the weight of the evidence over the least that a change needs: 1 and more is a change.
 
     −ln p of the ranks + 6 · novelty + 4 · ln spreads − 15 · correlation − 2.5 · ln places, over 6.

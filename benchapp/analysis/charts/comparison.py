@@ -34,7 +34,7 @@ _EFFECTS: Final[tuple[tuple[float, Effect], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SideSpread:
     """One group: number of values, median, 10th and 90th percentile; in the unit of the values."""
 
     n: int
@@ -52,8 +52,8 @@ class Comparison:
     side. delta: Cliff's, from -1 (all of B below all of A) to 1.
     """
 
-    a: Spread
-    b: Spread
+    a: SideSpread
+    b: SideSpread
     ratio: float | None
     low: float | None
     high: float | None
@@ -91,14 +91,14 @@ def compare(a: Sequence[float] | _Floats, b: Sequence[float] | _Floats) -> Compa
     )
 
 
-def summarize(values: Sequence[float] | _Floats) -> Spread:
+def summarize(values: Sequence[float] | _Floats) -> SideSpread:
     """Return n, median, p10 and p90 (linear between ranks) of at least one value."""
     return _summarize(np.sort(np.asarray(values, dtype=float)))
 
 
-def _summarize(ascending: _Floats) -> Spread:
+def _summarize(ascending: _Floats) -> SideSpread:
     p10, median, p90 = (_find_quantile(ascending, share) for share in (0.1, 0.5, 0.9))
-    return Spread(len(ascending), median, p10, p90)
+    return SideSpread(len(ascending), median, p10, p90)
 
 
 def _find_quantile(ascending: _Floats, share: float) -> float:

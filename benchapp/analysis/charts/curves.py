@@ -26,7 +26,7 @@ _SURE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CurvePlace:
     """A cell of a picture: the indices of its panel, its line and its x."""
 
     facet: int
@@ -35,13 +35,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """A value. count: of volumes or stripes, where as many times the value would be ideal; None elsewhere.
 
     error: the standard error of the value, in its unit; None where the spread of its runs is not known.
     """
 
-    place: Place
+    place: CurvePlace
     value: float
     count: float | None = None
     error: float | None = None
@@ -51,7 +51,7 @@ class Point:
 class Curve:
     """The points of one line in the order of x. is_higher_better: throughput; else latency or time."""
 
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     is_higher_better: bool = True
 
 
@@ -67,36 +67,36 @@ def estimate_error(p10: float, p90: float, n: int) -> float | None:
     return _MEDIAN_ERROR * deviation / sqrt(n)
 
 
-def find_margin(one: Point, other: Point) -> float:
+def find_margin(one: CurvePoint, other: CurvePoint) -> float:
     """Return by how much two values may differ by chance (95 %), in their unit; 0 where nothing is known of either."""
     return _SURE * hypot(one.error or 0.0, other.error or 0.0)
 
 
-def are_same(points: Sequence[Point]) -> bool:
+def are_same(points: Sequence[CurvePoint]) -> bool:
     """Say whether all values are one: 3 % apart at most, or no farther than chance takes them, but never 10 %."""
     low, high = _find_ends(points)
     margin = max(SAME_WITHIN * low.value, find_margin(low, high))
     return high.value - low.value <= min(margin, STEP_FROM * low.value)
 
 
-def do_differ(one: Point, other: Point) -> bool:
+def do_differ(one: CurvePoint, other: CurvePoint) -> bool:
     """Say whether two values lie farther apart than chance takes them."""
     return abs(one.value - other.value) > find_margin(one, other)
 
 
-def does_reach(point: Point, limit: float) -> bool:
+def does_reach(point: CurvePoint, limit: float) -> bool:
     """Say whether a value is at a limit or above: 3 % below it at most, or as chance takes it there, but never 10 %."""
     margin = max(SAME_WITHIN * limit, _SURE * (point.error or 0.0))
     return point.value >= limit - min(margin, STEP_FROM * limit)
 
 
-def find_hidden(points: Sequence[Point]) -> tuple[Point, Point] | None:
+def find_hidden(points: Sequence[CurvePoint]) -> tuple[CurvePoint, CurvePoint] | None:
     """Return the lowest and the highest value, where they lie a step apart that may be chance; else None."""
     low, high = _find_ends(points)
     is_step = high.value > low.value * (1 + STEP_FROM)
     return (low, high) if is_step and not do_differ(low, high) else None
 
 
-def _find_ends(points: Sequence[Point]) -> tuple[Point, Point]:
+def _find_ends(points: Sequence[CurvePoint]) -> tuple[CurvePoint, CurvePoint]:
     ordered = sorted(points, key=lambda point: point.value)
     return ordered[0], ordered[-1]

@@ -18,7 +18,7 @@ _SHARES: Final = (0.1, 0.5, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class SampledPoints:
     """Points in the order of time, as columns of one length.
 
     at_us: microseconds since 1970, UTC. counts: the point enters medians (it neither failed nor is excluded).
@@ -39,7 +39,7 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class BucketSpread:
     """One metric by bucket; nan where none of the bucket's points that count has a value.
 
     least_run, most_run: whose extremes these are; 0 where there is none.
@@ -68,10 +68,10 @@ class Buckets:
     failed: Numbers
     excluded: Numbers
     doubtful: Numbers
-    spreads: Mapping[str, Spread]
+    spreads: Mapping[str, BucketSpread]
 
 
-def thin_points(points: Points, count: int) -> Buckets:
+def thin_points(points: SampledPoints, count: int) -> Buckets:
     """Put points into at most `count` (1 to 10 000) buckets of equal width between the first and the last of them.
 
     What failed or is excluded is counted but enters no number. Percentiles interpolate between ranks as PostgreSQL's
@@ -112,7 +112,7 @@ def _count(flags: Flags, starts: Numbers) -> Numbers:
     return np.add.reduceat(flags.astype(np.int64), starts)
 
 
-def _spread(values: Floats, runs: Numbers, *, place: Numbers, starts: Numbers) -> Spread:
+def _spread(values: Floats, runs: Numbers, *, place: Numbers, starts: Numbers) -> BucketSpread:
     # By bucket, then by value: nan comes last, so that the known of a bucket stand at its beginning.
     # Two sorts, the second a radix sort of small numbers, take a third of what lexsort takes.
     order = np.argsort(values)
@@ -125,7 +125,7 @@ def _spread(values: Floats, runs: Numbers, *, place: Numbers, starts: Numbers) -
         np.where(has_any, _interpolate(ordered, starts, share * last), np.nan) for share in _SHARES
     )
     least, most = starts, starts + last
-    return Spread(
+    return BucketSpread(
         n=known,
         minimum=np.where(has_any, ordered[least], np.nan),
         p10=p10,

@@ -12,8 +12,8 @@ from typing import Final
 from benchapp.analysis.charts.curves import (
     STEP_FROM,
     Curve,
-    Place,
-    Point,
+    CurvePlace,
+    CurvePoint,
     are_same,
     do_differ,
     does_reach,
@@ -33,7 +33,7 @@ AT_CEILING_TO: Final = 1.15
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class LimitFinding:
     """A named limit at the x of some points of one panel: values by x, None where it is not known."""
 
     facet: int
@@ -45,16 +45,16 @@ class Ceiling:
 class GainsStop:
     """The best value, and that the next one is no better though x grew; what follows is the same (`are_same`)."""
 
-    best: Point
-    after: Point
+    best: CurvePoint
+    after: CurvePoint
 
 
 @dataclass(frozen=True, slots=True)
 class Saturates:
     """From a point on all values are the same (`are_same`); level: their median."""
 
-    start: Point
-    end: Point
+    start: CurvePoint
+    end: CurvePoint
     level: float
 
 
@@ -62,8 +62,8 @@ class Saturates:
 class Linear:
     """Every value is nearly as many times the first as x is; efficiency: of the last."""
 
-    first: Point
-    last: Point
+    first: CurvePoint
+    last: CurvePoint
     efficiency: float
 
 
@@ -71,16 +71,16 @@ class Linear:
 class Erratic:
     """Up and down without a trend: the highest value before the deepest fall, and the value after it."""
 
-    high: Point
-    low: Point
+    high: CurvePoint
+    low: CurvePoint
 
 
 @dataclass(frozen=True, slots=True)
 class Falls:
     """From the highest value to the lowest one behind it; share: of the first that is left."""
 
-    high: Point
-    low: Point
+    high: CurvePoint
+    low: CurvePoint
     share: float
 
 
@@ -88,8 +88,8 @@ class Falls:
 class Grows:
     """From first to last by a factor; efficiency: share of ideal at the last, None where x is no count."""
 
-    first: Point
-    last: Point
+    first: CurvePoint
+    last: CurvePoint
     factor: float
     efficiency: float | None
 
@@ -98,8 +98,8 @@ class Grows:
 class Steady:
     """x changes nothing: all values lie within 10 % of each other."""
 
-    first: Point
-    last: Point
+    first: CurvePoint
+    last: CurvePoint
     level: float
 
 
@@ -107,8 +107,8 @@ class Steady:
 class Unclear:
     """The lowest and the highest value lie a step apart, but the runs scatter more; margin: what chance may do."""
 
-    low: Point
-    high: Point
+    low: CurvePoint
+    high: CurvePoint
     margin: float
 
 
@@ -116,18 +116,18 @@ class Unclear:
 class Cliff:
     """At the same x another panel or line has at most half; share: what is left. is_facet: panels, else lines."""
 
-    value: Point
-    reference: Point
+    value: CurvePoint
+    reference: CurvePoint
     share: float
     is_facet: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class ContrastFinding:
     """Of two cells that differ in one unordered thing the higher and the lower; factor: between them."""
 
-    high: Point
-    low: Point
+    high: CurvePoint
+    low: CurvePoint
     factor: float
 
 
@@ -136,13 +136,23 @@ class AtCeiling:
     """From a point on all values are at a ceiling: 97 to 115 % of it, or below it by no more than chance."""
 
     name: str
-    start: Point
-    end: Point
+    start: CurvePoint
+    end: CurvePoint
     limit: float
 
 
 Finding = (
-    GainsStop | Saturates | Linear | Erratic | Falls | Grows | Steady | Unclear | Cliff | Contrast | AtCeiling
+    GainsStop
+    | Saturates
+    | Linear
+    | Erratic
+    | Falls
+    | Grows
+    | Steady
+    | Unclear
+    | Cliff
+    | ContrastFinding
+    | AtCeiling
 )
 
 
@@ -181,14 +191,14 @@ def find_cliffs(curves: Sequence[Curve], *, is_facet: bool) -> Iterator[Cliff]:
             yield deepest
 
 
-def find_contrast(one: Curve, other: Curve) -> Contrast | None:
+def find_contrast(one: Curve, other: Curve) -> ContrastFinding | None:
     """Return where two curves lie farthest apart at the same x; None where nowhere by a quarter."""
     at_same = {point.place.x: point for point in one.points}
     pairs = [(point, at_same[point.place.x]) for point in other.points if point.place.x in at_same]
     return _find_widest(pairs)
 
 
-def find_extremes(curve: Curve) -> Contrast | None:
+def find_extremes(curve: Curve) -> ContrastFinding | None:
     """Return the highest and the lowest value of a curve whose x has no order; None where they are alike."""
     if len(curve.points) < 2:
         return None
@@ -196,9 +206,9 @@ def find_extremes(curve: Curve) -> Contrast | None:
     return _find_widest([(ordered[-1], ordered[0])])
 
 
-def find_at_ceiling(curve: Curve, ceiling: Ceiling) -> AtCeiling | None:
+def find_at_ceiling(curve: Curve, ceiling: LimitFinding) -> AtCeiling | None:
     """Return from where on a curve is at a ceiling, to its end; None where its last value is not."""
-    at: list[tuple[Point, float]] = []
+    at: list[tuple[CurvePoint, float]] = []
     for point in reversed(curve.points):
         limit = ceiling.values[point.place.x]
         if not limit or not does_reach(point, limit) or point.value > AT_CEILING_TO * limit:
@@ -207,7 +217,7 @@ def find_at_ceiling(curve: Curve, ceiling: Ceiling) -> AtCeiling | None:
     return AtCeiling(ceiling.name, at[-1][0], at[0][0], at[0][1]) if at else None
 
 
-def list_places(finding: Finding) -> tuple[Place, ...]:
+def list_places(finding: Finding) -> tuple[CurvePlace, ...]:
     """Return the cells that a finding rests on, the most telling first."""
     match finding:
         case GainsStop(best, after):
@@ -218,20 +228,20 @@ def list_places(finding: Finding) -> tuple[Place, ...]:
             return (last.place, first.place)
         case Erratic(high, low) | Falls(high, low) | Unclear(low, high):
             return (low.place, high.place)
-        case Contrast(high, low):
+        case ContrastFinding(high, low):
             return (high.place, low.place)
         case Cliff(value, reference):
             return (value.place, reference.place)
 
 
-def _find_widest(pairs: Sequence[tuple[Point, Point]]) -> Contrast | None:
+def _find_widest(pairs: Sequence[tuple[CurvePoint, CurvePoint]]) -> ContrastFinding | None:
     ordered = [sorted(pair, key=lambda point: point.value) for pair in pairs if do_differ(*pair)]
-    found = [Contrast(high, low, high.value / low.value) for low, high in ordered if low.value > 0]
+    found = [ContrastFinding(high, low, high.value / low.value) for low, high in ordered if low.value > 0]
     widest = max(found, key=lambda contrast: contrast.factor, default=None)
     return widest if widest is not None and widest.factor >= CONTRAST_FROM else None
 
 
-def _find_erratic(points: Sequence[Point]) -> Erratic | None:
+def _find_erratic(points: Sequence[CurvePoint]) -> Erratic | None:
     steps = [(after.value / before.value, before, after) for before, after in pairwise(points)]
     steps = [step for step in steps if abs(step[0] - 1) > STEP_FROM and do_differ(step[1], step[2])]
     ways = [ratio > 1 for ratio, _, _ in steps]
@@ -241,7 +251,7 @@ def _find_erratic(points: Sequence[Point]) -> Erratic | None:
     return Erratic(high, low) if ratio <= 1 - DEEP else None
 
 
-def _find_linear(points: Sequence[Point]) -> Linear | None:
+def _find_linear(points: Sequence[CurvePoint]) -> Linear | None:
     first, last = points[0], points[-1]
     shares = []
     for point in points:
@@ -252,7 +262,7 @@ def _find_linear(points: Sequence[Point]) -> Linear | None:
     return Linear(first, last, shares[-1]) if is_linear else None
 
 
-def _find_plateau(points: Sequence[Point]) -> GainsStop | Saturates | Steady | None:
+def _find_plateau(points: Sequence[CurvePoint]) -> GainsStop | Saturates | Steady | None:
     for start in range(len(points) - 1):
         if not are_same(points[start:]):
             continue
@@ -268,7 +278,7 @@ def _find_plateau(points: Sequence[Point]) -> GainsStop | Saturates | Steady | N
     return None
 
 
-def _find_fall(points: Sequence[Point]) -> Falls | None:
+def _find_fall(points: Sequence[CurvePoint]) -> Falls | None:
     place = max(range(len(points)), key=lambda each: points[each].value)
     behind = points[place + 1 :]
     if not behind:
@@ -279,7 +289,7 @@ def _find_fall(points: Sequence[Point]) -> Falls | None:
     return Falls(points[place], low, share) if is_fall else None
 
 
-def _find_growth(points: Sequence[Point]) -> Grows | None:
+def _find_growth(points: Sequence[CurvePoint]) -> Grows | None:
     first, last = points[0], points[-1]
     factor = last.value / first.value
     if factor < GROWS_FROM or not do_differ(first, last):
@@ -288,6 +298,6 @@ def _find_growth(points: Sequence[Point]) -> Grows | None:
     return Grows(first, last, factor, efficiency)
 
 
-def _find_unclear(points: Sequence[Point]) -> Unclear | None:
+def _find_unclear(points: Sequence[CurvePoint]) -> Unclear | None:
     hidden = find_hidden(points)
     return None if hidden is None else Unclear(*hidden, margin=find_margin(*hidden))

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 MINIMUM_POINTS: Final = 3
 
 
-class Level(NamedTuple):
+class RollingLevel(NamedTuple):
     """Median, 10th and 90th percentile of the window that ends at a point; None before 3 points.
 
     A named tuple and not a dataclass: a chart has a thousand, and they cost a third.
@@ -20,10 +20,10 @@ class Level(NamedTuple):
     p90: float | None
 
 
-_UNKNOWN: Final = Level(None, None, None)
+_UNKNOWN: Final = RollingLevel(None, None, None)
 
 
-def roll_levels(values: Iterable[float | None], *, window: int) -> Iterator[Level]:
+def roll_levels(values: Iterable[float | None], *, window: int) -> Iterator[RollingLevel]:
     """Yield the level over the last `window` known values up to and including each value, one for one.
 
     None stands for a point without a value: it gets the level before it and does not enter the window. Percentiles
@@ -39,7 +39,9 @@ def roll_levels(values: Iterable[float | None], *, window: int) -> Iterator[Leve
             if len(recent) > window:
                 del ordered[bisect_left(ordered, recent.popleft())]
             if len(ordered) >= MINIMUM_POINTS:
-                level = Level(interpolate(ordered, 0.5), interpolate(ordered, 0.1), interpolate(ordered, 0.9))
+                level = RollingLevel(
+                    interpolate(ordered, 0.5), interpolate(ordered, 0.1), interpolate(ordered, 0.9)
+                )
         yield level
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LevelSegment:
     """A stretch at one level. first, last: places of its first and last value, both inclusive; n: of its values."""
 
     first: int
@@ -20,7 +20,9 @@ class Segment:
     p90: float
 
 
-def cut_segments(values: Sequence[float] | NDArray[np.float64], starts: Sequence[int]) -> tuple[Segment, ...]:
+def cut_segments(
+    values: Sequence[float] | NDArray[np.float64], starts: Sequence[int]
+) -> tuple[LevelSegment, ...]:
     """Return the stretches of values between changes; () of no values.
 
     starts: places where a new level begins, ascending, each within 1 and len(values) - 1.
@@ -31,6 +33,6 @@ def cut_segments(values: Sequence[float] | NDArray[np.float64], starts: Sequence
     return tuple(_describe(values, first, end) for first, end in pairwise(edges))
 
 
-def _describe(values: Sequence[float] | NDArray[np.float64], first: int, end: int) -> Segment:
+def _describe(values: Sequence[float] | NDArray[np.float64], first: int, end: int) -> LevelSegment:
     p10, median, p90 = np.percentile(np.asarray(values[first:end]), (10, 50, 90))
-    return Segment(first, end - 1, end - first, float(median), float(p10), float(p90))
+    return LevelSegment(first, end - 1, end - first, float(median), float(p10), float(p90))

@@ -19,7 +19,7 @@ Meaning = Literal["better", "worse", "within"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class RecentShift:
     """How the recent level stands to the baseline.
 
     percent: of the baseline, signed. meaning: "within" where it is no more than the series' own spread.
@@ -35,7 +35,7 @@ def find_shift(
     *,
     values: Sequence[float],
     better: Literal["higher", "lower"],
-) -> Shift | None:
+) -> RecentShift | None:
     """Return how the recent level stands to the baseline; None where there are too few values for either.
 
     values: the newest in the order of time. The spread is from p10 to p90 of those before the recent ones, which are
@@ -46,8 +46,8 @@ def find_shift(
     difference = recent_median - baseline_median
     percent = 100 * difference / baseline_median
     if abs(difference) <= _find_spread(values[:-_RECENT_COUNT]):
-        return Shift(percent, "within")
-    return Shift(percent, "better" if (difference > 0) == (better == "higher") else "worse")
+        return RecentShift(percent, "within")
+    return RecentShift(percent, "better" if (difference > 0) == (better == "higher") else "worse")
 
 
 def _find_spread(values: Sequence[float]) -> float:

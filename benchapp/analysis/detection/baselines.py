@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.level_shift_v1 import Level, Shift, describe_level, measure_shift
+from benchapp.analysis.changepoints.level_shift_v1 import Shift, ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE
 from benchapp.analysis.detection.noise_profile import profile_noise
 
@@ -33,14 +33,14 @@ class Baseline:
 
     start: int
     values: tuple[float, ...]
-    level: Level
+    level: ShiftLevel
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """Where a series stands against a baseline; `is_beyond` where the whole interval lies past the tolerated change."""
 
-    now: Level
+    now: ShiftLevel
     shift: Shift
     is_beyond: bool
 
@@ -78,7 +78,7 @@ def measure_drift(
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BaselineComparison:
     """What a series says, held against its accepted level. start: place of the first run that lies away from it.
 
     is_back: the present level is within half of what is tolerated; between that and beyond, what was said holds.
@@ -90,9 +90,9 @@ class Held:
     is_back: bool
 
 
-def hold_against_accepted(
+def compare_to_baseline(
     values: Sequence[float], changes: Iterable[int] = (), *, tolerated_change: float
-) -> Held | None:
+) -> BaselineComparison | None:
     """Hold the present level against the accepted one; None below 20 runs of either, or 5 since the last change.
 
     values: finite ones, oldest first, from the first run of the accepted level on, whose first 60 runs (of a short
@@ -110,7 +110,9 @@ def hold_against_accepted(
     if drift is None or drift.shift.relative is None:
         return None
     start = size + _find_onset(later, accepted.level.median, drift.shift.relative, tolerated_change)
-    return Held(accepted, drift, start, abs(drift.shift.relative) < BACK_SHARE * tolerated_change)
+    return BaselineComparison(
+        accepted, drift, start, abs(drift.shift.relative) < BACK_SHARE * tolerated_change
+    )
 
 
 def _find_onset(later: Sequence[float], accepted: float, relative: float, tolerated_change: float) -> int:

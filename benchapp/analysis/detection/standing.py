@@ -17,7 +17,7 @@ _Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class LevelCounts:
     """Columns, of one entry for each row of values.
 
     recent_median, baseline_median: of the newest RECENT_COUNT and of those before, NaN below COMPARED_FROM values.
@@ -39,7 +39,7 @@ class Standings:
     last_place: _Places
 
 
-def find_standings(values: _Floats) -> Standings:
+def find_standings(values: _Floats) -> LevelCounts:
     """Summarise each row; values: rows of one metric of one series, the newest first, NaN where unknown.
 
     Every row has a known value. Percentiles lie between ranks linearly, to the bit as PostgreSQL's percentile_cont.
@@ -53,7 +53,7 @@ def find_standings(values: _Floats) -> Standings:
     is_compared = n >= COMPARED_FROM
     recent = np.sort(newest[:, :RECENT_COUNT], axis=1)
     earlier = np.sort(newest[:, RECENT_COUNT:], axis=1)
-    return Standings(
+    return LevelCounts(
         n=n,
         p10=_find_quantile(ascending, n, 0.1),
         median=_find_quantile(ascending, n, 0.5),

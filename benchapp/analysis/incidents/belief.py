@@ -24,7 +24,7 @@ _TOGETHER_RUNS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ChangeClaim:
     """That one metric of one cell moved. chance: as the detector has it, that noise alone made it.
 
     counts: whether it counts as evidence; one that does not may still belong to what the others show.
@@ -41,7 +41,7 @@ def estimate_rate(chance: float) -> float:
     return min(_RATE_FACTOR * math.cbrt(max(chance, 0.0)), _RATE_MAXIMUM)
 
 
-def measure_surprise(claims: Iterable[Claim], *, tests: int) -> float:
+def measure_surprise(claims: Iterable[ChangeClaim], *, tests: int) -> float:
     """Return the chance that noise makes so many of `tests` metrics move so surely around one run; 1 where none counts.
 
     The least over all counts of cells, as Berk and Jones 1979 have it, of: one begins at this run, and so many more
@@ -61,7 +61,7 @@ def measure_surprise(claims: Iterable[Claim], *, tests: int) -> float:
     return min(least * (1 + math.log2(len(surest))), 1.0)
 
 
-def believe(claims: Sequence[Claim], *, tests: int, scopes: int) -> frozenset[int]:
+def filter_significant(claims: Sequence[ChangeClaim], *, tests: int, scopes: int) -> frozenset[int]:
     """Return the keys of the claims that are believed together, of changes that began together in one scope.
 
     tests: metrics of cells that are judged in the scope; scopes: of the fleet. None where noise explains them all;
@@ -72,7 +72,7 @@ def believe(claims: Sequence[Claim], *, tests: int, scopes: int) -> frozenset[in
     return find_belonging(claims, tests=tests)
 
 
-def find_belonging(claims: Sequence[Claim], *, tests: int) -> frozenset[int]:
+def find_belonging(claims: Sequence[ChangeClaim], *, tests: int) -> frozenset[int]:
     """Return the keys of the claims that belong to what is believed: at most a tenth of them by noise.
 
     Benjamini and Hochberg 1995: the most claims of which noise would make no more than a tenth so sure.

@@ -12,7 +12,7 @@ EXPLANATIONS_MAXIMUM: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class CommonFactor:
     """A dimension's value that the changed cells have, and the others have not.
 
     share: of the changed cells that have it; share_of_others: of the others; coverage: of all that have it those that
@@ -34,7 +34,7 @@ class Explanation:
 
 def explain_cells(
     changed: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], dimensions: Iterable[str]
-) -> tuple[Explanation, ...]:
+) -> tuple[CommonFactor, ...]:
     """Return what explains most first; () where nothing does, where all cells changed, or only one did.
 
     changed, others: the values of each cell by dimension; what is unknown (None or "") explains nothing.
@@ -49,7 +49,7 @@ def explain_cells(
             continue
         others_count = sum(cell[dimension] == value for cell in others)
         found.append(
-            Explanation(
+            CommonFactor(
                 dimension,
                 value,
                 share=count / len(changed),

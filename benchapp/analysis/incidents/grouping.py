@@ -74,7 +74,7 @@ def _list_ranges(moments: Sequence[Moment]) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class IncidentSpan:
     """From the first to the last begin of the changes that an incident holds."""
 
     key: int
@@ -86,7 +86,7 @@ class Span:
         return max(self.first_at - moment.at, moment.at - self.last_at, timedelta(0))
 
 
-def find_home(spans: Iterable[Span], cluster: Sequence[Moment]) -> Span | None:
+def find_matching_incident(spans: Iterable[IncidentSpan], cluster: Sequence[Moment]) -> IncidentSpan | None:
     """Return the incident that a cluster belongs to: the nearest within five runs of it, a day at most; None: none."""
     reached = [
         (distance, span.key, span.first_at, span)

@@ -14,7 +14,7 @@ SUSPECTS_MAXIMUM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FactDifference:
     """One thing that differs between the last good and the first bad run; None is unknown."""
 
     name: str
@@ -42,7 +42,7 @@ class Suspect:
     same thing changes anyway. elsewhere: the other hosts that it came to.
     """
 
-    difference: Difference
+    difference: FactDifference
     count: int
     share: float
     usual: float
@@ -60,7 +60,7 @@ class Suspect:
 
 
 def rank_suspects(
-    differences: Iterable[Sequence[Difference]], *, steps: int, moved: Mapping[str, int]
+    differences: Iterable[Sequence[FactDifference]], *, steps: int, moved: Mapping[str, int]
 ) -> tuple[Suspect, ...]:
     """Return what came with the changes, the likeliest first; () where nothing that is recorded did.
 
@@ -83,7 +83,7 @@ def rank_suspects(
 
 
 def weigh_elsewhere(
-    suspects: Iterable[Suspect], elsewhere: Mapping[Difference, Elsewhere]
+    suspects: Iterable[Suspect], elsewhere: Mapping[FactDifference, Elsewhere]
 ) -> tuple[Suspect, ...]:
     """Return suspects with what became of the other hosts to which they came, the likeliest first."""
     none = Elsewhere()

@@ -34,7 +34,7 @@ class Steadiness:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ValidityInputs:
     """What is known of one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
 
     error: fio's errno. engine: empty where unknown. storage: what kind of device answers.

@@ -14,11 +14,11 @@ from benchapp.analysis.validity.inputs import (
     IDLE_ENGINES,
     NETWORK_ENGINES,
     PAGE_CACHED_ENGINES,
-    Evidence,
     Steadiness,
+    ValidityInputs,
 )
 
-__all__ = ["Badge", "Evidence", "Steadiness", "count_beyond", "is_too_few", "judge_validity"]
+__all__ = ["Badge", "Steadiness", "ValidityInputs", "count_beyond", "is_too_few", "judge_validity"]
 
 # s. What is ranked runs 60 to 300 s in the recipes of clouds and vendors; below half a minute bursts and caches decide.
 SHORTEST_S: Final = 30.0
@@ -54,7 +54,7 @@ LEAST_BANDWIDTH_SAMPLES: Final = 20
 LEAST_IOS_PER_SAMPLE: Final = 100
 
 
-def judge_validity(evidence: Evidence) -> tuple[Badge, ...]:
+def judge_validity(evidence: ValidityInputs) -> tuple[Badge, ...]:
     """Return the badges that a measurement earns, at most one of each code; none where nothing speaks against it.
 
     Of a failed job only what does not depend on its course is judged besides.
@@ -72,10 +72,10 @@ def count_beyond(samples: int, percent: float) -> float:
     return round(samples * (100 - percent) / 100, 6)
 
 
-def _find_badges(evidence: Evidence) -> Iterator[Badge]:
+def _find_badges(evidence: ValidityInputs) -> Iterator[Badge]:
     if evidence.error:
         yield _describe_failure(evidence.error)
-    rules: tuple[Callable[[Evidence], Badge | None], ...] = ()
+    rules: tuple[Callable[[ValidityInputs], Badge | None], ...] = ()
     if not evidence.error:
         rules = (_judge_duration,) if evidence.engine in IDLE_ENGINES else _OF_A_WHOLE_JOB
     for judge in (*rules, *_OF_ANY_JOB):
@@ -93,7 +93,7 @@ def _describe_failure(error: int) -> Badge:
     )
 
 
-def _judge_duration(evidence: Evidence) -> Badge | None:
+def _judge_duration(evidence: ValidityInputs) -> Badge | None:
     runtime_s = evidence.runtime_s
     if runtime_s is None or runtime_s >= SHORTEST_S:
         return None
@@ -104,11 +104,11 @@ def _judge_duration(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_cache(evidence: Evidence) -> Badge | None:
+def _judge_cache(evidence: ValidityInputs) -> Badge | None:
     return _judge_page_cache(evidence) or _judge_read_latency(evidence)
 
 
-def _judge_page_cache(evidence: Evidence) -> Badge | None:
+def _judge_page_cache(evidence: ValidityInputs) -> Badge | None:
     file_bytes, memory_bytes = evidence.file_bytes, evidence.memory_bytes
     if evidence.is_direct is not False or evidence.engine not in PAGE_CACHED_ENGINES:
         return None
@@ -127,7 +127,7 @@ def _judge_page_cache(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_read_latency(evidence: Evidence) -> Badge | None:
+def _judge_read_latency(evidence: ValidityInputs) -> Badge | None:
     """Doubt reads that are faster than the device can be; read-ahead explains buffered sequential ones."""
     if evidence.storage == "memory" or evidence.engine not in PAGE_CACHED_ENGINES | NETWORK_ENGINES:
         return None
@@ -155,7 +155,7 @@ def _judge_read_latency(evidence: Evidence) -> Badge | None:
     return None
 
 
-def _judge_flight(evidence: Evidence) -> Badge | None:
+def _judge_flight(evidence: ValidityInputs) -> Badge | None:
     """Apply Little's law: a full queue holds iodepth × numjobs I/Os, so that IOPS × latency must be near it."""
     in_flight, slots = evidence.in_flight, evidence.slots
     if in_flight is None or not slots or evidence.engine not in ASYNCHRONOUS_ENGINES:
@@ -188,7 +188,7 @@ def _judge_flight(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_steadiness(evidence: Evidence) -> Badge | None:
+def _judge_steadiness(evidence: ValidityInputs) -> Badge | None:
     if evidence.is_steady is False:
         asked = f" ({evidence.steady_criterion})" if evidence.steady_criterion else ""
         reached = f"; it came to {evidence.steady_deviation}" if evidence.steady_deviation else ""
@@ -209,7 +209,7 @@ def _judge_steadiness(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_cpu(evidence: Evidence) -> Badge | None:
+def _judge_cpu(evidence: ValidityInputs) -> Badge | None:
     cpu_percent = evidence.cpu_percent
     if cpu_percent is None or cpu_percent < BUSY_CPU_PERCENT or evidence.is_polling is not False:
         return None
@@ -221,7 +221,7 @@ def _judge_cpu(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_stalls(evidence: Evidence) -> Badge | None:
+def _judge_stalls(evidence: ValidityInputs) -> Badge | None:
     maximum_ns, tail_ns = evidence.maximum_ns, evidence.p99_99_ns
     is_known = evidence.samples is not None and not is_too_few(evidence.samples, 99.99)
     if is_known and maximum_ns and tail_ns and maximum_ns >= STALL_FACTOR * tail_ns:
@@ -246,7 +246,7 @@ def _judge_stalls(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_samples(evidence: Evidence) -> Badge | None:
+def _judge_samples(evidence: ValidityInputs) -> Badge | None:
     samples = evidence.samples
     few = [percent for percent in evidence.percents if is_too_few(samples, percent)]
     if samples is None or not few:
@@ -260,7 +260,7 @@ def _judge_samples(evidence: Evidence) -> Badge | None:
     )
 
 
-def _judge_raid(evidence: Evidence) -> Badge | None:
+def _judge_raid(evidence: ValidityInputs) -> Badge | None:
     parts = []
     if evidence.members_missing:
         parts.append(f"{evidence.members_missing} of its members missing")

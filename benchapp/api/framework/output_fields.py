@@ -99,7 +99,7 @@ class WorkloadColumns(Output):
     options = serializers.DictField()
 
 
-class Environment(Output):
+class EnvironmentOutput(Output):
     kernel = maybe_text()
     os = maybe_text()
     fio_version = maybe_text()

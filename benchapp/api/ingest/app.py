@@ -40,11 +40,16 @@ from benchapp.models import ApiToken, Kind
 from benchapp.models import Scope as TokenScope
 from benchapp.pipeline.conflicts import is_conflict
 from benchapp.pipeline.intake.envelope import BadEnvelope, load_document, type_envelope
-from benchapp.pipeline.intake.format_check import find_fault_at_door
+from benchapp.pipeline.intake.format_check import check_format_quickly
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.published_document import is_reported, read_reported
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
-from benchapp.pipeline.intake.submissions import Arrival, Outcome, Receipt, accept_submission
+from benchapp.pipeline.intake.submissions import (
+    AcceptOutcome,
+    AcceptResult,
+    IncomingSubmission,
+    accept_submission,
+)
 from benchapp.tasks import wake_up
 
 log = structlog.get_logger(__name__)
@@ -174,7 +179,7 @@ def _read_query(scope: Scope) -> str:
     return query
 
 
-def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
+def _read_arrival(post: Post, body: Body, token: ApiToken) -> IncomingSubmission:
     kind = PATHS[post.path]
     if not body.unpacked.strip():
         raise Problem(
@@ -187,7 +192,7 @@ def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
     assert token.host_id is not None
     if kind == Kind.ENVELOPE:
         kind, document_id = _check_document(body.unpacked, key)
-        return Arrival(token.host_id, kind, body.unpacked, document_id, body.packed)
+        return IncomingSubmission(token.host_id, kind, body.unpacked, document_id, body.packed)
     try:
         parameters = read_parameters(parse_qsl(post.query, keep_blank_values=True))
     except BadParameter as error:
@@ -196,10 +201,10 @@ def _read_arrival(post: Post, body: Body, token: ApiToken) -> Arrival:
         raise Problem(
             400, "parameter-invalid", "Bad query parameter", str(error), pointer=error.pointer
         ) from error
-    fault = find_fault_at_door(body.unpacked)
+    fault = check_format_quickly(body.unpacked)
     if fault is not None:
         raise Problem(422, fault.code, "No output of fio", fault.detail)
-    return Arrival(token.host_id, kind, body.unpacked, key, body.packed, parameters)
+    return IncomingSubmission(token.host_id, kind, body.unpacked, key, body.packed, parameters)
 
 
 def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
@@ -238,12 +243,12 @@ def _read_idempotency_key(value: str | None) -> UUID | None:
         ) from None
 
 
-def _answer_receipt(receipt: Receipt) -> Answer:
+def _answer_receipt(receipt: AcceptResult) -> Answer:
     url = f"/api/v1/submissions/{receipt.id}"
     body = {"id": str(receipt.id), "state": receipt.state.value, "url": url}
-    if receipt.outcome == Outcome.NEW:
+    if receipt.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url})
-    if receipt.outcome == Outcome.REPLAYED:
+    if receipt.outcome == AcceptOutcome.REPLAYED:
         return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
     raise Problem(
         409,

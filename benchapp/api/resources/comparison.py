@@ -26,7 +26,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
-from benchapp.queries.charts.comparison import DEFAULT_METRICS, Lone, Pair, Side, compare_sides
+from benchapp.queries.charts.comparison import DEFAULT_METRICS, Pair, Side, Unmatched, compare_sides
 
 _SIDES: Final = ("a", "b")
 _ID_MAXIMUM: Final = 2**63 - 1
@@ -207,5 +207,5 @@ def _pair_row(pair: Pair) -> Row:
     }
 
 
-def _lone_row(lone: Lone) -> Row:
+def _lone_row(lone: Unmatched) -> Row:
     return {"series": lone.id, "title": lone.title}

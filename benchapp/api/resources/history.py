@@ -48,7 +48,7 @@ from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,
     LINES_MAXIMUM,
-    History,
+    SeriesHistory,
     choose_series,
     read_history,
 )
@@ -386,7 +386,7 @@ class Histogram(ApiView):
         )
 
 
-def _answer_lines(request: Request, history: History, *, format: str, etag: str) -> HttpResponse:
+def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponse:
     if history.is_thinned:
         columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
     else:

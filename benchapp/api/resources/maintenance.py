@@ -34,7 +34,7 @@ from benchapp.models import ExpectationAct, ExpectationKind
 from benchapp.pipeline.maintenance.expectations import (
     REASON_MAXIMUM,
     BadExpectation,
-    NotPossible,
+    NotSchedulable,
     UnknownExpectation,
     end_expectation,
     expect,
@@ -43,7 +43,7 @@ from benchapp.pipeline.maintenance.expectations import (
     resume_expectation,
     take_back,
 )
-from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Reach, measure_reach
+from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact, preview_impact
 from benchapp.queries.maintenance import (
     ExpectationDetail,
     ExpectationRow,
@@ -117,7 +117,7 @@ def expectation_row(row: ExpectationRow) -> Row:
     return {name: told[name] for name in EXPECTATION_COLUMNS}
 
 
-def expectation_detail(detail: ExpectationDetail, reach: Reach) -> Row:
+def expectation_detail(detail: ExpectationDetail, reach: Impact) -> Row:
     """Return one expectation with what it reaches and its trail."""
     return {
         **expectation_row(detail.row),
@@ -129,7 +129,7 @@ def expectation_detail(detail: ExpectationDetail, reach: Reach) -> Row:
     }
 
 
-def reach_row(reach: Reach) -> Row:
+def reach_row(reach: Impact) -> Row:
     """Return what a filter and a span reach."""
     return {
         "series": reach.series,
@@ -218,7 +218,7 @@ class Expectations(ApiView):
             if is_dry:
                 plan = read_plan(**wanted)
                 return answer_json(
-                    request, reach_row(measure_reach(plan.filter, from_at=plan.from_at, to_at=plan.to_at))
+                    request, reach_row(preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at))
                 )
             made = expect(**wanted, **_name_doer(request))
         wake_up()
@@ -273,7 +273,7 @@ def _name_doer(request: Request) -> dict[str, Any]:
 def _detail(expectation_id: int) -> Row:
     detail = _find(expectation_id)
     row = detail.row
-    return expectation_detail(detail, measure_reach(row.filter, from_at=row.from_at, to_at=row.over_at))
+    return expectation_detail(detail, preview_impact(row.filter, from_at=row.from_at, to_at=row.over_at))
 
 
 def _find(expectation_id: int) -> ExpectationDetail:
@@ -289,7 +289,7 @@ def _name_faults() -> Iterator[None]:
         yield
     except UnknownExpectation as error:
         raise _no_expectation(str(error)) from error
-    except NotPossible as error:
+    except NotSchedulable as error:
         raise Problem(409, "state-differs", "Not in this state", str(error)) from error
     except BadExpectation as error:
         raise Problem(

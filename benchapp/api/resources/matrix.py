@@ -30,7 +30,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.matrix import read_matrix
-from benchapp.queries.charts.matrix_shapes import STATES, Matrix, MatrixCell, MatrixRow, Panel
+from benchapp.queries.charts.matrix_shapes import STATES, Matrix, MatrixCell, MatrixPanel, MatrixRow
 from benchapp.queries.charts.scaling_shapes import BadPicture
 
 
@@ -179,7 +179,7 @@ def _make_head(matrix: Matrix) -> dict[str, Any]:
     }
 
 
-def _make_cell(matrix: Matrix, panel: Panel, row: MatrixRow, place: int, *, cell: MatrixCell) -> Row:
+def _make_cell(matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *, cell: MatrixCell) -> Row:
     values = (*panel.values, *row.values, matrix.x.values[place])
     standing, shift = cell.standing, cell.standing.shift if cell.standing else None
     known = dict(zip(_list_names(matrix), values, strict=True))

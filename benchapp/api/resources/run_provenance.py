@@ -46,7 +46,7 @@ from benchapp.pipeline.provenance.report import (
     NoRoom,
     explain_packed,
 )
-from benchapp.pipeline.provenance.shapes import ExplainedMeasurement, Explanation
+from benchapp.pipeline.provenance.shapes import ExplainedMeasurement, ReportProvenance
 from benchapp.queries.runs.runs import MeasurementRow, RunDetail, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 
@@ -284,7 +284,7 @@ def _check_size(request: Request, run: RunDetail) -> None:
     )
 
 
-def _answer(request: Request, run: RunDetail, explanation: Explanation, etag: str) -> HttpResponse:
+def _answer(request: Request, run: RunDetail, explanation: ReportProvenance, etag: str) -> HttpResponse:
     headers = {"ETag": etag}
     following = None
     if explanation.next_position is not None:
@@ -300,7 +300,7 @@ def _name_version(run: RunDetail, body: RawBody) -> str:
     return f"{body.digest.hex()} {PARSER_VERSION} {run.parser_version} {run.document} {stored}"
 
 
-def _make_report(run: RunDetail, explanation: Explanation) -> Row:
+def _make_report(run: RunDetail, explanation: ReportProvenance) -> Row:
     stored = {line.position: line for line in run.measurements}
     submission = run.submission
     return {

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.output_fields import (
     ChosenColumns,
-    Environment,
+    EnvironmentOutput,
     Output,
     PageOutput,
     TargetColumns,
@@ -192,7 +192,7 @@ class RunDetailOutput(_RunColumns):
     parser_version = number()
     excluded_by = text(allow_null=True, help_text="user name; null for a program")
     excluded_reason = text(help_text="why; where excluded_at is null, why it once was")
-    environment = Environment()
+    environment = EnvironmentOutput()
     submission = SubmissionRefOutput()
     measurements = MeasurementOutput(many=True)
     previous_run_id = maybe_number()

@@ -30,7 +30,15 @@ from benchapp.api.framework.responses import Row, answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value, write_filter, write_value
-from benchapp.queries.charts.scaling import NONE, BadPicture, Cell, Facet, Line, Picture, read_scaling
+from benchapp.queries.charts.scaling import (
+    NONE,
+    BadPicture,
+    ScalingChart,
+    ScalingFacet,
+    ScalingLine,
+    ScalingPoint,
+    read_scaling,
+)
 from benchapp.queries.charts.scaling_shapes import CEILINGS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
 
 STATES: Final = ("measured", "apart", "failed", "unvalued", "missing")
@@ -158,13 +166,15 @@ class Scaling(ApiView):
         )
 
 
-def make_rows(picture: Picture) -> Iterator[Row]:
+def make_rows(picture: ScalingChart) -> Iterator[Row]:
     """Give a row for each cell: its values on the axes as the filter writes them, its numbers in base units."""
     for facet, line, place, cell in picture.walk():
         yield _make_row(picture, facet, line, place=place, cell=cell)
 
 
-def _make_row(picture: Picture, facet: Facet, line: Line, *, place: int, cell: Cell) -> Row:
+def _make_row(
+    picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, cell: ScalingPoint
+) -> Row:
     spread, ghost = cell.spread, cell.ghost
     return {
         "facet": _write(picture.facet.dimension.name, facet.value) if picture.facet else None,
@@ -189,7 +199,7 @@ def _write(name: str, value: Value | None) -> str | None:
     return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
 
 
-def _read_picture(wanted: dict[str, Any]) -> Picture:
+def _read_picture(wanted: dict[str, Any]) -> ScalingChart:
     ghost_days = wanted.get("ghost")
     try:
         return read_scaling(
@@ -211,7 +221,7 @@ def _read_picture(wanted: dict[str, Any]) -> Picture:
         ) from error
 
 
-def _describe(picture: Picture) -> Row:
+def _describe(picture: ScalingChart) -> Row:
     metric, counts = picture.metric, picture.counts
     return {
         "filter": write_filter(picture.shown_filter),

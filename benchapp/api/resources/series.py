@@ -284,7 +284,7 @@ class OneSeries(ApiView):
         return answer_json(request, series_detail(series), headers={"ETag": etag})
 
 
-class Points(ApiView):
+class PointsView(ApiView):
     """The points of one series."""
 
     permission_classes = [MayRead]
@@ -338,7 +338,7 @@ class Points(ApiView):
         )
 
 
-class SeriesSummary(ApiView):
+class SeriesSummaryView(ApiView):
     """One metric of a series in a few numbers."""
 
     permission_classes = [MayRead]

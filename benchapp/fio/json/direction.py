@@ -6,8 +6,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchapp.fio.account import IDLE, Facts, give_account
-from benchapp.fio.json.latency import read_latency
+from benchapp.fio.account import IDLE, SourceFacts, collect_sources
+from benchapp.fio.json.latency import read_json_latency
 from benchapp.fio.json.shape import Amount, PrintedDirection, PrintedLatency, list_odd
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
@@ -75,7 +75,7 @@ def describe_idle(name: DirectionName) -> Direction:
     return Direction(name, 0, 0, None, None, None, missing=IDLE.missing)
 
 
-def read_direction(name: DirectionName, printed: PrintedDirection, printing: Printing) -> Direction:
+def read_json_direction(name: DirectionName, printed: PrintedDirection, printing: Printing) -> Direction:
     """Return the values of read, write, trim or mixed."""
     odd = list_odd(printed)
     runtime_ms = printed.runtime
@@ -85,8 +85,8 @@ def read_direction(name: DirectionName, printed: PrintedDirection, printing: Pri
     latencies = _read_latencies(printed, is_mislabelled=printing.is_mislabelled)
     bandwidth_samples, bandwidth_samples_fact = _read_bandwidth_samples(printed, printing)
     iops_samples, iops_samples_fact = _read_iops_samples(printed, printing)
-    account = give_account(
-        Facts(
+    account = collect_sources(
+        SourceFacts(
             io_fact,
             "total_ios" if printed.total_ios is not None else odd.get("total_ios", "not-reported"),
             iops_fact,
@@ -124,8 +124,8 @@ def read_sync(printed: PrintedDirection) -> Direction:
     words = _IN_NS if printed.lat_ns else _IN_US
     absent = "not-measured" if printed.lat_ns or printed.lat else "not-reported"
     percentiles = "not-reported" if total else absent
-    account = give_account(
-        Facts(
+    account = collect_sources(
+        SourceFacts(
             io_bytes="not-reported",
             total_ios="total_ios",
             iops="not-reported",
@@ -187,7 +187,7 @@ def _read_bandwidth(
 
 def _read_kind(in_ns: PrintedLatency | None, in_us: PrintedLatency | None) -> Latency | None:
     """Read one kind of latency, in the unit of its key."""
-    return read_latency(in_us, _US_IN_NS) if in_ns is None else read_latency(in_ns, 1)
+    return read_json_latency(in_us, _US_IN_NS) if in_ns is None else read_json_latency(in_ns, 1)
 
 
 class _Latencies(Struct, gc=False):

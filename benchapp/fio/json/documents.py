@@ -33,7 +33,7 @@ _DECODER: Final = json.JSONDecoder(strict=False)
 _STRICT: Final = msgspec.json.Decoder(PrintedReport)
 
 
-class Found(Struct, frozen=True):
+class FoundDocument(Struct, frozen=True):
     """One report as printed, not yet understood; is_partial: its end is missing.
 
     number: its place in the text, from 0, reports of which nothing was kept included.
@@ -47,7 +47,7 @@ class Found(Struct, frozen=True):
 class Findings(Struct, frozen=True):
     """All reports of a text in order, and the text around and between them."""
 
-    reports: tuple[Found, ...]
+    reports: tuple[FoundDocument, ...]
     rest: str
 
 
@@ -63,7 +63,7 @@ def find_documents(output: bytes, notes: Notes) -> Findings:
     has_nul = b"\\" in output and b"\\u0000" in output
     content = None if has_nul else load_report(output)
     if content is not None and is_report(content):
-        return Findings((Found(content, is_partial=False),), "")
+        return Findings((FoundDocument(content, is_partial=False),), "")
     return _search(decode_output(output, notes), notes)
 
 
@@ -115,7 +115,7 @@ def _search(text: str, notes: Notes) -> Findings:
         # A report without its usual first key, among other lines, is still whole JSON.
         found = _load_any(text)
         return Findings((found,), "") if found else Findings((), text)
-    reports: list[Found] = []
+    reports: list[FoundDocument] = []
     between = [text[: starts[0]]]
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
         rest = _read_segment(text[start:end], number, reports, notes)
@@ -123,15 +123,15 @@ def _search(text: str, notes: Notes) -> Findings:
     return Findings(tuple(reports), "\n".join(between))
 
 
-def _load_any(text: str) -> Found | None:
+def _load_any(text: str) -> FoundDocument | None:
     try:
         content = read_report(_DECODER.decode(text))
     except (ValueError, RecursionError):
         return None
-    return Found(content, is_partial=False) if is_report(content) else None
+    return FoundDocument(content, is_partial=False) if is_report(content) else None
 
 
-def _read_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
     """Add the report at the beginning of a segment, mended if need be; return the text behind it."""
     closing = segment.rfind("\n}") + 2
     # The brace may stand elsewhere; behind the usual one is no more than blanks, or lines of text.
@@ -143,7 +143,7 @@ def _read_segment(segment: str, number: int, reports: list[Found], notes: Notes)
     return _read_odd_segment(segment, number, reports, notes)
 
 
-def _read_odd_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
     for mend in (None, repair_report):
         text = mend(segment) if mend else segment
         try:
@@ -161,14 +161,14 @@ def _read_odd_segment(segment: str, number: int, reports: list[Found], notes: No
     return _read_cut_segment(segment, number, reports, notes)
 
 
-def _keep(content: PrintedReport, number: int, reports: list[Found], notes: Notes) -> None:
+def _keep(content: PrintedReport, number: int, reports: list[FoundDocument], notes: Notes) -> None:
     if is_report(content):
-        reports.append(Found(content, is_partial=False, number=number))
+        reports.append(FoundDocument(content, is_partial=False, number=number))
     else:
         notes.add("no-jobs", name_place(number), "this report lists no jobs; nothing of it was kept")
 
 
-def _read_cut_segment(segment: str, number: int, reports: list[Found], notes: Notes) -> str:
+def _read_cut_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
     where = name_place(number)
     recovered = recover_jobs(repair_report(segment), _DECODER, maximum=JOBS_MAXIMUM + 1)
     if recovered is None:
@@ -182,7 +182,7 @@ def _read_cut_segment(segment: str, number: int, reports: list[Found], notes: No
         f"this report ends early or is damaged: {count} {'job was' if count == 1 else 'jobs were'} printed whole,"
         " and nothing behind them was kept",
     )
-    reports.append(Found(read_report(recovered.as_content()), is_partial=True, number=number))
+    reports.append(FoundDocument(read_report(recovered.as_content()), is_partial=True, number=number))
     return ""
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from benchapp.fio.json.options import find_options
 from benchapp.fio.json.shape import PrintedJob, PrintedReport
-from benchapp.fio.json.snapshots import has_grown
+from benchapp.fio.json.snapshots import has_document_grown
 from benchapp.fio.notes import Notes
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import count_jobs_asked, is_set
@@ -92,7 +92,9 @@ def _name_hosts(jobs: Sequence[PrintedJob]) -> list[str | None]:
     ]
 
 
-def drop_snapshots(entries: Sequence[Entry], version: Version, *, where: str, notes: Notes) -> list[Entry]:
+def drop_snapshot_entries(
+    entries: Sequence[Entry], version: Version, *, where: str, notes: Notes
+) -> list[Entry]:
     """Keep the last entries of each job: with --status-interval a client lists every snapshot in one report."""
     of_job: dict[object, list[Entry]] = defaultdict(list)
     for entry in entries:
@@ -121,7 +123,7 @@ def _find_superseded(members: Sequence[Entry], clones: int | None) -> Sequence[E
     if not clones or len(members) <= clones or len(members) % clones:
         return ()
     is_growing = all(
-        has_grown(members[place].printed, members[place + clones].printed)
+        has_document_grown(members[place].printed, members[place + clones].printed)
         for place in range(len(members) - clones)
     )
     return members[:-clones] if is_growing else ()

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from benchapp.fio.json.direction import Printing, describe_idle, is_idle, read_direction, read_sync
+from benchapp.fio.json.direction import Printing, describe_idle, is_idle, read_json_direction, read_sync
 from benchapp.fio.json.entries import Entry
-from benchapp.fio.json.latency import read_shares
+from benchapp.fio.json.latency import read_json_shares
 from benchapp.fio.json.shape import PrintedDirection, PrintedJob, PrintedSteadyData, PrintedSteadyState
 from benchapp.fio.numbers import read_moment
 from benchapp.fio.report import Direction, DirectionName, Job, SteadyState
@@ -46,7 +46,7 @@ def read_job(entry: Entry, *, clones: int, version: Version, is_client: bool) ->
         is_aggregate=is_client and name == AGGREGATE and not printed.options,
         depth_submitted=printed.iodepth_submit or _NONE,
         depth_completed=printed.iodepth_complete or _NONE,
-        latency_shares=read_shares(printed),
+        latency_shares=read_json_shares(printed),
         major_faults=printed.majf,
         minor_faults=printed.minf,
         steady_state=_read_steady_state(printed.steadystate),
@@ -65,7 +65,7 @@ def _read_directions(printed: PrintedJob, printing: Printing, asked: Sequence[st
         if part is None:
             continue
         if not is_idle(part):
-            yield read_direction(name, part, printing)
+            yield read_json_direction(name, part, printing)
         elif name in asked:
             yield describe_idle(name)
     if printed.sync is not None and printed.sync.total_ios:

@@ -22,7 +22,7 @@ _BOUNDS_FROM_US: Final = (
 _BOUNDS: Final = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, *_BOUNDS_FROM_US)
 
 
-def read_latency(printed: PrintedLatency | None, scale: int) -> Latency | None:
+def read_json_latency(printed: PrintedLatency | None, scale: int) -> Latency | None:
     """Read slat, clat or lat, of which one unit is `scale` ns; None where fio counted no samples."""
     if printed is None:
         return None
@@ -78,7 +78,7 @@ def _read_bins(printed: Bins, scale: int) -> Mapping[int, int] | None:
     return {value * scale: printed[value] for value in in_order}
 
 
-def read_shares(job: PrintedJob) -> tuple[tuple[int | None, float], ...]:
+def read_json_shares(job: PrintedJob) -> tuple[tuple[int | None, float], ...]:
     """Read latency_ns (2.99), _us and _ms: (upper bound in ns, per cent of I/Os), ascending; None is above all."""
     if job.latency_us is None or job.latency_ms is None:
         return ()

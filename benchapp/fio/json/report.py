@@ -12,7 +12,7 @@ from benchapp.fio.json.entries import (
     OPTIONS_LISTED,
     Entry,
     count_clones,
-    drop_snapshots,
+    drop_snapshot_entries,
     find_single,
     list_entries,
 )
@@ -41,7 +41,7 @@ def read_document(content: PrintedReport, *, where: str, is_partial: bool, notes
     is_client = content.jobs is None
     entries: Sequence[Entry] = list_entries(content, where, notes)
     if is_client:
-        entries = drop_snapshots(entries, version, where=where, notes=notes)
+        entries = drop_snapshot_entries(entries, version, where=where, notes=notes)
     clones = count_clones(entries, is_partial=is_partial)
     jobs = tuple(
         [

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from benchapp.fio.json.documents import Found
+from benchapp.fio.json.documents import FoundDocument
 from benchapp.fio.json.shape import PrintedDirection, PrintedJob, PrintedLatency, PrintedReport
 from benchapp.fio.merging.growth import measure_growth_ms
 from benchapp.fio.notes import Notes
@@ -22,12 +22,12 @@ _Directions = tuple[PrintedDirection, PrintedDirection]
 _find_version = lru_cache(maxsize=256)(parse_version)
 
 
-def drop_snapshots(reports: Sequence[Found], notes: Notes) -> list[Found]:
+def drop_snapshots(reports: Sequence[FoundDocument], notes: Notes) -> list[FoundDocument]:
     """Keep the last complete report of each execution.
 
     Snapshots are cumulative: the last one holds all that the earlier ones said.
     """
-    kept: list[Found] = []
+    kept: list[FoundDocument] = []
     dropped: list[int] = []
     for report in reports:
         if kept and continues(kept[-1], report):
@@ -46,7 +46,7 @@ def drop_snapshots(reports: Sequence[Found], notes: Notes) -> list[Found]:
     return kept
 
 
-def continues(earlier: Found, later: Found) -> bool:
+def continues(earlier: FoundDocument, later: FoundDocument) -> bool:
     """Say whether the later report is of the same execution as the one before it.
 
     The same report twice is one execution; a client prints one report of an execution, and no more.
@@ -70,7 +70,7 @@ def continues(earlier: Found, later: Found) -> bool:
     starts = [(a.job_start, b.job_start) for a, b in pairs if a.job_start and b.job_start]
     if starts:
         return all(a == b for a, b in starts)
-    return all(has_grown(a, b) for a, b in pairs) and _has_gone_on(before, after, pairs)
+    return all(has_document_grown(a, b) for a, b in pairs) and _has_gone_on(before, after, pairs)
 
 
 def _list_entries(content: PrintedReport) -> list[PrintedJob]:
@@ -81,7 +81,7 @@ def _identify(entry: PrintedJob) -> tuple[object, ...]:
     return entry.jobname, entry.groupid, entry.hostname, entry.port, entry.options
 
 
-def has_grown(before: PrintedJob, after: PrintedJob) -> bool:
+def has_document_grown(before: PrintedJob, after: PrintedJob) -> bool:
     """Say whether one entry can go on from another: nothing has shrunk, and what did nothing measured nothing."""
     return all(
         not _has_shrunk(old, new) and (_did_more(old, new) or _list_latencies(old) == _list_latencies(new))

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchapp.fio.account import Account, Facts, give_account
+from benchapp.fio.account import SourceFacts, ValueSources, collect_sources
 from benchapp.fio.merging.histogram import find_percentiles, merge_bins
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount
 from benchapp.fio.report import Direction, DirectionName, Latency
@@ -19,7 +19,7 @@ _T = TypeVar("_T", int, float)
 _ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 
 
-class Parts(Struct, frozen=True):
+class MergeParts(Struct, frozen=True):
     """What is merged: a word for people, and the reason why there are no percentiles without histograms.
 
     last_weight: by what means are weighted where neither samples nor I/Os are counted (before 2.1.14, and in
@@ -37,9 +37,9 @@ _IOS: Final = "I/Os (total_ios)"
 _BYTES: Final = "bytes (io_bytes)"
 _RATE: Final = "I/Os (iops × run time)"
 
-CLONES: Final = Parts("jobs", "clones-without-bins", _BYTES)
-GROUPS: Final = Parts("groups", "groups-without-bins", _RATE)
-DIRECTIONS: Final = Parts("directions", "groups-without-bins", _RATE)
+CLONES: Final = MergeParts("jobs", "clones-without-bins", _BYTES)
+GROUPS: Final = MergeParts("groups", "groups-without-bins", _RATE)
+DIRECTIONS: Final = MergeParts("directions", "groups-without-bins", _RATE)
 
 
 class _Weights(Struct, frozen=True):
@@ -52,7 +52,7 @@ class _Weights(Struct, frozen=True):
 _UNWEIGHTED: Final = _Weights("", ())
 
 
-def merge_directions(entries: Iterable[Sequence[Direction]], parts: Parts) -> tuple[Direction, ...]:
+def merge_directions(entries: Iterable[Sequence[Direction]], parts: MergeParts) -> tuple[Direction, ...]:
     """Merge the directions of several entries that ran together, each with its like, in fio's order."""
     by_name: dict[DirectionName, list[Direction]] = defaultdict(list)
     for directions in entries:
@@ -73,7 +73,7 @@ def did_io(direction: Direction) -> bool:
     return direction.total_ios != 0 or bool(direction.io_bytes)
 
 
-def merge_alike(name: DirectionName, directions: Sequence[Direction], parts: Parts) -> Direction:
+def merge_alike(name: DirectionName, directions: Sequence[Direction], parts: MergeParts) -> Direction:
     """Merge directions under a name; a single one that did any I/O is taken as it is."""
     # A clone that never got to do any I/O adds nothing.
     active = [direction for direction in directions if did_io(direction)] or directions[:1]
@@ -100,7 +100,7 @@ def merge_alike(name: DirectionName, directions: Sequence[Direction], parts: Par
     return replace(merged, missing=account.missing, sources=account.sources)
 
 
-def _weigh(active: Sequence[Direction], latencies: Sequence[Latency | None], parts: Parts) -> _Weights:
+def _weigh(active: Sequence[Direction], latencies: Sequence[Latency | None], parts: MergeParts) -> _Weights:
     """Return the best weights that all parts have; two kinds are never mixed."""
     if all(latency is not None and latency.count for latency in latencies):
         return _Weights(_SAMPLES, [latency.count or 0 for latency in latencies if latency])
@@ -115,13 +115,13 @@ def _weigh(active: Sequence[Direction], latencies: Sequence[Latency | None], par
 
 
 def _give_account(
-    merged: Direction, active: Sequence[Direction], parts: Parts, weights: Sequence[str]
-) -> Account:
+    merged: Direction, active: Sequence[Direction], parts: MergeParts, weights: Sequence[str]
+) -> ValueSources:
     of_all = f"of {len(active)} {parts.word}"
     added_up = f"sum {of_all}"
     samples = None if merged.name == "sync" else "clones"
-    return give_account(
-        Facts(
+    return collect_sources(
+        SourceFacts(
             _explain_absence(active, "io_bytes") if merged.io_bytes is None else added_up,
             _explain_absence(active, "total_ios") if merged.total_ios is None else added_up,
             _explain_absence(active, "iops") if merged.iops is None else added_up,
@@ -153,7 +153,7 @@ def _explain_absence(active: Sequence[Direction], name: str) -> str:
 def _explain_latencies(
     active: Sequence[Direction],
     latencies: tuple[Latency | None, Latency | None, Latency | None],
-    parts: Parts,
+    parts: MergeParts,
     weights: Sequence[str],
 ) -> tuple[str | None, str | None, str | None, str | None, str | None]:
     """Return the facts of submission, completion, total, latency as such, and percentiles."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from benchapp.fio.numbers import read_amount, read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
-from benchapp.fio.terse.sources import State, give_account
+from benchapp.fio.terse.sources import TerseState, collect_terse_sources
 from benchapp.fio.version import SAMPLES_SUMMED, Version
 
 _KIB: Final = 1024
@@ -76,7 +76,7 @@ def read_whole(text: str) -> int | None:
     return read_count(read_number(text))
 
 
-def read_direction(name: DirectionName, fields: Sequence[str], *, version: Version) -> Direction | None:
+def read_terse_direction(name: DirectionName, fields: Sequence[str], *, version: Version) -> Direction | None:
     """Return the values of one block; None if nothing was done in this direction.
 
     fields: 41 or 47. version: of fio, (0, 0, 0) where terse 2 does not tell. Raises ValueError for fields that
@@ -172,7 +172,9 @@ def _make_direction(name: DirectionName, block: _Block, version: Version) -> Dir
         total is None,
         not has_percentiles,
     )
-    account = give_account(State(block.reasons, rates, source, is_per_job, block.has_iops_samples, absent))
+    account = collect_terse_sources(
+        TerseState(block.reasons, rates, source, is_per_job, block.has_iops_samples, absent)
+    )
     return Direction(
         name,
         io_bytes,

@@ -13,9 +13,9 @@ from benchapp.fio.terse.direction import (
     PERCENTILES_AT,
     PERCENTILES_COUNT,
     convert_direction,
-    read_direction,
     read_number,
     read_share,
+    read_terse_direction,
     read_whole,
 )
 from benchapp.fio.terse.disks import LINE_LENGTH_MAXIMUM, read_further
@@ -82,7 +82,7 @@ class TerseLine(Struct, frozen=True):
     is_cut: bool = False
 
 
-class _Parts(Struct, frozen=True, gc=False):
+class _LineParts(Struct, frozen=True, gc=False):
     """A line in parts. head: name, group and error; cpu: user and system, per cent; counters: switches and faults;
     shares: per cent, of depths and latencies; further: fields behind them."""
 
@@ -116,7 +116,7 @@ def read_line(text: str, *, at: int, number: int, hostname: str | None, is_last:
     return TerseLine(at, number, version, parts.fio_version, job, further.disks, is_cut=further.is_cut)
 
 
-def _convert_line(plain: PlainLine, version: int) -> _Parts:
+def _convert_line(plain: PlainLine, version: int) -> _LineParts:
     """Return the parts of a line that was read as numbers."""
     head, numbers, length = plain.head, plain.numbers, plain.length
     fio_version = "" if version == 2 else head[1].strip()
@@ -128,12 +128,12 @@ def _convert_line(plain: PlainLine, version: int) -> _Parts:
     ]
     user, system, switches, major, minor, *shares = numbers[tail_at:]
     counters = switches, major, minor
-    return _Parts(
+    return _LineParts(
         fio_version, head[_NAME_AT[version] :], directions, (user, system), counters, shares, plain.further
     )
 
 
-def _read_odd_line(text: str, version: int, stride: int) -> _Parts:
+def _read_odd_line(text: str, version: int, stride: int) -> _LineParts:
     """Return the parts of any line, read field by field. Raises UnreadableTerse."""
     fields = text.split(";", LINE_LENGTH_MAXIMUM)
     anchor = _find_anchor(fields)
@@ -153,12 +153,12 @@ def _read_odd_line(text: str, version: int, stride: int) -> _Parts:
     fio = parse_version(fio_version)
     try:
         directions = [
-            read_direction(name, fields[start : start + stride], version=fio)
+            read_terse_direction(name, fields[start : start + stride], version=fio)
             for name, start in zip(names, range(first, tail_at, stride), strict=True)
         ]
         shares = [read_share(text) for text in tail[5:]]
         head = fields[_NAME_AT[version] : first]
-        return _Parts(
+        return _LineParts(
             fio_version,
             head,
             directions,
@@ -205,7 +205,7 @@ def _is_tail(fields: Sequence[str]) -> bool:
     return all(fields[place].endswith("%") for place in _TAIL_SHARES)
 
 
-def _make_job(parts: _Parts, hostname: str | None, description: str | None) -> Job:
+def _make_job(parts: _LineParts, hostname: str | None, description: str | None) -> Job:
     """Return the job of a line. Raises ValueError where its group or error is no number."""
     *names, groupid, error = parts.head
     _check_head(groupid, error)

@@ -57,7 +57,7 @@ def _split(lines: Sequence[TerseLine], *, is_client: bool) -> Iterator[list[Ters
     for line in lines[1:]:
         same = first_of.get(_identify(line))
         if _begins_report(line, report[-1], same, is_client=is_client) or (
-            same is not None and len(report) == length_before and has_grown(same.job, line.job)
+            same is not None and len(report) == length_before and has_line_grown(same.job, line.job)
         ):
             # After one snapshot, the next may come at once: the final report does.
             length_before = len(report) if same is not None and _is_later(same.job, line.job) else 0
@@ -132,7 +132,7 @@ def _continues(earlier: TerseReport, later: TerseReport, *, is_chain: bool) -> b
     for before, after in pairs:
         if (before.version, before.fio_version) != (after.version, after.fio_version):
             return False
-        if _identify(before) != _identify(after) or not has_grown(before.job, after.job):
+        if _identify(before) != _identify(after) or not has_line_grown(before.job, after.job):
             return False
     if is_chain or any(_is_later(before.job, after.job) for before, after in pairs):
         return True
@@ -147,7 +147,7 @@ def _is_copy(before: TerseLine, after: TerseLine) -> bool:
 
 def _is_later(before: Job, after: Job) -> bool:
     """Say whether one can be a snapshot of the other's job from at least half a second later."""
-    return _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S and has_grown(before, after)
+    return _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S and has_line_grown(before, after)
 
 
 def _measure_growth_s(before: Job, after: Job) -> float:
@@ -158,7 +158,7 @@ def _measure_growth_s(before: Job, after: Job) -> float:
     return longest_after - longest_before
 
 
-def has_grown(before: Job, after: Job) -> bool:
+def has_line_grown(before: Job, after: Job) -> bool:
     """Say whether nothing has shrunk that only grows: bytes, time, extremes of latency, switches and faults."""
     counters = (
         (before.context_switches, after.context_switches),

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from benchapp.fio.account import Account
+from benchapp.fio.account import ValueSources
 
 _BANDWIDTH_SOURCES: Final = {
     "exact": "io in KiB × 1024 / runtime; the printed bw, cut to whole KiB/s, agrees",
@@ -32,7 +32,7 @@ _REASONS: Final = {
 VALUES: Final = (*_REASONS, "percentiles")
 
 
-class State(Struct, frozen=True, gc=False):
+class TerseState(Struct, frozen=True, gc=False):
     """All that decides what is to be said of a direction. rates: the reason for which there are none, or empty."""
 
     reasons: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class State(Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=1024)
-def give_account(state: State) -> Account:
+def collect_terse_sources(state: TerseState) -> ValueSources:
     """Say why each absent value is absent, and where each other one comes from; a text has but a few states."""
     absent = [name for name, is_absent in zip(VALUES, state.absent, strict=True) if is_absent]
     missing: dict[str, str] = {"total_ios": "not-in-format", **dict(state.reasons)}
@@ -64,4 +64,4 @@ def give_account(state: State) -> Account:
     elif "percentiles" in absent:
         missing["percentiles"] = "not-reported"
     every = {**_SOURCES, "bandwidth_bytes_per_s": _BANDWIDTH_SOURCES[state.bandwidth_source]}
-    return Account(missing, {name: source for name, source in every.items() if name not in missing})
+    return ValueSources(missing, {name: source for name, source in every.items() if name not in missing})

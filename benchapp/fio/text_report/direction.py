@@ -10,7 +10,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
 from benchapp.fio.text_report.draft import DirectionDraft
-from benchapp.fio.text_report.latency import read_latency, read_samples
+from benchapp.fio.text_report.latency import read_samples, read_text_latency
 from benchapp.fio.text_report.rates import count_runtime_in_us, read_rates
 from benchapp.fio.version import SAMPLES_SUMMED, UNKNOWN_VERSION, Version
 
@@ -150,7 +150,9 @@ def _read_latencies(
 def _read_latency(
     lines: DirectionDraft, kind: str, *, name: str, runtime_s: float | None, ledger: _Ledger
 ) -> Latency | None:
-    found = read_latency(lines.latencies.get(kind, ""), lines.percentiles.get(kind, ()), runtime_s=runtime_s)
+    found = read_text_latency(
+        lines.latencies.get(kind, ""), lines.percentiles.get(kind, ()), runtime_s=runtime_s
+    )
     if found.reason:
         ledger.missing[name] = ledger.unprinted if found.reason == "not-measured" else found.reason
     if found.latency is not None:

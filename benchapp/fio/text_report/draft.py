@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from benchapp.fio.text_report.header import Header, strip_command
-from benchapp.fio.text_report.rates import Summary, read_summary
+from benchapp.fio.text_report.rates import RateSummary, read_summary
 
 # "randrw: (groupid=0, jobs=1): err= 0: pid=123: Sat Nov 21 …", with "err=28 (file:…, error=…): pid=…" after errors.
 _JOB: Final = re.compile(
@@ -32,10 +32,10 @@ class DirectionDraft(Struct):
     latencies: dict[str, str] = field(default_factory=dict)
     percentiles: dict[str, list[str]] = field(default_factory=dict)
     samples: dict[str, str] = field(default_factory=dict)
-    _figures: Summary | None = None
+    _figures: RateSummary | None = None
 
     @property
-    def figures(self) -> Summary | None:
+    def figures(self) -> RateSummary | None:
         """The figures of the summary; None if it cannot be read."""
         figures = self._figures
         if figures is None and self.summary:

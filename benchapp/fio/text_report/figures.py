@@ -77,7 +77,7 @@ class Figure(Struct, frozen=True):
     is_round: bool
 
 
-class Verdict(Enum):
+class FigureVerdict(Enum):
     """How a printed figure stands to what it is known to be."""
 
     AGREES = "agrees"
@@ -115,22 +115,22 @@ def explain_absence(text: str) -> str:
     return "not-a-number" if text.strip().lstrip("-+").lower().startswith(_NOT_NUMBERS) else "out-of-range"
 
 
-def judge_figure(figure: Figure, exact: float, version: Version, *, tolerance: float = 0) -> Verdict:
+def judge_figure(figure: Figure, exact: float, version: Version, *, tolerance: float = 0) -> FigureVerdict:
     """Compare a printed figure with what counts say it is (± tolerance), as far as faults of its version go.
 
     A version that the text does not tell (0, 0, 0) may be any.
     """
     difference = exact - figure.value
     if abs(difference) <= figure.step + _CUT_TO_WHOLE + tolerance:
-        return Verdict.AGREES
+        return FigureVerdict.AGREES
     is_unknown = version == UNKNOWN_VERSION
     may_lose_carry = is_unknown or _CARRY_LOST[0] <= version < _CARRY_LOST[1]
     if may_lose_carry and looks_cut(figure) and 0 < difference <= figure.unit * _UNIT_AND_ROUNDING:
-        return Verdict.CARRY_LOST
+        return FigureVerdict.CARRY_LOST
     may_be_junk = figure.decimals > 0 and (is_unknown or version < _DECIMALS_MENDED)
     if may_be_junk and math.floor(exact / figure.unit) == math.floor(figure.value / figure.unit):
-        return Verdict.DECIMALS_ARE_JUNK
-    return Verdict.CONTRADICTS
+        return FigureVerdict.DECIMALS_ARE_JUNK
+    return FigureVerdict.CONTRADICTS
 
 
 def looks_cut(figure: Figure) -> bool:

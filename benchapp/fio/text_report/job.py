@@ -16,7 +16,7 @@ from benchapp.fio.text_report.direction import JobFacts, build_direction, count_
 from benchapp.fio.text_report.draft import JobDraft
 from benchapp.fio.text_report.figures import MODERN, read_figure
 from benchapp.fio.text_report.header import Header
-from benchapp.fio.text_report.latency import read_latency, read_shares
+from benchapp.fio.text_report.latency import read_text_latency, read_text_shares
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
 
@@ -104,7 +104,7 @@ def build_job(
         depth=_read_depth(lines.get("IO", "")[:_DEPTH_LENGTH_MAXIMUM]),
         depth_submitted=_read_depth(lines.get("submit", "")[:_DEPTH_LENGTH_MAXIMUM]),
         depth_completed=_read_depth(lines.get("complete", "")[:_DEPTH_LENGTH_MAXIMUM]),
-        latency_shares=read_shares(draft.shares),
+        latency_shares=read_text_shares(draft.shares),
         iodepth=min(int(goal[6]), INTEGER_MAXIMUM) or None if goal else None,
         steady_state=_read_steady_state(lines.get("steadystate", "")),
         is_aggregate=draft.name == AGGREGATE,
@@ -144,7 +144,7 @@ def _has_runtime_in_us(draft: JobDraft, issued: tuple[int, ...]) -> bool:
         count = count_issued(issued, direction.label) if summary else None
         if summary is None or not count:
             continue
-        found = read_latency(direction.latencies.get("clat", ""), (), runtime_s=None).latency
+        found = read_text_latency(direction.latencies.get("clat", ""), (), runtime_s=None).latency
         if found is None or found.mean_ns is None:
             return False
         runtime_ms = max(runtime_ms, summary.runtime_ms)

@@ -80,7 +80,7 @@ _NOTHING: Final = LatencyReading(None, reason="not-measured")
 _UNREADABLE: Final = LatencyReading(None, reason="not-a-number")
 
 
-def read_latency(stats: str, rows: Sequence[str], *, runtime_s: float | None) -> LatencyReading:
+def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | None) -> LatencyReading:
     """Read "(usec): min=3, max=417, avg=12.06, stdev= 5.71" and the table of percentiles, head first; either may
     be empty.
 
@@ -207,7 +207,7 @@ def _find_sample_factor(unit: str | None, *, is_decimal: bool) -> int | None:
     return _SAMPLE_UNITS.get(unit)
 
 
-def read_shares(lines: Iterable[str]) -> tuple[tuple[int | None, float], ...]:
+def read_text_shares(lines: Iterable[str]) -> tuple[tuple[int | None, float], ...]:
     """Read "(usec)   : 500=70.67%, 750=29.17%" into (upper bound in ns, per cent), ascending, None the last."""
     shares: dict[int, float] = {}
     above: dict[None, float] = {}

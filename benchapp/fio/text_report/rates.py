@@ -12,8 +12,8 @@ from benchapp.fio.text_report.figures import (
     OLD_BYTES,
     OLD_COUNTS,
     Figure,
+    FigureVerdict,
     Prefixes,
-    Verdict,
     explain_absence,
     judge_figure,
     looks_cut,
@@ -30,12 +30,12 @@ _OLD_SUMMARY: Final = re.compile(
 # IOPS=1 may be 1.99: below this, the fraction that fio cuts off is more than 1 %.
 _WHOLE_IS_COARSE: Final = 100
 _FAULTS: Final = {
-    Verdict.CARRY_LOST: "fio 2.20 to 3.25 lose the carry when they round up to .0",
-    Verdict.DECIMALS_ARE_JUNK: "decimals of fio before 2.20 are the remainder of a division, not a fraction",
+    FigureVerdict.CARRY_LOST: "fio 2.20 to 3.25 lose the carry when they round up to .0",
+    FigureVerdict.DECIMALS_ARE_JUNK: "decimals of fio before 2.20 are the remainder of a division, not a fraction",
 }
 
 
-class Summary(Struct, frozen=True):
+class RateSummary(Struct, frozen=True):
     """The first line of a direction, its figures as printed; other_bandwidth: in the other kind of prefixes."""
 
     io: str
@@ -61,17 +61,17 @@ class Rates(Struct, frozen=True):
     faults: tuple[tuple[str, str], ...]
 
 
-def read_summary(text: str) -> Summary | None:
+def read_summary(text: str) -> RateSummary | None:
     """Read "IOPS=1999, BW=7999KiB/s (8191kB/s)(469MiB/60001msec)", or 2.x's "io=…, bw=…, iops=…, runt=…"."""
     match = _MODERN_SUMMARY.match(text)
     if match is not None:
         iops, bandwidth, other, io, runtime = match.groups()
-        return Summary(io, bandwidth, other, iops, int(runtime), is_modern=True)
+        return RateSummary(io, bandwidth, other, iops, int(runtime), is_modern=True)
     match = _OLD_SUMMARY.match(text)
     if match is None:
         return None
     io, bandwidth, iops, runtime = match.groups()
-    return Summary(io, bandwidth, "", iops, int(runtime), is_modern=False)
+    return RateSummary(io, bandwidth, "", iops, int(runtime), is_modern=False)
 
 
 class _Printed(Struct, frozen=True):
@@ -99,7 +99,7 @@ class _Reference(Struct, frozen=True):
     tolerance: float = 0.0
 
 
-class _Ledger(Struct):
+class _RateLedger(Struct):
     """What is said of the values while they are settled."""
 
     version: Version
@@ -116,7 +116,7 @@ class _Ledger(Struct):
         if reference is not None:
             verdict = judge_figure(figure, reference.value, self.version, tolerance=reference.tolerance)
             # Asked first, as the hash of an enum is a call.
-            if verdict is not Verdict.AGREES and verdict in _FAULTS:
+            if verdict is not FigureVerdict.AGREES and verdict in _FAULTS:
                 meant = f"{reference.value / figure.unit:.2f}{figure.prefix}{figure.suffix}"
                 self.sources.append((name, f"{reference.source}; {printed.label}= is at fault"))
                 said = f"{printed.label}={printed.text.strip()} stands for {meant} by {reference.source}"
@@ -126,12 +126,14 @@ class _Ledger(Struct):
         return figure.value
 
 
-def read_rates(summary: Summary, *, total_ios: int | None, block_size: int | None, version: Version) -> Rates:
+def read_rates(
+    summary: RateSummary, *, total_ios: int | None, block_size: int | None, version: Version
+) -> Rates:
     """Return what a summary says, in bytes, bytes/s and operations/s.
 
     total_ios × block_size, where known, gives io_bytes exactly if the printed figure agrees with it.
     """
-    ledger = _Ledger(version)
+    ledger = _RateLedger(version)
     exact = total_ios * block_size if total_ios and block_size else None
     prefixes = _find_prefixes(summary, exact, version)
     bandwidth = _Printed(
@@ -161,7 +163,7 @@ def read_rates(summary: Summary, *, total_ios: int | None, block_size: int | Non
     )
 
 
-def count_runtime_in_us(rates: Rates, summary: Summary, total_ios: int | None) -> Rates:
+def count_runtime_in_us(rates: Rates, summary: RateSummary, total_ios: int | None) -> Rates:
     """Return the rates of a run time that fio prints in µs and calls msec: a thousandfold of those printed."""
     runtime_s = summary.runtime_ms / 1_000_000
     iops = None if total_ios is None else read_amount(total_ios / runtime_s)
@@ -182,15 +184,15 @@ def count_runtime_in_us(rates: Rates, summary: Summary, total_ios: int | None) -
     )
 
 
-def _find_prefixes(summary: Summary, exact: int | None, version: Version) -> Prefixes:
+def _find_prefixes(summary: RateSummary, exact: int | None, version: Version) -> Prefixes:
     """Return what K and M stand for: 2.x prints them for 1000 too (kb_base=1000), as only the counts can tell."""
     if summary.is_modern:
         return MODERN
     binary, decimal = read_figure(summary.io, OLD_BYTES), read_figure(summary.io, OLD_COUNTS)
     if exact is None or binary is None or decimal is None:
         return OLD_BYTES
-    is_binary = judge_figure(binary, exact, version) is not Verdict.CONTRADICTS
-    is_decimal = judge_figure(decimal, exact, version) is not Verdict.CONTRADICTS
+    is_binary = judge_figure(binary, exact, version) is not FigureVerdict.CONTRADICTS
+    is_decimal = judge_figure(decimal, exact, version) is not FigureVerdict.CONTRADICTS
     return OLD_COUNTS if is_decimal and not is_binary else OLD_BYTES
 
 
@@ -198,10 +200,10 @@ def _fits(bandwidth: Figure | None, exact: int, runtime_ms: int, version: Versio
     """Say whether bytes by the block size can be true: a group may hold jobs of other sizes than its first."""
     if bandwidth is None or not runtime_ms:
         return True
-    return judge_figure(bandwidth, exact * 1000 / runtime_ms, version) is not Verdict.CONTRADICTS
+    return judge_figure(bandwidth, exact * 1000 / runtime_ms, version) is not FigureVerdict.CONTRADICTS
 
 
-def _is_decimal(bandwidth: Figure | None, summary: Summary) -> bool:
+def _is_decimal(bandwidth: Figure | None, summary: RateSummary) -> bool:
     """Say whether kB stands outside the brackets and KiB inside."""
     return (
         summary.is_modern
@@ -220,10 +222,10 @@ def _multiply(bandwidth: Figure | None, runtime_ms: int) -> _Reference | None:
 
 
 def _settle_io(
-    ledger: _Ledger, io: _Printed, *, exact: int | None, bandwidth: Figure | None, runtime_ms: int
+    ledger: _RateLedger, io: _Printed, *, exact: int | None, bandwidth: Figure | None, runtime_ms: int
 ) -> int | None:
     if exact is not None and io.figure is not None:
-        if judge_figure(io.figure, exact, ledger.version) is Verdict.AGREES:
+        if judge_figure(io.figure, exact, ledger.version) is FigureVerdict.AGREES:
             ledger.sources.append(("io_bytes", "total_ios × block size, which agrees with io="))
             return exact
         reference: _Reference | None = _Reference(exact, "total_ios × block size")
@@ -234,7 +236,7 @@ def _settle_io(
 
 
 def _find_rate(
-    summary: Summary, io: Figure | None, prefixes: Prefixes, *, exact: int | None
+    summary: RateSummary, io: Figure | None, prefixes: Prefixes, *, exact: int | None
 ) -> _Reference | None:
     """Return what bandwidth should be: by exact bytes, else by the figure in brackets, else by rounded bytes."""
     runtime_s = summary.runtime_ms / 1000
@@ -248,7 +250,7 @@ def _find_rate(
     return None
 
 
-def _settle_iops(ledger: _Ledger, summary: Summary, total_ios: int | None) -> float | None:
+def _settle_iops(ledger: _RateLedger, summary: RateSummary, total_ios: int | None) -> float | None:
     prefixes = MODERN if summary.is_modern else OLD_COUNTS
     printed = _Printed(
         "IOPS" if summary.is_modern else "iops", summary.iops, read_figure(summary.iops, prefixes)

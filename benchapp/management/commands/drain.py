@@ -9,13 +9,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from benchapp.pipeline.judge import judge_and_tell
+from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize_older
+from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.normalize.summaries import summarize_due
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
-from benchapp.pipeline.notifications.silence_notices import watch_silence
+from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
 log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0
@@ -48,7 +48,7 @@ class Command(BaseCommand):
                     continue
                 if not is_loop:
                     break
-                if settings.AUTO_RENORMALIZE and self._try(renormalize_older, is_loop=is_loop):
+                if settings.AUTO_RENORMALIZE and self._try(reparse_outdated, is_loop=is_loop):
                     continue
                 if time.monotonic() - told >= _NOTIFY_INTERVAL_S:
                     self._try(_notify, is_loop=is_loop)
@@ -75,8 +75,8 @@ def _settle_one_batch() -> int:
 
 
 def _judge_one_batch() -> int:
-    return len(judge_and_tell().series_ids)
+    return len(detect_and_notify().series_ids)
 
 
 def _notify() -> int:
-    return watch_silence() + send_due() + forget_old_notices()
+    return notify_silent_hosts() + send_due() + forget_old_notices()

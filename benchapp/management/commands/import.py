@@ -19,7 +19,14 @@ from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
 from benchapp.pipeline.hosts import EnrolmentRefused
 from benchapp.pipeline.importing.discovery import Folder, find_folders
-from benchapp.pipeline.importing.files import Order, Pile, Summary, UnknownHost, find_host, import_files
+from benchapp.pipeline.importing.files import (
+    FileGroup,
+    ImportOptions,
+    ImportSummary,
+    UnknownHost,
+    find_host,
+    import_files,
+)
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
 from benchapp.pipeline.normalize.summaries import summarize_due
@@ -78,12 +85,12 @@ class Command(BaseCommand):
         if is_stopped or summary.rejected:
             sys.exit(_INTERRUPTED if is_stopped else 1)
 
-    def _import(self, options: Mapping[str, Any], *, is_quiet: bool) -> tuple[Summary, bool]:
+    def _import(self, options: Mapping[str, Any], *, is_quiet: bool) -> tuple[ImportSummary, bool]:
         folders = _find(options["places"])
         order = _read_order(options)
         total = sum(len(folder.files) for folder in folders)
         progress = Progress(total, cast(TextIO, self.stderr._out), is_quiet)
-        summary, asked = Summary(), [False]
+        summary, asked = ImportSummary(), [False]
         with _stop_politely(asked):
             for summary in import_files(folders, order, should_stop=lambda: asked[0]):
                 progress.show(summary.files)
@@ -95,7 +102,7 @@ class Command(BaseCommand):
         return summary, asked[0]
 
 
-def describe_summary(summary: Summary, *, is_stopped: bool = False) -> list[str]:
+def describe_summary(summary: ImportSummary, *, is_stopped: bool = False) -> list[str]:
     """Return the lines that say what became of the files."""
     lines = ["stopped; so far:"] if is_stopped else []
     lines.append(f"stored: {_say(summary.stored, 'file')} ({_say(summary.runs, 'run')})")
@@ -111,7 +118,7 @@ def describe_summary(summary: Summary, *, is_stopped: bool = False) -> list[str]
     return lines
 
 
-def _describe_piles(title: str, piles: Mapping[str, Pile]) -> Iterator[str]:
+def _describe_piles(title: str, piles: Mapping[str, FileGroup]) -> Iterator[str]:
     yield f"{title}: {_say(sum(pile.count for pile in piles.values()), 'file')}"
     for code, pile in sorted(piles.items(), key=lambda item: -item[1].count):
         yield f"  {code}: {_say(pile.count, 'file')}"
@@ -137,7 +144,7 @@ def _find(places: list[Path]) -> list[Folder]:
         raise CommandError(str(error)) from error
 
 
-def _read_order(options: Mapping[str, Any]) -> Order:
+def _read_order(options: Mapping[str, Any]) -> ImportOptions:
     started_at = options["started_at"]
     pairs = [_split(text, "--target") for text in options["target"]]
     pairs += [
@@ -152,7 +159,9 @@ def _read_order(options: Mapping[str, Any]) -> Order:
         raise CommandError(f"{error.pointer.lstrip('/')}: {error}") from error
     except (BadParameter, UnknownHost, EnrolmentRefused) as error:
         raise CommandError(str(error)) from error
-    return Order(host.pk, parameters, dates_by_file=started_at == _BY_FILE, is_queued=options["no_wait"])
+    return ImportOptions(
+        host.pk, parameters, dates_by_file=started_at == _BY_FILE, is_queued=options["no_wait"]
+    )
 
 
 def _split(text: str, option: str) -> tuple[str, str]:

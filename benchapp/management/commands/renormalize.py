@@ -8,10 +8,10 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.metrics import CATALOGUE, format_value
-from benchapp.pipeline.judge import judge_and_tell
+from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import Rejection
-from benchapp.pipeline.normalize.reparse import Outcome, count_emptied, renormalize, select_submissions
-from benchapp.pipeline.normalize.reparse_report import Difference
+from benchapp.pipeline.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
+from benchapp.pipeline.normalize.reparse_report import ReparseDifference
 from benchapp.pipeline.normalize.summaries import summarize_due
 
 _SHOWN = 50
@@ -46,7 +46,7 @@ class Command(BaseCommand):
             total.add(outcome)
             self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
         self.stderr.write("")
-        while not options["dry_run"] and (summarize_due() or judge_and_tell().series_ids):
+        while not options["dry_run"] and (summarize_due() or detect_and_notify().series_ids):
             continue
         self._report(total, is_dry_run=options["dry_run"])
 
@@ -76,11 +76,11 @@ class _Total:
     recovered: int = 0
     changed: int = 0
     refused: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[ReparseDifference] = field(default_factory=list)
     refusals: list[Rejection] = field(default_factory=list)
     lost: Counter[int] = field(default_factory=Counter)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ReparseOutcome) -> None:
         """Add what one batch did."""
         self.read += outcome.read
         self.unchanged += outcome.unchanged
@@ -93,7 +93,7 @@ class _Total:
             self.lost[series_id] += count
 
 
-def _describe(difference: Difference) -> str:
+def _describe(difference: ReparseDifference) -> str:
     name = difference.name
     label = CATALOGUE[name].label if name in CATALOGUE else f"changed: {name}"
     before, after = (_show(name, value) for value in (difference.before, difference.after))

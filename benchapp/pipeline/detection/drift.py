@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchapp.analysis.detection.baselines import DRIFT_METHOD, Held, hold_against_accepted
+from benchapp.analysis.detection.baselines import DRIFT_METHOD, BaselineComparison, compare_to_baseline
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, IncidentState
@@ -64,7 +64,7 @@ def judge_drift(series_ids: Sequence[int], *, now: datetime) -> Drifted:
     return Drifted(tuple(change.pk for change in (*touched, *created)), events.list_told())
 
 
-def hold_metric(cut: SeriesMetric, *, tolerated_change: float) -> Held | None:
+def hold_metric(cut: SeriesMetric, *, tolerated_change: float) -> BaselineComparison | None:
     """Hold the values of a metric, from its accepted level on, against that level; None where too few say it."""
     rows = Change.objects.filter(series_id=cut.series_id, metric=cut.metric, state__in=_LIVE)
     return _hold(cut, list(rows.exclude(method=DRIFT_METHOD)), tolerated_change=tolerated_change)
@@ -95,16 +95,18 @@ def _cut_all(pinned: Mapping[Place, datetime]) -> Iterator[tuple[Place, SeriesMe
         yield (series_id, metric), cut_metric(history, series_id, metric, baseline_from_at=from_at)
 
 
-def _hold(cut: SeriesMetric, steps: Sequence[Change], *, tolerated_change: float) -> Held | None:
+def _hold(
+    cut: SeriesMetric, steps: Sequence[Change], *, tolerated_change: float
+) -> BaselineComparison | None:
     moments = [to_microseconds(step.started_at) for step in steps]
-    return hold_against_accepted(
+    return compare_to_baseline(
         cut.values.tolist(),
         np.searchsorted(cut.times, moments).tolist(),
         tolerated_change=tolerated_change,
     )
 
 
-def _find_open(row: Change | None, from_at: datetime, held: Held | None) -> Change | None:
+def _find_open(row: Change | None, from_at: datetime, held: BaselineComparison | None) -> Change | None:
     """Return the drift that stands; one that was resolved after the level came back is over when it goes away again."""
     if row is None or _read_accepted(row) != from_at:
         return None
@@ -114,13 +116,13 @@ def _find_open(row: Change | None, from_at: datetime, held: Held | None) -> Chan
     return None if is_over and held and held.drift.is_beyond else row
 
 
-def _is_told(held: Held, steps: Sequence[Change], *, since: datetime) -> bool:
+def _is_told(held: BaselineComparison, steps: Sequence[Change], *, since: datetime) -> bool:
     """Say whether a change of level since then says it already: it has an incident of its own."""
     is_fall = (held.drift.shift.relative or 0.0) < 0
     return any((step.relative < 0) == is_fall for step in steps if step.started_at > since)
 
 
-def _make(cut: SeriesMetric, held: Held, from_at: datetime, now: datetime) -> Change:
+def _make(cut: SeriesMetric, held: BaselineComparison, from_at: datetime, now: datetime) -> Change:
     relative = held.drift.shift.relative or 0.0
     is_rise_better = CATALOGUE[cut.metric].better == "higher"
     first_good = len(held.accepted.values) - 1
@@ -151,7 +153,7 @@ def _make(cut: SeriesMetric, held: Held, from_at: datetime, now: datetime) -> Ch
     )
 
 
-def _update(row: Change, cut: SeriesMetric, held: Held, now: datetime) -> bool:
+def _update(row: Change, cut: SeriesMetric, held: BaselineComparison, now: datetime) -> bool:
     """Write what the newest runs say; return whether that is anything new."""
     evidence = {**row.evidence, "points_to": to_time(int(cut.times[-1])).isoformat()}
     if held.is_back or held.drift.is_beyond:
@@ -184,7 +186,7 @@ def _withdraw(row: Change, pinned: Mapping[Place, datetime], now: datetime) -> b
     return True
 
 
-def _describe(held: Held) -> dict[str, Any]:
+def _describe(held: BaselineComparison) -> dict[str, Any]:
     before, after, shift = held.accepted.level, held.drift.now, held.drift.shift
     return {
         "before_median": before.median,

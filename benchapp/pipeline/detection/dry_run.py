@@ -12,13 +12,25 @@ from typing import Any, Final
 import numpy as np
 from django.db.models import Count, Q
 
-from benchapp.analysis.detection.baselines import LEAST_ACCEPTED_RUNS, Held
+from benchapp.analysis.detection.baselines import LEAST_ACCEPTED_RUNS, BaselineComparison
 from benchapp.analysis.detection.suspicion_test import FAR_SPREADS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
 from benchapp.models import Judgement, Measurement, Series
 from benchapp.pipeline.detection.drift import hold_metric
-from benchapp.pipeline.detection.histories import WINDOW, History, read_histories, to_microseconds, to_time
-from benchapp.pipeline.detection.metric import LEAST_RUNS, METHOD, Found, MetricJudgement, judge_metric
+from benchapp.pipeline.detection.histories import (
+    WINDOW,
+    StoredHistory,
+    read_histories,
+    to_microseconds,
+    to_time,
+)
+from benchapp.pipeline.detection.metric import (
+    LEAST_RUNS,
+    METHOD,
+    DetectedChange,
+    MetricJudgement,
+    judge_metric,
+)
 from benchapp.pipeline.detection.series import STANDINGS, SeriesMetric, cut_metric
 
 # What is looked for beside the policy, to say what is there and too small.
@@ -45,7 +57,7 @@ class Policy:
 class FoundChange:
     """A new level, or the suspicion of one, with the runs on both sides of where it begins."""
 
-    found: Found
+    found: DetectedChange
     at: datetime
     run_id: int
     last_good_run_id: int
@@ -75,7 +87,7 @@ class SeriesExplanation:
     changes: tuple[FoundChange, ...]
     too_small: tuple[FoundChange, ...]
     suspicion: FoundChange | None
-    held: Held | None
+    held: BaselineComparison | None
     why_not: tuple[str, ...]
 
     @property
@@ -148,7 +160,7 @@ def explain_series(
     )
 
 
-def _reaches(history: History, baseline_from_at: datetime | None) -> bool:
+def _reaches(history: StoredHistory, baseline_from_at: datetime | None) -> bool:
     """Say whether a level was accepted, and its first runs are among those that are read."""
     if baseline_from_at is None:
         return False
@@ -162,7 +174,7 @@ def _find_too_small(cut: SeriesMetric, judged: MetricJudgement, policy: Policy) 
     )
 
 
-def _place(cut: SeriesMetric, found: Found) -> FoundChange:
+def _place(cut: SeriesMetric, found: DetectedChange) -> FoundChange:
     return FoundChange(
         found=found,
         at=to_time(cut.times[found.index]),
@@ -200,7 +212,7 @@ def _say_why_not(judged: MetricJudgement, metric: str, policy: Policy, *, is_one
         yield f"Only the newest {WINDOW} runs are judged; what was found before stays as it is."
 
 
-def _say_not_held(policy: Policy, held: Held | None, *, is_read: bool) -> Iterator[str]:
+def _say_not_held(policy: Policy, held: BaselineComparison | None, *, is_read: bool) -> Iterator[str]:
     """Say why nothing is held against the level that was accepted."""
     if policy.baseline_from_at is None or held is not None:
         return

@@ -70,7 +70,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class StoredHistory:
     """The valid runs of one series, oldest first; repetitions within one run are its median.
 
     times: µs since 2000. values: by metric, NaN where unknown. is_cut: there are older ones, which were not read.
@@ -81,7 +81,7 @@ class History:
     values: Mapping[str, Floats]
     is_cut: bool = False
 
-    def keep(self, kept: NDArray[np.bool_ | np.int64]) -> "History":
+    def keep(self, kept: NDArray[np.bool_ | np.int64]) -> "StoredHistory":
         """Return the history of these runs alone: a flag for each, or their places."""
         return replace(
             self,
@@ -91,7 +91,7 @@ class History:
         )
 
 
-EMPTY: Final = History(
+EMPTY: Final = StoredHistory(
     np.zeros(0, np.int64), np.zeros(0, np.int64), {name: np.zeros(0) for name in READ_METRICS}
 )
 
@@ -121,7 +121,7 @@ def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
     return claimed
 
 
-def read_histories(ids: Sequence[int]) -> dict[int, History]:
+def read_histories(ids: Sequence[int]) -> dict[int, StoredHistory]:
     """Return the histories of series by id, without the runs of their maintenance; [] of values where none is valid.
 
     One query, and one for each filter of a maintenance that lies in their time.
@@ -145,10 +145,10 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
-def _unpack(packed: Sequence[Any]) -> History:
+def _unpack(packed: Sequence[Any]) -> StoredHistory:
     moments, run_ids, *values = packed
     # Newest first as read; the judge wants the order of time.
-    history = History(
+    history = StoredHistory(
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
         values={
@@ -160,7 +160,7 @@ def _unpack(packed: Sequence[Any]) -> History:
     return _join_repetitions(history)
 
 
-def _join_repetitions(history: History) -> History:
+def _join_repetitions(history: StoredHistory) -> StoredHistory:
     """Make one value of a run that did the same work several times: a run is what a level consists of."""
     if len(np.unique(history.run_ids)) == len(history.run_ids):
         return history
@@ -180,7 +180,7 @@ def _take_median(values: Floats) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _leave_out_maintenance(histories: Mapping[int, History]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+def _leave_out_maintenance(histories: Mapping[int, StoredHistory]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     if not histories:
         return
     first, last = (

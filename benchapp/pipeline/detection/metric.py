@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.level_shift_v1 import Level, describe_level, measure_shift
+from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.changepoints.versions import CURRENT, ChangePoint
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
@@ -42,15 +42,15 @@ _SUSPICION_CHANCE: Final = 1 / 26_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedChange:
     """A new level as it was found. index: of its first run; relative, low, high: of the old median.
 
     chance: that noise alone looks like this anywhere in the stretch. is_lasting: found 5 runs ago too.
     """
 
     index: int
-    before: Level
-    after: Level
+    before: ShiftLevel
+    after: ShiftLevel
     relative: float
     low: float | None
     high: float | None
@@ -71,8 +71,8 @@ class MetricJudgement:
     """What one look at a metric's valid values said. level: median of the present one, None where there is none."""
 
     values: Floats
-    changes: tuple[Found, ...]
-    suspicion: Found | None
+    changes: tuple[DetectedChange, ...]
+    suspicion: DetectedChange | None
     profile: NoiseProfile
     state: StateJudgement
     level: float | None
@@ -101,7 +101,7 @@ def judge_metric(
     )
 
 
-def is_back(values: Floats, index: int, *, before: Level, after: Level, was_back: bool) -> bool:
+def is_back(values: Floats, index: int, *, before: ShiftLevel, after: ShiftLevel, was_back: bool) -> bool:
     """Say whether the values since a change at `index` are back at the level before it, or were and still are."""
     since = values[index:].tolist()
     if was_back:
@@ -115,8 +115,8 @@ def is_back(values: Floats, index: int, *, before: Level, after: Level, was_back
 
 
 def find_ended(
-    values: Floats, index: int, *, before: Level, after: Level, smallest_change: float
-) -> Found | None:
+    values: Floats, index: int, *, before: ShiftLevel, after: ShiftLevel, smallest_change: float
+) -> DetectedChange | None:
     """Return a change at `index` as it was found before its level ended; None where it lasts or never was.
 
     The detector takes a short level between two that are the same for chance, unless it is plain; what was confirmed
@@ -157,10 +157,10 @@ def _is_rise(point: ChangePoint) -> bool:
     return (point.shift.relative or 0) > 0
 
 
-def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> Found:
+def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> DetectedChange:
     score = min(point.t_score, point.rank_score)
     places = point.before.points + point.after.points
-    return Found(
+    return DetectedChange(
         index=point.index,
         before=point.before,
         after=point.after,
@@ -176,7 +176,7 @@ def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> Found
     )
 
 
-def _suspect(values: Floats, starts: Sequence[int], smallest_change: float) -> Found | None:
+def _suspect(values: Floats, starts: Sequence[int], smallest_change: float) -> DetectedChange | None:
     start = max(starts, default=0)
     known = values[start:-NEWEST_RUNS][-MOST_KNOWN_RUNS:]
     # What the level has shown before is never suspected: most looks end here, for a hundredth of the whole cost.
@@ -186,17 +186,17 @@ def _suspect(values: Floats, starts: Sequence[int], smallest_change: float) -> F
     return _describe_suspicion(values, suspicion, start) if suspicion and suspicion.relative_change else None
 
 
-def _describe_suspicion(values: Floats, suspicion: Suspicion, start: int) -> Found:
+def _describe_suspicion(values: Floats, suspicion: Suspicion, start: int) -> DetectedChange:
     before = values[start : suspicion.index][-MOST_KNOWN_RUNS:]
     after = values[suspicion.index :]
     shift = measure_shift(before, after)
     relative = suspicion.relative_change or 0.0
     level = describe_level(after)
-    return Found(
+    return DetectedChange(
         index=suspicion.index,
         before=describe_level(before),
         # A good run between two bad ones is not of the level that is suspected.
-        after=Level(describe_level(before).median * (1 + relative), level.spread, suspicion.far_runs),
+        after=ShiftLevel(describe_level(before).median * (1 + relative), level.spread, suspicion.far_runs),
         relative=relative,
         low=None if shift.low is None else min(shift.low, relative),
         high=None if shift.high is None else max(shift.high, relative),

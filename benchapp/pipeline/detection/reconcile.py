@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.level_shift_v1 import Level
+from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
 from benchapp.analysis.detection.recovery import LEAST_RUNS, find_end
 from benchapp.analysis.detection.suspicion_test import (
     CONFIRMED_AFTER_RUNS,
@@ -22,7 +22,7 @@ from benchapp.analysis.detection.suspicion_test import (
     SAME_CHANGE_RUNS,
 )
 from benchapp.models import ChangeState
-from benchapp.pipeline.detection.metric import Found, find_ended
+from benchapp.pipeline.detection.metric import DetectedChange, find_ended
 from benchapp.pipeline.detection.rows import Row
 
 # Runs that a suspicion waits for its change before it is withdrawn.
@@ -30,7 +30,7 @@ _PATIENCE_RUNS: Final = FAR_RUNS + CONFIRMED_AFTER_RUNS
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredChange:
     """A change that has a row. index: where its first run is now among those judged; at: the row's, in µs."""
 
     change_id: int
@@ -46,13 +46,13 @@ class Decision:
 
     change_id: int | None
     state: ChangeState
-    found: Found | None
+    found: DetectedChange | None
 
 
 def reconcile(
-    known: Sequence[Known],
-    changes: Sequence[Found],
-    suspicion: Found | None,
+    known: Sequence[StoredChange],
+    changes: Sequence[DetectedChange],
+    suspicion: DetectedChange | None,
     *,
     runs: int,
     standing: Container[int] = (),
@@ -85,12 +85,14 @@ def reconcile(
     )
 
 
-def is_same(row: Known, found: Found) -> bool:
+def is_same(row: StoredChange, found: DetectedChange) -> bool:
     """Say whether a finding is the change of a row: the same direction within 5 runs."""
     return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
 
 
-def _match(known: Sequence[Known], changes: Sequence[Found]) -> Iterator[tuple[int, Found]]:
+def _match(
+    known: Sequence[StoredChange], changes: Sequence[DetectedChange]
+) -> Iterator[tuple[int, DetectedChange]]:
     """Pair rows and findings, the nearest first; rows that live before those that were withdrawn."""
     candidates = sorted(
         (row.state == ChangeState.WITHDRAWN, abs(row.index - found.index), -row.change_id, place)
@@ -106,12 +108,12 @@ def _match(known: Sequence[Known], changes: Sequence[Found]) -> Iterator[tuple[i
             yield -negative_id, changes[place]
 
 
-def _advance(state: ChangeState, found: Found) -> ChangeState:
+def _advance(state: ChangeState, found: DetectedChange) -> ChangeState:
     is_confirmed = state == ChangeState.CONFIRMED or found.is_lasting
     return ChangeState.CONFIRMED if is_confirmed else ChangeState.PROVISIONAL
 
 
-def _doubt(row: Known, suspicion: Found | None, runs: int) -> Decision:
+def _doubt(row: StoredChange, suspicion: DetectedChange | None, runs: int) -> Decision:
     """Withdraw what is found no more; a suspicion may wait for its change, and upholds what is near to it."""
     if suspicion and is_same(row, suspicion):
         found = suspicion if row.state == ChangeState.SUSPECTED else None
@@ -121,7 +123,7 @@ def _doubt(row: Known, suspicion: Found | None, runs: int) -> Decision:
     return Decision(row.change_id, ChangeState.WITHDRAWN, None)
 
 
-def _is_told(suspicion: Found, known: Sequence[Known], decisions: Sequence[Decision]) -> bool:
+def _is_told(suspicion: DetectedChange, known: Sequence[StoredChange], decisions: Sequence[Decision]) -> bool:
     places = {row.change_id: row.index for row in known}
     for decision in decisions:
         if decision.state == ChangeState.WITHDRAWN:
@@ -132,7 +134,7 @@ def _is_told(suspicion: Found, known: Sequence[Known], decisions: Sequence[Decis
     return False
 
 
-def _suspect(suspicion: Found, known: Sequence[Known]) -> Decision:
+def _suspect(suspicion: DetectedChange, known: Sequence[StoredChange]) -> Decision:
     before = [row for row in known if row.state == ChangeState.WITHDRAWN and is_same(row, suspicion)]
     newest = max(before, key=lambda row: row.change_id, default=None)
     return Decision(newest.change_id if newest else None, ChangeState.SUSPECTED, suspicion)
@@ -141,7 +143,7 @@ def _suspect(suspicion: Found, known: Sequence[Known]) -> Decision:
 Floats = NDArray[np.float64]
 
 
-def list_said(known: Sequence[Known], rows: Mapping[int, Row]) -> list[Known]:
+def list_reported_changes(known: Sequence[StoredChange], rows: Mapping[int, Row]) -> list[StoredChange]:
     """Return the changes that were confirmed, and the provisional ones that are in an incident."""
     return [
         row
@@ -153,14 +155,14 @@ def list_said(known: Sequence[Known], rows: Mapping[int, Row]) -> list[Known]:
 
 def list_ended(
     values: Floats,
-    changes: Sequence[Found],
-    said: Sequence[Known],
+    changes: Sequence[DetectedChange],
+    said: Sequence[StoredChange],
     rows: Mapping[int, Row],
     *,
     smallest_change: float,
-) -> list[Found]:
+) -> list[DetectedChange]:
     """Return those that are not found any more because they are over: they are kept as they were before their end."""
-    ended: list[Found] = []
+    ended: list[DetectedChange] = []
     for row in said:
         if any(is_same(row, found) for found in [*changes, *ended]):
             continue
@@ -173,8 +175,8 @@ def list_ended(
     return ended
 
 
-def find_standing(
-    values: Floats, changes: Sequence[Found], said: Sequence[Known], rows: Mapping[int, Row]
+def find_retained(
+    values: Floats, changes: Sequence[DetectedChange], said: Sequence[StoredChange], rows: Mapping[int, Row]
 ) -> frozenset[int]:
     """Return the ids of those that stay as they are though the detector is in two minds about them.
 
@@ -185,15 +187,22 @@ def find_standing(
     )
 
 
-def read_levels(row: Row) -> tuple[Level, Level]:
+def read_levels(row: Row) -> tuple[ShiftLevel, ShiftLevel]:
     """Return the levels before and after a change, as its row has them."""
     before, after = (
-        Level(row[f"{side}_median"], row[f"{side}_spread"], row[f"{side}_n"]) for side in ("before", "after")
+        ShiftLevel(row[f"{side}_median"], row[f"{side}_spread"], row[f"{side}_n"])
+        for side in ("before", "after")
     )
     return before, after
 
 
-def _is_standing(values: Floats, changes: Sequence[Found], row: Known, before: Level, after: Level) -> bool:
+def _is_standing(
+    values: Floats,
+    changes: Sequence[DetectedChange],
+    row: StoredChange,
+    before: ShiftLevel,
+    after: ShiftLevel,
+) -> bool:
     if row.index == 0 or not _has_lasted(values, row, before, after):
         return False
     first, end = max(row.index - before.points, 0), row.index + _count_runs(values, row, before, after)
@@ -204,7 +213,7 @@ def _is_standing(values: Floats, changes: Sequence[Found], row: Known, before: L
     return old < middle < new if row.is_rise else new < middle < old
 
 
-def _has_lasted(values: Floats, row: Known, before: Level, after: Level) -> bool:
+def _has_lasted(values: Floats, row: StoredChange, before: ShiftLevel, after: ShiftLevel) -> bool:
     """Say whether a level is long enough not to be taken back: if it is over unconfirmed, as long as confirming takes.
 
     Over is what three runs say: one or two that are good again may be luck.
@@ -215,5 +224,5 @@ def _has_lasted(values: Floats, row: Known, before: Level, after: Level) -> bool
     return lasted >= (CONFIRMED_AFTER_RUNS if is_young else NEWEST_RUNS)
 
 
-def _count_runs(values: Floats, row: Known, before: Level, after: Level) -> int:
+def _count_runs(values: Floats, row: StoredChange, before: ShiftLevel, after: ShiftLevel) -> int:
     return find_end(values[row.index :].tolist(), before_median=before.median, after_median=after.median)

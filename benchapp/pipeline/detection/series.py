@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, Standing
-from benchapp.pipeline.detection.histories import History, to_microseconds, to_time
-from benchapp.pipeline.detection.metric import METHOD, Found, MetricJudgement, is_back, judge_metric
+from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
+from benchapp.pipeline.detection.metric import METHOD, DetectedChange, MetricJudgement, is_back, judge_metric
 from benchapp.pipeline.detection.reconcile import (
     Decision,
-    Known,
-    find_standing,
+    StoredChange,
+    find_retained,
     list_ended,
-    list_said,
+    list_reported_changes,
     read_levels,
     reconcile,
 )
@@ -52,7 +52,7 @@ class SeriesMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SeriesOutcome:
     """The rows of one metric of one series: changes to update, changes to insert, and where its judging stands."""
 
     updates: tuple[Row, ...]
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def cut_metric(
-    history: History, series_id: int, metric: str, *, baseline_from_at: datetime | None
+    history: StoredHistory, series_id: int, metric: str, *, baseline_from_at: datetime | None
 ) -> SeriesMetric:
     """Return the values of a metric that count."""
     values = history.values[metric]
@@ -77,19 +77,19 @@ def cut_metric(
     return SeriesMetric(series_id, metric, times, history.run_ids[kept], values[kept], int(reach_from))
 
 
-def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime) -> Outcome:
+def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime) -> SeriesOutcome:
     """Return the rows after a look at the values, given those before it."""
     smallest = SMALLEST_CHANGES[cut.metric]
     reached = {row["id"]: row for row in rows if to_microseconds(row["started_at"]) >= cut.reach_from}
     if not len(cut.values) and not reached:
-        return Outcome((), (), None)
+        return SeriesOutcome((), (), None)
     known = [_place(cut, row) for row in reached.values()]
     confirmed = [(row.index, row.is_rise) for row in known if row.state == ChangeState.CONFIRMED]
     judged = judge_metric(cut.values, smallest_change=smallest, confirmed=confirmed)
     changes = _list_worth_saying(cut, judged, known, smallest)
-    said = list_said(known, reached)
+    said = list_reported_changes(known, reached)
     changes += list_ended(cut.values, changes, said, reached, smallest_change=smallest)
-    standing = find_standing(cut.values, changes, said, reached)
+    standing = find_retained(cut.values, changes, said, reached)
     decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values), standing=standing)
     updates, inserts = [], []
     for decision in decisions:
@@ -99,27 +99,27 @@ def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime
         elif _differs(row, reached[decision.change_id]):
             updates.append(row)
     updates, inserts = _settle_collisions(updates, inserts, reached)
-    return Outcome(tuple(updates), tuple(inserts), _describe_judgement(cut, judged, now))
+    return SeriesOutcome(tuple(updates), tuple(inserts), _describe_judgement(cut, judged, now))
 
 
-def _place(cut: SeriesMetric, row: Row) -> Known:
+def _place(cut: SeriesMetric, row: Row) -> StoredChange:
     at = to_microseconds(row["started_at"])
     # Its run may be gone (null equals none) or excluded: then where it would be.
     places = np.flatnonzero(cut.run_ids == (row["run_id"] or 0))
     nearest = int(np.argmin(np.abs(cut.times[places] - at))) if places.size else 0
     index = int(places[nearest]) if places.size else int(np.searchsorted(cut.times, at))
-    return Known(row["id"], ChangeState(row["state"]), index, at, row["relative"] > 0)
+    return StoredChange(row["id"], ChangeState(row["state"]), index, at, row["relative"] > 0)
 
 
 def _list_worth_saying(
-    cut: SeriesMetric, judged: MetricJudgement, known: Sequence[Known], smallest: float
-) -> list[Found]:
+    cut: SeriesMetric, judged: MetricJudgement, known: Sequence[StoredChange], smallest: float
+) -> list[DetectedChange]:
     """Leave out what begins where rows are out of reach, and what is new and too small to be said.
 
     A change that was said before may come out a little smaller: it is not taken back for that.
     """
     said = {row.change_id for row in known if row.state != ChangeState.WITHDRAWN}
-    kept: list[Found] = []
+    kept: list[DetectedChange] = []
     for found in judged.changes:
         near = [row for row in known if row.change_id in said and abs(row.index - found.index) <= 1]
         is_taken = any(cut.times[other.index] == cut.times[found.index] for other in kept)
@@ -147,7 +147,7 @@ def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now:
     return row | {"evidence": evidence}
 
 
-def describe_levels(found: Found) -> Row:
+def describe_levels(found: DetectedChange) -> Row:
     """Return both levels of a change, its size with interval, and how sure it is, by the names of Change's columns."""
     return {
         "before_median": found.before.median,
@@ -163,7 +163,7 @@ def describe_levels(found: Found) -> Row:
     }
 
 
-def _describe_found(cut: SeriesMetric, found: Found) -> Row:
+def _describe_found(cut: SeriesMetric, found: DetectedChange) -> Row:
     first, end = found.index - found.before.points, found.index + found.after.points
     is_rise_better = CATALOGUE[cut.metric].better == "higher"
     return {

@@ -23,11 +23,11 @@ from benchapp.pipeline.importing.discovery import (
 )
 from benchapp.pipeline.importing.log_pairing import Pairing, is_log, make_arrival, pair_logs, plain_name
 from benchapp.pipeline.intake.envelope import BadEnvelope
-from benchapp.pipeline.intake.format_check import Fault, find_fault
+from benchapp.pipeline.intake.format_check import Fault, check_format
 from benchapp.pipeline.intake.submissions import (
-    Arrival,
-    Outcome,
-    Receipt,
+    AcceptOutcome,
+    AcceptResult,
+    IncomingSubmission,
     accept_submission,
     retry_submission,
 )
@@ -46,7 +46,7 @@ class UnknownHost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ImportOptions:
     """What holds for every file of an import.
 
     parameters: as `parameters.read_parameters` returns them. dates_by_file: the time of a file's last change stands
@@ -60,7 +60,7 @@ class Order:
 
 
 @dataclass(slots=True)
-class Pile:
+class FileGroup:
     """Files that share a fate and the code of its reason: how many, and the first with what was said of each."""
 
     count: int = 0
@@ -68,7 +68,7 @@ class Pile:
 
 
 @dataclass(slots=True)
-class Summary:
+class ImportSummary:
     """What became of the files so far. files: outputs, logs and others; piles by the code of their reason.
 
     waiting: taken in, and not worked in yet. attached_logs: counted with the outputs that were taken in now.
@@ -80,15 +80,15 @@ class Summary:
     already_there: int = 0
     waiting: int = 0
     attached_logs: int = 0
-    rejected: dict[str, Pile] = field(default_factory=dict)
-    foreign: dict[str, Pile] = field(default_factory=dict)
-    lone_logs: dict[str, Pile] = field(default_factory=dict)
+    rejected: dict[str, FileGroup] = field(default_factory=dict)
+    foreign: dict[str, FileGroup] = field(default_factory=dict)
+    lone_logs: dict[str, FileGroup] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _PendingFile:
     path: Path
-    arrival: Arrival
+    arrival: IncomingSubmission
     log_count: int
 
 
@@ -110,14 +110,14 @@ def find_host(name: str, *, may_create: bool = False) -> Host:
 
 
 def import_files(
-    folders: Sequence[Folder], order: Order, *, should_stop: Callable[[], bool] = lambda: False
-) -> Iterator[Summary]:
+    folders: Sequence[Folder], order: ImportOptions, *, should_stop: Callable[[], bool] = lambda: False
+) -> Iterator[ImportSummary]:
     """Import every file and give the summary so far, the same object each time, after each file.
 
     In batches, bounded in memory whatever the files are. Asked to stop, it takes in the batch at hand and ends.
     """
-    summary = Summary()
-    batch: list[_Piece] = []
+    summary = ImportSummary()
+    batch: list[_PendingFile] = []
     for folder in folders:
         for piece in _look_through(folder, order, summary):
             batch += [piece] if piece is not None else []
@@ -133,7 +133,9 @@ def import_files(
     yield summary
 
 
-def _look_through(folder: Folder, order: Order, summary: Summary) -> Iterator[_Piece | None]:
+def _look_through(
+    folder: Folder, order: ImportOptions, summary: ImportSummary
+) -> Iterator[_PendingFile | None]:
     """Give what can be taken in of a folder, and None for each file of which nothing can."""
     if folder.fault:
         _put(summary.rejected, "file-unreadable", folder.fault, folder.path)
@@ -169,17 +171,17 @@ def _is_log(path: Path) -> bool:
 
 def _is_output(path: Path) -> bool:
     try:
-        return find_fault(read_file(path, limit=settings.UNPACKED_LIMIT_BYTES)) is None
+        return check_format(read_file(path, limit=settings.UNPACKED_LIMIT_BYTES)) is None
     except UnreadableFile:
         return False
 
 
 def _look_at(
-    folder: Folder, path: Path, order: Order, log_paths: Sequence[Path], summary: Summary
-) -> _Piece | None:
+    folder: Folder, path: Path, order: ImportOptions, log_paths: Sequence[Path], summary: ImportSummary
+) -> _PendingFile | None:
     try:
         output, changed_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
-        fault = find_fault(output)
+        fault = check_format(output)
     except UnreadableFile as error:
         fault = _judge_unread(path, error)
     if fault is not None:
@@ -195,8 +197,8 @@ def _look_at(
         # The numbers of the output count without its logs too.
         for log in log_paths:
             _put(summary.lone_logs, "logs-left-out", str(error), log)
-        return _Piece(path, make_arrival(order.host_id, output, parameters=parameters, logs={}), 0)
-    return _Piece(path, arrival, len(logs))
+        return _PendingFile(path, make_arrival(order.host_id, output, parameters=parameters, logs={}), 0)
+    return _PendingFile(path, arrival, len(logs))
 
 
 def _read_logs(paths: Sequence[Path], *, room: int) -> dict[str, bytes]:
@@ -217,18 +219,22 @@ def _read_logs(paths: Sequence[Path], *, room: int) -> dict[str, bytes]:
 def _judge_unread(path: Path, error: UnreadableFile) -> Fault:
     """Tell a big output, which is refused, from the file that fio measured on, which is no output."""
     if error.code == "body-too-big":
-        fault = find_fault(read_beginning(path, size=_BEGINNING_BYTES))
+        fault = check_format(read_beginning(path, size=_BEGINNING_BYTES))
         if fault is not None and fault.is_foreign:
             return Fault("no-report", f"{error.detail}, and no report of fio is in its beginning")
     return Fault(error.code, error.detail)
 
 
-def _date(changed_at: datetime, order: Order) -> dict[str, Any]:
+def _date(changed_at: datetime, order: ImportOptions) -> dict[str, Any]:
     return {**order.parameters, "started_at": order.parameters.get("started_at") or changed_at.isoformat()}
 
 
 def _take_in(
-    batch: Sequence[_Piece], order: Order, summary: Summary, *, should_stop: Callable[[], bool]
+    batch: Sequence[_PendingFile],
+    order: ImportOptions,
+    summary: ImportSummary,
+    *,
+    should_stop: Callable[[], bool],
 ) -> None:
     if not batch:
         return
@@ -244,11 +250,11 @@ def _take_in(
         _count(piece, receipt, rows[receipt.id], runs.get(receipt.id, 0), summary)
 
 
-def accept_or_retry(arrival: Arrival) -> Receipt:
+def accept_or_retry(arrival: IncomingSubmission) -> AcceptResult:
     """Take an arrival in; one that is there and was rejected gets another try, as it is known to be readable now."""
     receipt = accept_submission(arrival)
     if receipt.state == State.REJECTED and retry_submission(receipt.id):
-        return Receipt(receipt.id, Outcome.NEW, State.RECEIVED)
+        return AcceptResult(receipt.id, AcceptOutcome.NEW, State.RECEIVED)
     return receipt
 
 
@@ -263,12 +269,14 @@ def settle(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> N
             time.sleep(_PAUSE_S)
 
 
-def _count(piece: _Piece, receipt: Receipt, row: Submission, runs: int, summary: Summary) -> None:
-    if receipt.outcome == Outcome.CONFLICT:
+def _count(
+    piece: _PendingFile, receipt: AcceptResult, row: Submission, runs: int, summary: ImportSummary
+) -> None:
+    if receipt.outcome == AcceptOutcome.CONFLICT:
         _put(summary.rejected, "id-taken", f"submission {receipt.id} exists with another body", piece.path)
     elif row.state == State.REJECTED:
         _put(summary.rejected, row.reason_code, row.reason, piece.path)
-    elif receipt.outcome == Outcome.REPLAYED:
+    elif receipt.outcome == AcceptOutcome.REPLAYED:
         summary.already_there += 1
     else:
         summary.attached_logs += piece.log_count
@@ -279,8 +287,8 @@ def _count(piece: _Piece, receipt: Receipt, row: Submission, runs: int, summary:
             summary.waiting += 1
 
 
-def _put(piles: dict[str, Pile], code: str, detail: str, path: Path) -> None:
-    pile = piles.setdefault(code, Pile())
+def _put(piles: dict[str, FileGroup], code: str, detail: str, path: Path) -> None:
+    pile = piles.setdefault(code, FileGroup())
     pile.count += 1
     if len(pile.first) < _NAMES_KEPT:
         pile.first.append((str(path), detail))

@@ -16,7 +16,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.text import decode_output
 from benchapp.models import Kind
 from benchapp.pipeline.intake.envelope import SCHEMA, BadEnvelope, read_envelope
-from benchapp.pipeline.intake.submissions import Arrival
+from benchapp.pipeline.intake.submissions import IncomingSubmission
 
 # Namespace of the ids of envelopes that we make: same host, same output and logs, same id.
 _BUNDLE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
@@ -69,14 +69,14 @@ def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
 
 def make_arrival(
     host_id: int, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
-) -> Arrival:
+) -> IncomingSubmission:
     """Return what to take in: the bare output, or with logs an envelope around both.
 
     parameters: as `parameters.read_parameters` returns them; logs: file name → bytes. Raises BadEnvelope where the
     logs are not what an envelope holds, or make it bigger than what is taken.
     """
     if not logs:
-        return Arrival(host_id, Kind.FIO, output, parameters=parameters)
+        return IncomingSubmission(host_id, Kind.FIO, output, parameters=parameters)
     document = _make_document(output, parameters, logs)
     digest = hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
     envelope_id = uuid5(_BUNDLE_IDS, f"{host_id}:{digest}")
@@ -88,7 +88,7 @@ def make_arrival(
             f" at most {settings.UNPACKED_LIMIT_BYTES // 2**20} MiB are taken",
         )
     read_envelope(body)
-    return Arrival(host_id, Kind.ENVELOPE, body, id=envelope_id)
+    return IncomingSubmission(host_id, Kind.ENVELOPE, body, id=envelope_id)
 
 
 def _list_prefixes(log: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.identity import canonical_json
 from benchapp.pipeline.importing.files import accept_or_retry, settle
 from benchapp.pipeline.intake.published_document import KIND, SCHEMA, Publication, read_reported
-from benchapp.pipeline.intake.submissions import Arrival, Outcome
+from benchapp.pipeline.intake.submissions import AcceptOutcome, IncomingSubmission
 from benchapp.pipeline.normalize.plan_published import FORMAT
 from benchapp.pipeline.normalize.summaries import summarize_series
 
@@ -189,15 +189,15 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     settle({receipt.id for receipt in receipts})
     corrected = replace_corrected({receipt.id for receipt in receipts}, host_id=host_id)
     outcomes = Counter(receipt.outcome for receipt in receipts)
-    fresh = [receipt.id for receipt in receipts if receipt.outcome == Outcome.NEW]
+    fresh = [receipt.id for receipt in receipts if receipt.outcome == AcceptOutcome.NEW]
     measurements = Measurement.objects.filter(run__submission_id__in=fresh)
     series_ids = sorted(set(measurements.values_list("series_id", flat=True)))
     summarize_series(series_ids)
     rejected = Submission.objects.filter(id__in=fresh, state=State.REJECTED)
     return Imported(
         new=Run.objects.filter(submission_id__in=fresh).count(),
-        already_there=outcomes[Outcome.REPLAYED],
-        reworded=outcomes[Outcome.CONFLICT],
+        already_there=outcomes[AcceptOutcome.REPLAYED],
+        reworded=outcomes[AcceptOutcome.CONFLICT],
         measurements=measurements.count(),
         series=len(series_ids),
         corrected=corrected,
@@ -205,7 +205,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     )
 
 
-def _make_arrival(run: Mapping[str, Any], source: Publication, *, host_id: int) -> Arrival:
+def _make_arrival(run: Mapping[str, Any], source: Publication, *, host_id: int) -> IncomingSubmission:
     document = {
         "schema": SCHEMA,
         "kind": KIND,
@@ -213,7 +213,7 @@ def _make_arrival(run: Mapping[str, Any], source: Publication, *, host_id: int) 
         "source": source.plain(),
         "runs": [run],
     }
-    return Arrival(host_id, Kind.REPORTED, canonical_json(document), read_reported(document).id)
+    return IncomingSubmission(host_id, Kind.REPORTED, canonical_json(document), read_reported(document).id)
 
 
 def _make_id(run: Mapping[str, Any], host_id: int) -> UUID:

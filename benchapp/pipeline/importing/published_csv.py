@@ -10,7 +10,7 @@ import orjson
 
 from benchapp.metrics import CATALOGUE
 from benchapp.pipeline.importing.published_csv_columns import (
-    Column,
+    CsvColumn,
     find_column,
     list_columns,
     read_metric_value,
@@ -48,7 +48,7 @@ class BadTable(Exception):
 
 
 @dataclass(slots=True)
-class _Parts:
+class _RowParts:
     """What one row says, by section."""
 
     run: dict[str, Any] = field(default_factory=dict)
@@ -108,8 +108,8 @@ def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_header(
-    number: int, cells: Sequence[str], constants: Mapping[str, tuple[Column, Any]]
-) -> tuple[list[str], list[Column]]:
+    number: int, cells: Sequence[str], constants: Mapping[str, tuple[CsvColumn, Any]]
+) -> tuple[list[str], list[CsvColumn]]:
     names = [cell.strip() for cell in cells]
     found = [find_column(name) for name in names]
     there_are = ", ".join(list_columns())
@@ -142,8 +142,8 @@ def _find_missing(number: int, places: set[tuple[str, str]]) -> Iterator[CellFau
         yield CellFault(number, "", "nothing says when it was measured: add --date, or a column started_at")
 
 
-def _read_defaults(given: Mapping[str, str]) -> dict[str, tuple[Column, Any]]:
-    constants: dict[str, tuple[Column, Any]] = {}
+def _read_defaults(given: Mapping[str, str]) -> dict[str, tuple[CsvColumn, Any]]:
+    constants: dict[str, tuple[CsvColumn, Any]] = {}
     for name, text in given.items():
         column = find_column(name)
         if column is None:
@@ -162,16 +162,16 @@ def _read_row(
     cells: Sequence[str],
     *,
     header: Sequence[str],
-    columns: Sequence[Column],
-    constants: Mapping[str, tuple[Column, Any]],
+    columns: Sequence[CsvColumn],
+    constants: Mapping[str, tuple[CsvColumn, Any]],
     faults: list[CellFault],
-) -> _Parts | None:
+) -> _RowParts | None:
     """Return what a row says; None with its faults added where anything is wrong."""
     if len(cells) != len(columns):
         faults.append(CellFault(number, "", f"{len(cells)} cells under {len(columns)} columns"))
         return None
     before = len(faults)
-    parts = _Parts()
+    parts = _RowParts()
     for column, value in constants.values():
         getattr(parts, column.section)[column.member] = value
     for name, column, cell in zip(header, columns, cells, strict=True):
@@ -186,7 +186,7 @@ def _read_row(
     return parts if len(faults) == before else None
 
 
-def _finish_row(number: int, parts: _Parts) -> Iterator[CellFault]:
+def _finish_row(number: int, parts: _RowParts) -> Iterator[CellFault]:
     """Work the metrics in, and give what is wrong with the row as a whole."""
     named = dict(parts.metric)
     if parts.pair:
@@ -222,7 +222,7 @@ class _Runs:
         self._runs: dict[bytes, dict[str, Any]] = {}
         self._measurements: dict[tuple[bytes, bytes], list[dict[str, Any]]] = {}
 
-    def add(self, parts: _Parts) -> None:
+    def add(self, parts: _RowParts) -> None:
         """Put a row to the run and, where it has no such metric yet, to the measurement that it belongs to."""
         head = {**parts.run, "target": parts.target, "labels": parts.labels, "environment": parts.environment}
         key = orjson.dumps(head, option=orjson.OPT_SORT_KEYS)

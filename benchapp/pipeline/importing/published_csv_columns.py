@@ -67,7 +67,7 @@ _LABEL: Final = "label."
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CsvColumn:
     """One column: where its values belong, under which name, and how the text of a cell becomes one."""
 
     section: Section
@@ -75,7 +75,7 @@ class Column:
     read: Callable[[str], Any]
 
 
-def find_column(name: str) -> Column | None:
+def find_column(name: str) -> CsvColumn | None:
     """Return the column of a header; None where there is none of this name."""
     plain = name.strip().lower()
     if plain.startswith(_LABEL) and len(plain) > len(_LABEL):
@@ -117,21 +117,21 @@ def _size_reader(factor: int) -> Callable[[str], int]:
     return read
 
 
-def _target(field: str) -> Column:
+def _target(field: str) -> CsvColumn:
     member = "name" if field == "target_name" else field
-    return Column("target", member, lambda text: read_target({member: text})[field])
+    return CsvColumn("target", member, lambda text: read_target({member: text})[field])
 
 
-def _environment(field: str) -> Column:
-    return Column("environment", field, lambda text: read_environment({field: text})[field])
+def _environment(field: str) -> CsvColumn:
+    return CsvColumn("environment", field, lambda text: read_environment({field: text})[field])
 
 
-def _label(name: str) -> Column:
-    return Column("labels", name, lambda text: read_labels({name: text})[name])
+def _label(name: str) -> CsvColumn:
+    return CsvColumn("labels", name, lambda text: read_labels({name: text})[name])
 
 
-def _workload(member: str, field: str) -> Column:
-    return Column(
+def _workload(member: str, field: str) -> CsvColumn:
+    return CsvColumn(
         "measurement",
         member,
         lambda text: read_reported_workload({"rw": text if member == "rw" else "read", member: text}, "")[
@@ -156,28 +156,28 @@ def _read_moment(text: str) -> str:
     return read_measured_time(whole, "").isoformat().replace("+00:00", "Z")
 
 
-def _plain_columns() -> dict[str, Column]:
+def _plain_columns() -> dict[str, CsvColumn]:
     columns = {
         "study": _label("study"),
         "ebs_optimized": _label("ebs_optimized"),
-        "started_at": Column("run", "started_at", _read_moment),
-        "profile": Column("run", "profile", lambda text: read_profile(text, "")),
-        "note": Column("measurement", "note", lambda text: read_text(text, "", maximum=NOTE_LENGTH)),
+        "started_at": CsvColumn("run", "started_at", _read_moment),
+        "profile": CsvColumn("run", "profile", lambda text: read_profile(text, "")),
+        "note": CsvColumn("measurement", "note", lambda text: read_text(text, "", maximum=NOTE_LENGTH)),
         "rw": _workload("rw", "rw"),
         "block_size": _workload("block_size", "block_size_bytes"),
         "iodepth": _workload("iodepth", "iodepth"),
         "numjobs": _workload("numjobs", "numjobs"),
         "file_size": _workload("file_size", "file_size_bytes"),
-        "runtime_s": Column("measurement", "runtime_s", _read_seconds),
-        "direct": Column("measurement", "direct", lambda text: read_flag(text, "")),
+        "runtime_s": CsvColumn("measurement", "runtime_s", _read_seconds),
+        "direct": CsvColumn("measurement", "direct", lambda text: read_flag(text, "")),
         "engine": _workload("engine", "engine"),
         "read_share": _workload("read_share", "read_share_percent"),
-        "direction": Column("measurement", "direction", _read_direction),
-        "metric": Column("pair", "metric", str.lower),
-        "value": Column("pair", "value", str),
+        "direction": CsvColumn("measurement", "direction", _read_direction),
+        "metric": CsvColumn("pair", "metric", str.lower),
+        "value": CsvColumn("pair", "value", str),
         **{field: _target(field) for field in TARGET_FIELDS},
         **{field: _environment(field) for field in ENVIRONMENT_FIELDS if field != "facts"},
-        **{name: Column("metric", name, str) for name in METRICS},
+        **{name: CsvColumn("metric", name, str) for name in METRICS},
     }
     aliases = {"name": "target_name", "raid": "raid_level", "is_direct": "direct"}
     aliases |= {"read_share_percent": "read_share", "block_size_bytes": "block_size"}
@@ -189,9 +189,9 @@ def _plain_columns() -> dict[str, Column]:
     return columns | {alias: columns[name] for alias, name in aliases.items()}
 
 
-def _sized_columns(plain: Mapping[str, Column]) -> dict[str, Column]:
+def _sized_columns(plain: Mapping[str, CsvColumn]) -> dict[str, CsvColumn]:
     return {
-        f"{name}_{unit}{ending}": Column(plain[name].section, plain[name].member, _size_reader(factor))
+        f"{name}_{unit}{ending}": CsvColumn(plain[name].section, plain[name].member, _size_reader(factor))
         for name in ("block_size", "file_size", "volume_size", "chunk_size")
         for unit, factor in _BINARY.items()
         for ending in ("b", "ib")

@@ -19,7 +19,7 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.pipeline.incidents.events import describe_state, write_event
-from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, lock_incident, read_words
+from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, lock_incident, read_comment
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +63,7 @@ def accept_level(
     Nothing before is compared any more; undo brings it back. Raises UnknownIncident, NotPossible, BadTriage where
     there is no level to accept.
     """
-    said = read_words(words, is_wanted=False)
+    said = read_comment(words, is_wanted=False)
     accepted = preview_accept(incident_id, series_ids=series_ids)
     # Series before incidents, as the judge takes them, so that neither waits for the other in a ring.
     series = {level.series_id for level in accepted}

@@ -68,7 +68,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class TestFamily:
     """What a change is believed against. tests: metrics of series judged in its scope; scopes: of the whole fleet."""
 
     tests: int
@@ -97,7 +97,7 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
     ]
 
 
-def read_families(scopes: Sequence[str]) -> dict[str, Family]:
+def read_families(scopes: Sequence[str]) -> dict[str, TestFamily]:
     """Return the family of each scope; two queries."""
     counts = (
         Judgement.objects.filter(series__scope__in=scopes)
@@ -106,8 +106,8 @@ def read_families(scopes: Sequence[str]) -> dict[str, Family]:
         .values_list("series__scope", "tests")
     )
     hosts = max(Host.objects.active().count(), 1)
-    return {scope: Family(1, hosts) for scope in scopes} | {
-        scope: Family(tests, hosts) for scope, tests in counts
+    return {scope: TestFamily(1, hosts) for scope in scopes} | {
+        scope: TestFamily(tests, hosts) for scope, tests in counts
     }
 
 

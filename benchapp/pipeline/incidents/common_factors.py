@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import Max, Min, QuerySet
 from psycopg import sql
 
-from benchapp.analysis.incidents.common_factors import Explanation, explain_cells
+from benchapp.analysis.incidents.common_factors import CommonFactor, explain_cells
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE
@@ -124,7 +124,7 @@ def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {**row, "pattern": name_pattern(row["rw"], row["direction"])}
 
 
-def _say(one: Explanation, changed: int) -> dict[str, Any]:
+def _say(one: CommonFactor, changed: int) -> dict[str, Any]:
     words = _name_value(one.dimension, one.value)
     if one.share < 1:
         said = f"mostly with {words} ({round(one.share * changed)} of {changed} that changed)"

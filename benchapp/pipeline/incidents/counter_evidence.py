@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import Case, Count, Q, Value, When
 
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
-from benchapp.analysis.incidents.suspects import Difference, Elsewhere
+from benchapp.analysis.incidents.suspects import Elsewhere, FactDifference
 from benchapp.models import Change, ChangeState, Environment, Host, Judgement, Run, Standing
 from benchapp.pipeline.incidents.common_factors import MOVED_SHARE, read_shares
 from benchapp.pipeline.incidents.run_facts import flatten_environment
@@ -46,8 +46,8 @@ class _Arrival:
 
 
 def find_elsewhere(
-    differences: Collection[Difference], changes: Sequence[Change], *, involved: Collection[int]
-) -> dict[Difference, Elsewhere]:
+    differences: Collection[FactDifference], changes: Sequence[Change], *, involved: Collection[int]
+) -> dict[FactDifference, Elsewhere]:
     """Return what became of the other hosts to which the same came within 14 days of these changes.
 
     involved: ids of the hosts whose changes these are. A host stayed fine if five runs since it came show no change in
@@ -77,8 +77,8 @@ def _list_hosts(involved: Collection[int]) -> dict[int, Host]:
 
 
 def _find_arrivals(
-    differences: Collection[Difference], hosts: Mapping[int, Host], changes: Sequence[Change]
-) -> dict[Difference, list[_Arrival]]:
+    differences: Collection[FactDifference], hosts: Mapping[int, Host], changes: Sequence[Change]
+) -> dict[FactDifference, list[_Arrival]]:
     """Return when each difference came to each host for the first time."""
     times = [change.started_at for change in changes]
     with connection.cursor() as cursor:
@@ -86,7 +86,7 @@ def _find_arrivals(
         steps = list(cursor.fetchall())
     environments = Environment.objects.in_bulk({one for _, was, now, _ in steps for one in (was, now)})
     facts = {pk: flatten_environment(environment) for pk, environment in environments.items()}
-    found: dict[Difference, dict[int, _Arrival]] = defaultdict(dict)
+    found: dict[FactDifference, dict[int, _Arrival]] = defaultdict(dict)
     for host_id, was, now, at in steps:
         for difference in differences:
             before, after = facts[was].get(difference.name), facts[now].get(difference.name)

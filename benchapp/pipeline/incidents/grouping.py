@@ -21,8 +21,8 @@ from django.db.models import Max, Min
 from django.utils import timezone
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.analysis.incidents.belief import Claim, believe, find_belonging
-from benchapp.analysis.incidents.grouping import Span, cluster_moments, find_home
+from benchapp.analysis.incidents.belief import ChangeClaim, filter_significant, find_belonging
+from benchapp.analysis.incidents.grouping import IncidentSpan, cluster_moments, find_matching_incident
 from benchapp.models import (
     Change,
     ChangeState,
@@ -33,7 +33,7 @@ from benchapp.models import (
     Series,
     Verdict,
 )
-from benchapp.pipeline.incidents.candidates import Candidate, Family, read_candidates, read_families
+from benchapp.pipeline.incidents.candidates import Candidate, TestFamily, read_candidates, read_families
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.merging import join_wide
 from benchapp.pipeline.incidents.refresh import refresh_incidents
@@ -72,7 +72,7 @@ _RELAPSED_SHARE: Final = 0.5
 _RELAPSING: Final = (Verdict.FIXED, Verdict.REAL, Verdict.ENVIRONMENT, Verdict.NOISE)
 
 
-def read_spans(scope: str, *, is_regression: bool) -> list[Span]:
+def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
     """Return the open incidents that hold live changes of a scope, with the time of these."""
     rows = (
         Change.objects.filter(series__scope=scope, is_regression=is_regression, incident__merged_into=None)
@@ -84,10 +84,10 @@ def read_spans(scope: str, *, is_regression: bool) -> list[Span]:
         .annotate(first=Min("started_at"), last=Max("started_at"))
         .values_list("incident_id", "first", "last")
     )
-    return [Span(*row) for row in rows]
+    return [IncidentSpan(*row) for row in rows]
 
 
-def find_relapsed(believed: Sequence[Candidate], *, now: datetime) -> Incident | None:
+def find_recurred(believed: Sequence[Candidate], *, now: datetime) -> Incident | None:
     """Return the incident, resolved within 14 days, whose cells moved the same way again; locked."""
     cells = {(candidate.series_id, candidate.metric) for candidate in believed}
     rows = (
@@ -117,18 +117,18 @@ def find_relapsed(believed: Sequence[Candidate], *, now: datetime) -> Incident |
 _HISTORY: Final = timedelta(days=30)
 
 
-def find_known(together: Sequence[Candidate], spans: Sequence[Span]) -> int | None:
+def find_known(together: Sequence[Candidate], spans: Sequence[IncidentSpan]) -> int | None:
     """Return the incident that holds what began with these; else the open one that is nearest, within reach."""
     homes = [candidate for candidate in together if candidate.incident_id is not None]
     if homes:
         return min(
             homes, key=lambda candidate: (candidate.is_resolved, candidate.incident_id or 0)
         ).incident_id
-    span = find_home(spans, [candidate.moment for candidate in together])
+    span = find_matching_incident(spans, [candidate.moment for candidate in together])
     return span.key if span else None
 
 
-def place(
+def assign_to_incident(
     believed: Sequence[Candidate], known_id: int | None, expected: Expected | None, *, events: Events
 ) -> int:
     """Put changes that are believed into the incident that is known, or else one that is found; return its id."""
@@ -144,7 +144,7 @@ def place(
 
 
 def _reopen(believed: Sequence[Candidate], events: Events) -> int | None:
-    relapsed = find_relapsed(believed, now=events.now)
+    relapsed = find_recurred(believed, now=events.now)
     if relapsed is None:
         return None
     reopen_incident(relapsed, events, words="the same moved the same way again")
@@ -206,7 +206,7 @@ def group_changes(change_ids: Iterable[int]) -> Grouped:
     return Grouped(tuple(sorted(known | joined | wide)), events.list_told())
 
 
-def _place_all(candidates: Sequence[Candidate], families: dict[str, Family], events: Events) -> set[int]:
+def _place_all(candidates: Sequence[Candidate], families: dict[str, TestFamily], events: Events) -> set[int]:
     """Give each candidate that is believed an incident; return the incidents that got one."""
     if all(candidate.incident_id is not None for candidate in candidates):
         return set()
@@ -225,7 +225,7 @@ def _place_all(candidates: Sequence[Candidate], families: dict[str, Family], eve
 
 
 def _place_members(
-    members: Sequence[Candidate], family: Family, expected: Expected | None, *, events: Events
+    members: Sequence[Candidate], family: TestFamily, expected: Expected | None, *, events: Events
 ) -> set[int]:
     """Place what began together of one scope and direction; what was expected joins only what was expected."""
     by_key = {candidate.change_id: candidate for candidate in members}
@@ -236,22 +236,22 @@ def _place_members(
         known_id = find_known(together, spans)
         believed = _believe(together, family, is_known=known_id is not None)
         if believed:
-            incident_id = place(believed, known_id, expected, events=events)
-            spans.append(Span(incident_id, cluster[0].at, cluster[-1].at))
+            incident_id = assign_to_incident(believed, known_id, expected, events=events)
+            spans.append(IncidentSpan(incident_id, cluster[0].at, cluster[-1].at))
             touched.add(incident_id)
     return touched
 
 
-def _believe(together: Sequence[Candidate], family: Family, *, is_known: bool) -> list[Candidate]:
+def _believe(together: Sequence[Candidate], family: TestFamily, *, is_known: bool) -> list[Candidate]:
     """Return those without incident that noise does not explain, or that belong to what is known."""
     claims = [
-        Claim(candidate.change_id, candidate.series_id, candidate.chance, counts=candidate.may_open)
+        ChangeClaim(candidate.change_id, candidate.series_id, candidate.chance, counts=candidate.may_open)
         for candidate in together
     ]
     if is_known:
         keys = find_belonging(claims, tests=family.tests)
     else:
-        keys = believe(claims, tests=family.tests, scopes=family.scopes)
+        keys = filter_significant(claims, tests=family.tests, scopes=family.scopes)
     return [
         candidate
         for candidate in together

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.db.models import F, QuerySet
 
-from benchapp.analysis.incidents.suspects import Difference
+from benchapp.analysis.incidents.suspects import FactDifference
 from benchapp.models import ENVIRONMENT_FIELDS, Environment, Run
 
 _TEXT_MAXIMUM: Final = 80
@@ -21,7 +21,7 @@ _HARMLESS: Final = frozenset({"time_zone"})
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RunFacts:
     """lasting: what holds from run to run, by name; conditions: what held at this run alone."""
 
     lasting: Mapping[str, str]
@@ -42,28 +42,28 @@ def with_facts(runs: QuerySet[Run]) -> QuerySet[Run]:
     )
 
 
-def read_facts_of(run: Run) -> Facts:
+def read_facts_of(run: Run) -> RunFacts:
     """Return what is recorded around a run, as `with_facts` reads it."""
     labels = {f"label {name}": _write(value) for name, value in (run.labels or {}).items()}
     conditions = getattr(run, "conditions", None)
-    return Facts(
+    return RunFacts(
         {**flatten_environment(run.environment), **labels},
         dict(_flatten(conditions, "")) if isinstance(conditions, dict) else {},
     )
 
 
-def compare_facts(before: Facts, after: Facts) -> tuple[Difference, ...]:
+def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ...]:
     """Return what differs, by name. A condition that only one of both runs knows is no difference."""
     names = sorted(before.lasting.keys() | after.lasting.keys())
     found = [
-        Difference(name, before.lasting.get(name), after.lasting.get(name))
+        FactDifference(name, before.lasting.get(name), after.lasting.get(name))
         for name in names
         if before.lasting.get(name) != after.lasting.get(name)
     ]
     for name in sorted(before.conditions.keys() & after.conditions.keys()):
         old, new = before.conditions[name], after.conditions[name]
         if _has_moved(old, new):
-            found.append(Difference(name, old, new))
+            found.append(FactDifference(name, old, new))
     return tuple(found)
 
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from benchapp.analysis.incidents.suspects import (
-    Difference,
     Elsewhere,
+    FactDifference,
     Suspect,
     rank_suspects,
     weigh_elsewhere,
 )
 from benchapp.models import Change, Run
 from benchapp.pipeline.incidents.counter_evidence import find_elsewhere
-from benchapp.pipeline.incidents.run_facts import Facts, compare_facts, read_facts_of, with_facts
+from benchapp.pipeline.incidents.run_facts import RunFacts, compare_facts, read_facts_of, with_facts
 
 # Changes of an incident that are looked into, and runs of its hosts before them.
 _CHANGES_MAXIMUM: Final = 300
@@ -78,7 +78,7 @@ def _read_runs(ids: Iterable[int]) -> dict[int, Run]:
     return {run.pk: run for run in with_facts(Run.objects.filter(pk__in=list(ids)))}
 
 
-def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> tuple[Difference, ...]:
+def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> tuple[FactDifference, ...]:
     bad = runs[bad_id]
     good = runs.get(good_id) if good_id is not None else None
     if good is not None and good.host_id == bad.host_id:
@@ -89,7 +89,7 @@ def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> 
     )
     before = with_facts(earlier).order_by("-started_at", "-id").first()
     if before is None:
-        return (Difference("host", good.host.name if good else None, bad.host.name),)
+        return (FactDifference("host", good.host.name if good else None, bad.host.name),)
     return compare_facts(read_facts_of(before), read_facts_of(bad))
 
 
@@ -107,9 +107,9 @@ def _count_steps(around: Sequence[Run]) -> tuple[int, dict[str, int]]:
     return steps, moved
 
 
-def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[Facts, Facts]]:
+def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[RunFacts, RunFacts]]:
     """Yield each run of a host on a target with the one after it."""
-    after: dict[tuple[int, int], Facts] = {}
+    after: dict[tuple[int, int], RunFacts] = {}
     for run in newest_first:
         line, facts = (run.host_id, run.target_id), read_facts_of(run)
         if line in after:

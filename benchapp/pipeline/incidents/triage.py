@@ -61,7 +61,7 @@ def resolve(incident_id: int, *, by: User | None, verdict: str, words: str = "")
     before = describe_state(incident)
     now = timezone.now()
     _move(incident, _OPEN, state=IncidentState.RESOLVED, verdict=verdict, resolved_at=now)
-    return _tell(incident, "resolved", by=by, words=read_words(words, is_wanted=False), before=before)
+    return _tell(incident, "resolved", by=by, words=read_comment(words, is_wanted=False), before=before)
 
 
 @transaction.atomic
@@ -79,7 +79,7 @@ def reopen(incident_id: int, *, by: User | None, words: str = "") -> IncidentEve
         resolved_at=None,
         recovered_at=None,
     )
-    return _tell(incident, "reopened", by=by, words=read_words(words, is_wanted=False), before=before)
+    return _tell(incident, "reopened", by=by, words=read_comment(words, is_wanted=False), before=before)
 
 
 @transaction.atomic
@@ -95,7 +95,7 @@ def assign(incident_id: int, *, by: User | None, to: User | None) -> IncidentEve
 @transaction.atomic
 def comment(incident_id: int, *, by: User | None, words: str) -> IncidentEvent:
     """Write something down, as plain text. Raises UnknownIncident, BadTriage."""
-    said = read_words(words, is_wanted=True)
+    said = read_comment(words, is_wanted=True)
     incident = lock_incident(incident_id)
     return _tell(incident, "commented", by=by, words=said)
 
@@ -183,7 +183,7 @@ def lock_incident(incident_id: int) -> Incident:
     return incident
 
 
-def read_words(text: str, *, is_wanted: bool) -> str:
+def read_comment(text: str, *, is_wanted: bool) -> str:
     """Return words without surrounding space. Raises BadTriage where there are too many, or none and some wanted."""
     words = text.replace("\x00", "\ufffd").strip()
     if is_wanted and not words:

@@ -41,7 +41,7 @@ class Fault:
         return self.code in _FOREIGN_CODES
 
 
-def find_fault(output: bytes) -> Fault | None:
+def check_format(output: bytes) -> Fault | None:
     """Return why this can never be read, None where it can or where the reader itself failed.
 
     All formats that the reader knows. A fault of the reader must not lose a result: it is stored, and judged by
@@ -54,14 +54,14 @@ def find_fault(output: bytes) -> Fault | None:
     return _read(output)
 
 
-def find_fault_at_door(output: bytes) -> Fault | None:
+def check_format_quickly(output: bytes) -> Fault | None:
     """Return why this can never be read, as `find_fault` does, by about 0.5 s of reading; None where that would not do.
 
     Of more than 1 MiB only the beginning is read, and of more than 256 KiB too where it bears no trace of fio: the
     worker judges these, who has the time, unless there is no trace in the rest either.
     """
     if len(output) <= _BEGINNING_BYTES:
-        return find_fault(output)
+        return check_format(output)
     if _is_clean_report(output):
         return None
     fault = _read(output[:_BEGINNING_BYTES])

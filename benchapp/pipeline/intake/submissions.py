@@ -23,7 +23,7 @@ from benchapp.pipeline.identity import canonical_json
 _DERIVED_IDS: Final = UUID("b3a04a4e-6b0c-4a57-9a0e-3a2a5f6b7c11")
 
 
-class Outcome(Enum):
+class AcceptOutcome(Enum):
     """What became of an arrival."""
 
     NEW = "new"
@@ -32,7 +32,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class IncomingSubmission:
     """What one POST brought, checked for size and framing only.
 
     body: unpacked bytes; packed: the gzip that was received, where it was one. id: the sender's, None where it
@@ -48,15 +48,15 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class AcceptResult:
     """The answer to an arrival; state is that of the stored row."""
 
     id: UUID
-    outcome: Outcome
+    outcome: AcceptOutcome
     state: State
 
 
-def accept_submission(arrival: Arrival, *, now: datetime | None = None) -> Receipt:
+def accept_submission(arrival: IncomingSubmission, *, now: datetime | None = None) -> AcceptResult:
     """Store the arrival unless its id is known; return what became of it. Durable when it returns."""
     digest = _digest(arrival)
     submission_id = arrival.id or uuid5(_DERIVED_IDS, f"{arrival.host_id}:{digest.hex()}")
@@ -82,13 +82,15 @@ def accept_submission(arrival: Arrival, *, now: datetime | None = None) -> Recei
             ],
         )
         if cursor.rowcount == 1:
-            return Receipt(submission_id, Outcome.NEW, State.RECEIVED)
+            return AcceptResult(submission_id, AcceptOutcome.NEW, State.RECEIVED)
         cursor.execute(
             "SELECT host_id, digest, state FROM benchapp_submission WHERE id = %s", [submission_id]
         )
         host_id, known_digest, state = cursor.fetchone()
     is_same = host_id == arrival.host_id and bytes(known_digest) == digest
-    return Receipt(submission_id, Outcome.REPLAYED if is_same else Outcome.CONFLICT, State(state))
+    return AcceptResult(
+        submission_id, AcceptOutcome.REPLAYED if is_same else AcceptOutcome.CONFLICT, State(state)
+    )
 
 
 def count_backlog(limit: int) -> int:
@@ -111,7 +113,7 @@ def unpack(packed: bytes) -> bytes:
     return zlib.decompress(packed, wbits=31)
 
 
-def _digest(arrival: Arrival) -> bytes:
+def _digest(arrival: IncomingSubmission) -> bytes:
     parameters = canonical_json(arrival.parameters or {})
     return hashlib.sha256(b"%d\n%b\n%b" % (len(parameters), parameters, arrival.body)).digest()
 

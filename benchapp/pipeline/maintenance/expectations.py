@@ -47,12 +47,12 @@ class UnknownExpectation(Exception):
     """An expectation that there is not."""
 
 
-class NotPossible(Exception):
+class NotSchedulable(Exception):
     """What cannot be done with an expectation as it stands; the message says what can."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EventPlan:
     """What somebody expects, checked. filter: as it was written, "" for all; from_at inclusive, to_at exclusive."""
 
     kind: ExpectationKind
@@ -62,7 +62,7 @@ class Plan:
     reason: str
 
 
-def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, reason: str) -> Plan:
+def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, reason: str) -> EventPlan:
     """Return what somebody said, checked; the reason in one line. Raises BadExpectation."""
     if kind not in ExpectationKind.values:
         raise BadExpectation("kind", f"choose one of {', '.join(ExpectationKind.values)}")
@@ -83,7 +83,7 @@ def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, rea
         raise BadExpectation("reason", "say why: whoever meets it later has nothing else to go by")
     if len(words) > REASON_MAXIMUM:
         raise BadExpectation("reason", f"at most {REASON_MAXIMUM} characters; it has {len(words)}")
-    return Plan(ExpectationKind(kind), filter.strip(), from_at, to_at, words)
+    return EventPlan(ExpectationKind(kind), filter.strip(), from_at, to_at, words)
 
 
 @retry_conflicts
@@ -126,9 +126,9 @@ def end_expectation(expectation_id: int, *, by: User | None, via: str = "") -> E
     with transaction.atomic():
         expectation, now = _lock(expectation_id), timezone.now()
         if expectation.taken_back_at is not None or expectation.over_at <= now:
-            raise NotPossible("it is over already")
+            raise NotSchedulable("it is over already")
         if expectation.from_at >= now:
-            raise NotPossible("it has not begun: take it back instead")
+            raise NotSchedulable("it has not begun: take it back instead")
         _change(expectation, ended_at=now, ended_by=by)
         _note(expectation, ExpectationAct.ENDED, by=by, via=via, at=now)
     return expectation
@@ -140,7 +140,7 @@ def resume_expectation(expectation_id: int, *, by: User | None, via: str = "") -
     with transaction.atomic():
         expectation = _lock(expectation_id)
         if expectation.taken_back_at is not None or expectation.ended_at is None:
-            raise NotPossible("nobody ended it early")
+            raise NotSchedulable("nobody ended it early")
         _change(expectation, ended_at=None, ended_by=None)
         _note(expectation, ExpectationAct.RESUMED, by=by, via=via, at=timezone.now())
     return expectation

@@ -18,7 +18,7 @@ _INCIDENTS_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Impact:
     """What a filter leaves, and what lies within the span already.
 
     series: those with measurements. hosts: in service, series of pools count by their hosts; host_names: the first
@@ -38,7 +38,7 @@ class Reach:
         return self.runs > RUNS_COUNTED
 
 
-def measure_reach(text: str, *, from_at: datetime, to_at: datetime) -> Reach:
+def preview_impact(text: str, *, from_at: datetime, to_at: datetime) -> Impact:
     """Return what an expectation with this filter reaches; nothing where the filter is understood no longer.
 
     At most seven queries.
@@ -46,13 +46,13 @@ def measure_reach(text: str, *, from_at: datetime, to_at: datetime) -> Reach:
     try:
         filter = parse_filter(text)
     except BadFilter:
-        return Reach(0, 0, (), 0, ())
+        return Impact(0, 0, (), 0, ())
     series = Series.objects.filter(match_series(filter), last_at__isnull=False)
     hosts = list(Host.objects.active().order_by("name"))
     inside = match_hosts(filter, hosts)
     names = [host.name for host in hosts if host.pk in inside]
     runs = Run.objects.filter(_match_runs(filter), started_at__gte=from_at, started_at__lt=to_at)
-    return Reach(
+    return Impact(
         series=series.count(),
         hosts=len(names),
         host_names=tuple(names[:HOSTS_NAMED]),

@@ -18,7 +18,7 @@ from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.pipeline.normalize.plan import Plan, plan_submission
 from benchapp.pipeline.normalize.plan_published import plan_reported
-from benchapp.pipeline.normalize.sender_context import Source, Unstorable
+from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.pipeline.normalize.store import Stored, store_plans
 
 log = structlog.get_logger(__name__)
@@ -172,13 +172,13 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     return _describe(len(ids), plans, rejections, stored)
 
 
-def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -> list[Source]:
+def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -> list[SubmissionSource]:
     """Lock the submissions that are still in this state and in nobody's hands, and return them, oldest first."""
     rows = Submission.objects.select_for_update(of=("self",), skip_locked=True).select_related("host")
     if state is not None:
         rows = rows.filter(state=state)
     return [
-        Source(
+        SubmissionSource(
             submission_id=row.id,
             host_id=row.host_id,
             scope=row.scope or row.host.scope,
@@ -191,7 +191,7 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
     ]
 
 
-def plan_or_reject(source: Source) -> Plan | Rejection:
+def plan_or_reject(source: SubmissionSource) -> Plan | Rejection:
     """Return the rows of a submission, or why it has none; a fault of the reader is a reason too."""
     try:
         return plan_reported(source) if source.kind == Kind.REPORTED else plan_submission(source)

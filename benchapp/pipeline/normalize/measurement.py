@@ -9,11 +9,11 @@ from benchapp.fio.merging.histogram import coarsen_bins
 from benchapp.fio.report import Direction, Group, Latency
 from benchapp.fio.workload.spec import WorkloadSpec
 from benchapp.metrics import PERCENTILES
-from benchapp.pipeline.normalize.validity_inputs import Surroundings, collect_evidence
+from benchapp.pipeline.normalize.validity_inputs import RunContext, collect_validity_inputs
 
 
-def measure(
-    surroundings: Surroundings,
+def measurement_columns(
+    surroundings: RunContext,
     group: Group,
     direction: Direction,
     *,
@@ -25,7 +25,7 @@ def measure(
     steadiness: of the direction's logs, where there are any.
     """
     kind, latency = _choose_latency(direction)
-    evidence = collect_evidence(
+    evidence = collect_validity_inputs(
         surroundings, group, direction, spec=spec, latency=latency, steadiness=steadiness
     )
     # What a caller waits is the whole; fio prints percentiles of the completion alone, unless it is asked otherwise.

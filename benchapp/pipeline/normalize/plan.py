@@ -12,10 +12,16 @@ from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.spec import WorkloadSpec, read_workload
 from benchapp.pipeline.identity import key_of, series_key
-from benchapp.pipeline.normalize.measurement import measure
-from benchapp.pipeline.normalize.sender_context import Said, Source, Unstorable, explain_unreadable, read_said
-from benchapp.pipeline.normalize.traces import Course, PlannedTrace, follow_course
-from benchapp.pipeline.normalize.validity_inputs import Surroundings, read_surroundings
+from benchapp.pipeline.normalize.measurement import measurement_columns
+from benchapp.pipeline.normalize.sender_context import (
+    SenderContext,
+    SubmissionSource,
+    Unstorable,
+    explain_unreadable,
+    parse_context,
+)
+from benchapp.pipeline.normalize.traces import PlannedTrace, RunTraces, parse_traces
+from benchapp.pipeline.normalize.validity_inputs import RunContext, read_surroundings
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -42,7 +48,7 @@ class PlannedMeasurement:
 class PlannedRun:
     """One row of Run with its measurements; target and environment by key and fields."""
 
-    source: Source
+    source: SubmissionSource
     document: int
     target_key: bytes
     target: Mapping[str, Any]
@@ -57,26 +63,28 @@ class PlannedRun:
 class Plan:
     """All that one submission becomes."""
 
-    source: Source
+    source: SubmissionSource
     runs: tuple[PlannedRun, ...]
     agent_version: str
 
 
-def plan_submission(source: Source) -> Plan:
+def plan_submission(source: SubmissionSource) -> Plan:
     """Read a submission's body and return its rows; Unstorable with the reason where there are none."""
-    said = read_said(source)
+    said = parse_context(source)
     try:
         report = read_output(said.output)
     except UnreadableOutput as error:
         raise Unstorable(error.code, explain_unreadable(error, said.command)) from error
-    course = follow_course(said.logs, report)
+    course = parse_traces(said.logs, report)
     runs = tuple(
         _plan_run(source, said, report, number, course=course) for number in range(len(report.documents))
     )
     return Plan(source, runs, said.agent_version)
 
 
-def _plan_run(source: Source, said: Said, report: Report, number: int, *, course: Course) -> PlannedRun:
+def _plan_run(
+    source: SubmissionSource, said: SenderContext, report: Report, number: int, *, course: RunTraces
+) -> PlannedRun:
     document = report.documents[number]
     environment = {**said.environment, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(said.target)
@@ -129,7 +137,7 @@ def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: boo
     return sort_codes([*codes, "failed-job"] if has_failed else codes)
 
 
-def _read_start(source: Source, said: Said, document: Document) -> tuple[datetime, bool]:
+def _read_start(source: SubmissionSource, said: SenderContext, document: Document) -> tuple[datetime, bool]:
     """Prefer fio's own word to the sender's; a clock that is days off orders nothing, so ours stands in."""
     for moment in (document.started_at, said.started_at, document.finished_at):
         if moment is not None and _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE:
@@ -138,7 +146,7 @@ def _read_start(source: Source, said: Said, document: Document) -> tuple[datetim
 
 
 def _plan_measurements(
-    scope: str, target_key: bytes, document: Document, *, surroundings: Surroundings, course: Course
+    scope: str, target_key: bytes, document: Document, *, surroundings: RunContext, course: RunTraces
 ) -> Iterator[PlannedMeasurement]:
     repetitions: Counter[bytes] = Counter()
     specs = [read_workload(group) for group in document.groups]
@@ -156,7 +164,7 @@ def _plan_measurements(
                 workload=workload,
                 direction=direction.name,
                 ordinal=repetitions[key],
-                values=measure(
+                values=measurement_columns(
                     surroundings,
                     group,
                     direction,

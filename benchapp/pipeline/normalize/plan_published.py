@@ -15,7 +15,7 @@ from benchapp.pipeline.intake.published_document import (
     read_reported,
 )
 from benchapp.pipeline.normalize.plan import Plan, PlannedMeasurement, PlannedRun
-from benchapp.pipeline.normalize.sender_context import Source, Unstorable
+from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstorable
 
 FORMAT: Final = "reported"
 BADGE: Final = "reported"
@@ -23,7 +23,7 @@ BADGE: Final = "reported"
 _MAY_BE_ABSENT: Final = frozenset({"elapsed_s"})
 
 
-def plan_reported(source: Source) -> Plan:
+def plan_reported(source: SubmissionSource) -> Plan:
     """Read a submission of published numbers and return its rows; Unstorable with the reason where it is none."""
     try:
         reported = read_reported(load_document(source.body))
@@ -36,7 +36,9 @@ def plan_reported(source: Source) -> Plan:
     return Plan(source, runs, agent_version="")
 
 
-def _plan_run(source: Source, run: ReportedRun, *, publication: Publication, number: int) -> PlannedRun:
+def _plan_run(
+    source: SubmissionSource, run: ReportedRun, *, publication: Publication, number: int
+) -> PlannedRun:
     target_key = key_of(run.target)
     values = {
         "profile": run.profile,

@@ -25,19 +25,19 @@ from benchapp.pipeline.normalize.batch import (
     plan_or_reject,
 )
 from benchapp.pipeline.normalize.plan import Plan
-from benchapp.pipeline.normalize.reparse_report import Difference, compare_rows, read_rows
+from benchapp.pipeline.normalize.reparse_report import ReparseDifference, compare_rows, read_rows
 from benchapp.pipeline.normalize.store import store_plans
 
 _BATCH_SIZE: Final = 50
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReparseOutcome:
     """What reading again did, or would do. lost: points that each series has fewer, by its id; negative: more."""
 
     read: int = 0
     unchanged: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[ReparseDifference] = field(default_factory=list)
     refused: list[Rejection] = field(default_factory=list)
     recovered: int = 0
     series_ids: set[int] = field(default_factory=set)
@@ -61,7 +61,7 @@ def select_submissions(
     return list(rows.order_by("received_at", "id").values_list("id", flat=True))
 
 
-def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[Outcome]:
+def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[ReparseOutcome]:
     """Read these submissions again, a transaction per 50, and yield what each batch did.
 
     A run keeps its id, a stored submission that can no longer be read keeps its runs and is reported, a rejected
@@ -85,8 +85,8 @@ def count_emptied(lost: Mapping[int, int], *, is_dry_run: bool) -> int:
     return sum(count == (fewer[series_id] if is_dry_run else 0) for series_id, count in counts)
 
 
-def _renormalize_batch(ids: Sequence[UUID]) -> Outcome:
-    outcome = Outcome()
+def _renormalize_batch(ids: Sequence[UUID]) -> ReparseOutcome:
+    outcome = ReparseOutcome()
     plans: list[Plan] = []
     for source in lock_sources(ids, state=None):
         outcome.read += 1
@@ -134,7 +134,7 @@ def count_older(*, at_most: int) -> int:
     return _find_older()[:at_most].count()
 
 
-def renormalize_older() -> int:
+def reparse_outdated() -> int:
     """Read the oldest few of them again and return how many were taken; 0 means that none is left.
 
     Like `normalize_batch`: the claim commits first and counts the attempt, one whose reader died is taken alone, and

@@ -35,7 +35,7 @@ _WORDS_MAXIMUM: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReparseDifference:
     """One value before and after; None where there was or is none.
 
     name: a column. Numbers of metrics and counts are numbers, all else is said in a few words.
@@ -86,19 +86,21 @@ def read_rows(ids: Sequence[UUID]) -> dict[UUID, Rows]:
     return rows
 
 
-def compare_rows(submission_id: UUID, before: Rows, after: Rows) -> Iterator[Difference]:
+def compare_rows(submission_id: UUID, before: Rows, after: Rows) -> Iterator[ReparseDifference]:
     """Give what differs: of each run, then of each measurement."""
     for document in sorted({*before.runs, *after.runs}):
         old, new = before.runs.get(document, {}), after.runs.get(document, {})
         where = f"document {document}"
         for name in (*_OF_RUN, "traces"):
             if old.get(name) != new.get(name):
-                yield Difference(submission_id, where, name, *_say_both(name, old, new))
+                yield ReparseDifference(submission_id, where, name, *_say_both(name, old, new))
     for key in sorted({*before.measurements, *after.measurements}):
         yield from _compare_measurements(submission_id, key, before, after)
 
 
-def _compare_measurements(submission_id: UUID, key: _Key, before: Rows, after: Rows) -> Iterator[Difference]:
+def _compare_measurements(
+    submission_id: UUID, key: _Key, before: Rows, after: Rows
+) -> Iterator[ReparseDifference]:
     old, new = before.measurements.get(key, {}), after.measurements.get(key, {})
     row = new or old
     where = f"document {key[0]}, {row['job_name']}, {row['series__direction']}"
@@ -106,13 +108,13 @@ def _compare_measurements(submission_id: UUID, key: _Key, before: Rows, after: R
         where += " (another series than before)"
     for name in _NUMBERS:
         if not _is_same(old.get(name), new.get(name)):
-            yield Difference(submission_id, where, name, old.get(name), new.get(name))
+            yield ReparseDifference(submission_id, where, name, old.get(name), new.get(name))
     for name in _OF_MEASUREMENT:
         if old.get(name) != new.get(name):
             both = _say_both(name, old, new)
             # The sentences of a badge may change without its code: the same reading in other words.
             if name != "badges" or both[0] != both[1]:
-                yield Difference(submission_id, where, name, *both)
+                yield ReparseDifference(submission_id, where, name, *both)
 
 
 def _read_traces(ids: Sequence[UUID]) -> dict[int, list[str]]:

@@ -21,7 +21,7 @@ class Unstorable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SubmissionSource:
     """A submission as the plan needs it: scope is the host's, body the exact bytes received."""
 
     submission_id: UUID
@@ -34,7 +34,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SenderContext:
     """What the sender said around fio's output, whichever door it came through."""
 
     output: bytes
@@ -51,14 +51,14 @@ class Said:
     logs: Mapping[str, str]
 
 
-def read_said(source: Source) -> Said:
+def parse_context(source: SubmissionSource) -> SenderContext:
     """Return what came with a submission's output, and the output. Raises Unstorable where it is no envelope."""
     if source.kind == Kind.ENVELOPE:
         try:
             envelope = read_envelope(source.body)
         except BadEnvelope as error:
             raise Unstorable(error.code, str(error)) from error
-        return Said(
+        return SenderContext(
             output=envelope.fio_output.encode(),
             profile=envelope.profile,
             started_at=envelope.started_at,
@@ -74,7 +74,7 @@ def read_said(source: Source) -> Said:
         )
     parameters = source.parameters
     started_at = parameters.get("started_at")
-    return Said(
+    return SenderContext(
         output=source.body,
         profile=parameters.get("profile") or "",
         started_at=datetime.fromisoformat(started_at) if started_at else None,

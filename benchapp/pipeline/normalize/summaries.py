@@ -16,7 +16,7 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 from psycopg.pq import Format
 
-from benchapp.analysis.detection.standing import SPARKLINE_COUNT, Standings, find_standings
+from benchapp.analysis.detection.standing import SPARKLINE_COUNT, LevelCounts, find_standings
 from benchapp.models import METRIC_FIELDS, Series
 
 # Half a quarter of daily runs: long enough for a p10 and p90 to mean something, short enough to follow a new level.
@@ -165,7 +165,7 @@ def _make_rows(windows: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(columns, row, strict=True))
 
 
-def _list_recent(standings: Standings) -> list[list[float]]:
+def _list_recent(standings: LevelCounts) -> list[list[float]]:
     """Return the values of each sparkline in the order of time."""
     counts = np.minimum(standings.n, SPARKLINE_COUNT).tolist()
     rows = standings.newest[:, :SPARKLINE_COUNT].tolist()

@@ -87,7 +87,7 @@ class PlannedTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RunTraces:
     """What the logs of one run say. steadiness: (indices of a group's entries, direction) → how steady it was."""
 
     traces: tuple[PlannedTrace, ...] = ()
@@ -111,20 +111,20 @@ class _Placed:
     window_s: float
 
 
-def follow_course(logs: Mapping[str, str], report: Report) -> Course:
+def parse_traces(logs: Mapping[str, str], report: Report) -> RunTraces:
     """Read a submission's logs, by file name, and return what they say of its one run.
 
     What cannot be read or told apart, or is too much, becomes a warning and refuses nothing. Linear in the text of
     the logs, of which at most 16 MiB and a million lines are read.
     """
     if not logs:
-        return Course()
+        return RunTraces()
     if len(report.documents) != 1:
         message = (
             f"{len(logs)} logs came with {len(report.documents)} reports; of which one each tells is not known,"
             " so that none was read"
         )
-        return Course(warnings=(Note("logs-of-several-reports", "", message),))
+        return RunTraces(warnings=(Note("logs-of-several-reports", "", message),))
     document = report.documents[0]
     warnings: list[Note] = []
     kept = keep_to_budget(logs, warnings)
@@ -136,7 +136,7 @@ def follow_course(logs: Mapping[str, str], report: Report) -> Course:
     members = _group_logs(used, document, groups)
     # Of the only group, whose logs all have their place, the traces are those of the run.
     is_whole = len(members) == 1 and len(placed) == len(next(iter(members.values())))
-    return Course(
+    return RunTraces(
         traces=tuple(
             _plan_trace(kind, direction, buckets) for (kind, direction), buckets in combined.items()
         ),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from benchapp.analysis.validity.inputs import Evidence, Steadiness
+from benchapp.analysis.validity.inputs import Steadiness, ValidityInputs
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
 from benchapp.fio.workload.sizes import parse_size
 from benchapp.fio.workload.spec import WorkloadSpec
@@ -44,7 +44,7 @@ _MEMORY_VOLUMES: Final = _split("pmem ram nvdimm tmpfs")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunContext:
     """What all measurements of one run share.
 
     jobs: by their index in the document. has_precise_values: False where the format rounds.
@@ -62,13 +62,13 @@ class Surroundings:
 
 def read_surroundings(
     document: Document, *, environment: Mapping[str, Any], target: Mapping[str, Any]
-) -> Surroundings:
+) -> RunContext:
     """Return what all measurements of a run share; environment and target as `layout` reads them."""
     facts = environment.get("facts") or {}
     md = facts["md"] if isinstance(facts.get("md"), Mapping) else {}
     missing, action = str(md.get("degraded") or ""), str(md.get("sync_action") or "").lower()
     state = str(facts.get("raid_state") or "").strip().lower()
-    return Surroundings(
+    return RunContext(
         format=document.format,
         has_precise_values=document.has_precise_values,
         jobs={job.index: job for job in document.jobs},
@@ -110,25 +110,25 @@ _POLLING_ENGINES: Final = frozenset({"spdk", "spdk_bdev", "libblkio", "cpuio", "
 _ENGINES_THAT_MAY_POLL: Final = frozenset({"io_uring", "io_uring_cmd", "pvsync2"})
 
 
-def collect_evidence(
-    surroundings: Surroundings,
+def collect_validity_inputs(
+    surroundings: RunContext,
     group: Group,
     direction: Direction,
     *,
     spec: WorkloadSpec,
     latency: Latency | None,
     steadiness: Steadiness | None = None,
-) -> Evidence:
+) -> ValidityInputs:
     """Return what is known of one direction of a group.
 
     latency: the distribution that the metrics come from; steadiness: of the direction's log, where there is one.
     """
     if surroundings.format == "time":
         # A shell's timing says how long it took and nothing else: no queue, no device, no samples.
-        return Evidence(error=group.error)
+        return ValidityInputs(error=group.error)
     jobs = [surroundings.jobs[index] for index in group.jobs if index in surroundings.jobs]
     is_read = direction.name == "read"
-    return Evidence(
+    return ValidityInputs(
         error=group.error,
         runtime_s=direction.runtime_s,
         engine=spec.engine if group.options else "",
@@ -187,7 +187,7 @@ def _describe_steady_state(jobs: Iterable[Job]) -> dict[str, Any]:
 
 
 def _describe_samples(
-    surroundings: Surroundings, direction: Direction, latency: Latency | None
+    surroundings: RunContext, direction: Direction, latency: Latency | None
 ) -> dict[str, Any]:
     percentiles = dict(latency.percentiles) if latency else {}
     samples: Samples | None = direction.bandwidth_samples
@@ -213,7 +213,7 @@ def _count_samples(direction: Direction, latency: Latency | None) -> int | None:
     return direction.total_ios if latency.count is None else latency.count
 
 
-def _limit_samples(surroundings: Surroundings, direction: Direction) -> int | None:
+def _limit_samples(surroundings: RunContext, direction: Direction) -> int | None:
     """Return how many I/Os there were at most: fio cuts IOPS to a whole number where it prints no count."""
     # Less than one a second is cut to nothing; a text rounds to a few digits, up or down.
     iops = 0.0 if direction.missing.get("iops") == "not-in-format" else direction.iops

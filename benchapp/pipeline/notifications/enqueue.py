@@ -29,8 +29,8 @@ from benchapp.pipeline.notifications.email_confirmation import prepare_confirmat
 from benchapp.pipeline.notifications.incident_message import GOOD_ENDS, LEVELS_SHOWN, tell_incident
 from benchapp.pipeline.notifications.message import Message, tell_test
 from benchapp.pipeline.notifications.outbox import (
-    Claim,
     Draft,
+    NoticeClaim,
     claim_next,
     drop_paused,
     pause,
@@ -89,7 +89,7 @@ def send_due(*, budget_s: float = 20.0) -> int:
     return tried
 
 
-def send_claim(claim: Claim) -> None:
+def send_claim(claim: NoticeClaim) -> None:
     """Send what was claimed, outside of any transaction, and write down what came of it."""
     subscription = claim.subscription
     try:

@@ -10,7 +10,7 @@ from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
-from benchapp.pipeline.notifications.message import Level, Message, say_moment, to_iso, to_one_line
+from benchapp.pipeline.notifications.message import Message, MessageLevel, say_moment, to_iso, to_one_line
 
 # As many as a person reads in a mail; the page has them all.
 LEVELS_SHOWN: Final = 5
@@ -113,14 +113,14 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
     return tuple((name, value) for name, value in rows if value)
 
 
-def _make_level(change: Change, base_url: str) -> Level:
+def _make_level(change: Change, base_url: str) -> MessageLevel:
     metric = CATALOGUE[change.metric]
     sign = "+" if change.relative >= 0 else "−"
     interval = ""
     if change.relative_low is not None and change.relative_high is not None:
         interval = f" ({_signed(change.relative_low)} to {_signed(change.relative_high)})"
     query = urlencode({"metric": change.metric})
-    return Level(
+    return MessageLevel(
         name=f"{metric.label} · {name_cell(change.series)}",
         before=change.before_median,
         after=change.after_median,

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class MessageLevel:
     """One change as two levels, in the metric's base unit. name: what was measured; words: the change in words."""
 
     name: str
@@ -33,7 +33,7 @@ class Message:
     subject: str
     sentence: str
     details: tuple[tuple[str, str], ...] = ()
-    levels: tuple[Level, ...] = ()
+    levels: tuple[MessageLevel, ...] = ()
     more_levels: int = 0
     suspects: tuple[str, ...] = ()
     url: str = ""
@@ -50,7 +50,7 @@ class Message:
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
         """Return what was kept; members of a later version are left out."""
         known = {name: kept[name] for name in cls.__dataclass_fields__ if name in kept}
-        known["levels"] = tuple(Level(**level) for level in known.get("levels", ()))
+        known["levels"] = tuple(MessageLevel(**level) for level in known.get("levels", ()))
         known["details"] = tuple((name, value) for name, value in known.get("details", ()))
         known["suspects"] = tuple(known.get("suspects", ()))
         return cls(**known)

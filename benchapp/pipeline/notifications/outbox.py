@@ -111,7 +111,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class NoticeClaim:
     """What a sender took: the notices that go out as one message, and whose they are."""
 
     subscription: Subscription
@@ -161,7 +161,7 @@ def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
 
 
 @retry_conflicts
-def claim_next(*, now: datetime) -> Claim | None:
+def claim_next(*, now: datetime) -> NoticeClaim | None:
     """Take what is due first for LEASE and count the attempt; None where nothing is due.
 
     What was taken back meanwhile is dropped here. Two senders never get the same notice: rows of the one are skipped
@@ -175,11 +175,11 @@ def claim_next(*, now: datetime) -> Claim | None:
         notices = _drop_moot([first, *_find_companions(due, first)], now=now)
         for notice in notices:
             _begin(notice, now=now)
-        return Claim(first.subscription, tuple(notices))
+        return NoticeClaim(first.subscription, tuple(notices))
 
 
 @retry_conflicts
-def settle_sent(claim: Claim, outcome: str, *, now: datetime) -> None:
+def settle_sent(claim: NoticeClaim, outcome: str, *, now: datetime) -> None:
     """Write down that the receiver took it."""
     with transaction.atomic():
         if lock_subscription(claim.subscription.pk) is None:
@@ -191,7 +191,7 @@ def settle_sent(claim: Claim, outcome: str, *, now: datetime) -> None:
 
 @retry_conflicts
 def settle_failed(
-    claim: Claim, outcome: str, *, now: datetime, is_final: bool, retry_after: timedelta | None = None
+    claim: NoticeClaim, outcome: str, *, now: datetime, is_final: bool, retry_after: timedelta | None = None
 ) -> None:
     """Write down a failure: try again later, give up after a day, and pause what fails FAILURES_MAXIMUM times in a row.
 

@@ -9,7 +9,7 @@ from html import escape
 from textwrap import wrap
 from typing import Any, Final
 
-from benchapp.pipeline.notifications.message import Level, Message, to_iso, to_one_line
+from benchapp.pipeline.notifications.message import Message, MessageLevel, to_iso, to_one_line
 
 # Neither ink nor paper is set: the reader's program has both, and turns them round in the dark. What has a colour has
 # a contrast of 3 or more on white and on #15181b.
@@ -66,7 +66,7 @@ def _render_levels(message: Message) -> str:
     return _heading("What moved") + table + more
 
 
-def _render_level(level: Level) -> str:
+def _render_level(level: MessageLevel) -> str:
     """Draw both levels as bars from zero, made of cells: no program blocks those."""
     longest = max(level.before, level.after) or 1.0
     after = _REGRESSION if level.is_regression else _IMPROVEMENT
@@ -182,7 +182,7 @@ def _list_lines(message: Message) -> list[str]:
     return lines
 
 
-def _draw_level(level: Level) -> list[str]:
+def _draw_level(level: MessageLevel) -> list[str]:
     """Draw both levels as bars from zero."""
     longest = max(level.before, level.after) or 1.0
     lines = [f"  {level.name}: {level.words}"]

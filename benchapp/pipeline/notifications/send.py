@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from benchapp.models import Channel, Subscription
-from benchapp.pipeline.notifications.channels.email import Letter, Mailbox, send_letter
+from benchapp.pipeline.notifications.channels.email import Mailbox, NotificationEmail, send_letter
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered, WebhookPolicy, post_json
 from benchapp.pipeline.notifications.email_confirmation import MESSAGE_KIND, add_link
 from benchapp.pipeline.notifications.message import Message
@@ -69,7 +69,7 @@ def _send_email(
     ]
     subject = join_subjects(messages)
     domain = urlsplit(settings.PUBLIC_URL).hostname or "benchapp.invalid"
-    letter = Letter(
+    letter = NotificationEmail(
         to=subscription.address,
         subject=f"[benchapp] {subject}",
         text=render_text(messages),

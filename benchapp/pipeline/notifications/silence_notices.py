@@ -26,7 +26,7 @@ TOGETHER_WITHIN: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OpenSilence:
     """A silence that somebody was told of and that is not over. group: the key of the notice of many, "" for one."""
 
     host_id: int
@@ -37,7 +37,7 @@ class Told:
 
 
 @retry_conflicts
-def watch_silence(*, now: datetime | None = None) -> int:
+def notify_silent_hosts(*, now: datetime | None = None) -> int:
     """Put notices of hosts that fell silent or came back into the outbox; return how many. One watch at a time.
 
     A silence from before a subscription was made is not told to it.
@@ -80,7 +80,7 @@ def choose_silent(states: Sequence[HostState], *, now: datetime) -> list[HostSta
 
 
 def _tell(
-    subscription: Subscription, states: dict[int, HostState], told: Sequence[Told], *, now: datetime
+    subscription: Subscription, states: dict[int, HostState], told: Sequence[OpenSilence], *, now: datetime
 ) -> list[Draft]:
     returned = _tell_returns(subscription, states, told, now=now)
     known = {each.host_id for each in told}
@@ -115,13 +115,13 @@ def _tell_many(subscription: Subscription, states: Sequence[HostState], *, now: 
 
 
 def _tell_returns(
-    subscription: Subscription, states: dict[int, HostState], told: Sequence[Told], *, now: datetime
+    subscription: Subscription, states: dict[int, HostState], told: Sequence[OpenSilence], *, now: datetime
 ) -> list[Draft]:
     """Tell of returns: of one host at once; of many that were told together when all are back, or after an hour."""
     _drop_unsent(told, states)
     _close_gone(subscription, [each for each in told if each.host_id not in states], now=now)
     drafts: list[Draft] = []
-    groups: dict[str, list[Told]] = defaultdict(list)
+    groups: dict[str, list[OpenSilence]] = defaultdict(list)
     for each in told:
         if each.host_id in states and not each.is_waiting:
             groups[each.group].append(each)
@@ -136,14 +136,14 @@ def _tell_returns(
 
 
 def _tell_back(
-    subscription: Subscription, back: Sequence[Told], states: dict[int, HostState], *, key: str = ""
+    subscription: Subscription, back: Sequence[OpenSilence], states: dict[int, HostState], *, key: str = ""
 ) -> Draft:
     hosts = [_describe(states[each.host_id], silent_at=each.missed_at) for each in back]
     message = tell_return(sorted(hosts, key=lambda host: host.name), base_url=settings.PUBLIC_URL)
     return Draft(subscription, key or _name_back(back[0]), message)
 
 
-def _drop_unsent(told: Iterable[Told], states: dict[int, HostState]) -> None:
+def _drop_unsent(told: Iterable[OpenSilence], states: dict[int, HostState]) -> None:
     """Drop what nobody was told yet and is over: after a quiet night neither the silence nor its end is news."""
     over = [
         each.notice_id
@@ -155,7 +155,7 @@ def _drop_unsent(told: Iterable[Told], states: dict[int, HostState]) -> None:
     )
 
 
-def _close_gone(subscription: Subscription, gone: Sequence[Told], *, now: datetime) -> None:
+def _close_gone(subscription: Subscription, gone: Sequence[OpenSilence], *, now: datetime) -> None:
     """Close the silence of hosts that were retired or run nothing by themselves any more, without a word."""
     _mark(subscription, [_name_back(each) for each in gone if not each.is_waiting], group="closed", now=now)
 
@@ -179,13 +179,13 @@ def _mark(subscription: Subscription, keys: Sequence[str], *, group: str, now: d
     )
 
 
-def _read_told(subscriptions: Sequence[Subscription]) -> dict[int, list[Told]]:
+def _read_told(subscriptions: Sequence[Subscription]) -> dict[int, list[OpenSilence]]:
     """Return the silences by subscription that were told and not ended; one query."""
     rows = Notice.objects.filter(
         subscription__in=subscriptions, key__startswith="host ", incident__isnull=True
     ).values_list("subscription_id", "key", "pk", "state", "body__told_in")
     ended = {(whose, key) for whose, key, *_ in rows if " back " in key}
-    told: dict[int, list[Told]] = defaultdict(list)
+    told: dict[int, list[OpenSilence]] = defaultdict(list)
     for whose, key, pk, state, group in rows:
         _, host_id, kind, moment = key.split(" ", 3)
         if (
@@ -195,7 +195,9 @@ def _read_told(subscriptions: Sequence[Subscription]) -> dict[int, list[Told]]:
         ):
             continue
         is_waiting = state == NoticeState.WAITING
-        told[whose].append(Told(int(host_id), datetime.fromisoformat(moment), pk, is_waiting, group or ""))
+        told[whose].append(
+            OpenSilence(int(host_id), datetime.fromisoformat(moment), pk, is_waiting, group or "")
+        )
     return told
 
 
@@ -204,15 +206,15 @@ def _make_key(state: HostState, kind: str) -> str:
     return f"host {state.host.pk} {kind} {moment}"
 
 
-def _name_back(each: Told) -> str:
+def _name_back(each: OpenSilence) -> str:
     return f"host {each.host_id} back {each.missed_at.isoformat()}"
 
 
-def _name_group(back: Sequence[Told]) -> str:
+def _name_group(back: Sequence[OpenSilence]) -> str:
     return f"hosts back with {_name_back(min(back, key=lambda each: each.host_id))}"
 
 
-def _is_long_back(back: Iterable[Told], states: dict[int, HostState], *, now: datetime) -> bool:
+def _is_long_back(back: Iterable[OpenSilence], states: dict[int, HostState], *, now: datetime) -> bool:
     moments = [states[each.host_id].last_at for each in back]
     return any(moment is not None and now - moment > TOGETHER_WITHIN for moment in moments)
 

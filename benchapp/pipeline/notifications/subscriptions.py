@@ -52,7 +52,7 @@ class BadSubscription(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SubscriptionSettings:
     """What a person may say of a subscription; hours are UTC, quiet hours both or neither."""
 
     channel: str
@@ -171,10 +171,10 @@ def renew_secret(subscription: Subscription) -> str:
     return secret
 
 
-def read_wish(given: Mapping[str, Any]) -> Wish:
+def read_wish(given: Mapping[str, Any]) -> SubscriptionSettings:
     """Return what a person said, checked; what is left out is as by default. Raises BadSubscription."""
-    known = {name: given[name] for name in Wish.__dataclass_fields__ if name in given}
-    wish = Wish(**known)
+    known = {name: given[name] for name in SubscriptionSettings.__dataclass_fields__ if name in given}
+    wish = SubscriptionSettings(**known)
     if wish.channel not in Channel.values:
         raise BadSubscription("channel", f"choose one of {', '.join(Channel.values)}")
     if wish.least_severity not in Severity.values:
@@ -203,7 +203,7 @@ def _check_filter(text: str) -> None:
         raise BadSubscription("filter", f"at most {LENGTH_MAXIMUM} characters")
 
 
-def _check_address(wish: Wish) -> None:
+def _check_address(wish: SubscriptionSettings) -> None:
     try:
         if wish.channel == Channel.EMAIL:
             read_email_address(wish.address)

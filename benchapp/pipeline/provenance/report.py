@@ -12,9 +12,9 @@ from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, S
 from benchapp.fio.workload.spec import WorkloadSpec, read_workload
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
-from benchapp.pipeline.normalize.measurement import measure
+from benchapp.pipeline.normalize.measurement import measurement_columns
 from benchapp.pipeline.normalize.plan import list_measured_directions
-from benchapp.pipeline.normalize.validity_inputs import Surroundings, read_surroundings
+from benchapp.pipeline.normalize.validity_inputs import RunContext, read_surroundings
 from benchapp.pipeline.provenance.shapes import (
     ExplainedDisk,
     ExplainedJob,
@@ -22,11 +22,11 @@ from benchapp.pipeline.provenance.shapes import (
     ExplainedNote,
     ExplainedSteadyState,
     ExplainedTotal,
-    Explanation,
     LatencyShare,
     MergedJob,
+    ReportProvenance,
 )
-from benchapp.pipeline.provenance.values import Parts, explain_percentiles, explain_total, explain_values
+from benchapp.pipeline.provenance.values import ValueParts, explain_percentiles, explain_total, explain_values
 from benchapp.pipeline.provenance.workload import explain_workload
 
 __all__ = [
@@ -61,7 +61,7 @@ class NoRoom(Exception):
 
 def explain_packed(
     packed: bytes, number: int, *, has_envelope: bool, position: int = 0, limit: int = ROWS_MAXIMUM
-) -> Explanation:
+) -> ReportProvenance:
     """Explain what was received and is kept as gzip, as `explain_body` does, if there is room. Raises NoRoom too.
 
     Anybody may ask for it who may read, and the largest output takes two seconds and 150 MB.
@@ -76,7 +76,7 @@ def explain_packed(
 
 def explain_body(
     body: bytes, number: int, *, has_envelope: bool, position: int = 0, limit: int = ROWS_MAXIMUM
-) -> Explanation:
+) -> ReportProvenance:
     """Explain document `number` of what was received: an agent's envelope, or bare output. Raises CannotExplain."""
     try:
         output = read_envelope(body).fio_output.encode() if has_envelope else body
@@ -95,7 +95,7 @@ def explain_body(
 
 def explain_document(
     report: Report, number: int, *, position: int = 0, limit: int = ROWS_MAXIMUM
-) -> Explanation:
+) -> ReportProvenance:
     """Explain one document of a report: its measurements in the order of the run's table, totals, jobs, the rest.
 
     Of measurements, totals, jobs and disks those `limit` that begin at `position`; the others cost next to nothing.
@@ -105,7 +105,7 @@ def explain_document(
     totals = list(_list_totals(document))
     lengths = (len(places), len(totals), len(document.jobs), len(document.disks))
     shown = slice(position, position + limit)
-    return Explanation(
+    return ReportProvenance(
         format=document.format,
         format_version=document.format_version,
         has_precise_values=document.has_precise_values,
@@ -134,7 +134,7 @@ class _Setting:
 
     document: Document
     jobs: Mapping[int, Job]
-    surroundings: Surroundings
+    surroundings: RunContext
 
 
 def _list_places(document: Document) -> Iterator[tuple[Group, Direction]]:
@@ -164,7 +164,7 @@ def _explain_measurement(
 ) -> ExplainedMeasurement:
     jobs = [setting.jobs[index] for index in group.jobs if index in setting.jobs]
     parts = _list_parts(jobs, direction)
-    values = measure(setting.surroundings, group, direction, spec=spec)
+    values = measurement_columns(setting.surroundings, group, direction, spec=spec)
     kind = values["latency_kind"]
     latency = getattr(direction, _LATENCY_OF_KIND[kind]) if kind else None
     return ExplainedMeasurement(
@@ -183,12 +183,12 @@ def _explain_measurement(
     )
 
 
-def _list_parts(jobs: Sequence[Job], direction: Direction) -> Parts:
+def _list_parts(jobs: Sequence[Job], direction: Direction) -> ValueParts:
     """Return what a group's direction was made of: as in the roll-up, a clone that did no I/O adds nothing."""
     pairs = [(job, part) for job in jobs for part in job.directions if part.name == direction.name]
     active = [pair for pair in pairs if did_io(pair[1])] or pairs[:1]
     clones = active[0][0].clones if len(active) == 1 else 1
-    return Parts(tuple(part for _, part in active), "entries", clones)
+    return ValueParts(tuple(part for _, part in active), "entries", clones)
 
 
 def _list_totals(document: Document) -> Iterator[tuple[Total, Direction]]:
@@ -209,13 +209,15 @@ def _explain_total(document: Document, total: Total, direction: Direction) -> Ex
     )
 
 
-def _list_summands(groups: Sequence[Group], directions: Sequence[Direction], direction: Direction) -> Parts:
+def _list_summands(
+    groups: Sequence[Group], directions: Sequence[Direction], direction: Direction
+) -> ValueParts:
     if direction.name == "total":
-        return Parts(
+        return ValueParts(
             tuple(part for part in directions if part.name in ("read", "write", "trim")), "directions"
         )
     same = (part for group in groups for part in group.directions if part.name == direction.name)
-    return Parts(tuple(part for part in same if did_io(part)), "jobs")
+    return ValueParts(tuple(part for part in same if did_io(part)), "jobs")
 
 
 def _explain_job(job: Job) -> ExplainedJob:

@@ -164,7 +164,7 @@ class ExplainedNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ReportProvenance:
     """How today's parser reads one document of a text.
 
     document: its place among `documents`. format_version: of terse; has_precise_values: False where the format rounds.

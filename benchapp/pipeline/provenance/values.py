@@ -21,7 +21,7 @@ _KINDS: Final = {"clat": "completion", "lat": "total"}
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ValueParts:
     """What a direction was made of: those of several entries, or groups, that did any I/O; called by `name`.
 
     clones: jobs that fio itself summed into a single one.
@@ -138,7 +138,7 @@ _METRIC_LABELS: Final = {
 
 def explain_values(
     direction: Direction,
-    parts: Parts,
+    parts: ValueParts,
     *,
     kind: str,
     values: Mapping[str, float | None],
@@ -169,7 +169,7 @@ def explain_values(
     )
 
 
-def explain_total(direction: Direction, parts: Parts) -> tuple[ExplainedValue, ...]:
+def explain_total(direction: Direction, parts: ValueParts) -> tuple[ExplainedValue, ...]:
     """Explain what several groups of jobs did together: rates and sums, mean latency and percentiles."""
     kind = "clat" if direction.completion is not None else "lat"
     of_kind = direction.completion if kind == "clat" else direction.total
@@ -180,7 +180,7 @@ def explain_total(direction: Direction, parts: Parts) -> tuple[ExplainedValue, .
 
 
 def explain_percentiles(
-    direction: Direction, parts: Parts, *, kind: str, latency: Latency | None
+    direction: Direction, parts: ValueParts, *, kind: str, latency: Latency | None
 ) -> ExplainedPercentiles:
     """Say whose percentiles these are, or why there are none."""
     found = latency.percentiles if latency else ()
@@ -218,7 +218,7 @@ def _list_latency_lines(place: str) -> list[_Line]:
 
 
 def _explain(
-    line: _Line, direction: Direction, parts: Parts, *, missing: Mapping[str, str], value: float | None
+    line: _Line, direction: Direction, parts: ValueParts, *, missing: Mapping[str, str], value: float | None
 ) -> ExplainedValue:
     code = None if value is not None else _find_code(missing, line.name, line.place)
     return ExplainedValue(
@@ -243,7 +243,7 @@ def _find_code(missing: Mapping[str, str], name: str, place: str) -> str:
     return next((missing[each] for each in names if each in missing), "not-reported")
 
 
-def _find_source(direction: Direction, parts: Parts, *places: str) -> str:
+def _find_source(direction: Direction, parts: ValueParts, *places: str) -> str:
     """Return how fio printed it: as the direction says; of a merged one, as the first of its parts does."""
     own, first = direction.sources, parts.directions[0].sources if parts.directions else {}
     for sources in (first, own) if _was_merged(parts) else (own, first):
@@ -257,5 +257,5 @@ def _take_none(direction: Direction) -> None:
     """Stand in for values that come from elsewhere."""
 
 
-def _was_merged(parts: Parts) -> bool:
+def _was_merged(parts: ValueParts) -> bool:
     return len(parts.directions) > 1

@@ -11,7 +11,11 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import SeriesSummary
-from benchapp.queries.charts.comparison_labels import EnvironmentDifference, Titles, compare_environments
+from benchapp.queries.charts.comparison_labels import (
+    EnvironmentDifference,
+    Titles,
+    list_environment_differences,
+)
 from benchapp.queries.charts.comparison_sides import (
     SERIES_MAXIMUM,
     SIDE_COLUMNS,
@@ -24,7 +28,7 @@ from benchapp.queries.charts.comparison_sides import (
 )
 from benchapp.queries.shapes import TargetRow, names_of
 
-__all__ = ["DEFAULT_METRICS", "Compared", "Lone", "Pair", "Side", "compare_sides"]
+__all__ = ["DEFAULT_METRICS", "Compared", "Pair", "Side", "Unmatched", "compare_sides"]
 
 # Half a second's work; of so many verdicts nobody reads the last.
 COMPARED_MAXIMUM: Final = 3000
@@ -75,7 +79,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Lone:
+class Unmatched:
     """A series that the other side has nothing to match with."""
 
     id: int
@@ -91,8 +95,8 @@ class Compared:
     """
 
     pairs: tuple[Pair, ...]
-    only_a: tuple[Lone, ...]
-    only_b: tuple[Lone, ...]
+    only_a: tuple[Unmatched, ...]
+    only_b: tuple[Unmatched, ...]
     free: tuple[str, ...]
     environment: tuple[EnvironmentDifference, ...]
     counts: tuple[int, int]
@@ -124,7 +128,7 @@ def compare_sides(
         only_a=_list_lone(groups, place=0),
         only_b=_list_lone(groups, place=1),
         free=_list_differing(both.values(), free),
-        environment=compare_environments(*count_environments(wanted)),
+        environment=list_environment_differences(*count_environments(wanted)),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
         is_cut=is_cut,
     )
@@ -237,10 +241,10 @@ def _rank(pair: Pair) -> tuple[bool, float, str, str]:
     return (not pair.is_clear, -distance, pair.title, pair.metric)
 
 
-def _list_lone(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Lone, ...]:
+def _list_lone(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Unmatched, ...]:
     titles = Titles(frozenset())
     return tuple(
-        Lone(row["id"], titles.describe(row))
+        Unmatched(row["id"], titles.describe(row))
         for sides in groups.values()
         if not sides[1 - place]
         for row in sides[place]

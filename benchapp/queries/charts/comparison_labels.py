@@ -62,7 +62,9 @@ class EnvironmentDifference:
     b: tuple[str, ...]
 
 
-def compare_environments(a: Mapping[int, int], b: Mapping[int, int]) -> tuple[EnvironmentDifference, ...]:
+def list_environment_differences(
+    a: Mapping[int, int], b: Mapping[int, int]
+) -> tuple[EnvironmentDifference, ...]:
     """Return the fields in which two groups differ; each group: environments by id, with how many runs had them."""
     rows = {
         row["id"]: row

@@ -19,7 +19,7 @@ class RunPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Ideas:
+class Suggestions:
     """hosts: up to two, with the freshest series. counts: the least and the greatest number of volumes, if two."""
 
     hosts: tuple[str, ...]
@@ -28,7 +28,7 @@ class Ideas:
     has_measurements: bool
 
 
-def list_ideas() -> Ideas:
+def list_ideas() -> Suggestions:
     """Return what could be compared; four queries at most."""
     measured = Series.objects.filter(last_at__isnull=False)
     scopes = (
@@ -44,7 +44,7 @@ def list_ideas() -> Ideas:
         .values_list("id", "host_id", "host__name", "profile")
         .first()
     )
-    return Ideas(
+    return Suggestions(
         hosts=tuple(name_scope(scope) for scope in scopes),
         counts=(counts["least"], counts["most"]) if counts["least"] != counts["most"] else None,
         runs=_find_runs(*newest) if newest else None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from benchapp.analysis.charts.downsampling import BUCKETS_MAXIMUM, Buckets, Points, thin_points
+from benchapp.analysis.charts.downsampling import BUCKETS_MAXIMUM, Buckets, SampledPoints, thin_points
 from benchapp.analysis.validity.badges import CODES, HARMLESS
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.series.points import check_metrics
@@ -36,7 +36,7 @@ _DOUBTFUL_BITS: Final = sum(1 << place for place, code in enumerate(CODES) if co
 class SeriesPoints:
     """The points of one series over a span. error, badge_bits: a column each, as long as the points."""
 
-    points: Points
+    points: SampledPoints
     error: NDArray[np.int32]
     badge_bits: NDArray[np.int64]
 
@@ -123,7 +123,7 @@ def _split(
     for series_id in series_ids:
         first, end = np.searchsorted(series, (series_id, series_id + 1))
         own = {name: column[first:end] for name, column in columns.items()}
-        points = Points(
+        points = SampledPoints(
             at_us=own["started_at"],
             run_id=own["run_id"],
             has_failed=own["error"] != 0,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from benchapp.models import Environment
-from benchapp.queries.series_versions import KeptByVersion
+from benchapp.queries.series_versions import VersionedCache
 from benchapp.queries.shapes import EnvironmentRow, names_of
 
 # More would be a carpet of ticks; the newest tell of what the reader sees last.
@@ -166,4 +166,4 @@ def _find_places(series_ids: Sequence[int]) -> list[_Place]:
         return [_Place(*row) for row in cursor.fetchall()]
 
 
-_KEPT: Final = KeptByVersion[EnvironmentHistory](2048)
+_KEPT: Final = VersionedCache[EnvironmentHistory](2048)

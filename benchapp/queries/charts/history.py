@@ -121,7 +121,7 @@ _COUNTED_MAXIMUM: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSeries:
     """The series of a picture, named; versions: as `read_series_versions` gives them.
 
     total: how many were asked for, counted up to 1 000 (then has_more).
@@ -158,7 +158,7 @@ class HistoryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class SeriesHistory:
     """What a picture is drawn from. run_count: points of all lines in the span.
 
     newest: where a line has more runs in the span than are read, how many of each are there, the newest; else None.
@@ -175,7 +175,9 @@ class History:
         return any(line.buckets is not None for line in self.lines)
 
 
-def choose_series(filter: Filter, *, ids: Sequence[int] | None = None, limit: int = LINES_MAXIMUM) -> Chosen:
+def choose_series(
+    filter: Filter, *, ids: Sequence[int] | None = None, limit: int = LINES_MAXIMUM
+) -> ChosenSeries:
     """Return up to `limit` series: those of ids in that order, else the freshest of a filter, by what they differ in.
 
     ids: at most 100. A filter that asks for nothing gives the freshest six. Four queries.
@@ -192,7 +194,7 @@ def choose_series(filter: Filter, *, ids: Sequence[int] | None = None, limit: in
         rows = tuple(found[series_id] for series_id in dict.fromkeys(ids) if series_id in found)[:limit]
     else:
         rows = order_rows(list_rows(wanted, limit=limit))
-    return Chosen(
+    return ChosenSeries(
         rows=rows,
         names=tuple(name_lines(rows)),
         versions=read_series_versions([row.id for row in rows]),
@@ -202,13 +204,13 @@ def choose_series(filter: Filter, *, ids: Sequence[int] | None = None, limit: in
 
 
 def read_history(
-    chosen: Chosen,
+    chosen: ChosenSeries,
     *,
     metrics: Sequence[str],
     from_at: datetime | None = None,
     to_at: datetime | None = None,
     bucket_count: int = BUCKETS_DEFAULT,
-) -> History:
+) -> SeriesHistory:
     """Return the points of a span, or buckets where all lines together have more than 2 000 points.
 
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. bucket_count: of all lines
@@ -223,7 +225,7 @@ def read_history(
     changes = list_changes_of(ids, metrics=metrics)
     run_count = sum(len(columns[each].points.at_us) for each in ids)
     count = max(_BUCKETS_LEAST, bucket_count // max(1, len(ids))) if run_count > POINTS_MAXIMUM else None
-    return History(
+    return SeriesHistory(
         metrics=tuple(metrics),
         lines=tuple(
             HistoryLine(

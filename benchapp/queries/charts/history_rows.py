@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.downsampling import Buckets, SeriesPoints, from_us
 from benchapp.queries.charts.environment_changes import EnvironmentHistory
-from benchapp.queries.charts.history import Chosen, History, HistoryLine
+from benchapp.queries.charts.history import ChosenSeries, HistoryLine, SeriesHistory
 from benchapp.queries.charts.latency import FAN, Fan, Heat
 from benchapp.queries.charts.levels import LevelRow
 from benchapp.queries.incidents.changes import ChangeMark
@@ -23,7 +23,7 @@ FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)
 HEAT_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", "bucket", "from_ns", "to_ns", "operations")
 
 
-def make_document(history: History, chosen: Chosen) -> Row:
+def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
     """Return all that a chart of histories is drawn from, as the API answers it."""
     rows = history_rows(history)
     return {
@@ -37,7 +37,7 @@ def make_document(history: History, chosen: Chosen) -> Row:
     }
 
 
-def history_rows(history: History) -> list[Row]:
+def history_rows(history: SeriesHistory) -> list[Row]:
     """Return the points or the buckets of all lines."""
     return [
         {"series": line.row.id, **row}

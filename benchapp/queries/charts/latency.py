@@ -9,7 +9,7 @@ from django.db.models import Q
 from numpy.typing import NDArray
 from psycopg import sql
 
-from benchapp.analysis.charts.downsampling import Points, thin_points
+from benchapp.analysis.charts.downsampling import SampledPoints, thin_points
 from benchapp.analysis.charts.heatmap import Heat, RunBins, make_heat
 from benchapp.models import Measurement
 from benchapp.queries.binary_columns import fetch_arrays
@@ -159,7 +159,7 @@ def _make_fan(columns: dict[str, NDArray[Any]], count: int) -> Fan:
     if len(at_us) <= count:
         return Fan(at_us, at_us, np.ones(len(at_us), dtype=np.int64), run_id, values)
     none = np.zeros(len(at_us), dtype=np.bool_)
-    buckets = thin_points(Points(at_us, run_id, none, none, none, values), count)
+    buckets = thin_points(SampledPoints(at_us, run_id, none, none, none, values), count)
     ends = np.cumsum(buckets.n) - 1
     medians = {name: spread.median for name, spread in buckets.spreads.items()}
     return Fan(buckets.first_us, buckets.last_us, buckets.n, run_id[ends], medians)

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from benchapp.analysis.changepoints.v1 import change_indices
-from benchapp.analysis.charts.downsampling import Points
+from benchapp.analysis.charts.downsampling import SampledPoints
 from benchapp.analysis.charts.segments import cut_segments
 from benchapp.queries.charts.downsampling import from_us, read_columns
-from benchapp.queries.series_versions import KeptByVersion
+from benchapp.queries.series_versions import VersionedCache
 
 # Of one series, the newest: finding the changes of as many takes 0.15 s, once after each new run.
 POINTS_MAXIMUM: Final = 20_000
@@ -56,7 +56,7 @@ def _read_levels(
     }
 
 
-def _find_levels(points: Points, metric: str) -> tuple[LevelRow, ...]:
+def _find_levels(points: SampledPoints, metric: str) -> tuple[LevelRow, ...]:
     known = np.flatnonzero(points.counts & ~np.isnan(points.values[metric]))[-POINTS_MAXIMUM:]
     values, times, runs = points.values[metric][known], points.at_us[known], points.run_id[known]
     return tuple(
@@ -73,4 +73,4 @@ def _find_levels(points: Points, metric: str) -> tuple[LevelRow, ...]:
     )
 
 
-_KEPT: Final = KeptByVersion[Mapping[str, tuple[LevelRow, ...]]](4096)
+_KEPT: Final = VersionedCache[Mapping[str, tuple[LevelRow, ...]]](4096)

@@ -10,17 +10,17 @@ from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Measurement
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.matrix_shapes import (
-    Beyond,
     CellState,
     Key,
     Matrix,
     MatrixCell,
+    MatrixPanel,
     MatrixRow,
-    Panel,
+    Omitted,
 )
 from benchapp.queries.charts.scaling_build import hold_filter
 from benchapp.queries.charts.scaling_cells import FAILED
-from benchapp.queries.charts.scaling_defaults import Axes, Chosen, hold_still, keep_values, list_mixed
+from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimensions, keep_values, list_mixed
 from benchapp.queries.charts.scaling_shapes import Axis, BadPicture
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
@@ -78,11 +78,13 @@ def read_matrix(
     free = {term.dimension for term in filter.terms if not term.is_negated}
     # Who asks for patterns asks for what they are made of.
     free |= set(_PATTERN_PARTS) if "pattern" in free else set()
-    chosen = hold_still(valued, axes, free=frozenset(free))
-    return _Filling(filter, shown, everything, chosen, row_names=row_names, facet_names=facets).fill(is_cut)
+    chosen = fix_dimensions(valued, axes, free=frozenset(free))
+    return _MatrixBuilder(filter, shown, everything, chosen, row_names=row_names, facet_names=facets).fill(
+        is_cut
+    )
 
 
-class _Filling:
+class _MatrixBuilder:
     """One matrix on its way: the table of the series that are held, and the values of its axes."""
 
     def __init__(
@@ -90,7 +92,7 @@ class _Filling:
         filter: Filter,
         metric: Metric,
         everything: SeriesTable,
-        chosen: Chosen,
+        chosen: ChosenAxes,
         *,
         row_names: tuple[str, ...],
         facet_names: tuple[str, ...],
@@ -118,7 +120,7 @@ class _Filling:
         groups = self._group(set(columns), set(row_keys), set(panel_keys))
         cells = self._make_cells(groups)
         panels = tuple(
-            Panel(key, self._say(self.facet_names, key), self._make_rows(key, row_keys, columns, cells))
+            MatrixPanel(key, self._say(self.facet_names, key), self._make_rows(key, row_keys, columns, cells))
             for key in panel_keys
         )
         values = tuple(key[0] for key in columns)
@@ -132,7 +134,7 @@ class _Filling:
             panels=panels if columns and row_keys else (),
             held=self.chosen.held,
             mixed=list_mixed(self.chosen.table, self.chosen.axes),
-            beyond=Beyond(rows_beyond, columns_beyond, panels_beyond, self.beside, self.unknown_x, is_cut),
+            beyond=Omitted(rows_beyond, columns_beyond, panels_beyond, self.beside, self.unknown_x, is_cut),
         )
 
     def _list_keys(self, names: Sequence[str]) -> list[Key]:

@@ -7,9 +7,9 @@ from typing import Final, Literal
 from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import Metric
-from benchapp.queries.charts.scaling_defaults import Held
+from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import Axis
-from benchapp.queries.series.current_levels import Standing
+from benchapp.queries.series.current_levels import CurrentLevel
 
 CellState = Literal["measured", "failed", "excluded", "unvalued", "missing"]
 STATES: Final[tuple[CellState, ...]] = ("measured", "failed", "excluded", "unvalued", "missing")
@@ -27,7 +27,7 @@ class MatrixCell:
 
     state: CellState
     series_ids: tuple[int, ...] = ()
-    standing: Standing | None = None
+    standing: CurrentLevel | None = None
     badges: tuple[str, ...] = ()
 
 
@@ -41,7 +41,7 @@ class MatrixRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class MatrixPanel:
     """One of the small multiples; values: of the matrix's facets, none where there are none."""
 
     values: Key
@@ -50,7 +50,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class Omitted:
     """What is not shown for want of room: values of each axis past the most; series that fit what is not held.
 
     unknown_x: series whose place on x is not known.
@@ -78,12 +78,12 @@ class Matrix:
     x: Axis
     rows: tuple[Dimension, ...]
     facets: tuple[Dimension, ...]
-    panels: tuple[Panel, ...]
-    held: tuple[Held, ...]
+    panels: tuple[MatrixPanel, ...]
+    held: tuple[FixedDimension, ...]
     mixed: tuple[str, ...]
-    beyond: Beyond
+    beyond: Omitted
 
-    def walk(self) -> Iterator[tuple[Panel, MatrixRow, int, MatrixCell]]:
+    def walk(self) -> Iterator[tuple[MatrixPanel, MatrixRow, int, MatrixCell]]:
         """Give every cell with its panel, its row and its place on x."""
         for panel in self.panels:
             for row in panel.rows:

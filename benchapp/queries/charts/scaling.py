@@ -8,7 +8,7 @@ import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
 from benchapp.grammar import Filter
-from benchapp.queries.charts.scaling_build import Request, paint_picture
+from benchapp.queries.charts.scaling_build import Request, build_chart
 from benchapp.queries.charts.scaling_defaults import choose_picture
 from benchapp.queries.charts.scaling_shapes import (
     CEILINGS_MAXIMUM,
@@ -16,14 +16,14 @@ from benchapp.queries.charts.scaling_shapes import (
     THROUGHPUTS,
     BadCeiling,
     BadPicture,
-    Ceiling,
-    Cell,
-    Facet,
     Limit,
-    Line,
-    Picture,
+    ScalingChart,
+    ScalingFacet,
+    ScalingLimit,
+    ScalingLine,
     ScalingMetric,
-    Spread,
+    ScalingPoint,
+    ScalingSpread,
     parse_ceiling,
 )
 from benchapp.queries.charts.series_columns import read_table
@@ -32,12 +32,12 @@ from benchapp.queries.charts.series_table import SeriesTable
 __all__ = [
     "NONE",
     "BadPicture",
-    "Ceiling",
-    "Cell",
-    "Facet",
-    "Line",
-    "Picture",
-    "Spread",
+    "ScalingChart",
+    "ScalingFacet",
+    "ScalingLimit",
+    "ScalingLine",
+    "ScalingPoint",
+    "ScalingSpread",
     "read_scaling",
 ]
 
@@ -62,7 +62,7 @@ def read_scaling(
     as_of: date | None = None,
     ghost: timedelta | None = None,
     ceilings: Sequence[str] = (),
-) -> Picture:
+) -> ScalingChart:
     """Return the picture of a filter; what is None is chosen so that the picture says something.
 
     x, colour, facet: dimensions, by name or short name; colour and facet may be "none". free: dimensions that are not
@@ -99,7 +99,7 @@ def read_scaling(
         ghost=ghost,
         is_cut=is_cut,
     )
-    return paint_picture(request, everything, valued, chosen=chosen)
+    return build_chart(request, everything, valued, chosen=chosen)
 
 
 def _select_valued(table: SeriesTable, metric: ScalingMetric, over: ScalingMetric | None) -> SeriesTable:

@@ -17,9 +17,17 @@ from psycopg import sql
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value
 from benchapp.models import METRIC_FIELDS
-from benchapp.queries.charts.scaling_cells import FAILED, Grid, Standings, fill_facets
-from benchapp.queries.charts.scaling_defaults import Axes, Chosen, keep_values, list_mixed
-from benchapp.queries.charts.scaling_shapes import Axis, Cell, Counts, Limit, Picture, ScalingMetric, Spread
+from benchapp.queries.charts.scaling_cells import FAILED, CurrentLevels, Grid, fill_facets
+from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, keep_values, list_mixed
+from benchapp.queries.charts.scaling_shapes import (
+    Axis,
+    Counts,
+    Limit,
+    ScalingChart,
+    ScalingMetric,
+    ScalingPoint,
+    ScalingSpread,
+)
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import describe_value, order_value
 
@@ -37,7 +45,7 @@ _READ: Final = sql.SQL(
 )
 
 
-def read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, Spread]:
+def read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, ScalingSpread]:
     """Return what each series stood at before a moment (exclusive), without those that had no value yet; one query.
 
     Over the newest 100 valid measurements of each. At most SERIES_MAXIMUM series are read.
@@ -50,7 +58,7 @@ def read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) ->
     with connection.cursor() as cursor:
         cursor.execute(query, [list(series_ids)[:PAST_SERIES_MAXIMUM], before_at])
         return {
-            series_id: Spread(levels[0], levels[1], levels[2], n, last_at)
+            series_id: ScalingSpread(levels[0], levels[1], levels[2], n, last_at)
             for series_id, levels, n, last_at in cursor.fetchall()
         }
 
@@ -83,9 +91,9 @@ class Request:
         return max(shown_at - _FIRST_MOMENT, self.ghost) - self.ghost + _FIRST_MOMENT
 
 
-def paint_picture(
-    request: Request, everything: SeriesTable, valued: SeriesTable, *, chosen: Chosen
-) -> Picture:
+def build_chart(
+    request: Request, everything: SeriesTable, valued: SeriesTable, *, chosen: ChosenAxes
+) -> ScalingChart:
     """Return the picture. everything: all series of the filter; valued: those that have a value; chosen: of those."""
     axes = chosen.axes
     still = everything
@@ -98,7 +106,7 @@ def paint_picture(
     facets = fill_facets(drawn, standings, grid, metric=request.metric, limits=request.limits)
     cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
     counts = _count_series(still, valued, chosen, cells=cells, beyond=beyond)
-    return Picture(
+    return ScalingChart(
         filter=request.filter,
         shown_filter=hold_filter(request.filter, chosen),
         metric=request.metric,
@@ -121,7 +129,7 @@ def paint_picture(
 
 
 def _count_series(
-    still: SeriesTable, valued: SeriesTable, chosen: Chosen, *, cells: Sequence[Cell], beyond: int
+    still: SeriesTable, valued: SeriesTable, chosen: ChosenAxes, *, cells: Sequence[ScalingPoint], beyond: int
 ) -> Counts:
     """Return how many series are in the picture and why others are not. still: those that what is held still leaves."""
     shown = set(chosen.table.column("id"))
@@ -143,11 +151,11 @@ def _count_series(
     )
 
 
-def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> Standings:
+def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> CurrentLevels:
     ids = [series_id for series_id in table.column("id") if series_id in shown]
     divisors = _list_divisors(table, request.metric)
 
-    def read(metric: ScalingMetric, before_at: datetime | None) -> Mapping[int, Spread]:
+    def read(metric: ScalingMetric, before_at: datetime | None) -> Mapping[int, ScalingSpread]:
         found = (
             _take_now(table, metric)
             if before_at is None
@@ -161,13 +169,13 @@ def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> St
 
     ghosts = {} if request.ghost_at is None else read(request.metric, request.ghost_at)
     overs = {} if request.over is None else read(request.over, request.as_of)
-    return Standings(read(request.metric, request.as_of), ghosts, overs)
+    return CurrentLevels(read(request.metric, request.as_of), ghosts, overs)
 
 
-def _take_now(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, Spread]:
+def _take_now(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, ScalingSpread]:
     names = [f"{metric.base}.{part}" for part in ("median", "p10", "p90", "n", "last_at")]
     rows = zip(table.column("id"), *(table.column(name) for name in names), strict=True)
-    return {series_id: Spread(*parts) for series_id, *parts in rows if parts[0] is not None}
+    return {series_id: ScalingSpread(*parts) for series_id, *parts in rows if parts[0] is not None}
 
 
 def _list_divisors(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, int]:
@@ -180,9 +188,9 @@ def _list_divisors(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, in
     }
 
 
-def _divide(spread: Spread, count: int) -> Spread:
+def _divide(spread: ScalingSpread, count: int) -> ScalingSpread:
     level = None if spread.median is None else spread.median / count
-    return Spread(level, spread.p10 / count, spread.p90 / count, spread.n, spread.last_at)
+    return ScalingSpread(level, spread.p10 / count, spread.p90 / count, spread.n, spread.last_at)
 
 
 def _select_drawn(table: SeriesTable, shown: set[int]) -> SeriesTable:
@@ -225,7 +233,7 @@ def _make_axis(name: str, values: Sequence[Value | None]) -> Axis:
     return Axis(DIMENSIONS[name], tuple(values), tuple(describe_value(name, value) for value in values))
 
 
-def hold_filter(filter: Filter, chosen: Chosen) -> Filter:
+def hold_filter(filter: Filter, chosen: ChosenAxes) -> Filter:
     """Return the filter that shows the same, whatever is chosen by itself another day."""
     for held in chosen.held:
         tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in held.values)
@@ -234,7 +242,7 @@ def hold_filter(filter: Filter, chosen: Chosen) -> Filter:
     return filter
 
 
-def _list_fixed(chosen: Chosen) -> tuple[tuple[str, Value], ...]:
+def _list_fixed(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
     """Return what all that is shown has in common and is known, but for the axes."""
     found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in chosen.axes.names)
     return tuple(
@@ -244,7 +252,7 @@ def _list_fixed(chosen: Chosen) -> tuple[tuple[str, Value], ...]:
     )
 
 
-def _count_unknown(valued: SeriesTable, chosen: Chosen) -> int:
+def _count_unknown(valued: SeriesTable, chosen: ChosenAxes) -> int:
     xs = valued.shared(chosen.axes.x)
     unknown = int(np.isin(xs.codes, xs.find([None])).sum())
     return 0 if unknown == valued.length else unknown

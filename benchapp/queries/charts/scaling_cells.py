@@ -11,14 +11,14 @@ from benchapp.grammar import Value
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.scaling_defaults import Axes
 from benchapp.queries.charts.scaling_shapes import (
-    Ceiling,
-    Cell,
     CellState,
-    Facet,
     Limit,
-    Line,
+    ScalingFacet,
+    ScalingLimit,
+    ScalingLine,
     ScalingMetric,
-    Spread,
+    ScalingPoint,
+    ScalingSpread,
 )
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import describe_value
@@ -40,20 +40,25 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class CurrentLevels:
     """What series stand at, by id: now (or as of a moment), before that, and in the throughput beneath a latency."""
 
-    shown: Mapping[int, Spread]
-    ghosts: Mapping[int, Spread]
-    overs: Mapping[int, Spread]
+    shown: Mapping[int, ScalingSpread]
+    ghosts: Mapping[int, ScalingSpread]
+    overs: Mapping[int, ScalingSpread]
 
 
 _Key = tuple[Value | None, Value | None, Value | None]
 
 
 def fill_facets(
-    table: SeriesTable, standings: Standings, grid: Grid, *, metric: ScalingMetric, limits: Sequence[Limit]
-) -> tuple[Facet, ...]:
+    table: SeriesTable,
+    standings: CurrentLevels,
+    grid: Grid,
+    *,
+    metric: ScalingMetric,
+    limits: Sequence[Limit],
+) -> tuple[ScalingFacet, ...]:
     """Return the panels. table: the series of the picture, also those without a value."""
     by_cell = _group(table, grid.axes)
     facets = []
@@ -65,11 +70,11 @@ def fill_facets(
         rows = [place for (facet, _, _), places in by_cell.items() if facet == value for place in places]
         ceilings = tuple(_list_ceilings(table, rows, grid, metric=metric, limits=limits))
         label = "" if grid.axes.facet is None else describe_value(grid.axes.facet, value)
-        facets.append(Facet(value, label, lines, ceilings))
+        facets.append(ScalingFacet(value, label, lines, ceilings))
     return tuple(facets)
 
 
-def mix_spreads(spreads: Sequence[Spread], metric: ScalingMetric) -> Spread:
+def mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
     """Return one spread for several series: the median of their medians, the least p10, the greatest p90.
 
     Without a median where the metric is a percentile: only the range says something then.
@@ -77,7 +82,7 @@ def mix_spreads(spreads: Sequence[Spread], metric: ScalingMetric) -> Spread:
     if len(spreads) == 1:
         return spreads[0]
     known = [spread.median for spread in spreads if spread.median is not None]
-    return Spread(
+    return ScalingSpread(
         median=median(known) if metric.may_mix and known else None,
         p10=min(spread.p10 for spread in spreads),
         p90=max(spread.p90 for spread in spreads),
@@ -99,18 +104,18 @@ def _group(table: SeriesTable, axes: Axes) -> dict[_Key, list[int]]:
 def _make_line(
     table: SeriesTable,
     by_cell: Mapping[_Key, list[int]],
-    standings: Standings,
+    standings: CurrentLevels,
     *,
     grid: Grid,
     facet: Value | None,
     colour: Value | None,
     metric: ScalingMetric,
-) -> Line:
+) -> ScalingLine:
     cells = [_make_cell(table, by_cell.get((facet, colour, x), []), standings, metric) for x in grid.xs]
     rows = [place for x in grid.xs for place in by_cell.get((facet, colour, x), [])]
     rw, direction = _find_meaning(table, rows, grid.axes, colour)
     label = metric.label if grid.axes.colour is None else describe_value(grid.axes.colour, colour)
-    return Line(colour, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
+    return ScalingLine(colour, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
 
 
 def _find_meaning(
@@ -129,20 +134,20 @@ def _find_meaning(
 
 
 def _make_cell(
-    table: SeriesTable, places: Sequence[int], standings: Standings, metric: ScalingMetric
-) -> Cell:
+    table: SeriesTable, places: Sequence[int], standings: CurrentLevels, metric: ScalingMetric
+) -> ScalingPoint:
     if not places:
-        return Cell("missing")
+        return ScalingPoint("missing")
     ids, badges = table.column("id"), table.column("badges")
     failed = sum(FAILED in badges[place] for place in places)
     valued = [place for place in places if ids[place] in standings.shown]
     if not valued:
         state: CellState = "failed" if failed else "unvalued"
-        return Cell(state, series_ids=tuple(ids[place] for place in places), failed_count=failed)
+        return ScalingPoint(state, series_ids=tuple(ids[place] for place in places), failed_count=failed)
     spread = mix_spreads([standings.shown[ids[place]] for place in valued], metric)
     ghosts = [standings.ghosts[ids[place]] for place in valued if ids[place] in standings.ghosts]
     overs = [standings.overs[ids[place]].median for place in valued if ids[place] in standings.overs]
-    return Cell(
+    return ScalingPoint(
         state="apart" if spread.median is None else "measured",
         spread=spread,
         series_ids=tuple(ids[place] for place in valued),
@@ -153,7 +158,7 @@ def _make_cell(
     )
 
 
-def _add_ideal(cells: Sequence[Cell], grid: Grid, metric: ScalingMetric) -> Iterator[Cell]:
+def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric) -> Iterator[ScalingPoint]:
     """Give the cells with what as many times the first would be, for throughput over volumes or stripes."""
     first = next(
         (place for place, cell in enumerate(cells) if cell.value and isinstance(grid.xs[place], int)), None
@@ -172,12 +177,12 @@ def _add_ideal(cells: Sequence[Cell], grid: Grid, metric: ScalingMetric) -> Iter
 
 def _list_ceilings(
     table: SeriesTable, rows: Sequence[int], grid: Grid, *, metric: ScalingMetric, limits: Sequence[Limit]
-) -> Iterator[Ceiling]:
+) -> Iterator[ScalingLimit]:
     volumes = [_find_volumes(table, rows, grid, x) for x in grid.xs]
     for limit in limits:
         is_each = limit.is_each and not metric.is_per_volume
         values = [(count and limit.value * count) if is_each else limit.value for count in volumes]
-        yield Ceiling(limit.name, tuple(values), is_given=True)
+        yield ScalingLimit(limit.name, tuple(values), is_given=True)
     if metric.base == "iops":
         yield from _list_provisioned(table, rows, grid, volumes=volumes, metric=metric)
 
@@ -189,7 +194,7 @@ def _list_provisioned(
     *,
     volumes: Sequence[int | None],
     metric: ScalingMetric,
-) -> Iterator[Ceiling]:
+) -> Iterator[ScalingLimit]:
     provisioned, xs = table.column("provisioned_iops"), table.column(grid.axes.x)
     known = sorted({provisioned[place] for place in rows} - {None})
     if grid.axes.x == "provisioned_iops":
@@ -198,7 +203,7 @@ def _list_provisioned(
             x * count if isinstance(x, int) and count else None
             for x, count in zip(grid.xs, factors, strict=True)
         ]
-        yield Ceiling("provisioned", tuple(values), is_given=False)
+        yield ScalingLimit("provisioned", tuple(values), is_given=False)
     elif len(known) <= _PROVISIONED_MAXIMUM:
         for each in known:
             having = {xs[place] for place in rows if provisioned[place] == each}
@@ -208,7 +213,7 @@ def _list_provisioned(
                 for x, count in zip(grid.xs, factors, strict=True)
             ]
             times = "" if metric.is_per_volume else " × n"
-            yield Ceiling(
+            yield ScalingLimit(
                 f"provisioned: {describe_value('provisioned_iops', each)} IOPS{times}",
                 tuple(values),
                 is_given=False,

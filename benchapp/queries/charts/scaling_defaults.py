@@ -52,7 +52,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FixedDimension:
     """A dimension that the picture holds still because nobody said what of it to show.
 
     values: one; several where it moves with the axes by nature and had a choice in some cells only.
@@ -65,32 +65,32 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenAxes:
     """Axes, what is held, and the rows that are left."""
 
     axes: Axes
-    held: tuple[Held, ...]
+    held: tuple[FixedDimension, ...]
     table: SeriesTable
 
 
 def choose_picture(
     table: SeriesTable, *, x: str | None, colour: str | None, facet: str | None, free: frozenset[str]
-) -> Chosen:
+) -> ChosenAxes:
     """Choose what was left open. colour, facet: "" is none at all. free: dimensions never held, as somebody said so.
 
     table: series that have a value.
     """
     if x is not None:
-        return hold_still(table, Axes(x, _choose_colour(x, colour), facet or None), free=free)
+        return fix_dimensions(table, Axes(x, _choose_colour(x, colour), facet or None), free=free)
     candidates = _list_candidates(table, taken=frozenset(name for name in (colour, facet) if name))
     chosen = None
     for name in candidates[:_CANDIDATES_MAXIMUM]:
-        found = hold_still(table, Axes(name, _choose_colour(name, colour), facet or None), free=free)
+        found = fix_dimensions(table, Axes(name, _choose_colour(name, colour), facet or None), free=free)
         if len(found.table.distinct(name) - {None}) > 1:
             return found
         chosen = chosen or found
     if chosen is None:
-        return hold_still(
+        return fix_dimensions(
             table, Axes("volume_count", _choose_colour("volume_count", colour), facet or None), free=free
         )
     return chosen
@@ -128,13 +128,13 @@ def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
     return [*first, *others, *alone[:1]]
 
 
-def hold_still(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> Chosen:
+def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> ChosenAxes:
     """Hold still what varies beside the axes: where most cells are filled, then most was measured, then the newest."""
     known = ~np.isin(table.shared(axes.x).codes, table.shared(axes.x).find([None]))
     if known.any() and not known.all():
         table = table.select(known)
     if not table.length:
-        return Chosen(axes, (), table)
+        return ChosenAxes(axes, (), table)
     whole = table
     names = [name for name in DIMENSIONS if is_held(DIMENSIONS[name], over=axes.names) and name not in free]
     names = list_varying(table, names)
@@ -150,7 +150,9 @@ def hold_still(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> Chose
         if values:
             table = keep_values(table, name, set(values))
             held.append((name, values))
-    return Chosen(axes, tuple(Held(name, values, _list_choices(whole, name)) for name, values in held), table)
+    return ChosenAxes(
+        axes, tuple(FixedDimension(name, values, _list_choices(whole, name)) for name, values in held), table
+    )
 
 
 def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple[Value | None, ...]:

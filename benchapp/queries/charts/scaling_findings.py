@@ -4,17 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.analysis.charts.curves import Curve, Place, Point, estimate_error
+from benchapp.analysis.charts.curves import Curve, CurvePlace, CurvePoint, estimate_error
 from benchapp.analysis.charts.findings import (
     AtCeiling,
-    Ceiling,
     Cliff,
-    Contrast,
+    ContrastFinding,
     Erratic,
     Falls,
     Finding,
     GainsStop,
     Grows,
+    LimitFinding,
     Linear,
     Saturates,
     Steady,
@@ -27,20 +27,20 @@ from benchapp.analysis.charts.findings import (
     read_curve,
 )
 from benchapp.analysis.charts.knee import find_knee
-from benchapp.queries.charts.scaling_shapes import Axis, Cell, Picture
+from benchapp.queries.charts.scaling_shapes import Axis, ScalingChart, ScalingPoint
 
 __all__ = [
     "AtCeiling",
     "Cliff",
-    "Contrast",
+    "ContrastFinding",
+    "CurvePlace",
+    "CurvePoint",
     "Erratic",
     "Falls",
     "Finding",
     "GainsStop",
     "Grows",
     "Linear",
-    "Place",
-    "Point",
     "Saturates",
     "Steady",
     "Unclear",
@@ -64,7 +64,7 @@ class Bend:
     place: int | None
 
 
-def find_findings(picture: Picture) -> tuple[Finding, ...]:
+def find_findings(picture: ScalingChart) -> tuple[Finding, ...]:
     """Return what the picture says: what falls off a cliff, then each line, then what is at a ceiling."""
     if picture.over is not None:
         return ()
@@ -82,7 +82,7 @@ def find_findings(picture: Picture) -> tuple[Finding, ...]:
     return (*cliffs, *contrasts, *read, *_list_at_ceilings(picture, curves))
 
 
-def find_bends(picture: Picture) -> tuple[Bend, ...]:
+def find_bends(picture: ScalingChart) -> tuple[Bend, ...]:
     """Return the knee of each line with two points and more, where latency is drawn over throughput."""
     if picture.over is None:
         return ()
@@ -103,7 +103,7 @@ def find_bends(picture: Picture) -> tuple[Bend, ...]:
     return tuple(bends)
 
 
-def _make_curve(picture: Picture, row: int, column: int) -> Curve:
+def _make_curve(picture: ScalingChart, row: int, column: int) -> Curve:
     is_count = (
         picture.x.dimension.name in _COUNTS
         and picture.metric.is_throughput
@@ -115,15 +115,15 @@ def _make_curve(picture: Picture, row: int, column: int) -> Curve:
     ):
         if cell.value is not None:
             count = float(x) if is_count and isinstance(x, int | float) else None
-            points.append(Point(Place(row, column, place), cell.value, count, _find_error(cell)))
+            points.append(CurvePoint(CurvePlace(row, column, place), cell.value, count, _find_error(cell)))
     return Curve(tuple(points), picture.metric.better == "higher")
 
 
-def _find_error(cell: Cell) -> float | None:
+def _find_error(cell: ScalingPoint) -> float | None:
     return estimate_error(cell.spread.p10, cell.spread.p90, cell.spread.n) if cell.spread else None
 
 
-def _list_cliffs(picture: Picture, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:
+def _list_cliffs(picture: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:
     rows, columns = range(len(picture.facets)), range(len(picture.facets[0].lines))
     if _is_ordered(picture.facet):
         for column in columns:
@@ -134,8 +134,8 @@ def _list_cliffs(picture: Picture, curves: dict[tuple[int, int], Curve]) -> Iter
 
 
 def _list_contrasts(
-    picture: Picture, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
-) -> Iterator[Contrast]:
+    picture: ScalingChart, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
+) -> Iterator[ContrastFinding]:
     """Give how far two panels, or two lines, lie apart, where no cliff says it; of more than two nobody asks."""
     rows, columns = len(picture.facets), len(picture.facets[0].lines)
     pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
@@ -152,11 +152,11 @@ def _is_ordered(axis: Axis | None) -> bool:
     return axis is not None and axis.dimension.is_number
 
 
-def _list_at_ceilings(picture: Picture, curves: dict[tuple[int, int], Curve]) -> Iterator[AtCeiling]:
+def _list_at_ceilings(picture: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[AtCeiling]:
     for row, facet in enumerate(picture.facets):
         for ceiling in facet.ceilings:
             for column in range(len(facet.lines)):
-                limit = Ceiling(row, ceiling.name, ceiling.values)
+                limit = LimitFinding(row, ceiling.name, ceiling.values)
                 found = find_at_ceiling(curves[row, column], limit)
                 if found is not None:
                     yield found

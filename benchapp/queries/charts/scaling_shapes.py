@@ -14,7 +14,7 @@ from typing import Final, Literal
 from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
-from benchapp.queries.charts.scaling_defaults import Held
+from benchapp.queries.charts.scaling_defaults import FixedDimension
 
 CEILINGS_MAXIMUM: Final = 8
 _NAME_MAXIMUM: Final = 60
@@ -134,7 +134,7 @@ class BadPicture(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ScalingSpread:
     """What some measurements stand at, in the metric's base unit. median: None where it would mix percentiles."""
 
     median: float | None
@@ -145,7 +145,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ScalingPoint:
     """One place of a picture.
 
     state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": all of
@@ -156,13 +156,13 @@ class Cell:
     """
 
     state: CellState
-    spread: Spread | None = None
+    spread: ScalingSpread | None = None
     series_ids: tuple[int, ...] = ()
     badges: tuple[str, ...] = ()
     over: float | None = None
     ideal: float | None = None
     efficiency: float | None = None
-    ghost: Spread | None = None
+    ghost: ScalingSpread | None = None
     failed_count: int = 0
 
     @property
@@ -172,18 +172,18 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScalingLine:
     """The cells of one colour in one panel, one for each x. rw, direction: where they are one, for its fixed colour."""
 
     value: Value | None
     label: str
     rw: str
     direction: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ScalingPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class ScalingLimit:
     """A limit at each x; None where it is not known there. is_given: somebody named it, else it is provisioned."""
 
     name: str
@@ -192,13 +192,13 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
+class ScalingFacet:
     """One panel. lines: one for each colour of the picture, in its order."""
 
     value: Value | None
     label: str
-    lines: tuple[Line, ...]
-    ceilings: tuple[Ceiling, ...] = ()
+    lines: tuple[ScalingLine, ...]
+    ceilings: tuple[ScalingLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ScalingChart:
     """Everything that a scaling page, its table and its API answer show.
 
     filter: as it was given; shown_filter: with what is held still. mixed: dimensions of which some cell has several
@@ -243,8 +243,8 @@ class Picture:
     x: Axis
     colour: Axis | None
     facet: Axis | None
-    facets: tuple[Facet, ...]
-    held: tuple[Held, ...]
+    facets: tuple[ScalingFacet, ...]
+    held: tuple[FixedDimension, ...]
     fixed: tuple[tuple[str, Value], ...]
     mixed: tuple[str, ...]
     free: tuple[str, ...]
@@ -260,7 +260,7 @@ class Picture:
         """Say whether there is nothing to draw."""
         return not self.counts.filled
 
-    def walk(self) -> Iterator[tuple[Facet, Line, int, Cell]]:
+    def walk(self) -> Iterator[tuple[ScalingFacet, ScalingLine, int, ScalingPoint]]:
         """Give every cell with its panel, its line and its place on x."""
         for facet in self.facets:
             for line in facet.lines:

@@ -103,7 +103,7 @@ class Columns:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class KeptColumns:
+class SeriesColumnCache:
     """Some columns of the rows that were read last, in this process; for many threads.
 
     load: reads those of some ids, each with its version, without those that there are not.

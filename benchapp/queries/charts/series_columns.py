@@ -19,7 +19,7 @@ from benchapp.metrics import CATALOGUE
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_arrays
-from benchapp.queries.charts.series_cache import Columns, KeptColumns, Versions
+from benchapp.queries.charts.series_cache import Columns, SeriesColumnCache, Versions
 from benchapp.queries.charts.series_table import Codes, SeriesTable
 
 # Beyond so many series a picture says less than its filter would.
@@ -143,10 +143,10 @@ def _load_standings(ids: NDArray[np.int64], *, metric: str) -> Columns:
     return Columns(versions, {names.get(name, f"{metric}.{name}"): each for name, each in arrays.items()}, {})
 
 
-def make_kept() -> dict[str, KeptColumns]:
+def make_kept() -> dict[str, SeriesColumnCache]:
     """Return where the columns of series are kept: their own, and those of each metric by its name; empty."""
-    standings = {metric: KeptColumns(partial(_load_standings, metric=metric)) for metric in CATALOGUE}
-    return {_OWN: KeptColumns(_load_series), **standings}
+    standings = {metric: SeriesColumnCache(partial(_load_standings, metric=metric)) for metric in CATALOGUE}
+    return {_OWN: SeriesColumnCache(_load_series), **standings}
 
 
 _KEPT: Final = make_kept()

@@ -130,7 +130,7 @@ def read_cell_matrix(incident: IncidentRow, *, metric: str | None = None) -> Cel
     cells = _read_cells(scopes)
     if len(cells) < 2:
         return None
-    return _Filling(incident, shown, counts, changes, cells[:SERIES_MAXIMUM]).fill(
+    return _AffectedMatrixBuilder(incident, shown, counts, changes, cells[:SERIES_MAXIMUM]).fill(
         is_cut=len(cells) > SERIES_MAXIMUM
     )
 
@@ -157,7 +157,7 @@ def _read_cells(scopes: Sequence[str]) -> list[_Cell]:
     ]
 
 
-class _Filling:
+class _AffectedMatrixBuilder:
     """One matrix on its way: its cells, what moved of them, and along what they are laid out."""
 
     def __init__(

@@ -6,15 +6,15 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from benchapp.analysis.charts.shift import Shift, find_shift, is_stale
+from benchapp.analysis.charts.shift import RecentShift, find_shift, is_stale
 from benchapp.metrics import Metric
 from benchapp.models import SeriesSummary
 
-__all__ = ["Shift", "Standing", "read_standings"]
+__all__ = ["CurrentLevel", "RecentShift", "read_standings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentLevel:
     """What one series stands at, in the metric's base unit. recent: its newest values in the order of time.
 
     shift: how its recent level stands to its baseline, None where there are too few values. is_stale: it is no longer
@@ -31,11 +31,11 @@ class Standing:
     baseline_median: float | None
     first_at: datetime
     last_at: datetime
-    shift: Shift | None
+    shift: RecentShift | None
     is_stale: bool
 
 
-def read_standings(series_ids: Sequence[int], metric: Metric) -> dict[int, Standing]:
+def read_standings(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return what each of some series stands at, by its id; those without a value are left out; one query."""
     now = timezone.now()
     summaries = SeriesSummary.objects.filter(metric=metric.name, series_id__in=series_ids).values_list(
@@ -51,7 +51,7 @@ def read_standings(series_ids: Sequence[int], metric: Metric) -> dict[int, Stand
         "last_at",
     )
     return {
-        series_id: Standing(
+        series_id: CurrentLevel(
             series_id,
             n,
             median,

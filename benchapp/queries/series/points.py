@@ -11,7 +11,7 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 from psycopg.pq import Format
 
-from benchapp.analysis.charts.rolling import Level, roll_levels
+from benchapp.analysis.charts.rolling import RollingLevel, roll_levels
 from benchapp.models import METRIC_FIELDS, Measurement
 from benchapp.queries.pagination import Cursor, Page, behind, read_cursor
 
@@ -50,7 +50,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PointSummary:
     """One metric of a series over a span, without excluded and failed points; None where there is no value."""
 
     n: int
@@ -108,7 +108,7 @@ def read_points(
 
 def read_rolling(
     series_id: int, points: Sequence[Point], *, metrics: Sequence[str], window: int = ROLLING_WINDOW
-) -> list[tuple[Level, ...]]:
+) -> list[tuple[RollingLevel, ...]]:
     """Return the level of each metric at each of these points (in either order of time); one query.
 
     The window reaches back over points before the first of these, so that a page shows what the whole would. Points
@@ -137,7 +137,7 @@ def read_rolling(
 
 def summarize_series(
     series_id: int, *, metric: str, from_at: datetime | None = None, to_at: datetime | None = None
-) -> Summary:
+) -> PointSummary:
     """Summarise one metric in PostgreSQL; from_at inclusive, to_at exclusive; two queries. Raises UnknownMetric."""
     check_metrics([metric])
     known = _select(series_id, from_at, to_at).filter(
@@ -152,7 +152,7 @@ def summarize_series(
         maximum=Max(metric),
     )
     last = known.order_by("-started_at", "-id").values_list(metric, flat=True).first()
-    return Summary(**values, last=last)
+    return PointSummary(**values, last=last)
 
 
 class _Percentile(Aggregate):

@@ -15,7 +15,7 @@ from benchapp.models import Host, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.badges import order_codes
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
-from benchapp.queries.series.points import Point, Summary, read_points, read_rolling, summarize_series
+from benchapp.queries.series.points import Point, PointSummary, read_points, read_rolling, summarize_series
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_series, describe_target, describe_workload, name_scope
@@ -23,11 +23,11 @@ from benchapp.queries.titles import describe_series, describe_target, describe_w
 __all__ = [
     "LatestPoint",
     "Point",
+    "PointSummary",
     "SeriesDetail",
     "SeriesFilter",
     "SeriesRow",
     "Sibling",
-    "Summary",
     "list_rows",
     "list_series",
     "read_points",

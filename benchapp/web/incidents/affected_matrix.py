@@ -18,7 +18,7 @@ from benchapp.queries.incidents.affected_matrix import (
     read_cell_matrix,
 )
 from benchapp.queries.incidents.shapes import IncidentRow
-from benchapp.web.charts.history.request import write_moment, write_query
+from benchapp.web.charts.history.request import format_request_time, write_query
 from benchapp.web.incidents.tables import Size, make_size
 from benchapp.web.site.filter_forms import keep_query
 
@@ -125,6 +125,6 @@ def _link(matrix: CellMatrix, cell: OneCell) -> str:
     if cell.series_id is None:
         return ""
     from_at = parse_datetime(matrix.from_at) if matrix.from_at else None
-    part = write_moment(from_at - _ROOM) if from_at else None
+    part = format_request_time(from_at - _ROOM) if from_at else None
     query = write_query(metric=matrix.metric.name, **{"from": part})
     return f"{reverse('series', args=[cell.series_id])}?{query}"

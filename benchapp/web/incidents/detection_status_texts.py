@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
 from benchapp.models import Standing
 from benchapp.queries.incidents.detection_status import JudgedCounts, JudgementRow
-from benchapp.web.incidents.texts import count_runs, say_percent, say_since
+from benchapp.web.incidents.texts import count_runs, describe_percent, say_since
 from benchapp.web.site.value_texts import with_unit
 
 
-def say_judged(counts: JudgedCounts) -> list[tuple[str, str]]:
+def describe_status(counts: JudgedCounts) -> list[tuple[str, str]]:
     """Return (standing, words) of what is watched: "412 cells judged", "37 learning", "5 too noisy"."""
     known = counts.by_standing
     total = sum(known.values())
@@ -63,9 +63,11 @@ def _say_learning(row: JudgementRow, metric: Metric) -> str:
 
 def _say_noisy(row: JudgementRow, metric: Metric) -> str:
     least = (
-        f"what moves by less than {say_percent(row.least_change)} is not found" if row.least_change else ""
+        f"what moves by less than {describe_percent(row.least_change)} is not found"
+        if row.least_change
+        else ""
     )
-    wanted = f"{say_percent(SMALLEST_CHANGES.get(row.metric, 0.05))} is worth saying"
+    wanted = f"{describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))} is worth saying"
     more = (
         f" It would take {count_runs(row.runs_needed)} after a change to see that." if row.runs_needed else ""
     )
@@ -73,10 +75,10 @@ def _say_noisy(row: JudgementRow, metric: Metric) -> str:
 
 
 def _say_steady(row: JudgementRow, metric: Metric) -> str:
-    spread = f", spread {say_percent(row.spread)}" if row.spread is not None else ""
+    spread = f", spread {describe_percent(row.spread)}" if row.spread is not None else ""
     level = f"Steady at {with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
-    least = f" Five runs show a change of {say_percent(row.least_change)}." if row.least_change else ""
-    wanted = say_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    least = f" Five runs show a change of {describe_percent(row.least_change)}." if row.least_change else ""
+    wanted = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
     more = f" One of {wanted} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
     return f"{level}{least}{more}"
 

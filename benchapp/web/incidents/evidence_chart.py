@@ -9,7 +9,7 @@ import numpy as np
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
-from benchapp.web.charts.history.request import HistoryRequest, write_moment, write_query
+from benchapp.web.charts.history.request import HistoryRequest, format_request_time, write_query
 
 # What is shown before the oldest run that the change was judged by, as share of the time to the change.
 _ROOM: Final = 0.1
@@ -17,7 +17,7 @@ _LEAST_ROOM: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceChart:
     """What the page of an incident draws of its worst change. document: the runs on both sides."""
 
     change: ChangeRow
@@ -26,7 +26,7 @@ class Evidence:
     document: dict[str, Any]
 
 
-def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> Evidence:
+def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceChart:
     """Return the pictures of one change; one query."""
     metric = CATALOGUE[change.metric]
     sides = read_sides(change)
@@ -49,7 +49,7 @@ def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> Evidence:
         "before": _describe_side(sides.before),
         "after": _describe_side(sides.after),
     }
-    return Evidence(change, metric, figure, document)
+    return EvidenceChart(change, metric, figure, document)
 
 
 def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
@@ -60,6 +60,7 @@ def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
         "p10": low,
         "p90": high,
         "points": [
-            {"run": point.run_id, "at": write_moment(point.at), "value": point.value} for point in points
+            {"run": point.run_id, "at": format_request_time(point.at), "value": point.value}
+            for point in points
         ],
     }

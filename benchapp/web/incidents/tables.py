@@ -57,7 +57,7 @@ class IncidentLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeLine:
+class AffectedSeriesLine:
     """One cell of an incident: a metric of a series, before and after."""
 
     row: ChangeRow
@@ -90,10 +90,10 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
     )
 
 
-def make_change_lines(rows: Sequence[ChangeRow]) -> list[ChangeLine]:
+def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
     """Return the lines of an incident's or a series' changes."""
     return [
-        ChangeLine(
+        AffectedSeriesLine(
             row=row,
             label=SHORT_LABELS[row.metric],
             before=format_level(row.before_median, row.metric),

@@ -50,7 +50,10 @@ def say_incident(detail: IncidentDetail) -> str:
         return row.title
     worst = live[0]
     way = "up" if worst.relative > 0 else "down"
-    what, size = f"{_name_work(live)}{_name_metric(worst)} of {say_scopes(live)}", say_percent(worst.relative)
+    what, size = (
+        f"{_name_work(live)}{_name_metric(worst)} of {say_scopes(live)}",
+        describe_percent(worst.relative),
+    )
     if worst.is_drift and worst.accepted_from_at:
         accepted = say_since(worst.accepted_from_at)
         return f"{what} drifted {way} {size} from the level accepted on {accepted}{_say_suspect(row)}"
@@ -68,7 +71,7 @@ def say_scopes(changes: Sequence[ChangeRow]) -> str:
     return " and ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count)
 
 
-def say_percent(relative: float) -> str:
+def describe_percent(relative: float) -> str:
     """Say a size without its sign: "15 %", "3.2 %", "5 %"."""
     percent = abs(relative) * 100
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
@@ -158,7 +161,7 @@ def say_name(name: str) -> str:
     return name.replace("_", " ").replace(".", " ")
 
 
-def say_counts(detail: IncidentDetail) -> str:
+def describe_incident_counts(detail: IncidentDetail) -> str:
     """Say how much moved: "12 changes in 9 series"."""
     row = detail.row
     changes = "1 change" if row.change_count == 1 else f"{row.change_count} changes"

@@ -28,7 +28,7 @@ from benchapp.queries.incidents.shapes import (
     Tab,
 )
 from benchapp.web.incidents.affected_matrix import make_cell_figure
-from benchapp.web.incidents.detection_status_texts import say_judged
+from benchapp.web.incidents.detection_status_texts import describe_status
 from benchapp.web.incidents.evidence_chart import make_evidence
 from benchapp.web.incidents.tables import (
     list_suspects,
@@ -38,8 +38,8 @@ from benchapp.web.incidents.tables import (
     make_incident_lines,
 )
 from benchapp.web.incidents.texts import (
+    describe_incident_counts,
     name_act,
-    say_counts,
     say_event,
     say_inbox,
     say_incident,
@@ -96,7 +96,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "tabs": _list_tabs(request, tab, counts),
         "lines": make_incident_lines(rows),
-        "watched": say_judged(count_judged()) if is_calm else None,
+        "watched": describe_status(count_judged()) if is_calm else None,
         "api_line": _say_api_line(request, tab, bar),
     }
     return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
@@ -119,7 +119,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "detail": detail,
         "line": make_incident_line(row),
         "link": row.link if row.link.startswith(("https://", "http://")) else "",
-        "counts": say_counts(detail),
+        "counts": describe_incident_counts(detail),
         "evidence": evidence,
         "evidence_words": say_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),

@@ -94,12 +94,12 @@ def make_initial(kind: str, *, filter: str, from_at: datetime | None = None) -> 
         "kind": kind,
         "filter": filter,
         "zone": "UTC",
-        "from_at": write_moment(from_at or now),
-        "to_at": write_moment(now + _SPANS[kind]),
+        "from_at": format_form_time(from_at or now),
+        "to_at": format_form_time(now + _SPANS[kind]),
     }
 
 
-def write_moment(moment: datetime) -> str:
+def format_form_time(moment: datetime) -> str:
     """Return a moment as the field takes it, UTC, to the minute."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Reach
+from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
 from benchapp.queries.maintenance import ExpectationRow, ExpectationState
 
 
@@ -35,7 +35,7 @@ def say_effect(*, is_maintenance: bool) -> str:
     )
 
 
-def say_reach(reach: Reach) -> list[str]:
+def say_reach(reach: Impact) -> list[str]:
     """Say what a filter leaves, and what lies within the span already."""
     if not reach.series and not reach.hosts:
         said = ["The filter leaves no series and no host: it holds for those that come."]
@@ -50,7 +50,7 @@ def say_reach(reach: Reach) -> list[str]:
     return said
 
 
-def _say_hosts(reach: Reach) -> str:
+def _say_hosts(reach: Impact) -> str:
     if not reach.hosts:
         return "no host in service"
     names = ", ".join(reach.host_names)

@@ -17,7 +17,7 @@ from benchapp.models.host_filtering import match_hosts
 from benchapp.pipeline.maintenance.expectations import (
     OPEN_MAXIMUM,
     BadExpectation,
-    NotPossible,
+    NotSchedulable,
     UnknownExpectation,
     end_expectation,
     expect,
@@ -26,7 +26,7 @@ from benchapp.pipeline.maintenance.expectations import (
     resume_expectation,
     take_back,
 )
-from benchapp.pipeline.maintenance.impact import Reach, measure_reach
+from benchapp.pipeline.maintenance.impact import Impact, preview_impact
 from benchapp.queries.maintenance import (
     CURRENT,
     ExpectationRow,
@@ -142,7 +142,7 @@ def expectation(request: HttpRequest, expectation_id: int) -> HttpResponse:
     if detail is None:
         raise Http404(f"There is no expectation {expectation_id}.")
     row = detail.row
-    reach = measure_reach(row.filter, from_at=row.from_at, to_at=row.over_at)
+    reach = preview_impact(row.filter, from_at=row.from_at, to_at=row.over_at)
     context = {
         "title": say_expectation(row),
         "row": row,
@@ -165,7 +165,7 @@ def change_expectation(request: HttpRequest, expectation_id: int, act: str) -> H
         do(expectation_id, by=read_person(request))
     except UnknownExpectation as error:
         raise Http404(f"{error}.") from error
-    except (NotPossible, BadExpectation) as problem:
+    except (NotSchedulable, BadExpectation) as problem:
         messages.error(request, f"Not done: {problem}.", extra_tags="bad")
     else:
         wake_up()
@@ -197,10 +197,10 @@ def _keep(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
     return redirect("expectation", expectation_id=kept.pk)
 
 
-def _preview(given: Mapping[str, Any]) -> Reach:
+def _preview(given: Mapping[str, Any]) -> Impact:
     said = {name: given[name] for name in ("kind", "filter", "from_at", "to_at")}
     plan = read_plan(**said, reason=given["reason"] or "only looked at")
-    return measure_reach(plan.filter, from_at=plan.from_at, to_at=plan.to_at)
+    return preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at)
 
 
 def _begin(request: HttpRequest) -> dict[str, Any]:

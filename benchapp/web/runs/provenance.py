@@ -21,8 +21,8 @@ from benchapp.pipeline.provenance.shapes import (
     ExplainedMeasurement,
     ExplainedTotal,
     ExplainedValue,
-    Explanation,
     MergedJob,
+    ReportProvenance,
 )
 from benchapp.queries.runs.runs import RunDetail, read_run
 from benchapp.queries.runs.submissions import read_raw_body
@@ -130,7 +130,7 @@ class _NotNow(Exception):
         self.words = words
 
 
-def _explain(request: HttpRequest, run: RunDetail) -> Explanation:
+def _explain(request: HttpRequest, run: RunDetail) -> ReportProvenance:
     """Explain the part of a run that the address asks for; raises _NotNow with what to say instead."""
     if run.submission.body_bytes > OPEN_BYTES_MAXIMUM and not request.user.is_authenticated:
         raise _NotNow(403, _SIGN_IN)
@@ -159,7 +159,7 @@ def _read_position(request: HttpRequest) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) < _DIGITS_MAXIMUM else 0
 
 
-def _describe(run: RunDetail, explanation: Explanation) -> dict[str, object]:
+def _describe(run: RunDetail, explanation: ReportProvenance) -> dict[str, object]:
     codes = {line.position: line for line in run.measurements}
     sections = []
     for each in explanation.measurements:
@@ -181,7 +181,7 @@ def _describe(run: RunDetail, explanation: Explanation) -> dict[str, object]:
     }
 
 
-def _say_format(explanation: Explanation) -> str:
+def _say_format(explanation: ReportProvenance) -> str:
     name = _FORMATS.get(explanation.format, explanation.format)
     version = f" version {explanation.format_version}" if explanation.format_version else ""
     precision = "" if explanation.has_precise_values else "; it rounds to about four digits"

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, format_value
 from benchapp.queries.runs.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
 from benchapp.queries.titles import describe_block_size
-from benchapp.web.site.number_columns import Cell, Column, make_cells, make_columns
+from benchapp.web.site.number_columns import Column, NumberCell, make_cells, make_columns
 
 KIND_NAMES: Final = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
 # The first parser took mean and maximum from where the percentiles came from.
@@ -78,7 +78,7 @@ class ResultLine:
     words: str
     direction: str
     error: int
-    cells: tuple[Cell, ...]
+    cells: tuple[NumberCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class RunLines:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BadgeVerdict:
     """How a value stands to the limit between good and bad that its profile has."""
 
     is_good: bool
@@ -112,9 +112,9 @@ class MeasurementLine:
 
     measurement: MeasurementRow
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[NumberCell, ...]
     codes: tuple[str, ...]
-    verdict: Verdict | None
+    verdict: BadgeVerdict | None
     kinds: str
 
 
@@ -194,11 +194,11 @@ def list_withheld(lines: Sequence[MeasurementLine]) -> list[str]:
     return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
 
 
-def _judge(profile: str, measurement: MeasurementRow) -> Verdict | None:
+def _judge(profile: str, measurement: MeasurementRow) -> BadgeVerdict | None:
     for metric in CATALOGUE:
         limit, value = find_limit(profile, metric), getattr(measurement, metric)
         if limit is not None and value is not None and not measurement.error:
-            return Verdict(limit.is_met(value), limit)
+            return BadgeVerdict(limit.is_met(value), limit)
     return None
 
 

@@ -42,7 +42,9 @@ RUNS_ON_A_PAGE: Final = 50
 def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that the filters leave, the newest first."""
     form = read_form(RunFilterForm, request.GET)
-    bar = make_filter_bar(request, old=("host", "pool", "rw", "text"), form=form, fields="runs/_runs_fields.html")
+    bar = make_filter_bar(
+        request, old=("host", "pool", "rw", "text"), form=form, fields="runs/_runs_fields.html"
+    )
     errors = [*bar.errors, *list_errors(form)]
     asked = form.make_filter(bar.filter)
     page, links = turn_page(

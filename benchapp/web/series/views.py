@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.metrics import CATALOGUE, Metric, find_limit, find_references
 from benchapp.queries.charts.environment_changes import read_environment_changes, read_time_zone
-from benchapp.queries.charts.history import Chosen, choose_series, read_history
+from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
 from benchapp.queries.charts.latency import has_latencies
 from benchapp.queries.charts.levels import find_level, read_levels
 from benchapp.queries.incidents.changes import list_changes_of_series
@@ -28,7 +28,7 @@ from benchapp.web.charts.history.figure import (
 from benchapp.web.charts.history.latency import make_latency_figures
 from benchapp.web.charts.history.point_table import make_point_table
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
-from benchapp.web.charts.history.table import make_change_lines, make_history_table
+from benchapp.web.charts.history.table import make_history_table, make_level_change_lines
 from benchapp.web.charts.history.texts import (
     find_step,
     say_changed_title,
@@ -42,7 +42,7 @@ from benchapp.web.charts.history.texts import (
     say_step,
 )
 from benchapp.web.incidents.detection_status_texts import say_standings
-from benchapp.web.incidents.tables import make_change_lines as make_level_changes
+from benchapp.web.incidents.tables import make_level_change_lines as make_level_changes
 from benchapp.web.incidents.texts import say_drift
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_first_steps
@@ -92,7 +92,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "is_named": asked.ids is not None,
         "words": say_levels(found, asked.metric),
         "table": make_history_table(found, asked.metric),
-        "changes": make_change_lines(found),
+        "changes": make_level_change_lines(found),
         "metric": asked.metric,
         "asked": asked,
         "kept": _list_kept(request, ("series", "q", "metric", "scale", "tz", "panels")),
@@ -185,12 +185,12 @@ def _read_history(
         "table": make_point_table(
             page.items, [find_level(levels, point.started_at) for point in page.items], metric
         ),
-        "changes": make_change_lines(read_environment_changes(versions)[row.id]),
+        "changes": make_level_change_lines(read_environment_changes(versions)[row.id]),
         "points_csv_url": _link_points(row.id, asked),
     }
 
 
-def _write_study_query(asked: HistoryRequest, chosen: Chosen, *, text: str) -> str:
+def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, *, text: str) -> str:
     """Return the address of a picture; where nothing was asked for, the series that happened to be the freshest."""
     ids = asked.ids or (() if text else tuple(row.id for row in chosen.rows))
     return write_picture(asked, ids=ids, text=text)

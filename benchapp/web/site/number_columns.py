@@ -41,7 +41,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class NumberCell:
     """One number as shown. raw: in the base unit, None where unknown; reason: then says why."""
 
     text: str
@@ -80,7 +80,7 @@ def _choose_metrics(rows: Sequence[Any], metrics: Sequence[str]) -> Sequence[str
     return metrics if has_others else ["elapsed_s"]
 
 
-def make_cells(row: Any, columns: Iterable[Column]) -> tuple[Cell, ...]:
+def make_cells(row: Any, columns: Iterable[Column]) -> tuple[NumberCell, ...]:
     """Show a row's values in the columns' units; what is unknown says why, from the row's `missing` if it has one."""
     missing: Mapping[str, str] = getattr(row, "missing", {})
     return tuple(
@@ -94,9 +94,9 @@ def make_cells(row: Any, columns: Iterable[Column]) -> tuple[Cell, ...]:
     )
 
 
-def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) -> Cell:
+def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) -> NumberCell:
     """Show one value in a unit."""
-    return Cell(format_scaled(value, scale), value, reason if value is None else "", metric)
+    return NumberCell(format_scaled(value, scale), value, reason if value is None else "", metric)
 
 
 def choose_scale(values: Iterable[float | None], unit: str) -> Scale:

@@ -15,7 +15,7 @@ from benchapp.web.site.access import can
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NavigationPlace:
     """One entry of the bar: views lists the names of the pages that belong to it."""
 
     label: str
@@ -24,21 +24,21 @@ class Place:
 
 
 PLACES: Final = (
-    Place("Scaling", "scaling", frozenset({"scaling"})),
-    Place("Matrix", "matrix", frozenset({"matrix"})),
-    Place("History", "series_list", frozenset({"series_list", "series", "history"})),
-    Place("Runs", "runs", frozenset({"runs", "run", "run_report"})),
-    Place("Compare", "compare", frozenset({"compare"})),
-    Place(
+    NavigationPlace("Scaling", "scaling", frozenset({"scaling"})),
+    NavigationPlace("Matrix", "matrix", frozenset({"matrix"})),
+    NavigationPlace("History", "series_list", frozenset({"series_list", "series", "history"})),
+    NavigationPlace("Runs", "runs", frozenset({"runs", "run", "run_report"})),
+    NavigationPlace("Compare", "compare", frozenset({"compare"})),
+    NavigationPlace(
         "Incidents",
         "incidents",
         frozenset(
             {"incidents", "incident", "watched", "expectations", "expectation", "add_expectation"},
         ),
     ),
-    Place("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),
-    Place("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
-    Place("Uploads", "uploads", frozenset({"uploads", "upload", "hand_in"})),
+    NavigationPlace("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),
+    NavigationPlace("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
+    NavigationPlace("Uploads", "uploads", frozenset({"uploads", "upload", "hand_in"})),
 )
 
 
@@ -66,7 +66,7 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _link_place(place: Place, here: str | None) -> Link:
+def _link_place(place: NavigationPlace, here: str | None) -> Link:
     new = _count_new() if place.view == "incidents" else 0
     return Link(place.label, reverse(place.view), here in place.views, new)
 

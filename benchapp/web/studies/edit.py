@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from benchapp.models import PanelKind, Role
 from benchapp.pipeline.studies import (
     BadStudy,
-    Panel,
     StudyChanged,
+    StudyPanel,
     add_panel,
     change_study,
     create_study,
@@ -133,7 +133,7 @@ def _keep(request: HttpRequest, given: Any) -> int:
     return study.id
 
 
-def _make_panel(given: Any) -> Panel:
+def _make_panel(given: Any) -> StudyPanel:
     return read_panel({"kind": given.get("kind"), "query": _read_query(given.get("query", ""))})
 
 
@@ -145,11 +145,11 @@ def _read_query(text: str) -> str:
     return "&".join(part for part in query.split("&") if part and "after" not in parse_qs(part))
 
 
-def _plain(panel: Panel) -> dict[str, str]:
+def _plain(panel: StudyPanel) -> dict[str, str]:
     return {"kind": panel.kind, "query": panel.query}
 
 
-def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[Panel]:
+def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
     """Return the panels with the words of the form, moved as the pressed button says ("up:2")."""
     panels = [
         read_panel(

@@ -29,7 +29,7 @@ _PAGES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPanel:
+class ShownStudyPanel:
     """One picture. template: which fragment draws it, "" where it is only named. figure: the fragment's value.
 
     page_url: the page that shows it alone; "" for strangers, who cannot open it. problem: why it, or a part of what
@@ -46,14 +46,16 @@ class ShownPanel:
     problem: str = ""
 
 
-def make_panels(request: HttpRequest, panels: Sequence[PanelRow], *, has_links: bool) -> list[ShownPanel]:
+def make_panels(
+    request: HttpRequest, panels: Sequence[PanelRow], *, has_links: bool
+) -> list[ShownStudyPanel]:
     """Return the panels in order, drawn anew from the numbers of today; has_links: False for a shared study."""
     return [
         make_panel(request, panel, place, has_links=has_links) for place, panel in enumerate(panels, start=1)
     ]
 
 
-def list_kinds(panels: Sequence[ShownPanel]) -> list[str]:
+def list_kinds(panels: Sequence[ShownStudyPanel]) -> list[str]:
     """Return the kinds of the pictures that are drawn, each once: what scripts and styles the page needs."""
     return sorted({panel.kind for panel in panels if panel.template})
 
@@ -67,16 +69,18 @@ def find_page(panel: PanelRow) -> str:
     return f"{path}?{quote(panel.query, safe='=&%+:,*./;-_~!()')}" if panel.query else path
 
 
-def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownPanel:
+def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownStudyPanel:
     """Return one panel, the place-th of its study from 1, drawn anew from the numbers of today."""
     page_url = find_page(panel) if has_links else ""
     words = render_markdown(panel.words, has_own_links=has_links)
     make = _MAKERS.get(panel.kind)
     if make is None:
         problem = "Open its page to see it." if page_url else "It is shown on a page of its own."
-        return ShownPanel(place, panel.kind, name_panel(panel), words, page_url, problem=problem)
+        return ShownStudyPanel(place, panel.kind, name_panel(panel), words, page_url, problem=problem)
     template, title, figure, problem = make(request, panel, place, has_links)
-    return ShownPanel(place, panel.kind, panel.title or title, words, page_url, template, figure, problem)
+    return ShownStudyPanel(
+        place, panel.kind, panel.title or title, words, page_url, template, figure, problem
+    )
 
 
 def name_panel(panel: PanelRow) -> str:

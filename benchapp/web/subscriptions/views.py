@@ -113,7 +113,9 @@ def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpRespons
             wake_notify()
             return redirect("subscription", subscription_id=subscription_id)
     context = {"form": form, "subscription": stored, "channel_words": Channel(stored.channel).label}
-    return render(request, "subscriptions/edit_subscription.html", context, status=400 if form.errors else 200)
+    return render(
+        request, "subscriptions/edit_subscription.html", context, status=400 if form.errors else 200
+    )
 
 
 @require_POST

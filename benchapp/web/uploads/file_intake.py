@@ -10,15 +10,15 @@ from django.core.files.uploadedfile import UploadedFile
 from benchapp.pipeline.importing.discovery import UnreadableFile, unpack_bytes
 from benchapp.pipeline.importing.log_pairing import is_log, make_arrival, pair_logs
 from benchapp.pipeline.intake.envelope import BadEnvelope
-from benchapp.pipeline.intake.format_check import find_fault_at_door
-from benchapp.pipeline.intake.submissions import Outcome, accept_submission
+from benchapp.pipeline.intake.format_check import check_format_quickly
+from benchapp.pipeline.intake.submissions import AcceptOutcome, accept_submission
 
-_STATUSES: Final = {Outcome.NEW: 202, Outcome.REPLAYED: 200, Outcome.CONFLICT: 409}
+_STATUSES: Final = {AcceptOutcome.NEW: 202, AcceptOutcome.REPLAYED: 200, AcceptOutcome.CONFLICT: 409}
 _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty": 400}
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class FileResult:
     """What became of one file. status and code are those of the API; id is empty where nothing was stored.
 
     log_count: how many logs went with it.
@@ -49,12 +49,12 @@ class Handed:
 
 def take_in_files(
     host_id: int, files: Sequence["UploadedFile[Any]"], *, parameters: Mapping[str, Any]
-) -> list[Handed]:
+) -> list[FileResult]:
     """Take in every output among the files, its logs with it; return what became of each output and of lone logs."""
     contents, handed = _read_all(files)
     logs = [name for name, content in contents.items() if is_log(name, content[:64])]
     others = [name for name in contents if name not in logs]
-    faults = {name: fault for name in others if (fault := find_fault_at_door(contents[name])) is not None}
+    faults = {name: fault for name in others if (fault := check_format_quickly(contents[name])) is not None}
     outputs = [name for name in others if name not in faults]
     pairing = pair_logs(outputs, logs)
     for name in outputs:
@@ -65,13 +65,13 @@ def take_in_files(
     return handed
 
 
-def _read_all(files: Sequence["UploadedFile[Any]"]) -> tuple[dict[str, bytes], list[Handed]]:
+def _read_all(files: Sequence["UploadedFile[Any]"]) -> tuple[dict[str, bytes], list[FileResult]]:
     """Return the files by name, unpacked, and those that cannot be read.
 
     All together have the room of one: a form of small gzips must not fill the memory.
     """
     contents: dict[str, bytes] = {}
-    refused: list[Handed] = []
+    refused: list[FileResult] = []
     room = settings.UNPACKED_LIMIT_BYTES
     for file in files:
         name = _name_apart(file.name or "", contents)
@@ -108,15 +108,15 @@ def _read(file: "UploadedFile[Any]", room: int) -> bytes:
 
 def _take_in(
     host_id: int, name: str, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
-) -> Handed:
+) -> FileResult:
     try:
         arrival = make_arrival(host_id, output, parameters=parameters, logs=logs)
     except BadEnvelope as error:
         return _refuse(name, error.code, str(error))
     receipt = accept_submission(arrival)
-    if receipt.outcome == Outcome.CONFLICT:
-        return Handed(name, 409, "id-taken", f"submission {receipt.id} exists with another body")
-    return Handed(
+    if receipt.outcome == AcceptOutcome.CONFLICT:
+        return FileResult(name, 409, "id-taken", f"submission {receipt.id} exists with another body")
+    return FileResult(
         name,
         _STATUSES[receipt.outcome],
         id=str(receipt.id),
@@ -125,5 +125,5 @@ def _take_in(
     )
 
 
-def _refuse(name: str, code: str, detail: str) -> Handed:
-    return Handed(name, _FILE_STATUSES.get(code, 422), code, detail)
+def _refuse(name: str, code: str, detail: str) -> FileResult:
+    return FileResult(name, _FILE_STATUSES.get(code, 422), code, detail)

@@ -14,7 +14,7 @@ _GAP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class HourSegment:
     """One part of a bar; kind is the state that it counts."""
 
     kind: str
@@ -29,7 +29,7 @@ class HourBar:
     x: float
     hour_at: datetime
     count: HourCount
-    segments: tuple[Segment, ...]
+    segments: tuple[HourSegment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +57,5 @@ def _make_bar(place: int, hour: HourCount, most: int) -> HourBar:
             # At least two units, so that one rejected among thousands is seen.
             height = max(2.0, count / most * (HEIGHT - 4))
             top = max(0.0, top - height)
-            segments.append(Segment(kind, round(top, 1), round(height, 1)))
+            segments.append(HourSegment(kind, round(top, 1), round(height, 1)))
     return HourBar(round(place * _STEP, 1), hour.hour_at, hour, tuple(segments))

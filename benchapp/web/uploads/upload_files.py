@@ -16,7 +16,7 @@ from benchapp.pipeline.intake.query_parameters import BadParameter, read_paramet
 from benchapp.tasks import wake_up
 from benchapp.web.accounts.forms import HandInForm
 from benchapp.web.site.access import needs_role
-from benchapp.web.uploads.file_intake import Handed, take_in_files
+from benchapp.web.uploads.file_intake import FileResult, take_in_files
 
 # In the session, from the POST to the page behind it.
 _HANDED: Final = "handed_in"
@@ -25,7 +25,7 @@ _HANDED: Final = "handed_in"
 @never_cache
 @require_http_methods(["GET", "POST"])
 @needs_role(Role.EDITOR)
-def hand_in(request: HttpRequest) -> HttpResponse:
+def upload_files(request: HttpRequest) -> HttpResponse:
     """Take in files, the same way as what a host posts; the script asks for JSON, one output at a time."""
     form = HandInForm(request.POST or None, request.FILES or None)
     wants_json = request.headers.get("Accept", "").startswith("application/json")
@@ -40,13 +40,13 @@ def hand_in(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "hosts": hosts,
-        "handed": [Handed(**row) for row in request.session.pop(_HANDED, [])],
+        "handed": [FileResult(**row) for row in request.session.pop(_HANDED, [])],
         "limits": {"body": settings.BODY_LIMIT_BYTES, "unpacked": settings.UNPACKED_LIMIT_BYTES},
     }
     return render(request, "uploads/upload_files.html", context, status=400 if form.errors else 200)
 
 
-def _take_in(form: HandInForm) -> list[Handed] | None:
+def _take_in(form: HandInForm) -> list[FileResult] | None:
     """Return what became of the form's files, or None with what is wrong written into the form."""
     values = form.cleaned_data
     host = Host.objects.active().filter(name=values["host"].strip().lower()).first()
@@ -64,14 +64,14 @@ def _take_in(form: HandInForm) -> list[Handed] | None:
     return take_in_files(host.pk, values["file"], parameters=parameters)
 
 
-def _answer_json(form: HandInForm, handed: Sequence[Handed] | None) -> HttpResponse:
+def _answer_json(form: HandInForm, handed: Sequence[FileResult] | None) -> HttpResponse:
     if handed is None:
         faults = [f"{field}: {said[0]}" for field, said in form.errors.items()]
         return JsonResponse({"status": 400, "code": "form-invalid", "detail": " ".join(faults)}, status=400)
     return JsonResponse({"files": [one.as_row() for one in handed]})
 
 
-def _answer_page(request: HttpRequest, form: HandInForm, handed: Sequence[Handed]) -> HttpResponse | None:
+def _answer_page(request: HttpRequest, form: HandInForm, handed: Sequence[FileResult]) -> HttpResponse | None:
     """Lead to the one upload, or to a list of what became of several; None where the form says all there is."""
     if len(handed) > 1:
         request.session[_HANDED] = [one.as_row() for one in handed]

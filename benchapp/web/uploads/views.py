@@ -72,7 +72,9 @@ def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
     row = read_upload(submission_id)
     if row is None:
         raise Http404(f"There is no submission {submission_id}.")
-    return render(request, "uploads/upload.html", {"upload": row, "advice": REJECTED.get(row.reason_code, "")})
+    return render(
+        request, "uploads/upload.html", {"upload": row, "advice": REJECTED.get(row.reason_code, "")}
+    )
 
 
 @require_safe

@@ -10,7 +10,7 @@ import pytest
 
 from benchapp.models import Kind
 from benchapp.pipeline.normalize.plan import PlannedRun, plan_submission
-from benchapp.pipeline.normalize.sender_context import Source
+from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from tests.agent.conftest import Machine
 
 pytestmark = [
@@ -40,7 +40,7 @@ def measure(machine: Machine, profile: str, *settings: str) -> tuple[dict, list[
 def plan_spooled(machine: Machine) -> list[PlannedRun]:
     (path,) = machine.pending()
     body = gzip.decompress(path.read_bytes())
-    source = Source(uuid.uuid4(), 1, "host", Kind.ENVELOPE, body, {}, datetime.now(UTC))
+    source = SubmissionSource(uuid.uuid4(), 1, "host", Kind.ENVELOPE, body, {}, datetime.now(UTC))
     return list(plan_submission(source).runs)
 
 

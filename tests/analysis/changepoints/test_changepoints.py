@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.analysis.changepoints.v1 import (
-    History,
-    Level,
+    ShiftLevel,
+    ValueHistory,
     change_indices,
     extend_history,
     find_changes,
@@ -274,7 +274,7 @@ VALUES = st.lists(
 @given(VALUES)
 @settings(max_examples=40, deadline=None)
 def test_point_by_point_gives_the_same_answer_as_all_at_once(values: list[float]) -> None:
-    history = History()
+    history = ValueHistory()
     for count, value in enumerate(values, start=1):
         judgement = judge_next(history, value)
         history = judgement.history
@@ -327,7 +327,7 @@ def test_settled_change_is_not_judged_again() -> None:
     judgement = judge_values(make_levels((100, 300), (85, 700)))
 
     assert [change.index for change in judgement.history.settled] == [300]
-    assert judgement.history.settled[0].before == Level(
+    assert judgement.history.settled[0].before == ShiftLevel(
         median=pytest.approx(100, abs=0.5), spread=pytest.approx(1, abs=0.4), points=60
     )
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.weight_v1 import Evidence, weigh_evidence, weigh_stay
+from benchapp.analysis.changepoints.weight_v1 import ChangeEvidence, weigh_evidence, weigh_stay
 
-PLAIN = Evidence(rank_score=4.0, spreads=2.0, novelty=0.8, correlation=0.0, places=65)
+PLAIN = ChangeEvidence(rank_score=4.0, spreads=2.0, novelty=0.8, correlation=0.0, places=65)
 
 
 def test_evidence_is_summed() -> None:
@@ -31,7 +31,7 @@ def test_each_piece_of_evidence_can_decide(weaker: dict[str, float]) -> None:
 
 def test_weak_ranks_are_made_up_for_by_size_and_novelty() -> None:
     """Three points beyond all of twenty cannot have a greater rank score than 3.25."""
-    three = Evidence(rank_score=3.25, spreads=2.0, novelty=0.6, correlation=0.0, places=23)
+    three = ChangeEvidence(rank_score=3.25, spreads=2.0, novelty=0.6, correlation=0.0, places=23)
 
     assert weigh_evidence(replace(three, rank_score=2.7, novelty=0.1)) < 1
     assert weigh_evidence(replace(three, rank_score=2.7, novelty=1.0, spreads=5.0)) > 1

@@ -6,8 +6,8 @@ from statistics import median, pstdev, quantiles
 import pytest
 
 from benchapp.analysis.charts.curves import (
-    Place,
-    Point,
+    CurvePlace,
+    CurvePoint,
     are_same,
     do_differ,
     does_reach,
@@ -17,8 +17,8 @@ from benchapp.analysis.charts.curves import (
 )
 
 
-def point(value: float, error: float | None = None) -> Point:
-    return Point(Place(0, 0, 0), value, error=error)
+def point(value: float, error: float | None = None) -> CurvePoint:
+    return CurvePoint(CurvePlace(0, 0, 0), value, error=error)
 
 
 def quantiles_of(values: list[float]) -> tuple[float, float]:

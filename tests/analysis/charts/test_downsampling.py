@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.analysis.charts.downsampling import Points, thin_points
+from benchapp.analysis.charts.downsampling import SampledPoints, thin_points
 
 NAN = float("nan")
 
@@ -15,7 +15,7 @@ NAN = float("nan")
 def make_points(values, *, times=None, failed=(), excluded=()):
     count = len(values)
     places = range(count)
-    return Points(
+    return SampledPoints(
         at_us=np.array(times if times is not None else places, dtype=np.int64),
         run_id=np.arange(1, count + 1),
         has_failed=np.array([place in failed for place in places], dtype=bool),

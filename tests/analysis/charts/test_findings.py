@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.analysis.charts.curves import Curve, Place, Point
+from benchapp.analysis.charts.curves import Curve, CurvePlace, CurvePoint
 from benchapp.analysis.charts.findings import (
-    Ceiling,
     Erratic,
     Falls,
     GainsStop,
     Grows,
+    LimitFinding,
     Linear,
     Saturates,
     Steady,
@@ -28,7 +28,7 @@ VOLUMES = (1, 2, 4, 8, 16)
 
 def curve(values, *, counts=VOLUMES, facet=0, line=0, is_higher_better=True):
     points = [
-        Point(Place(facet, line, place), float(value), count)
+        CurvePoint(CurvePlace(facet, line, place), float(value), count)
         for place, (value, count) in enumerate(zip(values, counts, strict=False))
         if value is not None
     ]
@@ -44,7 +44,7 @@ def test_gains_stop_where_the_next_value_is_no_better():
 
     assert isinstance(found, GainsStop)
     assert (found.best.value, found.after.value) == (30613, 30180)
-    assert list_places(found) == (Place(0, 0, 2), Place(0, 0, 3))
+    assert list_places(found) == (CurvePlace(0, 0, 2), CurvePlace(0, 0, 3))
 
 
 def test_bandwidth_saturates_from_where_all_values_lie_within_three_per_cent():
@@ -118,7 +118,7 @@ def test_cliff_is_the_deepest_fall_between_neighbouring_panels():
     (cliff,) = find_cliffs([small, large], is_facet=True)
 
     assert (cliff.value.value, cliff.reference.value, round(cliff.share, 3)) == (375, 14311, 0.026)
-    assert list_places(cliff) == (Place(1, 0, 0), Place(0, 0, 0))
+    assert list_places(cliff) == (CurvePlace(1, 0, 0), CurvePlace(0, 0, 0))
 
 
 def test_half_is_a_cliff_and_a_little_more_is_none():
@@ -149,7 +149,7 @@ def test_extremes_of_a_curve_whose_x_has_no_order():
 
 
 def test_ceiling_is_reached_from_where_all_values_are_at_it():
-    limit = Ceiling(0, "provisioned", (2000, 4000, 8000))
+    limit = LimitFinding(0, "provisioned", (2000, 4000, 8000))
 
     found = find_at_ceiling(curve([1000, 4114, 8150], counts=(1, 2, 4)), limit)
 
@@ -159,7 +159,7 @@ def test_ceiling_is_reached_from_where_all_values_are_at_it():
 
 @pytest.mark.parametrize("values", [(None, None), (8000, 16000), (100, 200)])
 def test_ceiling_that_is_unknown_or_far_is_not_reached(values):
-    assert find_at_ceiling(curve([2000, 4000]), Ceiling(0, "limit", values)) is None
+    assert find_at_ceiling(curve([2000, 4000]), LimitFinding(0, "limit", values)) is None
 
 
 def noisy(values, error):
@@ -187,7 +187,7 @@ def test_step_that_chance_may_bring_is_said_to_be_unclear():
 
     assert isinstance(found, Unclear)
     assert (found.low.value, found.high.value, round(found.margin)) == (1000, 1180, 283)
-    assert list_places(found) == (Place(0, 0, 0), Place(0, 0, 2))
+    assert list_places(found) == (CurvePlace(0, 0, 0), CurvePlace(0, 0, 2))
 
 
 def test_fall_that_chance_may_bring_is_none():
@@ -204,7 +204,7 @@ def test_contrast_and_cliff_that_chance_may_bring_are_none():
 
 
 def test_ceiling_is_reached_as_far_as_chance_takes_it():
-    limit = Ceiling(0, "provisioned", (2000,))
+    limit = LimitFinding(0, "provisioned", (2000,))
 
     assert find_at_ceiling(curve([1900]), limit) is None
     assert find_at_ceiling(noisy([1900], 60), limit) is not None

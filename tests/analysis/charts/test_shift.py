@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.analysis.charts.shift import Shift, find_shift, is_stale
+from benchapp.analysis.charts.shift import RecentShift, find_shift, is_stale
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 # p10 98, p90 102: a spread of 4 around 100.
@@ -17,14 +17,14 @@ BEFORE = [90.0, 98.0, 99.0, 99.0, 100.0, 100.0, 100.0, 101.0, 101.0, 102.0, 110.
         (None, None, "higher", None),
         (90.0, None, "higher", None),
         (90.0, 0.0, "higher", None),
-        (90.0, 100.0, "higher", Shift(-10.0, "worse")),
-        (90.0, 100.0, "lower", Shift(-10.0, "better")),
-        (110.0, 100.0, "higher", Shift(10.0, "better")),
-        (110.0, 100.0, "lower", Shift(10.0, "worse")),
-        (104.0, 100.0, "higher", Shift(4.0, "within")),
-        (96.0, 100.0, "higher", Shift(-4.0, "within")),
-        (104.5, 100.0, "higher", Shift(4.5, "better")),
-        (100.0, 100.0, "higher", Shift(0.0, "within")),
+        (90.0, 100.0, "higher", RecentShift(-10.0, "worse")),
+        (90.0, 100.0, "lower", RecentShift(-10.0, "better")),
+        (110.0, 100.0, "higher", RecentShift(10.0, "better")),
+        (110.0, 100.0, "lower", RecentShift(10.0, "worse")),
+        (104.0, 100.0, "higher", RecentShift(4.0, "within")),
+        (96.0, 100.0, "higher", RecentShift(-4.0, "within")),
+        (104.5, 100.0, "higher", RecentShift(4.5, "better")),
+        (100.0, 100.0, "higher", RecentShift(0.0, "within")),
     ],
 )
 def test_shift_counts_where_it_exceeds_the_spread(recent, baseline, better, shift) -> None:
@@ -34,7 +34,7 @@ def test_shift_counts_where_it_exceeds_the_spread(recent, baseline, better, shif
 def test_new_level_does_not_hide_itself_in_the_spread() -> None:
     values = [100.0] * 5 + [50.0] * 5
 
-    assert find_shift(50.0, 100.0, values=values, better="higher") == Shift(-50.0, "worse")
+    assert find_shift(50.0, 100.0, values=values, better="higher") == RecentShift(-50.0, "worse")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from benchapp.analysis.changepoints.v1 import change_indices
 from benchapp.analysis.detection.baselines import (
+    compare_to_baseline,
     find_steady_baseline,
-    hold_against_accepted,
     measure_drift,
     pin_baseline,
 )
@@ -107,7 +107,7 @@ def make_slope(runs: int) -> list[float]:
 
 
 def test_slope_lies_beyond_what_is_tolerated_from_its_own_run_on() -> None:
-    held = hold_against_accepted(make_slope(200), tolerated_change=0.05)
+    held = compare_to_baseline(make_slope(200), tolerated_change=0.05)
 
     assert held is not None
     assert (held.accepted.level.points, held.drift.now.points) == (60, 60)
@@ -117,14 +117,14 @@ def test_slope_lies_beyond_what_is_tolerated_from_its_own_run_on() -> None:
 
 
 def test_steady_level_is_at_the_accepted_one() -> None:
-    held = hold_against_accepted(STEADY * 4, tolerated_change=0.05)
+    held = compare_to_baseline(STEADY * 4, tolerated_change=0.05)
 
     assert held is not None
     assert (held.drift.is_beyond, held.is_back) == (False, True)
 
 
 def test_level_between_half_of_what_is_tolerated_and_beyond_says_neither() -> None:
-    held = hold_against_accepted(STEADY * 2 + [value * 0.965 for value in STEADY * 2], tolerated_change=0.05)
+    held = compare_to_baseline(STEADY * 2 + [value * 0.965 for value in STEADY * 2], tolerated_change=0.05)
 
     assert held is not None
     assert (held.drift.is_beyond, held.is_back) == (False, False)
@@ -132,14 +132,14 @@ def test_level_between_half_of_what_is_tolerated_and_beyond_says_neither() -> No
 
 @pytest.mark.parametrize("runs", [0, 1, 19, 39])
 def test_few_runs_are_held_against_nothing(runs: int) -> None:
-    assert hold_against_accepted(make_slope(runs), tolerated_change=0.05) is None
+    assert compare_to_baseline(make_slope(runs), tolerated_change=0.05) is None
 
 
 def test_present_level_begins_at_the_last_change_and_has_five_runs() -> None:
     values = STEADY * 3 + [value * 0.9 for value in STEADY[:5]]
 
-    assert hold_against_accepted(values[:-1], [90], tolerated_change=0.05) is None
-    held = hold_against_accepted(values, [90], tolerated_change=0.05)
+    assert compare_to_baseline(values[:-1], [90], tolerated_change=0.05) is None
+    held = compare_to_baseline(values, [90], tolerated_change=0.05)
 
     assert held is not None
     assert (held.drift.now.points, held.drift.now.median) == (5, 90.0)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.analysis.incidents.grouping import Moment, Span, cluster_moments, find_home
+from benchapp.analysis.incidents.grouping import IncidentSpan, Moment, cluster_moments, find_matching_incident
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = 3600.0
@@ -63,19 +63,22 @@ def test_reach_is_the_interval_of_the_runs_and_a_day_at_most(
 
 def test_nearest_span_within_reach_is_home() -> None:
     spans = [
-        Span(1, NOON - timedelta(hours=3), NOON - timedelta(hours=1)),
-        Span(2, NOON + timedelta(hours=1), NOON + timedelta(hours=9)),
+        IncidentSpan(1, NOON - timedelta(hours=3), NOON - timedelta(hours=1)),
+        IncidentSpan(2, NOON + timedelta(hours=1), NOON + timedelta(hours=9)),
     ]
 
-    assert find_home(spans, [at(7, -0.9)]) == spans[0]
-    assert find_home(spans, [at(7, 5)]) == spans[1]
-    assert find_home(spans, [at(7, 13.9)]) == spans[1]
-    assert find_home(spans, [at(7, 14.1)]) is None
-    assert find_home([], [at(7, 0)]) is None
+    assert find_matching_incident(spans, [at(7, -0.9)]) == spans[0]
+    assert find_matching_incident(spans, [at(7, 5)]) == spans[1]
+    assert find_matching_incident(spans, [at(7, 13.9)]) == spans[1]
+    assert find_matching_incident(spans, [at(7, 14.1)]) is None
+    assert find_matching_incident([], [at(7, 0)]) is None
 
 
 def test_incident_may_span_twice_around_a_moment() -> None:
-    early, late = Span(1, NOON, NOON), Span(1, NOON + timedelta(hours=2), NOON + timedelta(hours=2))
+    early, late = (
+        IncidentSpan(1, NOON, NOON),
+        IncidentSpan(1, NOON + timedelta(hours=2), NOON + timedelta(hours=2)),
+    )
 
-    assert find_home([late, early], [at(7, 1)]) == early
-    assert find_home([early, early], [at(7, 1)]) == early
+    assert find_matching_incident([late, early], [at(7, 1)]) == early
+    assert find_matching_incident([early, early], [at(7, 1)]) == early

@@ -2,12 +2,18 @@
 
 import pytest
 
-from benchapp.analysis.incidents.belief import Claim, believe, estimate_rate, find_belonging, measure_surprise
+from benchapp.analysis.incidents.belief import (
+    ChangeClaim,
+    estimate_rate,
+    filter_significant,
+    find_belonging,
+    measure_surprise,
+)
 
 
-def claim(*chances: float) -> list[Claim]:
+def claim(*chances: float) -> list[ChangeClaim]:
     """Give one claim for each chance, each of another cell."""
-    return [Claim(key, key, chance) for key, chance in enumerate(chances)]
+    return [ChangeClaim(key, key, chance) for key, chance in enumerate(chances)]
 
 
 def test_what_the_detector_says_is_believed_less_the_surer_it_is() -> None:
@@ -35,13 +41,13 @@ def test_surprise_of_so_many_cells_at_once(chances: list[float], expected: float
 
 
 def test_metrics_of_one_cell_are_one_witness() -> None:
-    one_cell = [Claim(1, 7, 1e-3), Claim(2, 7, 1e-2), Claim(3, 7, 1e-3)]
+    one_cell = [ChangeClaim(1, 7, 1e-3), ChangeClaim(2, 7, 1e-2), ChangeClaim(3, 7, 1e-3)]
 
     assert measure_surprise(one_cell, tests=40) == measure_surprise(claim(1e-3), tests=40)
 
 
 def test_what_does_not_count_surprises_nobody() -> None:
-    assert measure_surprise([Claim(1, 1, 1e-30, counts=False)], tests=40) == 1.0
+    assert measure_surprise([ChangeClaim(1, 1, 1e-30, counts=False)], tests=40) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_what_does_not_count_surprises_nobody() -> None:
 def test_fewer_cells_must_be_surer(
     cells: int, chance: float, tests: int, scopes: int, is_believed: bool
 ) -> None:
-    believed = believe(claim(*[chance] * cells), tests=tests, scopes=scopes)
+    believed = filter_significant(claim(*[chance] * cells), tests=tests, scopes=scopes)
 
     assert len(believed) == (cells if is_believed else 0)
 

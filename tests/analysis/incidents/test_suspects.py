@@ -1,16 +1,16 @@
 """What came with the changes, and hardly ever without."""
 
 from benchapp.analysis.incidents.suspects import (
-    Difference,
     Elsewhere,
+    FactDifference,
     Suspect,
     rank_suspects,
     weigh_elsewhere,
 )
 
-KERNEL = Difference("kernel", "6.1", "6.12")
-FIRMWARE = Difference("device_firmware", "A", "B")
-LOAD = Difference("load", "0.1", "3.0")
+KERNEL = FactDifference("kernel", "6.1", "6.12")
+FIRMWARE = FactDifference("device_firmware", "A", "B")
+LOAD = FactDifference("load", "0.1", "3.0")
 
 
 def test_what_came_with_all_changes_and_never_before_is_first() -> None:

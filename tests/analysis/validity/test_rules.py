@@ -5,11 +5,17 @@ import dataclasses
 import pytest
 
 from benchapp.analysis.validity.badges import CODES, is_doubtful, say_count, say_size, say_time
-from benchapp.analysis.validity.rules import Evidence, Steadiness, count_beyond, is_too_few, judge_validity
+from benchapp.analysis.validity.rules import (
+    Steadiness,
+    ValidityInputs,
+    count_beyond,
+    is_too_few,
+    judge_validity,
+)
 
 GIB = 2**30
 # 12 800 IOPS at 2.5 ms are 32 in flight: a minute of direct random reads with a full queue.
-GOOD = Evidence(
+GOOD = ValidityInputs(
     error=0,
     runtime_s=60.0,
     engine="libaio",
@@ -49,7 +55,7 @@ def test_good_measurement_bears_no_badge() -> None:
 
 
 def test_nothing_is_judged_from_what_is_not_known() -> None:
-    assert judge_validity(Evidence()) == ()
+    assert judge_validity(ValidityInputs()) == ()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
     badges = [
         *judge_validity(dataclasses.replace(GOOD, error=5)),
         *judge_validity(
-            Evidence(
+            ValidityInputs(
                 runtime_s=3.0,
                 engine="libaio",
                 is_direct=False,

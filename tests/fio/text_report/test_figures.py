@@ -6,7 +6,7 @@ from benchapp.fio.text_report.figures import (
     MODERN,
     OLD_BYTES,
     OLD_COUNTS,
-    Verdict,
+    FigureVerdict,
     explain_absence,
     judge_figure,
     read_figure,
@@ -93,22 +93,22 @@ def test_reason_for_what_is_no_figure(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "exact", "version", "verdict"),
     [
-        ("1999", 1999.7, (3, 28, 0), Verdict.AGREES),
-        ("29.2k", 29169.8, (3, 1, 0), Verdict.AGREES),
-        ("11.0M", 11_980_000, (3, 1, 0), Verdict.CARRY_LOST),
-        ("11.0M", 11_980_000, (2, 20, 0), Verdict.CARRY_LOST),
-        ("11.0M", 11_980_000, (3, 25, 0), Verdict.CARRY_LOST),
-        ("11.0M", 11_980_000, (0, 0, 0), Verdict.CARRY_LOST),
-        ("11.0M", 11_980_000, (3, 26, 0), Verdict.CONTRADICTS),
-        ("11.0M", 12_980_000, (3, 1, 0), Verdict.CONTRADICTS),
-        ("11.0M", 10_500_000, (3, 1, 0), Verdict.CONTRADICTS),
-        ("11.1M", 11_980_000, (3, 1, 0), Verdict.CONTRADICTS),
-        ("12.6M", 12_055_000, (2, 19, 0), Verdict.DECIMALS_ARE_JUNK),
-        ("12.6M", 13_055_000, (2, 19, 0), Verdict.CONTRADICTS),
+        ("1999", 1999.7, (3, 28, 0), FigureVerdict.AGREES),
+        ("29.2k", 29169.8, (3, 1, 0), FigureVerdict.AGREES),
+        ("11.0M", 11_980_000, (3, 1, 0), FigureVerdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (2, 20, 0), FigureVerdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (3, 25, 0), FigureVerdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (0, 0, 0), FigureVerdict.CARRY_LOST),
+        ("11.0M", 11_980_000, (3, 26, 0), FigureVerdict.CONTRADICTS),
+        ("11.0M", 12_980_000, (3, 1, 0), FigureVerdict.CONTRADICTS),
+        ("11.0M", 10_500_000, (3, 1, 0), FigureVerdict.CONTRADICTS),
+        ("11.1M", 11_980_000, (3, 1, 0), FigureVerdict.CONTRADICTS),
+        ("12.6M", 12_055_000, (2, 19, 0), FigureVerdict.DECIMALS_ARE_JUNK),
+        ("12.6M", 13_055_000, (2, 19, 0), FigureVerdict.CONTRADICTS),
     ],
 )
 def test_figure_is_judged_by_what_its_version_does(
-    text: str, exact: float, version: tuple[int, int, int], verdict: Verdict
+    text: str, exact: float, version: tuple[int, int, int], verdict: FigureVerdict
 ) -> None:
     assert judge_figure(read_figure(text, MODERN), exact, version) is verdict
 

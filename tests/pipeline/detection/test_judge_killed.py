@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from benchapp.models import Change, Incident, IncidentEvent, Measurement, Notice, Series
-from benchapp.pipeline.judge import judge_and_tell
+from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
 from tests.envelopes import read_fio
@@ -157,19 +157,19 @@ def test_killed_judge_leaves_nothing_and_the_next_one_finds_all(module: str, ste
     kill_judge_at(module, step)
 
     assert count_all() == {"changes": 0, "incidents": 0, "opened": 0, "events": 0, "notices": 0, "due": 3}
-    judge_and_tell()
+    detect_and_notify()
     whole = count_all()
     assert (whole["changes"], whole["incidents"], whole["opened"]) == (3, 1, 1)
     assert (whole["notices"], whole["due"]) == (1, 0)
     Series.objects.update(judging_is_due=True)
-    judge_and_tell()
+    detect_and_notify()
     assert count_all() == whole
 
 
 def test_killed_judge_takes_back_nothing_of_what_was_found_before() -> None:
     make_subscription()
     make_fallen("db-1", cells=3)
-    judge_and_tell()
+    detect_and_notify()
     whole = count_all()
     Measurement.objects.order_by("-started_at")[0:1].get().delete()
     Series.objects.update(judging_is_due=True)
@@ -177,7 +177,7 @@ def test_killed_judge_takes_back_nothing_of_what_was_found_before() -> None:
     kill_judge_at("benchapp.pipeline.judge", "judge_due")
 
     assert count_all() == whole | {"due": 3}
-    judge_and_tell()
+    detect_and_notify()
     assert count_all() == whole
 
 
@@ -196,7 +196,7 @@ def test_three_judges_at_once_make_one_set(program: str) -> None:
         ("host:db-2", 6),
     ]
     Series.objects.update(judging_is_due=True)
-    judge_and_tell()
+    detect_and_notify()
     assert count_all() == whole
 
 
@@ -227,7 +227,7 @@ def list_found() -> list[tuple[Any, ...]]:
 def test_history_that_is_read_again_makes_nothing_twice(reader: str, request: pytest.FixtureRequest) -> None:
     make_subscription()
     store_history(falls_at=24, runs=32)
-    judge_and_tell()
+    detect_and_notify()
     whole, found = count_all(), list_found()
     assert whole["changes"] >= 1
     assert (whole["incidents"], whole["opened"], whole["notices"], whole["due"]) == (1, 1, 1, 0)
@@ -237,6 +237,6 @@ def test_history_that_is_read_again_makes_nothing_twice(reader: str, request: py
     for _ in renormalize(select_submissions(), is_dry_run=False):
         pass
     Series.objects.update(judging_is_due=True)
-    judge_and_tell()
+    detect_and_notify()
 
     assert (count_all(), list_found()) == (whole, found)

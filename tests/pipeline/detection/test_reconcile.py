@@ -2,28 +2,34 @@
 
 from typing import Any
 
-from benchapp.analysis.changepoints.level_shift_v1 import Level
+from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
 from benchapp.models import ChangeState
-from benchapp.pipeline.detection.metric import Found
-from benchapp.pipeline.detection.reconcile import Known, reconcile
+from benchapp.pipeline.detection.metric import DetectedChange
+from benchapp.pipeline.detection.reconcile import StoredChange, reconcile
 
 SUSPECTED, PROVISIONAL = ChangeState.SUSPECTED, ChangeState.PROVISIONAL
 CONFIRMED, WITHDRAWN = ChangeState.CONFIRMED, ChangeState.WITHDRAWN
 
 
-def found(index: int, *, relative: float = -0.2, is_lasting: bool = False) -> Found:
-    level = Level(1.0, 0.1, 10)
-    return Found(
+def found(index: int, *, relative: float = -0.2, is_lasting: bool = False) -> DetectedChange:
+    level = ShiftLevel(1.0, 0.1, 10)
+    return DetectedChange(
         index, level, level, relative=relative, low=None, high=None, chance=1e-6, is_lasting=is_lasting
     )
 
 
-def row(change_id: int, index: int, state: ChangeState = PROVISIONAL, *, is_rise: bool = False) -> Known:
-    return Known(change_id, state, index, index, is_rise)
+def row(
+    change_id: int, index: int, state: ChangeState = PROVISIONAL, *, is_rise: bool = False
+) -> StoredChange:
+    return StoredChange(change_id, state, index, index, is_rise)
 
 
 def decide(
-    known: list[Known], changes: list[Found], *, suspicion: Found | None = None, runs: int = 60
+    known: list[StoredChange],
+    changes: list[DetectedChange],
+    *,
+    suspicion: DetectedChange | None = None,
+    runs: int = 60,
 ) -> list[tuple[Any, ...]]:
     decisions = reconcile(known, changes, suspicion, runs=runs)
     return [(each.change_id, each.state.value, each.found and each.found.index) for each in decisions]

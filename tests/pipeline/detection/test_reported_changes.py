@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.level_shift_v1 import Level
+from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
 from benchapp.models import ChangeState, Incident, IncidentEvent, IncidentState, Series, Verdict
-from benchapp.pipeline.detection.metric import Found
-from benchapp.pipeline.detection.reconcile import Known, find_standing, list_said
+from benchapp.pipeline.detection.metric import DetectedChange
+from benchapp.pipeline.detection.reconcile import StoredChange, find_retained, list_reported_changes
 from tests.factories import make_host
 from tests.pipeline.detection.judging import (
     add_runs,
@@ -65,18 +65,18 @@ def test_four_bad_runs_are_noise_once_three_are_good_again_and_no_sooner(
     assert list_changes(series) == [(20, "withdrawn" if is_noise else "provisional")]
 
 
-def stand(values: list[float], *others: Found, state: ChangeState = ChangeState.CONFIRMED) -> bool:
+def stand(values: list[float], *others: DetectedChange, state: ChangeState = ChangeState.CONFIRMED) -> bool:
     """Say whether a fall at the 20th run stays, of which the detector finds nothing."""
     row: dict[str, Any] = {"incident_id": 7}
     for side, median in (("before", GOOD), ("after", BAD)):
         row |= {f"{side}_median": median, f"{side}_spread": 10.0, f"{side}_n": 10}
-    said = list_said([Known(1, state, 20, 0, is_rise=False)], {1: row})
-    return 1 in find_standing(np.array(values), others, said, {1: row})
+    said = list_reported_changes([StoredChange(1, state, 20, 0, is_rise=False)], {1: row})
+    return 1 in find_retained(np.array(values), others, said, {1: row})
 
 
-def find(index: int, *, relative: float = -0.15) -> Found:
-    level = Level(GOOD, 10.0, 10)
-    return Found(index, level, level, relative=relative, low=None, high=None, chance=1e-6)
+def find(index: int, *, relative: float = -0.15) -> DetectedChange:
+    level = ShiftLevel(GOOD, 10.0, 10)
+    return DetectedChange(index, level, level, relative=relative, low=None, high=None, chance=1e-6)
 
 
 def test_what_lasts_stays_though_the_detector_wavers() -> None:

@@ -15,7 +15,7 @@ from benchapp.management.progress import Progress, describe, draw_bar
 from benchapp.models import Host, Kind, Run, State, Submission
 from benchapp.pipeline.importing import files as importing
 from benchapp.pipeline.importing.discovery import UnreadableFile, find_folders, read_file
-from benchapp.pipeline.importing.files import Order, Summary, import_files
+from benchapp.pipeline.importing.files import ImportOptions, ImportSummary, import_files
 from benchapp.pipeline.importing.log_pairing import is_log, pair_logs
 from benchapp.pipeline.intake.query_parameters import read_parameters
 from benchapp.pipeline.intake.submissions import unpack
@@ -40,8 +40,8 @@ def put(folder: Path, name: str, output: str = "07_json.out") -> Path:
     return path
 
 
-def run_import(*places: Path, **options: object) -> Summary:
-    order = Order(options.pop("host_id", None) or make_host().pk, read_parameters([]), **options)  # type: ignore[arg-type]
+def run_import(*places: Path, **options: object) -> ImportSummary:
+    order = ImportOptions(options.pop("host_id", None) or make_host().pk, read_parameters([]), **options)  # type: ignore[arg-type]
     *_, summary = import_files(find_folders(places), order)
     return summary
 
@@ -55,7 +55,7 @@ def command(*arguments: object, **options: object) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
-def names(summary: Summary, pile: str, code: str) -> list[str]:
+def names(summary: ImportSummary, pile: str, code: str) -> list[str]:
     return [Path(name).name for name, _ in getattr(summary, pile)[code].first]
 
 
@@ -315,7 +315,7 @@ def test_asked_to_stop_it_settles_what_it_has_and_ends(folder: Path, monkeypatch
     monkeypatch.setattr(importing, "BATCH_SIZE", 1)
     for name in ("a.json", "sub/b.json", "sub/c.json"):
         put(folder, name)
-    order = Order(make_host().pk, read_parameters([]))
+    order = ImportOptions(make_host().pk, read_parameters([]))
 
     *_, summary = import_files(find_folders([folder]), order, should_stop=lambda: True)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchapp.pipeline.intake import format_check as peek
-from benchapp.pipeline.intake.format_check import Fault, find_fault, find_fault_at_door
+from benchapp.pipeline.intake.format_check import Fault, check_format, check_format_quickly
 from tests.envelopes import read_fio
 
 
@@ -28,7 +28,7 @@ from tests.envelopes import read_fio
     ],
 )
 def test_every_format_is_let_in(name: str) -> None:
-    assert find_fault(read_fio(name).encode()) is None
+    assert check_format(read_fio(name).encode()) is None
 
 
 def test_timing_of_the_shell_is_let_in() -> None:
@@ -38,7 +38,7 @@ user 0m0.025s
 sys 0m0.091s
 """
 
-    assert find_fault(output) is None
+    assert check_format(output) is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ sys 0m0.091s
     ],
 )
 def test_fault_has_the_code_of_the_reader(output: bytes, code: str, is_foreign: bool) -> None:
-    fault = find_fault(output)
+    fault = check_format(output)
 
     assert fault is not None
     assert (fault.code, fault.is_foreign) == (code, is_foreign)
@@ -73,7 +73,7 @@ def count_bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_clean_json_is_known_without_reading_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     read = count_bytes_read(monkeypatch)
 
-    assert find_fault(read_fio("83_multi_job_jsonplus.out").encode()) is None
+    assert check_format(read_fio("83_multi_job_jsonplus.out").encode()) is None
     assert read == []
 
 
@@ -81,14 +81,14 @@ def test_of_a_long_text_the_beginning_is_enough(monkeypatch: pytest.MonkeyPatch)
     read = count_bytes_read(monkeypatch)
     output = read_fio("01_normal.out").encode() + b"a line of a log\n" * 40_000
 
-    assert find_fault(output) is None
+    assert check_format(output) is None
     assert read == [256 * 1024]
 
 
 def test_report_at_the_end_of_a_long_text_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     output = b"a line of a log\n" * 40_000 + read_fio("01_normal.out").encode()
 
-    assert find_fault(output) is None
+    assert check_format(output) is None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_work_at_the_door_is_bounded(
 ) -> None:
     read = count_bytes_read(monkeypatch)
 
-    find_fault_at_door(output)
+    check_format_quickly(output)
 
     assert read == sizes
 
@@ -131,7 +131,7 @@ def test_work_at_the_door_is_bounded(
     ],
 )
 def test_what_is_not_read_whole_is_left_to_the_worker(output: bytes, code: str | None) -> None:
-    fault = find_fault_at_door(output)
+    fault = check_format_quickly(output)
 
     assert (fault.code if fault else None) == code
 
@@ -142,5 +142,5 @@ def test_fault_of_the_reader_is_no_fault_of_the_sender(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(peek, "read_output", fail)
 
-    assert find_fault(b"hello") is None
+    assert check_format(b"hello") is None
     assert Fault("no-report", "x").is_foreign

@@ -9,7 +9,12 @@ import pytest
 from benchapp.models import Host, Kind, Measurement, Run, Series, State, Submission
 from benchapp.pipeline.intake.envelope import BadEnvelope
 from benchapp.pipeline.intake.published_document import read_reported
-from benchapp.pipeline.intake.submissions import Arrival, Outcome, Receipt, accept_submission
+from benchapp.pipeline.intake.submissions import (
+    AcceptOutcome,
+    AcceptResult,
+    IncomingSubmission,
+    accept_submission,
+)
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize
 from tests.reported import (
@@ -113,9 +118,9 @@ def test_wrong_member_is_named_with_its_place(document: dict[str, Any], pointer:
     assert refusal(document)[1] == pointer
 
 
-def submit(body: bytes) -> Receipt:
+def submit(body: bytes) -> AcceptResult:
     host = Host.objects.get_or_create(name="ebs")[0]
-    return accept_submission(Arrival(host.pk, Kind.REPORTED, body, UUID(ID)))
+    return accept_submission(IncomingSubmission(host.pk, Kind.REPORTED, body, UUID(ID)))
 
 
 @pytest.mark.django_db
@@ -147,8 +152,8 @@ def test_note_of_a_number_stands_in_its_badge() -> None:
 @pytest.mark.django_db
 def test_same_document_sent_twice_is_stored_once() -> None:
     assert [submit(pack_reported()).outcome, submit(pack_reported()).outcome] == [
-        Outcome.NEW,
-        Outcome.REPLAYED,
+        AcceptOutcome.NEW,
+        AcceptOutcome.REPLAYED,
     ]
     normalize_batch()
 

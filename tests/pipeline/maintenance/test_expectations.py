@@ -18,11 +18,11 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.models.filtering import match_series
-from benchapp.pipeline.judge import judge_and_tell
+from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.maintenance import expectations
 from benchapp.pipeline.maintenance.expectations import (
     BadExpectation,
-    NotPossible,
+    NotSchedulable,
     UnknownExpectation,
     end_expectation,
     expect,
@@ -31,7 +31,7 @@ from benchapp.pipeline.maintenance.expectations import (
     resume_expectation,
     take_back,
 )
-from benchapp.pipeline.maintenance.impact import measure_reach
+from benchapp.pipeline.maintenance.impact import preview_impact
 from tests.factories import (
     NOON,
     make_change,
@@ -157,16 +157,16 @@ def test_early_end_keeps_who_and_the_planned_end(at: Any) -> None:
 def test_only_what_runs_can_be_ended(at: Any) -> None:
     held = say()
 
-    with pytest.raises(NotPossible, match="has not begun"):
+    with pytest.raises(NotSchedulable, match="has not begun"):
         end_expectation(held.pk, by=None)
-    with pytest.raises(NotPossible, match="nobody ended it"):
+    with pytest.raises(NotSchedulable, match="nobody ended it"):
         resume_expectation(held.pk, by=None)
     at(NOON + 4 * HOUR)
-    with pytest.raises(NotPossible, match="over already"):
+    with pytest.raises(NotSchedulable, match="over already"):
         end_expectation(held.pk, by=None)
     at(NOON + HOUR)
     take_back(held.pk, by=None)
-    with pytest.raises(NotPossible, match="over already"):
+    with pytest.raises(NotSchedulable, match="over already"):
         end_expectation(held.pk, by=None)
     with pytest.raises(UnknownExpectation, match="no expectation 9999"):
         take_back(9999, by=None)
@@ -242,7 +242,7 @@ def test_expected_change_resolves_what_begins_within_it_and_tells_nobody(
     say(filter, "change", from_at=NOON + 20 * HOUR, to_at=NOON + 30 * HOUR, reason="smaller volumes")
 
     make_cells(make_host("host-1"), [make_level(1000.0, 20) + make_level(850.0, 8)])
-    judge_and_tell()
+    detect_and_notify()
 
     incident = Incident.objects.get()
     assert (incident.state, incident.verdict) == (
@@ -271,7 +271,7 @@ def test_reach_counts_series_hosts_runs_and_names_open_incidents() -> None:
     open_one = make_incident(changes=[make_change(series, at=NOON + HOUR)], title="db-1 fell")
     make_incident(changes=[make_change(series, at=NOON + HOUR, metric="latency_ns")], state="resolved")
 
-    reach = measure_reach("host:db-*", from_at=NOON, to_at=NOON + 2 * HOUR)
+    reach = preview_impact("host:db-*", from_at=NOON, to_at=NOON + 2 * HOUR)
 
     assert (reach.series, reach.hosts, reach.host_names) == (1, 2, ("db-1", "db-2"))
     assert (reach.runs, reach.has_more_runs) == (2, False)
@@ -283,14 +283,14 @@ def test_reach_of_words_counts_runs_by_their_series(monkeypatch: pytest.MonkeyPa
     make_series([1.0, 2.0, 3.0], host=host, start_at=NOON)
     monkeypatch.setattr("benchapp.pipeline.maintenance.impact.RUNS_COUNTED", 2)
 
-    assert measure_reach("db-1", from_at=NOON, to_at=NOON + 9 * HOUR).has_more_runs
-    assert measure_reach("nobody", from_at=NOON, to_at=NOON + 9 * HOUR).runs == 0
+    assert preview_impact("db-1", from_at=NOON, to_at=NOON + 9 * HOUR).has_more_runs
+    assert preview_impact("nobody", from_at=NOON, to_at=NOON + 9 * HOUR).runs == 0
 
 
 def test_reach_of_a_filter_that_is_understood_no_longer_is_nothing() -> None:
     held = make_expectation(filter="flavour:sweet")
 
-    reach = measure_reach(held.filter, from_at=held.from_at, to_at=held.to_at)
+    reach = preview_impact(held.filter, from_at=held.from_at, to_at=held.to_at)
 
     assert (reach.series, reach.hosts, reach.runs, reach.incidents) == (0, 0, 0, ())
 
@@ -300,7 +300,7 @@ def test_reach_costs_a_bounded_number_of_queries(django_assert_max_num_queries: 
     make_measurement(run, make_series(host=run.host), iops=1.0)
 
     with django_assert_max_num_queries(7):
-        measure_reach("host:db-* bs:4k volume_type:gp3", from_at=NOON, to_at=NOON + HOUR)
+        preview_impact("host:db-* bs:4k volume_type:gp3", from_at=NOON, to_at=NOON + HOUR)
 
 
 FILTERS = (

@@ -21,7 +21,7 @@ from benchapp.models import (
     Target,
     Workload,
 )
-from benchapp.pipeline.intake.submissions import Arrival, accept_submission
+from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
 from benchapp.pipeline.normalize import batch as normalize
 from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize.batch import (
@@ -44,7 +44,9 @@ def submit(host: Host | None = None, **changes: Any) -> UUID:
     host = host or Host.objects.get_or_create(name="db-1")[0]
     envelope = make_envelope(**changes)
     body = json.dumps(envelope).encode()
-    return accept_submission(Arrival(host.pk, Kind.ENVELOPE, body, UUID(envelope["id"])), now=RECEIVED_AT).id
+    return accept_submission(
+        IncomingSubmission(host.pk, Kind.ENVELOPE, body, UUID(envelope["id"])), now=RECEIVED_AT
+    ).id
 
 
 def settled(submission_id: UUID) -> Submission:

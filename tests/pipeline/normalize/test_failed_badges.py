@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
-from benchapp.analysis.validity.rules import Evidence, judge_validity
+from benchapp.analysis.validity.rules import ValidityInputs, judge_validity
 from benchapp.models import Measurement, Run, Series
 from tests.factories import make_measurement, make_run, make_series
 
@@ -22,7 +22,7 @@ def migrate() -> None:
 
 def test_failed_run_measurement_and_series_get_the_badge_as_the_code_writes_it() -> None:
     measurement = make_measurement(make_run(error=28), error=28)
-    (badge,) = judge_validity(Evidence(error=28))
+    (badge,) = judge_validity(ValidityInputs(error=28))
 
     migrate()
 

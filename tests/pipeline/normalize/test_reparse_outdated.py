@@ -14,7 +14,7 @@ from benchapp.models import Measurement, Run, State, Submission
 from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize import reparse as catch_up
 from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import count_older, renormalize_older
+from benchapp.pipeline.normalize.reparse import count_older, reparse_outdated
 from tests.pipeline.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ def list_versions() -> list[int | None]:
 def test_older_reading_is_replaced_and_counts_no_attempt() -> None:
     submit_older()
 
-    taken = (renormalize_older(), renormalize_older())
+    taken = (reparse_outdated(), reparse_outdated())
 
     row = Submission.objects.get()
     assert taken == (1, 0)
@@ -52,9 +52,9 @@ def test_oldest_are_read_first_in_small_batches(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(catch_up, "_BATCH_SIZE", 2)
     submit_older(3)
 
-    assert renormalize_older() == 2
+    assert reparse_outdated() == 2
     assert sorted(version or 0 for version in list_versions()) == [OLDER, PARSER_VERSION, PARSER_VERSION]
-    assert (renormalize_older(), renormalize_older()) == (1, 0)
+    assert (reparse_outdated(), reparse_outdated()) == (1, 0)
 
 
 def test_older_ones_are_counted_up_to_a_bound() -> None:
@@ -72,7 +72,7 @@ def test_what_can_no_longer_be_read_keeps_its_runs_and_is_tried_once(monkeypatch
 
     monkeypatch.setattr(plan, "read_output", fail)
 
-    assert (renormalize_older(), renormalize_older()) == (1, 0)
+    assert (reparse_outdated(), reparse_outdated()) == (1, 0)
     assert Submission.objects.get().state == State.STORED
     assert Run.objects.get().parser_version == OLDER
 
@@ -91,7 +91,7 @@ def test_one_that_the_database_refuses_is_taken_alone_and_left_in_the_end(
         return renormalize(ids, is_dry_run=is_dry_run)
 
     monkeypatch.setattr(catch_up, "renormalize", refuse)
-    while renormalize_older():
+    while reparse_outdated():
         pass
 
     assert (sizes[0], set(sizes[1:])) == (2, {1})
@@ -111,7 +111,7 @@ def test_database_that_is_away_counts_no_attempt(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(catch_up, "renormalize", fail)
     monkeypatch.setattr(catch_up.connection, "close", lambda: None)
     with pytest.raises(OperationalError):
-        renormalize_older()
+        reparse_outdated()
 
     assert Submission.objects.get().attempts == 1
 

@@ -6,10 +6,10 @@ import pytest
 
 from benchapp.fio.report import Document
 from benchapp.pipeline.intake.metadata import read_environment, read_target
-from benchapp.pipeline.normalize.validity_inputs import Surroundings, read_surroundings
+from benchapp.pipeline.normalize.validity_inputs import RunContext, read_surroundings
 
 
-def describe(*, environment: dict[str, Any], target: dict[str, Any] | None = None) -> Surroundings:
+def describe(*, environment: dict[str, Any], target: dict[str, Any] | None = None) -> RunContext:
     document = Document("json", "fio-3.36", None, None, (), ())
     return read_surroundings(
         document, environment=read_environment(environment), target=read_target(target or {})

@@ -10,7 +10,7 @@ from benchapp.pipeline.normalize import traces
 from benchapp.pipeline.normalize import traces as log_budget
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
-from benchapp.pipeline.normalize.traces import Course, follow_course
+from benchapp.pipeline.normalize.traces import RunTraces, parse_traces
 from tests.envelopes import read_fio
 from tests.pipeline.normalize.test_batch import submit
 
@@ -20,11 +20,11 @@ FALLING = "".join(f"{second}000, {1000 - 90 * second}, 0, 0, 0\n" for second in 
 EPOCH_MS = 1_795_268_792_000
 
 
-def follow(logs: dict[str, str], output: str = "07_json.out") -> Course:
-    return follow_course(logs, read_output(read_fio(output).encode()))
+def follow(logs: dict[str, str], output: str = "07_json.out") -> RunTraces:
+    return parse_traces(logs, read_output(read_fio(output).encode()))
 
 
-def values_of(course: Course, kind: str) -> list[Any]:
+def values_of(course: RunTraces, kind: str) -> list[Any]:
     (trace,) = (trace for trace in course.traces if trace.kind == kind)
     return list(trace.buckets["mean"])
 
@@ -93,7 +93,7 @@ def test_log_that_cannot_be_read_is_told_with_its_name(name: str, text: str, cod
 def test_latency_log_of_an_unknown_fio_has_no_unit() -> None:
     report = read_output(read_fio("07_json.out").replace("fio-3.33", "fio-").encode())
 
-    assert [note.code for note in follow_course({"x_lat.1.log": "1, 2, 0, 0\n"}, report).warnings] == [
+    assert [note.code for note in parse_traces({"x_lat.1.log": "1, 2, 0, 0\n"}, report).warnings] == [
         "log-unit-unknown"
     ]
 
@@ -107,7 +107,7 @@ def test_line_that_was_cut_is_left_out_and_told() -> None:
 
 def test_logs_with_two_reports_are_told_and_not_read() -> None:
     output = read_fio("07_json.out") + "\n" + read_fio("16_randrw7030_json.out")
-    course = follow_course({"x_bw.1.log": STEADY}, read_output(output.encode()))
+    course = parse_traces({"x_bw.1.log": STEADY}, read_output(output.encode()))
 
     assert course.traces == ()
     assert [note.code for note in course.warnings] == ["logs-of-several-reports"]
@@ -236,7 +236,7 @@ def test_real_logs_agree_with_the_report_that_they_came_with(
     output: str, names: tuple[str, ...], kind: str, direction: str, metric: str
 ) -> None:
     report = read_output(read_fio(output).encode())
-    course = follow_course({name: read_fio(name) for name in names}, report)
+    course = parse_traces({name: read_fio(name) for name in names}, report)
 
     (trace,) = (trace for trace in course.traces if (trace.kind, trace.direction) == (kind, direction))
     (reported,) = (one for one in report.documents[0].groups[0].directions if one.name == direction)

@@ -13,7 +13,7 @@ from benchapp.models import Measurement, Run, Series, Submission
 from benchapp.pipeline.intake.submissions import pack, unpack
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.plan import plan_submission
-from benchapp.pipeline.normalize.sender_context import Source
+from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from benchapp.queries.series.points import read_points, read_rolling, summarize_series
 from tests.envelopes import make_envelope, read_fio
 from tests.pipeline.normalize.test_batch import submit
@@ -26,7 +26,7 @@ SMALL_FILES = (
 
 def badges_of(text: bytes, *, kind: str = "fio", **parameters: Any) -> list[list[dict[str, Any]]]:
     (run,) = plan_submission(
-        Source(uuid4(), 1, "host:a", kind, text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
+        SubmissionSource(uuid4(), 1, "host:a", kind, text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
     ).runs
     return [row.values["badges"] for row in run.measurements]
 
@@ -53,7 +53,9 @@ def test_seconds_of_a_shell_are_not_judged_as_fio_is() -> None:
 
 def test_recipe_of_small_files_names_its_profile() -> None:
     def profile_of(text: bytes, **parameters: str) -> str:
-        source = Source(uuid4(), 1, "host:a", "fio", text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
+        source = SubmissionSource(
+            uuid4(), 1, "host:a", "fio", text, parameters, datetime(2026, 11, 21, tzinfo=UTC)
+        )
         return plan_submission(source).runs[0].values["profile"]
 
     assert profile_of(SMALL_FILES) == "gitlab-smallfiles"

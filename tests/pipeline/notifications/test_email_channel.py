@@ -9,8 +9,8 @@ import pytest
 
 from benchapp.pipeline.notifications.channels.email import (
     BadAddress,
-    Letter,
     Mailbox,
+    NotificationEmail,
     make_message,
     read_email_address,
     send_letter,
@@ -27,7 +27,7 @@ def mail() -> Iterator[MailServer]:
         yield server
 
 
-def make_letter(**changes: Any) -> Letter:
+def make_letter(**changes: Any) -> NotificationEmail:
     values = {
         "to": "anna@example.org",
         "subject": "Regression",
@@ -38,7 +38,7 @@ def make_letter(**changes: Any) -> Letter:
         "sent_at": NOON,
         **changes,
     }
-    return Letter(**values)
+    return NotificationEmail(**values)
 
 
 def make_mailbox(port: int, **changes: Any) -> Mailbox:

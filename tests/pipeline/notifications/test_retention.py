@@ -9,7 +9,7 @@ from django.utils import timezone
 from benchapp.models import IncidentEvent, Notice, NoticeState, Subscription
 from benchapp.pipeline.notifications.enqueue import enqueue
 from benchapp.pipeline.notifications.outbox import forget_old_notices
-from benchapp.pipeline.notifications.silence_notices import watch_silence
+from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from benchapp.tasks import forget
 from tests.factories import NOON, make_host, make_run
 from tests.notices import make_event, make_incident, make_subscription
@@ -79,7 +79,7 @@ def test_notices_of_an_incident_that_is_over_go(subscription: Subscription, is_m
 def watch(*moments: datetime) -> list[str]:
     """Watch, let everything be sent at once, and return what was told so far."""
     for moment in moments:
-        watch_silence(now=moment)
+        notify_silent_hosts(now=moment)
         Notice.objects.filter(state=NoticeState.WAITING).update(state=NoticeState.SENT, settled_at=moment)
     told = Notice.objects.filter(body__has_key="subject").order_by("pk")
     return [notice.body["subject"] for notice in told]

@@ -11,7 +11,7 @@ from benchapp.grammar import parse_filter
 from benchapp.models import Expectation, ExpectationKind, Host, Notice, NoticeState, State, Submission
 from benchapp.models.host_filtering import names_host
 from benchapp.pipeline.hosts import retire_host
-from benchapp.pipeline.notifications.silence_notices import watch_silence
+from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from tests.factories import NOON, make_host, make_run, make_series, make_submission, make_target
 from tests.notices import make_subscription
 
@@ -46,7 +46,7 @@ def subjects() -> list[str]:
 
 def watch(*moments: datetime) -> list[str]:
     for moment in moments:
-        watch_silence(now=moment)
+        notify_silent_hosts(now=moment)
     return subjects()
 
 
@@ -127,7 +127,7 @@ def test_first_of_many_is_told_within_an_hour_though_others_are_late_still() -> 
     told_at = [
         minute
         for minute in range(0, 200, 5)
-        if watch_silence(now=NOON + MISSED + minute * SOON + timedelta(seconds=1))
+        if notify_silent_hosts(now=NOON + MISSED + minute * SOON + timedelta(seconds=1))
     ]
 
     assert told_at[0] == 60
@@ -293,7 +293,7 @@ def test_who_does_not_want_silence_is_spared(django_assert_num_queries: Any) -> 
     make_scheduled("db-1")
 
     with django_assert_num_queries(1):
-        assert watch_silence(now=NOON + 8 * HOUR) == 0
+        assert notify_silent_hosts(now=NOON + 8 * HOUR) == 0
 
 
 def test_watch_asks_as_much_for_many_hosts_as_for_one(django_assert_num_queries: Any) -> None:
@@ -302,7 +302,7 @@ def test_watch_asks_as_much_for_many_hosts_as_for_one(django_assert_num_queries:
 
     # any subscription, savepoint and its end, lock, subscriptions, hosts, last runs, maintenance, unread, told
     with django_assert_num_queries(10):
-        watch_silence(now=NOON + HOUR)
+        notify_silent_hosts(now=NOON + HOUR)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -312,7 +312,7 @@ def test_two_watches_at_once_tell_once() -> None:
 
     def look() -> None:
         try:
-            watch_silence(now=NOON + 8 * HOUR)
+            notify_silent_hosts(now=NOON + 8 * HOUR)
         finally:
             connection.close()
 

@@ -12,7 +12,7 @@ from benchapp.pipeline.notifications.channels.ssrf_guard import (
     is_allowed,
     read_url,
     refuse_private_number,
-    resolve,
+    resolve_address,
 )
 
 PORTS = (80, 443, 8443)
@@ -213,14 +213,14 @@ def test_nat64_that_the_operator_named_leads_to_public_addresses() -> None:
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "017700000001", "127.1", "localhost"])
 def test_other_spellings_of_loopback_are_refused(host: str) -> None:
     with pytest.raises((AddressRefused, NameUnknown)):
-        resolve(read_url(f"http://{host}/", ports=PORTS), allowed=(), timeout_s=5)
+        resolve_address(read_url(f"http://{host}/", ports=PORTS), allowed=(), timeout_s=5)
 
 
 def test_name_with_one_private_address_among_public_ones_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", answer_with("93.184.215.14", "10.0.0.1"))
 
     with pytest.raises(AddressRefused, match="not public") as refusal:
-        resolve(read_url("http://mixed.example/", ports=PORTS), allowed=(), timeout_s=5)
+        resolve_address(read_url("http://mixed.example/", ports=PORTS), allowed=(), timeout_s=5)
 
     assert "10.0.0.1" not in str(refusal.value)
 
@@ -232,7 +232,7 @@ def test_name_that_is_unknown_may_be_known_later(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(socket, "getaddrinfo", fail)
 
     with pytest.raises(NameUnknown):
-        resolve(read_url("http://gone.example/", ports=PORTS), allowed=(), timeout_s=5)
+        resolve_address(read_url("http://gone.example/", ports=PORTS), allowed=(), timeout_s=5)
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "127.1", "2130706433", "0x7f.1", "[::1]", "[::ffff:10.0.0.1]"])

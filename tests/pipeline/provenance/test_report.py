@@ -5,11 +5,11 @@ import pytest
 from benchapp.fio import read_output
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Report, SteadyState
 from benchapp.pipeline.provenance.report import CannotExplain, explain_body, explain_document
-from benchapp.pipeline.provenance.shapes import ExplainedMeasurement, ExplainedValue, Explanation
+from benchapp.pipeline.provenance.shapes import ExplainedMeasurement, ExplainedValue, ReportProvenance
 from tests.envelopes import pack_envelope, read_fio
 
 
-def explain(name: str, number: int = 0) -> Explanation:
+def explain(name: str, number: int = 0) -> ReportProvenance:
     return explain_document(read_output(read_fio(name).encode(errors="surrogateescape")), number)
 
 

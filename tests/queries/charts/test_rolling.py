@@ -2,19 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.analysis.charts.rolling import Level, interpolate, roll_levels
+from benchapp.analysis.charts.rolling import RollingLevel, interpolate, roll_levels
 
-NONE = Level(None, None, None)
+NONE = RollingLevel(None, None, None)
 
 
 def test_level_of_three_points_is_their_median_and_percentiles():
-    assert list(roll_levels([1.0, 2.0, 3.0], window=20)) == [NONE, NONE, Level(2.0, 1.2, 2.8)]
+    assert list(roll_levels([1.0, 2.0, 3.0], window=20)) == [NONE, NONE, RollingLevel(2.0, 1.2, 2.8)]
 
 
 def test_window_forgets_what_is_older():
     levels = list(roll_levels([100.0, 1.0, 2.0, 3.0], window=3))
 
-    assert levels[3] == Level(2.0, 1.2, 2.8)
+    assert levels[3] == RollingLevel(2.0, 1.2, 2.8)
 
 
 def test_point_without_a_value_keeps_the_level_before_it():
@@ -44,5 +44,5 @@ def test_every_level_is_that_of_its_window_sorted_anew(values, window):
     for index, level in enumerate(levels):
         known = sorted([value for value in values[: index + 1] if value is not None][-window:])
         assert level == (
-            Level(*(interpolate(known, s) for s in (0.5, 0.1, 0.9))) if len(known) >= 3 else NONE
+            RollingLevel(*(interpolate(known, s) for s in (0.5, 0.1, 0.9))) if len(known) >= 3 else NONE
         )

@@ -7,7 +7,7 @@ import pytest
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.models import Series
 from benchapp.queries.charts import series_columns as scaling_rows
-from benchapp.queries.charts.scaling import BadPicture, Picture, read_scaling
+from benchapp.queries.charts.scaling import BadPicture, ScalingChart, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from tests.ebs import make_ebs_series, make_summary
 from tests.factories import (
@@ -45,7 +45,7 @@ def host(db):
     return HOST[0]
 
 
-def read(text="", **options) -> Picture:
+def read(text="", **options) -> ScalingChart:
     return read_scaling(parse_filter(text), **options)
 
 

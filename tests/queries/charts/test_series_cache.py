@@ -16,7 +16,7 @@ from benchapp.models import Series, SeriesSummary
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.normalize.summaries import mark_series, summarize_due, summarize_series
 from benchapp.queries.charts import series_columns as scaling_rows
-from benchapp.queries.charts.series_cache import Columns, KeptColumns, Versions
+from benchapp.queries.charts.series_cache import Columns, SeriesColumnCache, Versions
 from benchapp.queries.charts.series_columns import make_kept, read_table
 from benchapp.queries.charts.series_table import Codes
 from tests.ebs import make_summary
@@ -256,7 +256,7 @@ def test_many_threads_read_nothing_older_than_what_was_committed_before() -> Non
 
 def test_no_more_is_kept_than_there_is_room_for(settings: Any) -> None:
     settings.KEPT_SERIES = 5
-    kept = KeptColumns(_load_numbers)
+    kept = SeriesColumnCache(_load_numbers)
 
     first = kept.read(_make_versions([1, 2, 3]))
     second = kept.read(_make_versions([7, 6, 5, 4]))
@@ -274,7 +274,7 @@ def test_no_more_is_kept_than_there_is_room_for(settings: Any) -> None:
 def test_where_there_is_no_room_all_is_read_each_time(settings: Any) -> None:
     settings.KEPT_SERIES = 0
     asked: list[list[int]] = []
-    kept = KeptColumns(lambda ids: asked.append(ids.tolist()) or _load_numbers(ids))
+    kept = SeriesColumnCache(lambda ids: asked.append(ids.tolist()) or _load_numbers(ids))
 
     found = [list(kept.read(_make_versions([2, 1])).arrays["number"]) for _ in range(2)]
 
@@ -291,7 +291,7 @@ def test_who_waits_for_another_reader_takes_what_it_has_read() -> None:
         may_go_on.wait(timeout=30)
         return _load_numbers(ids)
 
-    kept = KeptColumns(load)
+    kept = SeriesColumnCache(load)
     readers = [threading.Thread(target=kept.read, args=(_make_versions([1, 2]),)) for _ in range(4)]
     for reader in readers:
         reader.start()
@@ -304,7 +304,7 @@ def test_who_waits_for_another_reader_takes_what_it_has_read() -> None:
 
 
 def test_series_that_went_away_meanwhile_is_left_out() -> None:
-    kept = KeptColumns(lambda ids: _load_numbers(ids[ids != 2]))
+    kept = SeriesColumnCache(lambda ids: _load_numbers(ids[ids != 2]))
 
     found = kept.read(_make_versions([3, 2, 1]))
 

@@ -7,7 +7,7 @@ from hypothesis.extra.django import TestCase
 
 from benchapp.models import METRIC_FIELDS, Measurement
 from benchapp.queries.series.points import UnknownMetric
-from benchapp.queries.series.series import Summary, read_points, read_rolling, summarize_series
+from benchapp.queries.series.series import PointSummary, read_points, read_rolling, summarize_series
 from tests.factories import NOON, make_host, make_measurement, make_points, make_run, make_series
 
 HOUR = timedelta(hours=1)
@@ -103,7 +103,9 @@ def test_summary_is_postgresql_s_and_leaves_out_what_failed(django_assert_num_qu
     with django_assert_num_queries(2):
         summary = summarize_series(series.id, metric="iops")
 
-    assert summary == Summary(n=3, median=20.0, p10=12.0, p90=28.0, minimum=10.0, maximum=30.0, last=30.0)
+    assert summary == PointSummary(
+        n=3, median=20.0, p10=12.0, p90=28.0, minimum=10.0, maximum=30.0, last=30.0
+    )
 
 
 @pytest.mark.django_db
@@ -112,14 +114,16 @@ def test_summary_of_a_span():
 
     summary = summarize_series(series.id, metric="iops", from_at=NOON, to_at=NOON + HOUR)
 
-    assert summary == Summary(n=1, median=10.0, p10=10.0, p90=10.0, minimum=10.0, maximum=10.0, last=10.0)
+    assert summary == PointSummary(
+        n=1, median=10.0, p10=10.0, p90=10.0, minimum=10.0, maximum=10.0, last=10.0
+    )
 
 
 @pytest.mark.django_db
 def test_summary_of_nothing_is_empty():
     series = make_series([None])
 
-    assert summarize_series(series.id, metric="iops") == Summary(0, None, None, None, None, None, None)
+    assert summarize_series(series.id, metric="iops") == PointSummary(0, None, None, None, None, None, None)
 
 
 @pytest.mark.django_db

@@ -10,8 +10,8 @@ from django.utils import timezone
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Series
 from benchapp.pipeline.normalize.summaries import summarize_series
-from benchapp.queries.series.current_levels import Shift
-from benchapp.web.charts.matrix.texts import ShiftWords, say_percent, say_shift
+from benchapp.queries.series.current_levels import RecentShift
+from benchapp.web.charts.matrix.texts import ShiftWords, describe_change_percent, say_shift
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import say_age
 from tests.factories import make_host, make_series, make_target, make_workload
@@ -169,10 +169,10 @@ def test_matrix_asks_as_much_for_many_series_as_for_one(viewer: Client, django_a
     ("shift", "metric", "words"),
     [
         (None, "iops", None),
-        (Shift(-20.0, "worse"), "iops", ShiftWords("▼ −20.0 % worse", "worse")),
-        (Shift(20.0, "worse"), "latency_p99_ns", ShiftWords("▲ +20.0 % worse", "worse")),
-        (Shift(8.0, "better"), "iops", ShiftWords("▲ +8.0 % better", "better")),
-        (Shift(-0.3, "within"), "iops", ShiftWords("−0.3 %", "within")),
+        (RecentShift(-20.0, "worse"), "iops", ShiftWords("▼ −20.0 % worse", "worse")),
+        (RecentShift(20.0, "worse"), "latency_p99_ns", ShiftWords("▲ +20.0 % worse", "worse")),
+        (RecentShift(8.0, "better"), "iops", ShiftWords("▲ +8.0 % better", "better")),
+        (RecentShift(-0.3, "within"), "iops", ShiftWords("−0.3 %", "within")),
     ],
 )
 def test_change_is_said_with_sign_and_word(shift, metric: str, words) -> None:
@@ -181,7 +181,7 @@ def test_change_is_said_with_sign_and_word(shift, metric: str, words) -> None:
 
 @pytest.mark.parametrize(("percent", "text"), [(0.04, "±0.0 %"), (8.26, "+8.3 %"), (-20, "−20.0 %")])
 def test_difference_has_its_sign(percent: float, text: str) -> None:
-    assert say_percent(percent) == text
+    assert describe_change_percent(percent) == text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Kind, Run
-from benchapp.pipeline.intake.submissions import Arrival, accept_submission
+from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.factories import make_host
 from tests.web.pages import Page
@@ -21,7 +21,7 @@ LEAST_SAMPLES = {"50.000000": 20, "95.000000": 200, "99.000000": 1_000, "99.9000
 
 
 def store(name: str) -> Run:
-    arrival = Arrival(host_id=make_host().pk, kind=Kind.FIO, body=(OUTPUTS / name).read_bytes())
+    arrival = IncomingSubmission(host_id=make_host().pk, kind=Kind.FIO, body=(OUTPUTS / name).read_bytes())
     accept_submission(arrival)
     normalize_batch()
     return Run.objects.get()

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Host, Kind, Measurement, Run, Submission
-from benchapp.pipeline.intake.submissions import Arrival, accept_submission
+from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.reported import ID, pack_reported
 from tests.web.pages import Page
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def run() -> Run:
     host = Host.objects.create(name="ebs")
-    accept_submission(Arrival(host.pk, Kind.REPORTED, pack_reported(), UUID(ID)))
+    accept_submission(IncomingSubmission(host.pk, Kind.REPORTED, pack_reported(), UUID(ID)))
     normalize_batch()
     return Run.objects.get()
 
@@ -99,7 +99,7 @@ def test_hostile_words_of_a_source_are_text(viewer: Client) -> None:
     host = Host.objects.create(name="ebs")
     hostile = "<img src=x onerror=alert(1)>"
     body = pack_reported(source={"title": hostile, "author": hostile, "note": hostile})
-    accept_submission(Arrival(host.pk, Kind.REPORTED, body, UUID(ID)))
+    accept_submission(IncomingSubmission(host.pk, Kind.REPORTED, body, UUID(ID)))
     normalize_batch()
 
     html = viewer.get(reverse("run", args=[Run.objects.get().pk])).content.decode()

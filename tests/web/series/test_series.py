@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.metrics import CATALOGUE
-from benchapp.queries.series.series import Summary
+from benchapp.queries.series.series import PointSummary
 from benchapp.web.charts.history.texts import say_history
 from tests.factories import (
     NOON,
@@ -214,17 +214,23 @@ def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("summary", "sentence"),
     [
-        (Summary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "The last run: 2.00 ms."),
-        (Summary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few to speak of a spread."),
+        (PointSummary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "The last run: 2.00 ms."),
+        (PointSummary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few to speak of a spread."),
         (
-            Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6),
+            PointSummary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6),
             "The last run: 2.50 ms, 25.0 % above the median (worse).",
         ),
-        (Summary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.0e6), "The last run: 2.00 ms, right at the median."),
-        (Summary(0, None, None, None, None, None, None), "No run in this span has a value for this metric."),
+        (
+            PointSummary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.0e6),
+            "The last run: 2.00 ms, right at the median.",
+        ),
+        (
+            PointSummary(0, None, None, None, None, None, None),
+            "No run in this span has a value for this metric.",
+        ),
     ],
 )
-def test_words_fit_the_numbers(summary: Summary, sentence: str) -> None:
+def test_words_fit_the_numbers(summary: PointSummary, sentence: str) -> None:
     sentences = say_history(None, CATALOGUE["latency_p99_ns"], summary)  # type: ignore[arg-type]
 
     assert any(said.startswith(sentence) for said in sentences)

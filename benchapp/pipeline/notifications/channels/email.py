@@ -36,7 +36,7 @@ class Mailbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class NotificationEmail:
     """What is sent to whom. message_id, thread_id: without angle brackets; the first is the same at each attempt."""
 
     to: str
@@ -62,7 +62,7 @@ def read_email_address(text: str) -> str:
     return address
 
 
-def make_message(letter: Letter, *, sender: str) -> EmailMessage:
+def make_message(letter: NotificationEmail, *, sender: str) -> EmailMessage:
     """Return the message with both parts; a line break in a header is refused by the library, and taken out here."""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
@@ -79,7 +79,7 @@ def make_message(letter: Letter, *, sender: str) -> EmailMessage:
     return message
 
 
-def send_letter(letter: Letter, mailbox: Mailbox) -> str:
+def send_letter(letter: NotificationEmail, mailbox: Mailbox) -> str:
     """Hand a letter to the SMTP server and return what to log. Raises NotDelivered."""
     try:
         _hand_over(make_message(letter, sender=mailbox.sender), mailbox)

@@ -110,7 +110,7 @@ def read_url(text: str, *, ports: Sequence[int]) -> WebhookUrl:
     return WebhookUrl(parts.scheme, host, port, path)
 
 
-def resolve(url: WebhookUrl, *, allowed: Sequence[Network], timeout_s: float) -> tuple[str, ...]:
+def resolve_address(url: WebhookUrl, *, allowed: Sequence[Network], timeout_s: float) -> tuple[str, ...]:
     """Return the addresses to connect to, in the resolver's order. Raises AddressRefused, NameUnknown.
 
     One address that is not allowed refuses all: which of them would be taken is not left to who answers for the name.

@@ -28,7 +28,7 @@ from benchapp.pipeline.notifications.channels.ssrf_guard import (
     Network,
     WebhookUrl,
     read_url,
-    resolve,
+    resolve_address,
 )
 
 LIMIT_S: Final = 10.0
@@ -119,7 +119,7 @@ def post_json(
     deadline = time.monotonic() + LIMIT_S
     try:
         url = read_url(address, ports=policy.ports)
-        found = resolve(url, allowed=policy.allowed, timeout_s=LIMIT_S)
+        found = resolve_address(url, allowed=policy.allowed, timeout_s=LIMIT_S)
     except AddressRefused as error:
         raise NotDelivered(f"refused: {error}") from error
     except NameUnknown as error:

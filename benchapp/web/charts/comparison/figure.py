@@ -12,7 +12,7 @@ from django.urls import reverse
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.comparison import DEFAULT_METRICS, Compared, Side, compare_sides
-from benchapp.web.charts.comparison.table import Line, make_chart, make_lines
+from benchapp.web.charts.comparison.table import ComparisonLine, make_chart, make_lines
 from benchapp.web.charts.comparison.texts import say_comparison, say_comparison_title, say_side
 from benchapp.web.site.filter_forms import DayField, end_of, start_of
 
@@ -30,7 +30,7 @@ class BadComparison(Exception):
     """What an address asks for is no comparison; the message says why."""
 
 
-class FilterField(forms.CharField):
+class SideField(forms.CharField):
     """A filter in the bar's language."""
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class FilterField(forms.CharField):
 class CompareForm(forms.Form):
     """The two sides and what holds for both."""
 
-    q = FilterField()
-    a = FilterField()
-    b = FilterField()
+    q = SideField()
+    a = SideField()
+    b = SideField()
     a_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
     b_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
     a_from = DayField("A from")
@@ -82,7 +82,7 @@ class ComparisonFigure:
     names: tuple[str, str]
     title: str
     words: Sequence[str]
-    lines: Sequence[Line]
+    lines: Sequence[ComparisonLine]
     left_out: int
     chart: Sequence[dict[str, Any]]
     chart_height: int

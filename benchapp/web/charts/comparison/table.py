@@ -12,7 +12,7 @@ _SEPARATOR: Final = " · "
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonLine:
     """One pair as shown. number: its place, which the chart's axis names. parts: what tells it from the other lines."""
 
     number: int
@@ -28,7 +28,7 @@ class Line:
     verdict_class: str
 
 
-def make_lines(pairs: Sequence[Pair]) -> list[Line]:
+def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
     """Return the lines in the order of the pairs, numbered from 1."""
     shared = find_shared_parts(pairs)
     return [_make_line(number, pair, shared) for number, pair in enumerate(pairs, 1)]
@@ -42,7 +42,7 @@ def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
     return tuple(part for part in pairs[0].title.split(_SEPARATOR) if all(part in other for other in others))
 
 
-def make_chart(lines: Sequence[Line], key: str) -> list[dict[str, Any]]:
+def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]]:
     """Return what the chart draws: ratio with interval by line, where there is a ratio; the first forty."""
     return [
         {
@@ -63,7 +63,7 @@ def make_chart(lines: Sequence[Line], key: str) -> list[dict[str, Any]]:
     ]
 
 
-def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Line], *, link: str) -> str:
+def write_markdown(title: str, names: tuple[str, str], lines: Sequence[ComparisonLine], *, link: str) -> str:
     """Return a table that GitHub, GitLab and wikis show; every text in it is escaped."""
     rows = [
         f"| {_escape(line.pair.title)} | {line.metric.label} | {line.a} | {line.b} | {line.ratio} | {line.interval} |"
@@ -95,11 +95,11 @@ def say_verdict(pair: Pair) -> tuple[str, str]:
     return "no clear difference", "none"
 
 
-def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> Line:
+def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine:
     metric, found = CATALOGUE[pair.metric], pair.comparison
     parts = [part for part in pair.title.split(_SEPARATOR) if part not in shared]
     verdict, verdict_class = say_verdict(pair)
-    return Line(
+    return ComparisonLine(
         number=number,
         pair=pair,
         metric=metric,

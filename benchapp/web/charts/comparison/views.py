@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.metrics import CATALOGUE
-from benchapp.queries.charts.comparison_suggestions import Ideas, list_ideas
+from benchapp.queries.charts.comparison_suggestions import Suggestions, list_ideas
 from benchapp.web.charts.comparison.figure import (
     CompareForm,
     ComparisonFigure,
@@ -79,7 +79,7 @@ def _is_asked(query: QueryDict) -> bool:
     return any(query.get(name) for name in CompareForm.base_fields)
 
 
-def _say_ideas(ideas: Ideas) -> list[Idea]:
+def _say_ideas(ideas: Suggestions) -> list[Idea]:
     if not ideas.has_measurements:
         return []
     today = timezone.now().date()

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.metrics import Metric, ReferenceLimit, ReferenceLine
 from benchapp.queries.badges import HARMLESS_CODES
-from benchapp.queries.charts.history import LINES_MAXIMUM, Chosen, choose_series, read_history
+from benchapp.queries.charts.history import LINES_MAXIMUM, ChosenSeries, choose_series, read_history
 from benchapp.queries.charts.history_rows import make_document
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
@@ -162,7 +162,7 @@ def write_picture(asked: HistoryRequest, *, ids: Sequence[int] = (), text: str =
     )
 
 
-def say_choice(chosen: Chosen) -> str:
+def say_choice(chosen: ChosenSeries) -> str:
     """Say which series are drawn, and which are not and why."""
     drawn = len(chosen.rows)
     if not chosen.left_out:

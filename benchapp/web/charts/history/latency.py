@@ -17,7 +17,7 @@ from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest, write_query
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.filter_forms import Span
-from benchapp.web.site.number_columns import Cell, Scale, choose_scale, make_cell
+from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
 FAN_RUNS: Final = 30
 HEAT_RUNS: Final = 12
@@ -31,7 +31,7 @@ class LatencyLine:
 
     run_id: int
     started_at: datetime
-    cells: tuple[Cell, ...]
+    cells: tuple[NumberCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ def read_heat_table(series_id: int, span: Span) -> LatencyTable | None:
         for place in range(len(shares[0]) if shares else 0)
     ]
     cells = [
-        tuple(Cell(format_share(share), share, "", "share") for share in run_shares) for run_shares in shares
+        tuple(NumberCell(format_share(share), share, "", "share") for share in run_shares)
+        for run_shares in shares
     ]
     return _make_table(heat, columns, ("%", cells), most=HEAT_RUNS)
 
@@ -95,7 +96,7 @@ def format_share(share: float) -> str:
     )
 
 
-def _show_percentiles(fan: Fan) -> tuple[str, list[tuple[Cell, ...]]]:
+def _show_percentiles(fan: Fan) -> tuple[str, list[tuple[NumberCell, ...]]]:
     rows: list[list[float | None]] = [
         [None if value != value else value for value in row]
         for row in zip(*(fan.values[name].tolist() for name in FAN), strict=True)
@@ -109,7 +110,7 @@ def _show_percentiles(fan: Fan) -> tuple[str, list[tuple[Cell, ...]]]:
 def _make_table(
     columns_over_time: Fan | Heat,
     names: Sequence[str],
-    shown: tuple[str, list[tuple[Cell, ...]]],
+    shown: tuple[str, list[tuple[NumberCell, ...]]],
     *,
     most: int,
 ) -> LatencyTable:

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from benchapp.metrics import Metric
 from benchapp.queries.series.series import Point
-from benchapp.web.site.number_columns import Cell, Scale, choose_scale, make_cell
+from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
 
-class Level(Protocol):
+class PointLevel(Protocol):
     """Median and spread of the level that a point lies in."""
 
     @property
@@ -31,8 +31,8 @@ class PointLine:
     run_id: int
     started_at: datetime
     error: int
-    value: Cell
-    level: tuple[Cell, ...]
+    value: NumberCell
+    level: tuple[NumberCell, ...]
     difference_percent: float | None
     codes: tuple[str, ...]
     is_excluded: bool = False
@@ -46,7 +46,9 @@ class PointTable:
     lines: tuple[PointLine, ...]
 
 
-def make_point_table(points: Sequence[Point], levels: Sequence[Level | None], metric: Metric) -> PointTable:
+def make_point_table(
+    points: Sequence[Point], levels: Sequence[PointLevel | None], metric: Metric
+) -> PointTable:
     """Show points with their levels, one for one, None where a point has none; points carry this metric alone."""
     scale = choose_scale([point.values[0] for point in points], metric.unit)
     lines = (
@@ -55,7 +57,7 @@ def make_point_table(points: Sequence[Point], levels: Sequence[Level | None], me
     return PointTable(scale, tuple(lines))
 
 
-def _make_line(point: Point, level: Level | None, metric: Metric, *, scale: Scale) -> PointLine:
+def _make_line(point: Point, level: PointLevel | None, metric: Metric, *, scale: Scale) -> PointLine:
     value = point.values[0]
     is_compared = value is not None and level is not None and level.median and not point.error
     numbers = (None, None, None) if level is None else (level.median, level.p10, level.p90)

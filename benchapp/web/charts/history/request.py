@@ -64,7 +64,7 @@ class HistoryRequest:
     def bounds(self) -> dict[str, str]:
         """Return the part as parameters of an address, as far as it is given."""
         bounds = {"from": self.from_at, "to": self.to_at}
-        return {name: write_moment(moment) for name, moment in bounds.items() if moment is not None}
+        return {name: format_request_time(moment) for name, moment in bounds.items() if moment is not None}
 
 
 def read_history_request(query: QueryDict, *, usual: Metric | None = None) -> HistoryRequest:
@@ -88,7 +88,7 @@ def read_history_request(query: QueryDict, *, usual: Metric | None = None) -> Hi
     )
 
 
-def write_moment(at: datetime) -> str:
+def format_request_time(at: datetime) -> str:
     """Write a moment as the API reads it."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 

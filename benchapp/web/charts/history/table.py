@@ -9,9 +9,9 @@ import numpy as np
 from benchapp.metrics import Metric
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.environment_changes import EnvironmentChange, EnvironmentHistory
-from benchapp.queries.charts.history import History, HistoryLine
+from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.levels import LevelRow
-from benchapp.web.site.number_columns import Cell, Scale, choose_scale, make_cell
+from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
 COLUMNS: Final = ("Median", "p10", "p90", "Least", "Most", "Last")
 _CHANGES_SHOWN: Final = 50
@@ -30,7 +30,7 @@ class HistoryTableLine:
     scope: str
     n: int
     left_out: int
-    cells: tuple[Cell, ...]
+    cells: tuple[NumberCell, ...]
     change_percent: float | None
     changed_at: datetime | None
 
@@ -60,7 +60,7 @@ class ChangeLines:
     left_out: int
 
 
-def make_history_table(history: History, metric: Metric) -> HistoryTable:
+def make_history_table(history: SeriesHistory, metric: Metric) -> HistoryTable:
     """Summarise each line over the span, without what failed or is excluded."""
     numbers = [_summarize(line, metric.name) for line in history.lines]
     scale = choose_scale([row[0] for row in numbers], metric.unit)
@@ -74,7 +74,7 @@ def make_history_table(history: History, metric: Metric) -> HistoryTable:
     )
 
 
-def make_change_lines(history: History | EnvironmentHistory) -> ChangeLines:
+def make_level_change_lines(history: SeriesHistory | EnvironmentHistory) -> ChangeLines:
     """Return what changed around the lines of a picture, or around one series; each run once."""
     if isinstance(history, EnvironmentHistory):
         found = [("", history)]

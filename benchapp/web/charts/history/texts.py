@@ -10,10 +10,10 @@ from datetime import datetime
 import numpy as np
 
 from benchapp.metrics import PERCENTILES, Metric, ReferenceLimit, ReferenceLine, format_value
-from benchapp.queries.charts.history import History, HistoryLine
+from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.levels import LevelRow
 from benchapp.queries.incidents.changes import ChangeMark
-from benchapp.queries.series.series import SeriesRow, Summary
+from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.web.charts.history.table import find_valid, list_levels
 from benchapp.web.site.value_texts import say_signed, with_unit
 
@@ -21,7 +21,7 @@ from benchapp.web.site.value_texts import say_signed, with_unit
 _FEW: int = 5
 
 
-def say_series_title(series: SeriesRow, metric: Metric, summary: Summary) -> str:
+def say_series_title(series: SeriesRow, metric: Metric, summary: PointSummary) -> str:
     """Say what is shown and the answer: the median, and how far the runs lie apart."""
     workload = series.workload_title.split(" · ")[0]
     if summary.median is None:
@@ -32,7 +32,7 @@ def say_series_title(series: SeriesRow, metric: Metric, summary: Summary) -> str
     return f"{workload} on {series.scope_name}: {said}{_say_spread(summary)}"
 
 
-def say_history(series: SeriesRow, metric: Metric, summary: Summary) -> list[str]:
+def say_history(series: SeriesRow, metric: Metric, summary: PointSummary) -> list[str]:
     """Return sentences: how many, how high, how steady, and where the last run stands."""
     if summary.median is None or summary.last is None:
         return ["No run in this span has a value for this metric. Choose another metric, or widen the days."]
@@ -66,7 +66,7 @@ def say_latency_kind(metric: Metric) -> list[str]:
     return [f"{said}: a run's page says which."]
 
 
-def say_limit(limit: ReferenceLimit | None, metric: Metric, summary: Summary) -> list[str]:
+def say_limit(limit: ReferenceLimit | None, metric: Metric, summary: PointSummary) -> list[str]:
     """Return where the last run and the median stand to the limit between good and bad; nothing without a limit."""
     if limit is None or summary.last is None or summary.median is None:
         return []
@@ -78,7 +78,7 @@ def say_limit(limit: ReferenceLimit | None, metric: Metric, summary: Summary) ->
     ]
 
 
-def say_references(references: Sequence[ReferenceLine], metric: Metric, summary: Summary) -> list[str]:
+def say_references(references: Sequence[ReferenceLine], metric: Metric, summary: PointSummary) -> list[str]:
     """Return how the median stands to what known systems reached; nothing where none is known."""
     median = summary.median
     if median is None:
@@ -95,7 +95,7 @@ def format_factor(factor: float) -> str:
     return f"{factor * 100:.0f} % of it" if factor < 2 else f"{factor:.1f} times as much"
 
 
-def _say_last(metric: Metric, summary: Summary) -> str:
+def _say_last(metric: Metric, summary: PointSummary) -> str:
     last, median = summary.last, summary.median
     if last is None or not median or summary.n == 1:
         return f"The last run: {with_unit(last, metric)}."
@@ -107,7 +107,7 @@ def _say_last(metric: Metric, summary: Summary) -> str:
     return f"The last run: {with_unit(last, metric)}, {abs(percent):.1f} % {way} the median ({judged})."
 
 
-def _say_spread(summary: Summary) -> str:
+def _say_spread(summary: PointSummary) -> str:
     if summary.n < _FEW or not summary.median or summary.p10 is None or summary.p90 is None:
         return ""
     percent = (summary.p90 - summary.p10) / summary.median * 100
@@ -130,7 +130,7 @@ class Step:
         return (self.now.median / self.before.median - 1) * 100
 
 
-def say_histories(history: History, metric: Metric) -> str:
+def say_histories(history: SeriesHistory, metric: Metric) -> str:
     """Say what is shown and the answer: from which median to which."""
     medians = [
         float(np.median(values)) for line in history.lines if (values := find_valid(line, metric.name)).size
@@ -148,7 +148,7 @@ def say_histories(history: History, metric: Metric) -> str:
     return f"{metric.label} of {count}: medians {low.removesuffix(' IOPS')} to {high}"
 
 
-def say_levels(history: History, metric: Metric) -> list[str]:
+def say_levels(history: SeriesHistory, metric: Metric) -> list[str]:
     """Return a sentence for each line whose level has changed, the largest change first, and one for the steady."""
     changed: list[tuple[float, str]] = []
     steady = 0
@@ -175,7 +175,7 @@ def say_levels(history: History, metric: Metric) -> list[str]:
     return sentences
 
 
-def list_drifts(history: History, metric: Metric) -> list[str]:
+def list_drifts(history: SeriesHistory, metric: Metric) -> list[str]:
     """Return a sentence for each line that drifted from an accepted level, the furthest first."""
     found = [
         (

@@ -17,14 +17,14 @@ from benchapp.web.charts.matrix.texts import (
     LONG_REASONS,
     REASONS,
     ShiftWords,
+    describe_matrix,
+    describe_matrix_counts,
     list_beyond,
     list_moves,
     say_caption,
-    say_counts,
     say_place,
     say_shift,
     say_spread,
-    say_title,
     say_value,
 )
 from benchapp.web.site.filter_bar import say_filter
@@ -53,7 +53,7 @@ class ShownCell:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPanel:
+class ShownMatrixPanel:
     """One of the small multiples; rows: (label, cells, one for each x)."""
 
     label: str
@@ -75,7 +75,7 @@ class MatrixFigure:
     moves: tuple[str, ...]
     beyond: tuple[str, ...]
     caption: str
-    panels: tuple[ShownPanel, ...]
+    panels: tuple[ShownMatrixPanel, ...]
     is_few: bool
     query: str
     csv_url: str
@@ -102,14 +102,14 @@ def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigur
     query = _write_query(matrix)
     return MatrixFigure(
         matrix=matrix,
-        title=say_title(matrix),
+        title=describe_matrix(matrix),
         filter=say_filter(matrix.shown_filter),
-        counts=say_counts(matrix),
+        counts=describe_matrix_counts(matrix),
         moves=tuple(list_moves(matrix)),
         beyond=tuple(list_beyond(matrix)),
         caption=say_caption(matrix),
         panels=tuple(
-            ShownPanel(
+            ShownMatrixPanel(
                 panel.label,
                 tuple((row.label, _show_row(matrix, row, has_links=has_links)) for row in panel.rows),
             )

@@ -7,7 +7,7 @@ from typing import Final
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow
-from benchapp.queries.series.current_levels import Shift, Standing
+from benchapp.queries.series.current_levels import CurrentLevel, RecentShift
 from benchapp.queries.titles import describe_setting
 
 REASONS: Final[dict[CellState, str]] = {
@@ -36,7 +36,7 @@ class ShiftWords:
 _MOVES_NAMED: Final = 3
 
 
-def say_title(matrix: Matrix) -> str:
+def describe_matrix(matrix: Matrix) -> str:
     """Say what is shown, and what moved: "Median IOPS by pattern, over volumes: 1 of 30 cells worse, 2 better"."""
     rows = " and ".join(row.label.lower() for row in matrix.rows)
     title = f"Median {matrix.metric.label} by {rows}, over {matrix.x.dimension.label.lower()}"
@@ -55,7 +55,7 @@ def say_caption(matrix: Matrix) -> str:
     return (
         f"Each cell: the median {matrix.metric.label} of the newest measurements, its change (the newest five against"
         " those before), the newest 20 values as a line, age and number of measurements;"
-        f" {matrix.metric.better} is better. {say_counts(matrix)}.{hatched}"
+        f" {matrix.metric.better} is better. {describe_matrix_counts(matrix)}.{hatched}"
     )
 
 
@@ -70,7 +70,9 @@ def list_moves(matrix: Matrix) -> Iterator[str]:
         found = _find_moves(matrix, meaning)
         if found:
             moved = True
-            named = ", ".join(f"{where} ({say_percent(percent)})" for percent, where in found[:_MOVES_NAMED])
+            named = ", ".join(
+                f"{where} ({describe_change_percent(percent)})" for percent, where in found[:_MOVES_NAMED]
+            )
             more = len(found) - _MOVES_NAMED
             others = f" and {more} more" if more > 0 else ""
             yield f"{meaning.title()} than the baseline: {named}{others}."
@@ -94,7 +96,7 @@ def _has_gaps(matrix: Matrix) -> bool:
     return matrix.count("measured") < matrix.size
 
 
-def say_counts(matrix: Matrix) -> str:
+def describe_matrix_counts(matrix: Matrix) -> str:
     """Say how many combinations are there: "12 of 14 combinations; 2 failed"."""
     parts = [f"{matrix.count('measured')} of {matrix.size} combinations"]
     for state, word in REASONS.items():
@@ -123,11 +125,11 @@ def list_beyond(matrix: Matrix) -> Iterator[str]:
         yield f"Some cells have several series, which differ in {labels}: the freshest is shown, the cell opens all."
 
 
-def say_shift(shift: Shift | None, metric: Metric) -> ShiftWords | None:
+def say_shift(shift: RecentShift | None, metric: Metric) -> ShiftWords | None:
     """Say a change with its sign, and a word where it is more than the spread."""
     if shift is None:
         return None
-    percent = say_percent(shift.percent)
+    percent = describe_change_percent(shift.percent)
     if shift.meaning == "within":
         return ShiftWords(percent, "within")
     arrow = "▲" if shift.percent > 0 else "▼"
@@ -139,13 +141,13 @@ def say_place(matrix: Matrix, row: MatrixRow, place: int) -> str:
     return f"{row.label}, {describe_setting(matrix.x.dimension.name, matrix.x.values[place])}"
 
 
-def say_spread(standing: Standing, metric: Metric) -> str:
+def say_spread(standing: CurrentLevel, metric: Metric) -> str:
     """Say a cell's spread and its exact median: "p10 2.4 ms, p90 3.1 ms; median 2512345.0 ns"."""
     low, high = (say_value(value, metric) for value in (standing.p10, standing.p90))
     return f"p10 {low}, p90 {high}; median {standing.median!r} {metric.unit}"
 
 
-def say_percent(percent: float) -> str:
+def describe_change_percent(percent: float) -> str:
     """Say a difference with its sign: "+8.3 %", "−20.0 %", "±0.0 %"."""
     sign = "±" if abs(percent) < 0.05 else "+" if percent > 0 else "−"
     return f"{sign}{abs(percent):.1f} %"

@@ -13,7 +13,7 @@ from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix
-from benchapp.queries.charts.scaling_defaults import Held
+from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import BadPicture
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
@@ -70,7 +70,7 @@ def _read(request: HttpRequest, bar: FilterBar, errors: list[str]) -> Matrix:
         return read_matrix(bar.filter)
 
 
-def _make_held(held: Held, bar: FilterBar, request: HttpRequest) -> HeldLine:
+def _make_held(held: FixedDimension, bar: FilterBar, request: HttpRequest) -> HeldLine:
     dimension = DIMENSIONS[held.dimension]
     others = []
     for choice in held.choices:

@@ -5,13 +5,13 @@ from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import format_value
-from benchapp.queries.charts.scaling import Picture
+from benchapp.queries.charts.scaling import ScalingChart
 
 # As static/js/charts/scaling/scaling.js: what lies farther above all values is named, not drawn.
 FAR: Final = 3
 
 
-def say_shown(picture: Picture) -> str:
+def say_shown(picture: ScalingChart) -> str:
     """Say what one mark is, for the caption."""
     parts = [f"{picture.metric.label}: {_say_runs(picture)}"]
     if picture.over is not None:
@@ -27,7 +27,7 @@ def say_shown(picture: Picture) -> str:
     return f"{'; '.join(parts)}; {picture.metric.better} is better."
 
 
-def _say_runs(picture: Picture) -> str:
+def _say_runs(picture: ScalingChart) -> str:
     ns = [cell.spread.n for _, _, _, cell in picture.walk() if cell.spread]
     if not ns:
         return "no value"
@@ -39,12 +39,12 @@ def _say_runs(picture: Picture) -> str:
     return f"medians of {runs} runs, whiskers {whiskers}"
 
 
-def list_remarks(picture: Picture) -> list[str]:
+def list_remarks(picture: ScalingChart) -> list[str]:
     """Return what is not shown, mixed, or not known, each as a sentence."""
     return list(_list_remarks(picture))
 
 
-def _list_remarks(picture: Picture) -> Iterator[str]:
+def _list_remarks(picture: ScalingChart) -> Iterator[str]:
     counts, label = picture.counts, picture.metric.label
     missing = counts.cells - counts.filled
     if missing:
@@ -73,7 +73,7 @@ def _list_remarks(picture: Picture) -> Iterator[str]:
         yield "In the past, only the 2 000 freshest series are looked at."
 
 
-def _list_far(picture: Picture) -> Iterator[str]:
+def _list_far(picture: ScalingChart) -> Iterator[str]:
     """Give the limits of which the drawing shows no more than a name at its edge: they would press all else flat."""
     far_from = FAR * max(_list_values(picture), default=0.0)
     ceilings = [ceiling for facet in picture.facets for ceiling in facet.ceilings]
@@ -97,7 +97,7 @@ def _list_far(picture: Picture) -> Iterator[str]:
             yield f"Limit {name} lies above the drawing at {label} {where}: an arrow stands there."
 
 
-def _list_values(picture: Picture) -> Iterator[float]:
+def _list_values(picture: ScalingChart) -> Iterator[float]:
     """Give all that is drawn, as static/js/charts/scaling/scaling.js lists it."""
     for _, _, _, cell in picture.walk():
         ghost = cell.ghost.median if cell.ghost else None
@@ -105,12 +105,12 @@ def _list_values(picture: Picture) -> Iterator[float]:
         yield from (value for value in (*own, ghost) if value is not None)
 
 
-def _show_limit(value: float, picture: Picture) -> str:
+def _show_limit(value: float, picture: ScalingChart) -> str:
     shown = format_value(value, picture.metric.unit)
     return f"{shown} IOPS" if picture.metric.unit == "operations/s" else shown
 
 
-def _say_missing(picture: Picture) -> str:
+def _say_missing(picture: ScalingChart) -> str:
     failed = sum(cell.state == "failed" for _, _, _, cell in picture.walk())
     missing = picture.counts.cells - picture.counts.filled - failed
     parts = [f"{failed} failed"] if failed else []

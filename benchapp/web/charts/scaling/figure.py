@@ -8,13 +8,13 @@ from typing import Any, Final
 from django.http import QueryDict
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.queries.charts.scaling import Cell, Facet, Line, Picture
+from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.web.charts.scaling.caveats import list_remarks, say_shown
-from benchapp.web.charts.scaling.request import Asked, link_api, link_picture, read_asked, read_picture
+from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_picture, read_asked, read_picture
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
-from benchapp.web.charts.scaling.texts import Sentence, say_findings, say_title
+from benchapp.web.charts.scaling.texts import Sentence, describe_scaling, say_findings
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.filter_bar import say_filter
 
@@ -41,7 +41,7 @@ class ScalingFigure:
     """
 
     key: str
-    picture: Picture
+    picture: ScalingChart
     title: str
     filter: str
     caption: str
@@ -80,12 +80,12 @@ def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> Sc
 
 
 def make_scaling_figure(
-    asked: Asked, picture: Picture, *, key: str, base_url: str, errors: list[str]
+    asked: ScalingForm, picture: ScalingChart, *, key: str, base_url: str, errors: list[str]
 ) -> ScalingFigure:
     """Show a picture."""
     findings = find_findings(picture)
     sentences = tuple(say_findings(picture, findings, key=key))
-    title = say_title(picture, findings)
+    title = describe_scaling(picture, findings)
     return ScalingFigure(
         key=key,
         picture=picture,
@@ -113,7 +113,7 @@ def make_scaling_figure(
     )
 
 
-def _say_lines(asked: Asked, picture: Picture) -> Iterator[str]:
+def _say_lines(asked: ScalingForm, picture: ScalingChart) -> Iterator[str]:
     """Give what the lines across the drawing are."""
     if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in picture.walk()):
         yield "Dashed in colour: as many times the first value of the line."
@@ -121,7 +121,7 @@ def _say_lines(asked: Asked, picture: Picture) -> Iterator[str]:
         yield "Broken lines with a name: limits."
 
 
-def make_document(asked: Asked, picture: Picture) -> dict[str, Any]:
+def make_document(asked: ScalingForm, picture: ScalingChart) -> dict[str, Any]:
     """Return the numbers of the drawing; values in base units, times in milliseconds since 1970."""
     x = picture.x
     is_lines = asked.draw == "lines" or (asked.draw is None and x.dimension.is_continuous)
@@ -149,7 +149,7 @@ def make_document(asked: Asked, picture: Picture) -> dict[str, Any]:
     }
 
 
-def _place(picture: Picture) -> list[float]:
+def _place(picture: ScalingChart) -> list[float]:
     """Return where each x stands: by its logarithm where it is a size or a depth, evenly where it is a name."""
     values, dimension = picture.x.values, picture.x.dimension
     numbers = [float(value) for value in values if isinstance(value, int | float)]
@@ -160,7 +160,7 @@ def _place(picture: Picture) -> list[float]:
     return numbers
 
 
-def _make_facet(picture: Picture, facet: Facet) -> dict[str, Any]:
+def _make_facet(picture: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
     return {
         "label": facet.label,
         "lines": [
@@ -179,8 +179,10 @@ def _make_facet(picture: Picture, facet: Facet) -> dict[str, Any]:
     }
 
 
-def _make_cell(picture: Picture, facet: Facet, line: Line, place: int) -> dict[str, Any] | None:
-    cell: Cell = line.cells[place]
+def _make_cell(
+    picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int
+) -> dict[str, Any] | None:
+    cell: ScalingPoint = line.cells[place]
     if cell.state in ("missing", "unvalued"):
         return None
     spread, ghost = cell.spread, cell.ghost
@@ -201,14 +203,14 @@ def _make_cell(picture: Picture, facet: Facet, line: Line, place: int) -> dict[s
     }
 
 
-def _say_panel(picture: Picture, facet: Facet) -> str:
+def _say_panel(picture: ScalingChart, facet: ScalingFacet) -> str:
     where = (
         f", {DIMENSIONS[picture.facet.dimension.name].label.lower()} {facet.label}" if picture.facet else ""
     )
     return f"{picture.metric.label} over {picture.x.dimension.label.lower()}{where}"
 
 
-def _list_facts(picture: Picture) -> Iterator[tuple[str, str]]:
+def _list_facts(picture: ScalingChart) -> Iterator[tuple[str, str]]:
     """Give what all that is shown has in common, but for what the title or a held dimension says."""
     said = {"rw", "direction", *(held.dimension for held in picture.held)}
     for name, value in picture.fixed:

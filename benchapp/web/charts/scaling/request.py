@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_date
 
 from benchapp.dimensions import find_dimension
 from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
-from benchapp.queries.charts.scaling import NONE, BadPicture, Picture, read_scaling
+from benchapp.queries.charts.scaling import NONE, BadPicture, ScalingChart, read_scaling
 
 PATH: Final = "/scaling/"
 API_PATH: Final = "/api/v1/scaling"
@@ -26,7 +26,7 @@ _TRIES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScalingForm:
     """The parameters of a picture; None is not said. as_of: a day, included; free: dimensions not to hold still."""
 
     filter: Filter
@@ -49,10 +49,10 @@ class Asked:
         return self.scale == "log"
 
 
-def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[Asked, list[str]]:
+def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingForm, list[str]]:
     """Return what an address asks for, and what is wrong with it in words. filter: where it was read already."""
     errors: list[str] = []
-    asked = Asked(
+    asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
         **{name: query.get(name) or None for name in ("x", "metric", "colour", "facet", "over")},
         free=tuple(name for names in query.getlist("any") for name in names.split(",") if name),
@@ -66,7 +66,7 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[Asked, l
     return asked, errors
 
 
-def read_picture(asked: Asked, errors: list[str]) -> Picture:
+def read_picture(asked: ScalingForm, errors: list[str]) -> ScalingChart:
     """Return the picture; what cannot be drawn is left out and said in errors."""
     for _ in range(_TRIES):
         try:
@@ -74,7 +74,7 @@ def read_picture(asked: Asked, errors: list[str]) -> Picture:
         except BadPicture as problem:
             errors.append(f"{problem.parameter.title()}: {problem}.")
             asked = _leave_out(asked, problem.parameter)
-    return _read(Asked(asked.filter))
+    return _read(ScalingForm(asked.filter))
 
 
 def move_held(query: QueryDict) -> QueryDict | None:
@@ -108,7 +108,7 @@ def move_held(query: QueryDict) -> QueryDict | None:
     return moved
 
 
-def link_picture(asked: Asked, picture: Picture, **changes: str | None) -> str:
+def link_picture(asked: ScalingForm, picture: ScalingChart, **changes: str | None) -> str:
     """Return path and query that say all of what is shown, also what was chosen by itself."""
     query = list_query(asked, picture) | {
         name: [value] for name, value in changes.items() if value is not None
@@ -117,14 +117,14 @@ def link_picture(asked: Asked, picture: Picture, **changes: str | None) -> str:
     return f"{PATH}?{urlencode(kept, doseq=True, safe=':,/*')}"
 
 
-def link_api(asked: Asked, picture: Picture, **more: str) -> str:
+def link_api(asked: ScalingForm, picture: ScalingChart, **more: str) -> str:
     """Return path and query of the same numbers from the API."""
     query = list_query(asked, picture)
     kept = {name: values for name, values in query.items() if name not in ("draw", "scale", "ideal")}
     return f"{API_PATH}?{urlencode({**kept, **more}, doseq=True, safe=':,/*')}"
 
 
-def list_query(asked: Asked, picture: Picture) -> dict[str, Sequence[str]]:
+def list_query(asked: ScalingForm, picture: ScalingChart) -> dict[str, Sequence[str]]:
     """Return the parameters that say all of what is shown."""
     said: Mapping[str, str | None] = {
         "q": write_filter(picture.shown_filter) or None,
@@ -147,7 +147,7 @@ def list_query(asked: Asked, picture: Picture) -> dict[str, Sequence[str]]:
     return named | ceilings
 
 
-def _read(asked: Asked) -> Picture:
+def _read(asked: ScalingForm) -> ScalingChart:
     return read_scaling(
         asked.filter,
         x=asked.x,
@@ -162,7 +162,7 @@ def _read(asked: Asked) -> Picture:
     )
 
 
-def _leave_out(asked: Asked, parameter: str) -> Asked:
+def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
     empty: dict[str, Any] = {"any": {"free": ()}, "ceiling": {"ceilings": ()}}
     return replace(asked, **empty.get(parameter, {parameter: None}))
 

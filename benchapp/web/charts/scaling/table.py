@@ -8,7 +8,7 @@ from django.urls import reverse
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, Value, write_filter
 from benchapp.metrics import format_value
-from benchapp.queries.charts.scaling import Cell, Facet, Line, Picture
+from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 
 _REASONS = {
@@ -57,7 +57,7 @@ class ScalingTable:
     rows: tuple[ScalingRow, ...]
 
 
-def make_scaling_table(picture: Picture, *, key: str) -> ScalingTable:
+def make_scaling_table(picture: ScalingChart, *, key: str) -> ScalingTable:
     """Show the numbers of a picture; key: what tells the cells' anchors from those of other tables on the page."""
     scale = choose_scale([cell.value for _, _, _, cell in picture.walk()], picture.metric.unit)
     rows = [
@@ -85,7 +85,7 @@ def make_scaling_table(picture: Picture, *, key: str) -> ScalingTable:
     )
 
 
-def link_cell(picture: Picture, facet: Facet, line: Line, *, place: int) -> str:
+def link_cell(picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
     """Return where a cell leads: to its series, or to the list of them; empty where there is none."""
     cell = line.cells[place]
     if len(cell.series_ids) == 1:
@@ -105,7 +105,7 @@ def _add(filter: Filter, name: str, value: Value | None) -> Filter:
 
 
 def _make_cell(
-    picture: Picture, facet: Facet, line: Line, *, place: int, scale: Scale, key: str
+    picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, scale: Scale, key: str
 ) -> ScalingCell:
     cell = line.cells[place]
     return ScalingCell(
@@ -120,13 +120,13 @@ def _make_cell(
     )
 
 
-def _say_range(cell: Cell, scale: Scale) -> str:
+def _say_range(cell: ScalingPoint, scale: Scale) -> str:
     if cell.spread is None:
         return ""
     return f"{format_scaled(cell.spread.p10, scale)}–{format_scaled(cell.spread.p90, scale)}"
 
 
-def _say_title(cell: Cell, picture: Picture, scale: Scale) -> str:
+def _say_title(cell: ScalingPoint, picture: ScalingChart, scale: Scale) -> str:
     if cell.spread is None:
         return ""
     spread, unit = cell.spread, picture.metric.unit
@@ -144,7 +144,7 @@ def _say_title(cell: Cell, picture: Picture, scale: Scale) -> str:
     return " · ".join(parts)
 
 
-def _list_below(cell: Cell, scale: Scale) -> list[str]:
+def _list_below(cell: ScalingPoint, scale: Scale) -> list[str]:
     if cell.spread is None:
         return []
     spread = cell.spread

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchapp.metrics import format_value
-from benchapp.queries.charts.scaling import Picture
+from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
     AtCeiling,
     Cliff,
-    Contrast,
+    ContrastFinding,
+    CurvePlace,
+    CurvePoint,
     Erratic,
     Falls,
     Finding,
     GainsStop,
     Grows,
     Linear,
-    Place,
-    Point,
     Saturates,
     Steady,
     Unclear,
@@ -33,7 +33,7 @@ from benchapp.queries.titles import describe_setting, describe_value
 # What is said first in a title: what surprises most.
 TELLING: Final = (
     Cliff,
-    Contrast,
+    ContrastFinding,
     Erratic,
     GainsStop,
     Saturates,
@@ -70,7 +70,7 @@ def order_findings(findings: Sequence[Finding]) -> list[Finding]:
     return [*cliffs[:_CLIFFS_FIRST], *others, *grows, *cliffs[_CLIFFS_FIRST:]]
 
 
-def say_findings(picture: Picture, findings: Sequence[Finding], *, key: str) -> list[Sentence]:
+def say_findings(picture: ScalingChart, findings: Sequence[Finding], *, key: str) -> list[Sentence]:
     """Return a sentence for each finding; key: the prefix of the table's anchors."""
     said = [
         Sentence(
@@ -82,7 +82,7 @@ def say_findings(picture: Picture, findings: Sequence[Finding], *, key: str) -> 
     return [*said, *_say_bends(picture, key)]
 
 
-def say_answer(picture: Picture, finding: Finding) -> tuple[str, str]:
+def say_answer(picture: ScalingChart, finding: Finding) -> tuple[str, str]:
     """Return of which line a finding is, and what it says of it, beginning with the verb."""
     place = list_places(finding)[0]
     subject = _name_line(picture, place)
@@ -108,7 +108,7 @@ def say_answer(picture: Picture, finding: Finding) -> tuple[str, str]:
             new, old = _name_change(picture, value, reference)
             said = f"falls to {_percent(share)} from {old} to {new} ({_at(picture, value)})"
             return _name_line(picture, place, apart_from=reference.place), said
-        case Contrast(high, low, factor):
+        case ContrastFinding(high, low, factor):
             return _name_line(picture, place, apart_from=low.place), _say_contrast(
                 picture, high, low, factor=factor
             )
@@ -116,7 +116,7 @@ def say_answer(picture: Picture, finding: Finding) -> tuple[str, str]:
             return subject, f"reaches {name}"
 
 
-def _say(picture: Picture, finding: Finding) -> str:
+def _say(picture: ScalingChart, finding: Finding) -> str:
     """Say a finding in a sentence, with the numbers that it rests on."""
     subject, answer = say_answer(picture, finding)
     match finding:
@@ -124,7 +124,7 @@ def _say(picture: Picture, finding: Finding) -> str:
             return f"{subject} {answer} ({_show_pair(picture, best, after, ' → ')})."
         case Saturates():
             return f"{subject} {answer}."
-        case Contrast(high, low):
+        case ContrastFinding(high, low):
             return f"{subject} {answer} ({_show_pair(picture, high, low, ' of ')})."
         case Linear(first, last, efficiency):
             return (
@@ -158,7 +158,7 @@ def _say(picture: Picture, finding: Finding) -> str:
             return f"{subject} is at its ceiling ({name}) from {_at(picture, start)} on: {reached}."
 
 
-def _name_line(picture: Picture, place: Place, *, apart_from: Place | None = None) -> str:
+def _name_line(picture: ScalingChart, place: CurvePlace, *, apart_from: CurvePlace | None = None) -> str:
     """Name a line by its colour and its panel, but for what differs from another cell: "random read (5 GiB files)"."""
     facet = picture.facets[place.facet]
     said = picture.metric.label
@@ -173,7 +173,7 @@ def _name_line(picture: Picture, place: Place, *, apart_from: Place | None = Non
     return f"{said}{colon}"
 
 
-def _name_change(picture: Picture, one: Point, other: Point) -> tuple[str, str]:
+def _name_change(picture: ScalingChart, one: CurvePoint, other: CurvePoint) -> tuple[str, str]:
     """Return what differs between two cells, in full and short: "15 GiB files", "5 GiB"."""
     axis, values = picture.x, (picture.x.values[one.place.x], picture.x.values[other.place.x])
     facets = (picture.facets[one.place.facet], picture.facets[other.place.facet])
@@ -186,33 +186,33 @@ def _name_change(picture: Picture, one: Point, other: Point) -> tuple[str, str]:
     return describe_setting(name, values[0]), describe_value(name, values[1])
 
 
-def _say_contrast(picture: Picture, high: Point, low: Point, *, factor: float) -> str:
+def _say_contrast(picture: ScalingChart, high: CurvePoint, low: CurvePoint, *, factor: float) -> str:
     more, less = _name_change(picture, high, low)
     verb = "gives" if picture.metric.better == "higher" else "has"
     where = f", at {_at(picture, high)}" if high.place.x == low.place.x and len(picture.x.values) > 1 else ""
     return f"{verb} {factor:.1f} times as much with {more} as with {less}{where}"
 
 
-def _say_span(picture: Picture, first: Point, last: Point) -> str:
+def _say_span(picture: ScalingChart, first: CurvePoint, last: CurvePoint) -> str:
     name, values = picture.x.dimension.name, picture.x.values
     return f"from {describe_value(name, values[first.place.x])} to {describe_setting(name, values[last.place.x])}"
 
 
-def _at(picture: Picture, point: Point) -> str:
+def _at(picture: ScalingChart, point: CurvePoint) -> str:
     said = describe_setting(picture.x.dimension.name, picture.x.values[point.place.x])
     return f"one {said.removeprefix('1 ')}" if said in _ONES else said
 
 
-def _say_count(picture: Picture, point: Point) -> str:
+def _say_count(picture: ScalingChart, point: CurvePoint) -> str:
     said = describe_value(picture.x.dimension.name, picture.x.values[point.place.x])
     return "one" if said == "1" else said
 
 
-def _is_one(picture: Picture, point: Point) -> bool:
+def _is_one(picture: ScalingChart, point: CurvePoint) -> bool:
     return picture.x.dimension.kind != "count" or picture.x.values[point.place.x] == 1
 
 
-def _show_pair(picture: Picture, one: Point, other: Point, between: str) -> str:
+def _show_pair(picture: ScalingChart, one: CurvePoint, other: CurvePoint, between: str) -> str:
     """Show two values; the unit stands behind the second where it is the same."""
     unit = picture.metric.unit
     first = format_value(one.value, unit)
@@ -221,7 +221,7 @@ def _show_pair(picture: Picture, one: Point, other: Point, between: str) -> str:
     return f"{bare if bare and second.endswith(f' {suffix}') else first}{between}{second}"
 
 
-def _show(picture: Picture, value: float) -> str:
+def _show(picture: ScalingChart, value: float) -> str:
     shown = format_value(value, picture.metric.unit)
     return f"{shown} IOPS" if picture.metric.unit == "operations/s" else shown
 
@@ -238,10 +238,10 @@ def _begin(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}" if words else words
 
 
-def _say_bends(picture: Picture, key: str) -> Iterator[Sentence]:
+def _say_bends(picture: ScalingChart, key: str) -> Iterator[Sentence]:
     for bend in find_bends(picture):
         line = picture.facets[bend.facet].lines[bend.line]
-        subject = _begin(_name_line(picture, Place(bend.facet, bend.line, 0)).removesuffix(":"))
+        subject = _begin(_name_line(picture, CurvePlace(bend.facet, bend.line, 0)).removesuffix(":"))
         if bend.place is None:
             yield Sentence(
                 f"{subject}: no knee; latency and throughput grow together, or the points are too few."
@@ -276,7 +276,7 @@ _PLURALS: Final = {
 _VERB: Final = re.compile(rf"\b(?:{'|'.join(_PLURALS)})\b")
 
 
-def say_title(picture: Picture, findings: Sequence[Finding]) -> str:
+def describe_scaling(picture: ScalingChart, findings: Sequence[Finding]) -> str:
     """Say what is shown and the answer: "4k IOPS over 1–16 volumes: random read stops gaining after 4"."""
     if picture.is_empty:
         return f"{picture.metric.label}: nothing to show"
@@ -285,7 +285,7 @@ def say_title(picture: Picture, findings: Sequence[Finding]) -> str:
     return f"{subject}: {'; '.join(answers)}" if answers else subject
 
 
-def _say_subject(picture: Picture) -> str:
+def _say_subject(picture: ScalingChart) -> str:
     fixed = dict(picture.fixed)
     said = [describe_value(name, fixed[name]) for name in _SUBJECTS if name in fixed]
     lines = picture.facets[0].lines
@@ -295,7 +295,7 @@ def _say_subject(picture: Picture) -> str:
     return " ".join([*said, label if not said or label[:2].isupper() else f"{label[0].lower()}{label[1:]}"])
 
 
-def _say_range(picture: Picture) -> str:
+def _say_range(picture: ScalingChart) -> str:
     x = picture.x
     name = x.dimension.name
     if picture.over is not None:
@@ -310,7 +310,7 @@ def _say_range(picture: Picture) -> str:
     return f"over {least} to {most}" if x.dimension.kind == "size" else f"over {least}–{most}"
 
 
-def _list_answers(picture: Picture, findings: Sequence[Finding]) -> Iterator[str]:
+def _list_answers(picture: ScalingChart, findings: Sequence[Finding]) -> Iterator[str]:
     """Give the most telling answers, lines of which the same is true together; of each line one."""
     said: set[str] = set()
     for kind in TELLING:
@@ -327,7 +327,7 @@ def _list_answers(picture: Picture, findings: Sequence[Finding]) -> Iterator[str
             yield _join_answer(picture, subjects, answer)
 
 
-def _join_answer(picture: Picture, subjects: Sequence[str], answer: str) -> str:
+def _join_answer(picture: ScalingChart, subjects: Sequence[str], answer: str) -> str:
     lines = len(picture.facets) * len(picture.facets[0].lines)
     if lines == 1:
         return answer

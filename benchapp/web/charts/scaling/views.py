@@ -9,12 +9,12 @@ from django.views.decorators.http import require_safe
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_value
-from benchapp.queries.charts.scaling import NONE, Picture
-from benchapp.queries.charts.scaling_defaults import Held
+from benchapp.queries.charts.scaling import NONE, ScalingChart
+from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, THROUGHPUTS
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
-from benchapp.web.charts.scaling.request import PATH, Asked, move_held, read_asked, read_picture
+from benchapp.web.charts.scaling.request import PATH, ScalingForm, move_held, read_asked, read_picture
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
@@ -62,7 +62,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors or bar.error else 200)
 
 
-def _has_nothing(asked: Asked, picture: Picture) -> bool:
+def _has_nothing(asked: ScalingForm, picture: ScalingChart) -> bool:
     """Say whether there is nothing on this server, rather than nothing that fits."""
     counts = picture.counts
     return picture.is_empty and not (
@@ -70,7 +70,7 @@ def _has_nothing(asked: Asked, picture: Picture) -> bool:
     )
 
 
-def make_fields(asked: Asked, picture: Picture) -> dict[str, list[_Option]]:
+def make_fields(asked: ScalingForm, picture: ScalingChart) -> dict[str, list[_Option]]:
     """Return the choices of each field; what was chosen by itself has no value, so that it stays open."""
     dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
@@ -98,7 +98,7 @@ def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) ->
     return [("" if is_open and name == chosen else name, words, name == chosen) for name, words in choices]
 
 
-def _make_held(held: Held) -> HeldField:
+def _make_held(held: FixedDimension) -> HeldField:
     dimension = DIMENSIONS[held.dimension]
     options = [
         (
