@@ -1,16 +1,18 @@
-"""The map of who may import whom: if it refuses your import, move the code, not the map."""
+"""Who may import whom: between layers, and between the subpackages of a layer; move the code if an import fails."""
 
 import ast
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "benchapp"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
-# Room → the rooms that it may import, besides itself.
-MAP: dict[str, set[str]] = {
+# Layer → the layers that it may import, besides itself.
+LAYERS: dict[str, set[str]] = {
     "csv_export": set(),
     "metrics": set(),
     "dimensions": set(),
@@ -21,12 +23,12 @@ MAP: dict[str, set[str]] = {
     "queries": {"models", "metrics", "dimensions", "grammar", "analysis"},
     "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar"},
     "tasks": {"pipeline", "models"},
-    "api": {"queries", "pipeline", "tasks", "models", "metrics", "dimensions", "grammar", "csv_export"},
-    "web": {"queries", "pipeline", "tasks", "models", "metrics", "dimensions", "grammar", "csv_export"},
+    "api": {"queries", "pipeline", "tasks", "models", "csv_export", "metrics", "dimensions", "grammar"},
+    "web": {"queries", "pipeline", "tasks", "models", "csv_export", "metrics", "dimensions", "grammar"},
     "templatetags": {"metrics"},
 }
-# Anything may be imported by these, and they by no room.
-PLUMBING = {
+# May import anything; imported by no layer.
+INFRASTRUCTURE = {
     "admin",
     "apps",
     "asgi",
@@ -43,88 +45,401 @@ PLUMBING = {
 PURE = {"csv_export", "metrics", "dimensions", "grammar", "analysis", "fio"}
 FRAMEWORKS = {"django", "rest_framework", "celery", "kombu"}
 
+# Subpackage → the subpackages and modules of the same layer that it may import. A module that lies directly in a layer
+# is named like a subpackage; the modules of a subpackage may import each other, but not in a circle.
+SUBPACKAGES: dict[str, dict[str, set[str]]] = {
+    "agent": {
+        "__main__": {"commands"},
+        "commands": {
+            "config",
+            "console",
+            "delivery",
+            "exit_codes",
+            "files",
+            "measuring",
+            "profiles",
+            "quantities",
+            "running",
+            "scheduling",
+            "sweeping",
+        },
+        "config": {"exit_codes", "files", "quantities"},
+        "console": {"journal", "quantities"},
+        "delivery": {"console", "exit_codes", "files", "measuring", "quantities"},
+        "environment": {"storage"},
+        "journal": {"quantities"},
+        "measuring": {"exit_codes", "files", "profiles", "quantities", "storage"},
+        "methods": {"exit_codes", "measuring", "profiles", "quantities", "storage"},
+        "profiles": {"exit_codes", "quantities"},
+        "running": {
+            "config",
+            "console",
+            "delivery",
+            "environment",
+            "exit_codes",
+            "journal",
+            "measuring",
+            "methods",
+            "profiles",
+            "quantities",
+            "storage",
+        },
+        "scheduling": {
+            "delivery",
+            "exit_codes",
+            "files",
+            "measuring",
+            "methods",
+            "profiles",
+            "quantities",
+            "running",
+        },
+        "sweeping": {
+            "config",
+            "console",
+            "delivery",
+            "exit_codes",
+            "files",
+            "measuring",
+            "profiles",
+            "quantities",
+            "running",
+            "storage",
+        },
+    },
+    "fio": {
+        "": {"output", "unreadable"},
+        "__main__": {"logs", "merging", "report", "version"},
+        "json": {
+            "account",
+            "merging",
+            "notes",
+            "numbers",
+            "report",
+            "text",
+            "unreadable",
+            "version",
+            "workload",
+        },
+        "logs": {"version"},
+        "merging": {"account", "notes", "numbers", "report", "version", "workload"},
+        "notes": {"report"},
+        "output": {
+            "json",
+            "merging",
+            "notes",
+            "reading",
+            "report",
+            "shell_time",
+            "terse",
+            "text",
+            "text_report",
+            "unreadable",
+            "wrappers",
+        },
+        "reading": {"report"},
+        "shell_time": {"merging", "notes", "reading", "report", "unreadable"},
+        "terse": {"account", "merging", "notes", "numbers", "reading", "report", "version", "workload"},
+        "text": {"notes"},
+        "text_report": {
+            "json",
+            "merging",
+            "notes",
+            "numbers",
+            "reading",
+            "report",
+            "unreadable",
+            "version",
+            "workload",
+        },
+        "workload": {"numbers", "report"},
+        "wrappers": {"notes", "text"},
+    },
+    "analysis": {
+        "detection": {"changepoints"},
+    },
+    "queries": {
+        "charts": {"badges", "binary_columns", "incidents", "series", "series_versions", "shapes", "titles"},
+        "dimension_values": {"titles"},
+        "hosts": {"pagination"},
+        "incidents": {"pagination", "titles"},
+        "maintenance": {"pagination"},
+        "overview": {"hosts", "series"},
+        "runs": {"badges", "pagination", "shapes", "titles"},
+        "series": {"badges", "pagination", "series_versions", "shapes", "titles"},
+        "studies": {"pagination"},
+    },
+    "pipeline": {
+        "detection": {"incidents", "maintenance"},
+        "exclusions": {"conflicts"},
+        "hosts": {"access"},
+        "importing": {"exclusions", "hosts", "identity", "intake", "normalize"},
+        "incidents": {"conflicts", "maintenance", "notifications"},
+        "intake": {"identity"},
+        "judge": {"conflicts", "detection", "incidents", "notifications"},
+        "maintenance": {"conflicts"},
+        "normalize": {"conflicts", "identity", "intake"},
+        "notifications": {"access", "conflicts", "notifications/channels"},
+        "provenance": {"intake", "normalize"},
+    },
+    "api": {
+        "health": {"framework", "ingest"},
+        "ingest": {"framework"},
+        "resources": {"framework", "ingest"},
+        "urls": {"resources"},
+    },
+    "web": {
+        "accounts": {"site"},
+        "charts/comparison": {"site"},
+        "charts/history": {"site"},
+        "charts/matrix": {"site"},
+        "charts/scaling": {"site"},
+        "help": {"runs", "site"},
+        "hosts": {"accounts", "maintenance", "runs", "site"},
+        "incidents": {"charts/history", "site"},
+        "maintenance": {"site"},
+        "overview": {"charts/matrix", "incidents", "runs", "site"},
+        "runs": {"site"},
+        "series": {"charts/history", "incidents", "site"},
+        "studies": {"charts/comparison", "charts/history", "charts/matrix", "charts/scaling", "site"},
+        "subscriptions": {"accounts", "site"},
+        "uploads": {"accounts", "site"},
+        "urls": {
+            "accounts",
+            "charts/comparison",
+            "charts/matrix",
+            "charts/scaling",
+            "help",
+            "hosts",
+            "incidents",
+            "maintenance",
+            "overview",
+            "runs",
+            "series",
+            "studies",
+            "subscriptions",
+            "uploads",
+        },
+    },
+}
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Give line and absolute module of every import of a file, also inside functions."""
-    package = path.relative_to(ROOT).with_suffix("").parts
+MODULES_MAXIMUM = 22
+
+
+def list_modules(root: Path) -> dict[str, Path]:
+    """Return every module of benchapp and agent by its dotted name, migrations apart."""
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for package in ("benchapp", "agent")
+        for path in sorted((root / package).rglob("*.py"))
+        if "migrations" not in path.parts
+    }
+
+
+def list_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and absolute module of every import of a file, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = list(package[: len(package) - node.level]) if node.level else []
-            module = ".".join([*base, *(node.module.split(".") if node.module else [])])
-            yield node.lineno, module
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            yield node.lineno, "."
 
 
-def room_of(module: str) -> str | None:
-    parts = module.split(".")
-    return parts[1] if parts[0] == "benchapp" and len(parts) > 1 else None
+def find_module(name: str, modules: Mapping[str, Path]) -> str | None:
+    """Return the module that an imported name is or lies in; None for a third party's."""
+    while name not in modules:
+        if "." not in name:
+            return None
+        name = name.rpartition(".")[0]
+    return name
 
 
-def room_files(room: str) -> list[Path]:
-    single = PACKAGE / f"{room}.py"
-    return [single] if single.exists() else sorted((PACKAGE / room).rglob("*.py"))
+def find_layer(module: str) -> str:
+    """Return "agent", or the first part below benchapp."""
+    top, _, rest = module.partition(".")
+    return top if top == "agent" else rest.partition(".")[0]
 
 
-def known_rooms() -> set[str]:
-    return set(MAP) | PLUMBING
+def find_unit(module: str, path: Path) -> str:
+    """Return the subpackage of a module below its layer, as "charts/scaling"; the module's name directly in a layer."""
+    parts = module.split(".")[1 if module.startswith("agent") else 2 :]
+    if path.name != "__init__.py" and len(parts) > 1:
+        parts = parts[:-1]
+    return "/".join(parts)
 
 
-def violations(room: str) -> list[str]:
+def list_edges(modules: Mapping[str, Path]) -> list[tuple[str, str, int]]:
+    """Return importing module, imported module and line, within the project."""
+    return [
+        (module, imported, line)
+        for module, path in modules.items()
+        for line, name in list_imports(path)
+        if (imported := find_module(name, modules)) and imported != module
+    ]
+
+
+def find_forbidden(modules: Mapping[str, Path]) -> list[str]:
+    """Return every import that LAYERS or SUBPACKAGES does not allow, as a sentence."""
     found = []
-    for path in room_files(room):
-        for line, module in imports_of(path):
-            other = room_of(module)
-            if other and other in known_rooms() and other != room and other not in MAP[room]:
-                found.append(
-                    f"{path.relative_to(ROOT)}:{line} imports {module}: {room} may not import {other}"
-                )
-            if room in PURE and module.split(".")[0] in FRAMEWORKS:
-                found.append(f"{path.relative_to(ROOT)}:{line} imports {module}: {room} is pure")
-            if module.split(".")[0] == "agent":
-                found.append(
-                    f"{path.relative_to(ROOT)}:{line} imports {module}: the agent is imported by nobody"
-                )
+    for module, imported, line in list_edges(modules):
+        here, there = find_layer(module), find_layer(imported)
+        if here == there:
+            found += _check_subpackage(module, imported, line, modules=modules)
+        elif there == "agent":
+            found.append(f"{module}:{line} imports {imported}: nothing imports the agent")
+        elif here in LAYERS and there and there not in LAYERS[here]:
+            found.append(f"{module}:{line} imports {imported}: {here} may not import {there}")
     return found
 
 
-@pytest.mark.parametrize("room", sorted(MAP))
-def test_room_imports_only_what_the_map_allows(room: str) -> None:
-    assert room_files(room), f"room {room} has no files"
-    assert violations(room) == []
+def _check_subpackage(module: str, imported: str, line: int, *, modules: Mapping[str, Path]) -> list[str]:
+    allowed = SUBPACKAGES.get(find_layer(module))
+    here, there = find_unit(module, modules[module]), find_unit(imported, modules[imported])
+    if allowed is None or here == there or there == "" or there in allowed.get(here, set()):
+        return []
+    return [f"{module}:{line} imports {imported}: {find_layer(module)}/{here} may not import {there}"]
 
 
-def test_every_module_belongs_to_a_room() -> None:
-    names = {path.stem for path in PACKAGE.glob("*.py")} | {
-        path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists()
-    }
+def find_cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return one circle for each start that leads back to itself, the shortest first found; empty without circles."""
+    found: list[list[str]] = []
+    finished: set[str] = set()
 
-    assert names - known_rooms() - {"__init__"} == set()
+    def visit(name: str, way: list[str]) -> None:
+        if name in way:
+            found.append([*way[way.index(name) :], name])
+            return
+        if name in finished:
+            return
+        for other in sorted(edges.get(name, set())):
+            visit(other, [*way, name])
+        finished.add(name)
+
+    for name in sorted(edges):
+        visit(name, [])
+    return found
 
 
-def test_agent_imports_nothing_of_benchapp_and_no_third_party() -> None:
-    import sys
+def group_edges(modules: Mapping[str, Path]) -> dict[str, set[str]]:
+    """Return the imports between subpackages within each layer, as "layer: subpackage"."""
+    edges: dict[str, set[str]] = {}
+    for module, imported, _ in list_edges(modules):
+        layer = find_layer(module)
+        here, there = find_unit(module, modules[module]), find_unit(imported, modules[imported])
+        if layer == find_layer(imported) and here != there and there:
+            edges.setdefault(f"{layer}: {here}", set()).add(f"{layer}: {there}")
+    return edges
 
+
+MODULES = list_modules(ROOT)
+
+
+def test_imports_between_layers_and_subpackages_are_allowed() -> None:
+    assert find_forbidden(MODULES) == []
+
+
+def test_every_allowed_import_between_subpackages_is_used() -> None:
+    edges = group_edges(MODULES)
+    unused = [
+        f"{layer}: {here} → {there}"
+        for layer, allowed in SUBPACKAGES.items()
+        for here, others in allowed.items()
+        for there in sorted(
+            others - {name.partition(": ")[2] for name in edges.get(f"{layer}: {here}", set())}
+        )
+    ]
+
+    assert unused == []
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    edges: dict[str, set[str]] = {}
+    for module, imported, _ in list_edges(MODULES):
+        edges.setdefault(module, set()).add(imported)
+
+    assert find_cycles(edges) == []
+
+
+def test_no_subpackage_imports_itself_in_a_circle() -> None:
+    assert find_cycles(group_edges(MODULES)) == []
+
+
+@pytest.mark.parametrize("layer", sorted(PURE))
+def test_pure_layer_imports_no_framework(layer: str) -> None:
+    found = [
+        f"{module}:{line} imports {name}"
+        for module, path in MODULES.items()
+        if find_layer(module) == layer
+        for line, name in list_imports(path)
+        if name.split(".")[0] in FRAMEWORKS
+    ]
+
+    assert any(find_layer(module) == layer for module in MODULES)
+    assert found == []
+
+
+def test_every_module_belongs_to_a_layer_or_to_infrastructure() -> None:
+    layers = {find_layer(module) for module in MODULES} - {"", "agent"}
+
+    assert layers - set(LAYERS) - INFRASTRUCTURE == set()
+
+
+def test_agent_imports_only_itself_and_the_standard_library() -> None:
     allowed = set(sys.stdlib_module_names) | {"agent", "__future__"}
     found = [
-        f"{path.relative_to(ROOT)}:{line} imports {module}"
-        for path in sorted((ROOT / "agent").rglob("*.py"))
-        for line, module in imports_of(path)
-        if module and module.split(".")[0] not in allowed
+        f"{module}:{line} imports {name}"
+        for module, path in MODULES.items()
+        if find_layer(module) == "agent"
+        for line, name in list_imports(path)
+        if name.split(".")[0] not in allowed
     ]
 
     assert found == []
 
 
-def test_map_finds_a_forbidden_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check can fail: a pure room that imports Django inside a function is found."""
-    room = tmp_path / "benchapp" / "analysis"
-    room.mkdir(parents=True)
-    (room / "drift.py").write_text(
-        "def f():\n    from django.db import models\n    import benchapp.models.run\n"
-    )
-    monkeypatch.setattr("tests.test_architecture.ROOT", tmp_path)
-    monkeypatch.setattr("tests.test_architecture.PACKAGE", tmp_path / "benchapp")
+def test_no_package_has_more_modules_than_a_reader_takes_in() -> None:
+    counts: dict[str, int] = {}
+    for path in MODULES.values():
+        if path.name != "__init__.py":
+            folder = path.parent.relative_to(ROOT).as_posix()
+            counts[folder] = counts.get(folder, 0) + 1
 
-    assert len(violations("analysis")) >= 2
+    assert {folder: count for folder, count in counts.items() if count > MODULES_MAXIMUM} == {}
+
+
+def test_documentation_lists_every_package() -> None:
+    documented = set(
+        re.findall(r"^\| `((?:benchapp|agent)[\w/]*)/?` \|", ARCHITECTURE.read_text(), re.MULTILINE)
+    )
+    packages = {
+        path.parent.relative_to(ROOT).as_posix() for path in MODULES.values() if path.name == "__init__.py"
+    } - {"benchapp"}
+
+    assert documented == packages
+
+
+def test_forbidden_imports_and_circles_are_found(tmp_path: Path) -> None:
+    """The checks can fail: Django in a pure layer, the agent, a subpackage, a circle."""
+    for folder in ("benchapp/analysis", "benchapp/queries/series", "benchapp/queries/runs", "agent"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "benchapp/__init__.py").touch()
+    (tmp_path / "agent/spool.py").touch()
+    (tmp_path / "benchapp/analysis/drift.py").write_text(
+        "def f():\n    from benchapp.queries.runs import rows\n    import agent.spool\n"
+    )
+    (tmp_path / "benchapp/queries/runs/rows.py").write_text("from benchapp.queries.series import rows\n")
+    (tmp_path / "benchapp/queries/series/rows.py").write_text("from benchapp.queries.runs import rows\n")
+    modules = list_modules(tmp_path)
+
+    found = find_forbidden(modules)
+
+    assert [sentence.partition(": ")[2] for sentence in found] == [
+        "analysis may not import queries",
+        "nothing imports the agent",
+        "queries/runs may not import series",
+        "queries/series may not import runs",
+    ]
+    assert find_cycles(group_edges(modules)) == [["queries: runs", "queries: series", "queries: runs"]]

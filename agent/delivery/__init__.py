@@ -1,0 +1,1 @@
+"""Envelope, spool on disk, HTTP client, retries."""

@@ -1,0 +1,1 @@
+"""Kernel, CPU, memory, cloud instance, control groups, time zone."""

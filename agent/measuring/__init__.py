@@ -1,0 +1,1 @@
+"""Running fio: job file, working directory, limits, orphaned processes."""

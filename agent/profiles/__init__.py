@@ -1,0 +1,1 @@
+"""The shipped profiles and their parameters."""

@@ -26,8 +26,8 @@ class Profile:
     """Something that can be measured.
 
     summary: one line; purpose: what it is good for; template: a job file with ${PLACES}, "" where no fio runs; method:
-    how it is run, see agent.methods.registry; engine: None for the best that fio has; complete: fills in what follows from
-    other values; is_own: a job file of the operator's, which is run as it is.
+    how it is run, see agent.methods.registry; engine: None for the best that fio has; complete: fills in what follows
+    from other values; is_own: a job file of the operator's, which is run as it is.
     """
 
     name: str

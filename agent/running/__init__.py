@@ -1,0 +1,1 @@
+"""Bench-agent run: lock, checks, measure, store, deliver."""

@@ -1,0 +1,1 @@
+"""Crontab entries and systemd timers."""

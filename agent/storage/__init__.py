@@ -1,0 +1,1 @@
+"""What a directory lies on: filesystem, md, LVM, btrfs, ZFS, NFS, disks."""

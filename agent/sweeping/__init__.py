@@ -1,0 +1,1 @@
+"""Stripes over devices, step by step, with resume."""

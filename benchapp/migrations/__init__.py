@@ -1,0 +1,1 @@
+"""Migrations; never edited once they landed."""

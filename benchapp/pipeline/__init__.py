@@ -1,0 +1,1 @@
+"""Judge.py joins detection, incidents and notifications; hosts, identity of series, studies, exclusions."""

@@ -1,0 +1,1 @@
+"""Hosts, studies, titles, pagination."""

@@ -1,0 +1,1 @@
+"""Value formatting in templates."""

@@ -1,0 +1,1 @@
+"""URLs, overview, help."""

@@ -1,0 +1,1 @@
+"""Scaling findings, comparison, downsampling, heat map."""

@@ -1,0 +1,1 @@
+"""Baselines, noise profiles, recovery, silent hosts."""

@@ -1,0 +1,1 @@
+"""Significance, grouping, severity, common factors, suspects."""

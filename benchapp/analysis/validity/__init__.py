@@ -1,0 +1,1 @@
+"""Badges and the rules behind them."""

@@ -1,0 +1,1 @@
+"""Views, parameters, permissions, problems, OpenAPI."""

@@ -1,0 +1,1 @@
+"""The POST path: body limits, token, INSERT."""

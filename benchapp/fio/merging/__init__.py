@@ -1,0 +1,1 @@
+"""Directions and jobs that are reported as one; duplicates of one execution."""

@@ -1,0 +1,1 @@
+"""The shell's time of the small-files test."""

@@ -1,0 +1,1 @@
+"""Terse versions 2 to 5."""

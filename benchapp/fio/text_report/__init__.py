@@ -1,0 +1,1 @@
+"""Fio's normal text output."""

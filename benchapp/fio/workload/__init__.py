@@ -1,0 +1,1 @@
+"""Options, block sizes, identity of a workload."""

@@ -1,0 +1,1 @@
+"""Histories → changes, reconciled with stored changes."""

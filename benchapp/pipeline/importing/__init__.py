@@ -1,0 +1,1 @@
+"""Files, published numbers, the sample."""

@@ -1,0 +1,1 @@
+"""Changes → incidents; triage, suspects, counter-evidence, undo."""

@@ -1,0 +1,1 @@
+"""Submissions, envelope, metadata, format check."""

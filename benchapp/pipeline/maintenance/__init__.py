@@ -1,0 +1,1 @@
+"""Maintenance windows and expected changes."""

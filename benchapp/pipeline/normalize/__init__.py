@@ -1,0 +1,1 @@
+"""Submission → runs, measurements, series; summaries; reparse."""

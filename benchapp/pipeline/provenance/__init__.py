@@ -1,0 +1,1 @@
+"""How each number of a run was derived."""

@@ -1,0 +1,1 @@
+"""Scaling, matrix, history, comparison."""

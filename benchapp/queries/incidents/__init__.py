@@ -1,0 +1,1 @@
+"""Incidents, affected matrix, detection status."""

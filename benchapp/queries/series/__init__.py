@@ -1,0 +1,1 @@
+"""Series, points, current levels."""

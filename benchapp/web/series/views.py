@@ -42,7 +42,7 @@ from benchapp.web.charts.history.texts import (
     say_step,
 )
 from benchapp.web.incidents.detection_status_texts import say_standings
-from benchapp.web.incidents.tables import make_level_change_lines as make_level_changes
+from benchapp.web.incidents.tables import make_change_lines
 from benchapp.web.incidents.texts import say_drift
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_first_steps
@@ -121,7 +121,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
             *say_standings(list_judgements(series_id), asked.metric),
             *filter(None, map(say_drift, changes)),
         ],
-        "cells": make_level_changes(changes),
+        "cells": make_change_lines(changes),
         "metrics": _list_metric_links(request, asked.metric, usual),
         "spans": _list_span_links(request),
         "latency": make_latency_figures(

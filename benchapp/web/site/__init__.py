@@ -1,0 +1,1 @@
+"""What all pages share: access, errors, filter bar, security headers, value texts."""

@@ -36,8 +36,8 @@ class ScalingPanel:
 class ScalingFigure:
     """Everything that `_scaling_figure.html` and `_scaling_table.html` show.
 
-    key: tells it from other figures on the page. document: what static/js/charts/scaling/scaling.js draws. url: the link that
-    says all of what is shown; linear_url, log_url: the same on the other axis. errors: what was wrong with the query.
+    key: identifies it among the figures of the page. document: what static/js/charts/scaling/scaling.js draws. url: the
+    link that reproduces it; linear_url, log_url: the same on the other axis. errors: what was wrong with the query.
     """
 
     key: str
