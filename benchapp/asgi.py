@@ -15,7 +15,7 @@ from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
 from benchapp.api.framework.permissions import require_editor  # noqa: E402
 from benchapp.api.framework.problems import Problem  # noqa: E402
-from benchapp.api.ingest.app import PATHS, Answer, answer_intake, answer_problem, send_answer, work  # noqa: E402
+from benchapp.api.ingest.app import PATHS, Answer, answer_intake, make_problem_answer, send_answer, work  # noqa: E402
 from benchapp.api.ingest.body import (  # noqa: E402
     BODIES,
     SMALL_BODY_BYTES,
@@ -80,7 +80,7 @@ async def _answer_guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await _read_body(scope, receive, held)
         except Problem as problem:
-            body = answer_problem(problem)
+            body = make_problem_answer(problem)
         if isinstance(body, Body):
             inner_scope, inner_receive = replay_body(scope, body)
             await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import DATABASE_AWAY, RETRY_AFTER_S
 from benchapp.api.framework.view import ApiView
-from benchapp.api.ingest.limits import Disk, measure_disk
+from benchapp.api.ingest.limits import DiskSpace, measure_disk
 from benchapp.queries.missing_columns import ColumnsMissing, check_columns
 from benchapp.queries.totals import Totals, count_totals
 
@@ -61,7 +61,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _describe_disk(disk: Disk | None) -> dict[str, Any]:
+def _describe_disk(disk: DiskSpace | None) -> dict[str, Any]:
     if disk is None:
         return {"status": "none"}
     return {
@@ -151,7 +151,7 @@ class _Totals(Collector):
 class _Disk(Collector):
     """The disk of the data directory of the process that answers, where it has one."""
 
-    def __init__(self, disk: Disk | None) -> None:
+    def __init__(self, disk: DiskSpace | None) -> None:
         self._disk = disk
 
     def collect(self) -> Iterator[Metric]:

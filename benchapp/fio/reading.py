@@ -5,7 +5,7 @@ from msgspec import Struct
 from benchapp.fio.report import Document
 
 
-class FoundOutput(Struct, frozen=True):
+class FoundReport(Struct, frozen=True):
     """One report as understood; at: where it begins, in characters of the text that the reader was given."""
 
     at: int
@@ -15,5 +15,5 @@ class FoundOutput(Struct, frozen=True):
 class Reading(Struct, frozen=True):
     """What a reader found, in order, and the lines that are none of its own, in order."""
 
-    found: tuple[FoundOutput, ...]
+    found: tuple[FoundReport, ...]
     rest: str

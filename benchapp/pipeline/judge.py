@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -88,20 +88,6 @@ def judge_due(*, limit: int = 1000) -> Judged:
 def judge_series(ids: Sequence[int]) -> Judged:
     """Judge these series, due or not; the first of them where they have too many measurements for one batch."""
     return _judge(lock_series(ids))
-
-
-def mark_series(*, after: int, limit: int) -> int:
-    """Mark the next `limit` series behind this id as due; return the last one's id, or 0 where there is none."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH marked AS ("
-            # ARRAY: chosen once. As a join it may be asked for each row, and what it marked it would not choose again.
-            " UPDATE benchapp_series SET judging_is_due = TRUE WHERE id = ANY (ARRAY("
-            "  SELECT id FROM benchapp_series WHERE id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE)) RETURNING id"
-            ") SELECT coalesce(max(id), 0) FROM marked",
-            [after, limit],
-        )
-        return int(cursor.fetchone()[0])
 
 
 def _judge(claimed: Sequence[Claimed]) -> Judged:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from benchapp.analysis.detection.silence import Expectation, expect_run
+from benchapp.analysis.detection.silence import ExpectedRun, expect_run
 from benchapp.models import Host
 from benchapp.pipeline.access.tokens import read_token
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
@@ -43,11 +43,11 @@ def at(hour: int, minute: int = 0, second: int = 0, *, day: int = 21) -> datetim
 def test_next_run_is_expected(last_at, since_at, every_s, splay_s, expected_at, silent_at):
     expected = expect_run(last_at, since_at=since_at, every_s=every_s, splay_s=splay_s, now=NOON)
 
-    assert expected == Expectation(expected_at, silent_at)
+    assert expected == ExpectedRun(expected_at, silent_at)
 
 
 def test_host_is_silent_after_the_moment_and_not_at_it():
-    expectation = Expectation(at(12), at(13, 30))
+    expectation = ExpectedRun(at(12), at(13, 30))
 
     assert [expectation.is_silent(moment) for moment in (at(13), at(13, 30), at(13, 30, 1))] == [
         False,

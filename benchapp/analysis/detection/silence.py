@@ -10,7 +10,7 @@ _GRACE_MINIMUM: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ExpectedRun:
     """Two moments. expected_at: when the next run starts at the earliest; silent_at: when it is missed at last."""
 
     expected_at: datetime
@@ -23,7 +23,7 @@ class Expectation:
 
 def expect_run(
     last_at: datetime | None, *, since_at: datetime, every_s: int, splay_s: int, now: datetime
-) -> Expectation:
+) -> ExpectedRun:
     """Return what is expected after the last run, or after the schedule became known where it did not run since.
 
     A run may start splay_s late; a quarter of the interval, at least 1 h, is granted beyond. A last run that is
@@ -32,4 +32,4 @@ def expect_run(
     base = since_at if last_at is None else max(min(last_at, now), since_at)
     every = timedelta(seconds=every_s)
     grace = max(every * _GRACE_SHARE, _GRACE_MINIMUM)
-    return Expectation(base + every, base + every + timedelta(seconds=splay_s) + grace)
+    return ExpectedRun(base + every, base + every + timedelta(seconds=splay_s) + grace)

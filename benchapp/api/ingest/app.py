@@ -109,7 +109,7 @@ async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             answer = await _take_in(scope, receive, held)
         except Problem as problem:
-            answer = answer_problem(problem)
+            answer = make_problem_answer(problem)
     if answer.status == 202:
         _WAKE_UPS.ask()
     await send_answer(send, answer)
@@ -150,18 +150,18 @@ def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
             refresh_connections()
             return task()
     except Problem as problem:
-        return answer_problem(problem)
+        return make_problem_answer(problem)
     except DATABASE_AWAY as error:
         if is_conflict(error):
-            return answer_problem(database_busy())
+            return make_problem_answer(database_busy())
         log.warning("intake.database_away", error=str(error)[:200])
-        return answer_problem(
+        return make_problem_answer(
             try_later("database-away", "the database does not answer just now; nothing was stored: try again")
         )
     except Exception:
         # The process edge: a fault of ours must reach the log and leave the sender its file.
         log.exception("intake.failed")
-        return answer_problem(
+        return make_problem_answer(
             Problem(500, "fault", "Our fault", "this failed on our side; nothing was stored: try again later")
         )
     finally:
@@ -258,7 +258,7 @@ def _answer_receipt(receipt: AcceptResult) -> Answer:
     )
 
 
-def answer_problem(problem: Problem) -> Answer:
+def make_problem_answer(problem: Problem) -> Answer:
     """Return the answer that a problem is."""
     return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
 

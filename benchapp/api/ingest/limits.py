@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskSpace:
     """The disk that is watched. path: the data directory."""
 
     path: Path
@@ -65,10 +65,10 @@ class Disk:
         return self.free_bytes < settings.DISK_RESERVE_BYTES
 
 
-def measure_disk() -> Disk | None:
+def measure_disk() -> DiskSpace | None:
     """Return the disk of the data directory, None where there is no such directory (PostgreSQL is elsewhere)."""
     try:
-        return Disk(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
+        return DiskSpace(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -28,7 +28,7 @@ class TraceParameters(FormatParameters):
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the points alone")
 
 
-class RunTraces(ApiView):
+class RunTracesView(ApiView):
     """The traces of one run."""
 
     permission_classes = [MayRead]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import FoundOutput, Reading
+from benchapp.fio.reading import FoundReport, Reading
 from benchapp.fio.report import Disk, Document, Job
 from benchapp.fio.terse.disks import LINE_LENGTH_MAXIMUM, read_disk_line
 from benchapp.fio.terse.line import (
@@ -68,7 +68,7 @@ def read_terse(text: str, notes: Notes) -> Reading:
         return Reading((), given)
     reports = find_reports(sorted_lines.lines, is_cut=sorted_lines.cut_at is not None, notes=notes)
     found = tuple(
-        FoundOutput(report.lines[0].at, _make_document(report, sorted_lines.cut_line, notes))
+        FoundReport(report.lines[0].at, _make_document(report, sorted_lines.cut_line, notes))
         for report in reports
     )
     return Reading(found, "".join(text[start:end] for start, end in sorted_lines.foreign))

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from benchapp.analysis.detection.silence import Expectation as Moments
-from benchapp.analysis.detection.silence import expect_run
+from benchapp.analysis.detection.silence import ExpectedRun, expect_run
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import Expectation, ExpectationKind, Host, State, Submission
 from benchapp.models.host_filtering import match_hosts
@@ -69,8 +68,8 @@ def _judge(
     is_unread: bool,
     now: datetime,
 ) -> HostState:
-    plain: list[tuple[str, Moments]] = []
-    rested: list[tuple[datetime, Moments]] = []
+    plain: list[tuple[str, ExpectedRun]] = []
+    rested: list[tuple[datetime, ExpectedRun]] = []
     ran: list[datetime] = []
     since_at = _since(host)
     for entry in host.schedule or ():
@@ -95,7 +94,7 @@ def _judge(
 
 def _expect(
     entry: Mapping[str, Any], last_at: datetime | None, *, since_at: datetime, now: datetime
-) -> Moments:
+) -> ExpectedRun:
     return expect_run(last_at, since_at=since_at, every_s=entry["every_s"], splay_s=entry["splay_s"], now=now)
 
 

@@ -16,7 +16,7 @@ from rest_framework import exceptions
 
 from benchapp.api.framework.problem_codes import PROBLEMS
 from benchapp.api.framework.problems import Problem, answer_exception, find_problem, problem_body
-from benchapp.api.ingest.app import send_problem
+from benchapp.api.ingest.app import make_problem_answer, send_answer
 from benchapp.queries.pagination import BadCursor
 
 ROOT = Path(__file__).parents[3]
@@ -169,7 +169,9 @@ def test_problem_that_is_answered_before_django_carries_the_security_headers() -
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(send_problem(send, Problem(413, "body-too-big", "Body too big", "send less")))
+    asyncio.run(
+        send_answer(send, make_problem_answer(Problem(413, "body-too-big", "Body too big", "send less")))
+    )
 
     headers = dict(sent[0]["headers"])
     assert sent[0]["status"] == 413
