@@ -41,9 +41,16 @@ def read_output(output: bytes) -> Report:
     UnreadableOutput, and nothing else, where there is no report in it.
     """
     try:
-        return _read(output, Notes())
+        report = _read(output, Notes())
     except UnreadableOutput as error:
         return _read_wrapped(output, error)
+    if not any(note.code == "incomplete-job" for note in report.warnings):
+        return report
+    # A text in the strings of another format looks like one with lines missing.
+    try:
+        return _read_wrapped(output, UnreadableOutput("cut-off", ""))
+    except UnreadableOutput:
+        return report
 
 
 def _read_wrapped(output: bytes, refusal: UnreadableOutput) -> Report:

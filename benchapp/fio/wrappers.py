@@ -13,20 +13,21 @@ from benchapp.fio.text import decode_output
 # A Python literal in a line of Docker's log in Ansible's stdout.
 _LAYERS_MAXIMUM: Final = 3
 _DOCKER: Final = re.compile(r'\s*+\{"log" ?:')
-# Neither crosses a line; the last one of a text may lack its end. Possessive, so that time stays linear.
-_DOUBLE: Final = r'"(?:[^"\\\n]++|\\.)*+(?:"|\\?\Z)'
-_SINGLE: Final = r"'(?:[^'\\\n]++|\\.)*+(?:'|\\?\Z)"
+# Neither crosses a line; the last one of a text may lack its end. Linear: each part begins with another character, and
+# no possessive group holds alternatives, of which CPython before 3.11.5 matches too little (gh-106052).
+_DOUBLE: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*(?:"|\\?\Z)'
+_SINGLE: Final = r"'[^'\\\n]*+(?:\\.[^'\\\n]*+)*(?:'|\\?\Z)"
 _LITERAL: Final = rf"b?(?:{_DOUBLE}|{_SINGLE})"
 _DOCKER_CUT: Final = re.compile(rf'\{{"log" ?: ?({_DOUBLE})')
 _QUOTED: Final = re.compile(
-    rf"(?P<lines>\[\s*+(?:{_LITERAL}\s*+,?\s*+)++(?:\]|\Z))|(?<![\w\\])(?P<literal>{_LITERAL})"
+    rf"(?P<lines>\[\s*+(?:{_LITERAL}\s*+,?\s*+)+(?:\]|\Z))|(?<![\w\\])(?P<literal>{_LITERAL})"
 )
 _LINE: Final = re.compile(_LITERAL)
 # Cut off with its escape: "\u00".
 _CUT_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:[uU][0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z")
 # What repr() writes, and no other escape.
 _REPR: Final = re.compile(
-    r"(?:[^\\]++|\\[\\'\"nrt]|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8})*+", re.DOTALL
+    r"[^\\]*+(?:\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})[^\\]*+)*", re.DOTALL
 )
 # One of them is in every report: JSON, whose quotes are escaped once a layer or not at all, text, terse.
 _MARK: Final = re.compile(r'fio version\\{0,8}" ?:|\(groupid=\d|\d%=\d')
