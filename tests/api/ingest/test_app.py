@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from benchapp.api.framework.problems import Problem
 from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import Answer, Post, admit_sender, answer_post
+from benchapp.api.ingest.app import Answer, Post, answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import ApiToken, Host, Scope, State, Submission
@@ -47,8 +47,7 @@ def post(
     sent = {"authorization": f"Bearer {token}"} if token else {}
     wire = Wire(gzip.compress(body), True) if is_packed else Wire(body, False)
     text = query if isinstance(query, str) else urlencode(query)
-    all_sent = sent | (headers or {})
-    return answer_post(Post(path, text, all_sent, wire), admit_sender(all_sent.get("authorization", "")))
+    return answer_post(Post(path, text, sent | (headers or {}), wire))
 
 
 def refused(*arguments: Any, **named: Any) -> Problem:

@@ -3,7 +3,7 @@
 import pytest
 
 from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import Post, admit_sender, answer_post
+from benchapp.api.ingest.app import Post, answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Run, Scope
@@ -33,8 +33,7 @@ def test_output_of_every_format_becomes_a_run(name: str, form: str, content_type
     _, token = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"))
     headers = {"authorization": f"Bearer {token}", "content-type": content_type}
 
-    post = Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False))
-    answer = answer_post(post, admit_sender(headers["authorization"]))
+    answer = answer_post(Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False)))
     normalize_batch()
 
     assert answer.status == 202

@@ -278,6 +278,23 @@ def test_sender_without_a_valid_token_is_answered_before_its_body(
         assert read_status(connection) == 401
 
 
+def test_token_that_is_revoked_between_two_posts_stores_nothing_more(stack: Servers) -> None:
+    token, body = stack.issue_token("wire-2"), pack_envelope()
+    first, _ = stack.post(SUBMISSIONS, body, token)
+    stack.manage(
+        "shell",
+        "--no-imports",
+        "-c",
+        f"from benchapp.pipeline.tokens import revoke_token; assert revoke_token({token[6:18]!r})",
+    )
+    before = stack.query("SELECT count(*) FROM benchapp_submission")
+
+    second, problem = stack.post(SUBMISSIONS, pack_envelope(), token)
+
+    assert (first, second, problem["code"]) == (202, 401, "token-revoked")
+    assert stack.query("SELECT count(*) FROM benchapp_submission") == before
+
+
 def test_answer_to_a_refused_body_reaches_a_sender_that_sends_it_all_the_same(stack: Servers) -> None:
     with closing(start_post(stack, SUBMISSIONS, body=bytes(4 * 2**20))) as connection:
         assert read_status(connection) == 401
