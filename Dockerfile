@@ -20,11 +20,11 @@ FROM python:3.13-slim
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin benchapp
 WORKDIR /app
 COPY --from=build /app /app
-ENV PATH=/app/.venv/bin:$PATH PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 \
+ENV PATH=/app/.venv/bin:$PATH PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=1048576 \
     DJANGO_SETTINGS_MODULE=benchapp.settings BENCHAPP_DATA_DIR=/nonexistent
 USER benchapp
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
-CMD ["granian", "--interface", "asginl", "--host", "0.0.0.0", "--port", "8000", "--workers", "1", "--no-ws", "--http", "1", "--http1-buffer-size", "32768", "benchapp.asgi:application"]
+CMD ["granian", "--interface", "asginl", "--host", "0.0.0.0", "--port", "8000", "--workers", "1", "--no-ws", "--http", "1", "--http1-buffer-size", "65536", "benchapp.asgi:application"]

@@ -10,7 +10,7 @@ from benchapp.embedded.preflight import EVERYWHERE, Address
 
 # glibc gives every thread an arena of its own; two are enough here and save tens of MiB. A large block is mapped by
 # itself and returned when it is freed; without a value glibc raises the size from which it does so up to 32 MiB.
-ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
+ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "1048576"}
 
 
 def web_command(address: Address) -> list[str]:
@@ -22,7 +22,7 @@ def web_command(address: Address) -> list[str]:
     return [
         *(sys.executable, "-m", "granian", "--interface", "asginl", "--host", address.host),
         *("--port", str(address.port), "--workers", "1", "--no-ws"),
-        *("--http", "1", "--http1-buffer-size", "32768", "--log-level", "warning"),
+        *("--http", "1", "--http1-buffer-size", "65536", "--log-level", "warning"),
         # Requests that are still running are given this long when the stack stops.
         *("--workers-kill-timeout", "8", "benchapp.asgi:application"),
     ]

@@ -24,7 +24,7 @@ BODY_TIMEOUT_S: Final = 60.0
 SMALL_BODY_BYTES: Final = 64 * 2**10
 # How long the rest of a refused body is read and dropped, so that the sender gets to read the answer.
 _DISCARD_TIMEOUT_S: Final = 5.0
-_DISCARDS_MAXIMUM: Final = 256
+_DISCARDS_MAXIMUM: Final = 128
 # After bodies of this size together the allocator is asked for what it kept of them.
 _TRIM_BYTES: Final = 16 * _MIB
 
