@@ -120,4 +120,4 @@ def test_matrix_has_its_caption_and_the_same_numbers_as_csv(visit: Visit) -> Non
         page.get_by_role("link", name="CSV").click()
 
     assert "is better" in page.inner_text("figcaption")
-    assert Path(download.value.path()).read_text().startswith("pattern,host,state,series,")
+    assert Path(download.value.path()).read_text().startswith('"pattern","host","state","series",')

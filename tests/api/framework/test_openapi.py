@@ -28,7 +28,7 @@ from benchapp.api.resources import series as series_outputs
 from benchapp.api.resources import submissions as submissions_resource
 from benchapp.api.resources import tokens as tokens_resource
 from benchapp.api.urls import urlpatterns
-from benchapp.models import Kind, Role, Scope, Study
+from benchapp.models import ApiToken, Kind, Role, Scope, Study
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
@@ -211,6 +211,7 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/subscriptions/{subscription_id}", {}, None),
     ("DELETE", "/api/v1/subscriptions/{subscription_id}", {}, None),
     ("POST", "/api/v1/subscriptions/{subscription_id}/test", {}, None),
+    ("POST", "/api/v1/subscriptions/{unconfirmed_id}/confirmation", {}, None),
     ("DELETE", "/api/v1/tokens/{public_id}", {}, None),
 ]
 OF_A_HOST = [
@@ -227,13 +228,15 @@ INTAKE = [("POST", "/api/v1/submissions"), ("POST", "/api/v1/fio")]
 
 
 @pytest.fixture
-def more_things(things):
-    """Add a run of an agent, whose output is an envelope, to what there is."""
+def more_things(things, bearer):
+    """Add a run of an agent, whose output is an envelope, and the caller's own subscription, not confirmed."""
     host = make_host("db-8")
     make_series([11.0, 12.0], host=host)
     body = pack_envelope()
     submission = make_submission(host, kind=Kind.ENVELOPE, body=body)
-    return {**things, "run_of_agent": make_run(host, submission=submission).pk}
+    caller = ApiToken.objects.get(scope=Scope.ADMIN).created_by
+    own = make_subscription(caller, is_confirmed=False)
+    return {**things, "run_of_agent": make_run(host, submission=submission).pk, "unconfirmed_id": own.pk}
 
 
 @pytest.fixture
@@ -266,7 +269,7 @@ def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transa
 
 def find_path(path):
     """Return the path as the document has it."""
-    return path.replace("{run_of_agent}", "{run_id}")
+    return path.replace("{run_of_agent}", "{run_id}").replace("{unconfirmed_id}", "{subscription_id}")
 
 
 def check_answer(example, values, headers):

@@ -133,7 +133,7 @@ def test_method_that_is_not_taken_names_those_that_are(client):
 def test_every_code_that_is_raised_is_explained():
     raised = set()
     for path in sorted(
-        [*(ROOT / "benchapp" / "api").glob("*.py"), *(ROOT / "benchapp" / "pipeline").glob("*.py")]
+        [*(ROOT / "benchapp" / "api").rglob("*.py"), *(ROOT / "benchapp" / "pipeline").rglob("*.py")]
     ):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISERS:

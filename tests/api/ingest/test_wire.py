@@ -285,7 +285,7 @@ def test_token_that_is_revoked_between_two_posts_stores_nothing_more(stack: Serv
         "shell",
         "--no-imports",
         "-c",
-        f"from benchapp.pipeline.tokens import revoke_token; assert revoke_token({token[6:18]!r})",
+        f"from benchapp.pipeline.access.tokens import revoke_token; assert revoke_token({token[6:18]!r})",
     )
     before = stack.query("SELECT count(*) FROM benchapp_submission")
 

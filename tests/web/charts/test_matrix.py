@@ -145,7 +145,9 @@ def test_program_gets_the_same_cells(viewer: Client) -> None:
     assert (first["pattern"], first["volume_count"], first["series"]) == ("randread", 1, series.pk)
     assert (first["median"], first["change_percent"], first["change"], first["n"]) == (1e6, 0.0, "within", 12)
     lines = viewer.get(csv_url).content.decode().splitlines()
-    assert lines[0].startswith("pattern,block_size_bytes,volume_count,state,series,series_count,median,")
+    assert lines[0].startswith(
+        '"pattern","block_size_bytes","volume_count","state","series","series_count","median",'
+    )
     assert len(lines) == 3
 
 
