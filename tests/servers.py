@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 
 from benchapp.embedded.account import choose_account, make_private_directory
-from benchapp.embedded.child import spawn, stop, wait_until
+from benchapp.embedded.child import kill_session, spawn, stop, wait_until
 from benchapp.embedded.postgres import Postgres
 from benchapp.embedded.preflight import Address
 from benchapp.embedded.processes import ALLOCATOR, web_command
@@ -44,6 +44,7 @@ class Servers:
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bs-", dir="/tmp")))
     environment: dict[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    killed: list[int] = field(default_factory=list)
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -174,10 +175,13 @@ class Servers:
         process = self.processes.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        self.killed.append(process.pid)
 
     def stop(self) -> None:
         """End everything, newest first, and remove the directory."""
         for name in reversed(list(self.processes)):
             asked = signal.SIGINT if name == "postgres" else signal.SIGTERM
             stop(self.processes.pop(name), ask=asked, patience_s=10)
+        for pid in self.killed:
+            kill_session(pid)  # the children of a killed worker outlive it
         shutil.rmtree(self.directory, ignore_errors=True)
