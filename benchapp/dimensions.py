@@ -15,8 +15,8 @@ class Dimension:
     """One entry of the registry.
 
     kind: of its values; sizes are bytes. group: whose it is. is_continuous: charts draw lines over it, not bars.
-    companions: dimensions that move with it by nature, so that they need not be held while it varies.
-    is_minor: rarely what one asks for; never held by itself, only told where it varies.
+    companions: dimensions that move with it by nature, so that they need not be fixed while it varies.
+    is_minor: rarely what one asks for; never fixed by itself, only told where it varies.
     """
 
     name: str
@@ -139,10 +139,10 @@ def split_pattern(pattern: str) -> tuple[str, str | None]:
     return rw, direction or _NATURAL.get(rw)
 
 
-def is_held(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
-    """Say whether a picture over some dimensions holds another still: not those themselves, nor what moves with them.
+def is_fixable(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
+    """Say whether a chart over some dimensions holds another still: not those themselves, nor what moves with them.
 
-    over: names of the dimensions on the picture's axes.
+    over: names of the dimensions on the chart's axes.
     """
     if dimension.is_minor or dimension.name in over:
         return False

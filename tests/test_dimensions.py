@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.dimensions import ALIASES, DIMENSIONS, find_dimension, is_held, name_pattern, split_pattern
+from benchapp.dimensions import ALIASES, DIMENSIONS, find_dimension, is_fixable, name_pattern, split_pattern
 from benchapp.models import Series
 
 VIRTUAL = {"host", "pool", "pattern"}
@@ -35,7 +35,7 @@ def test_dimension_is_found_by_either_name(name: str, found: str | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "over", "held"),
+    ("name", "over", "fixed"),
     [
         ("iodepth", ("volume_count",), True),
         ("iodepth", ("iodepth",), False),
@@ -44,8 +44,8 @@ def test_dimension_is_found_by_either_name(name: str, found: str | None) -> None
         ("mount_options", ("volume_count",), False),
     ],
 )
-def test_what_moves_with_an_axis_is_not_held(name: str, over: tuple[str, ...], held: bool) -> None:
-    assert is_held(DIMENSIONS[name], over=over) is held
+def test_what_moves_with_an_axis_is_not_held(name: str, over: tuple[str, ...], fixed: bool) -> None:
+    assert is_fixable(DIMENSIONS[name], over=over) is fixed
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def read_printed(stack: Servers) -> dict[int, dict[str, float]]:
 
 
 def read_chart(stack: Servers) -> dict[str, Any]:
-    """Return the picture that nobody had to choose anything for."""
+    """Return the chart that nobody had to choose anything for."""
     return dict(stack.get("/api/v1/scaling?q=host:sweeper+bs:4k")[1])
 
 
@@ -259,10 +259,10 @@ def test_sweep_becomes_the_scaling_chart_that_fio_printed(
 
     chart = read_chart(stack)
 
-    assert (chart["x"], chart["colour"]) == ("volume_count", "pattern")
+    assert (chart["x"], chart["color"]) == ("volume_count", "pattern")
     printed = read_printed(stack)
     assert sorted(printed) == STRIPES
-    assert {(int(cell["x"]), cell["colour"]): cell["median"] for cell in chart["cells"]} == {
+    assert {(int(cell["x"]), cell["color"]): cell["median"] for cell in chart["cells"]} == {
         (stripes, pattern): printed[stripes][f"{pattern}-4k"]
         for stripes in STRIPES
         for pattern in PATTERNS_OF_4K

@@ -23,7 +23,7 @@ _FIND_OVERLAPS = """() => [...document.querySelectorAll(".page, .section, .split
     .filter((one, place) => one.getBoundingClientRect().top < parts[place].getBoundingClientRect().bottom - 1)
     .map((one) => `${one.tagName} ${one.className}`);
 })"""
-_COUNT_COLOURS = """(wanted) => {
+_COUNT_COLORS = """(wanted) => {
   const canvas = document.querySelector(".chart-box canvas");
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return wanted.map(([red, green, blue]) => {
@@ -71,14 +71,14 @@ def test_page_becomes_a_document_of_few_sheets(path: str, visit: Visit, world: W
     assert watched.complaints == []
 
 
-def test_drawing_is_drawn_anew_in_light_colours(visit: Visit, world: World) -> None:
+def test_drawing_is_drawn_anew_in_light_colors(visit: Visit, world: World) -> None:
     watched = visit("/scaling/?q=host:db-01", color_scheme="dark")
     watched.wait_for_charts()
-    screen = watched.page.evaluate(_COUNT_COLOURS, [LIGHT_INK, DARK_INK])
+    screen = watched.page.evaluate(_COUNT_COLORS, [LIGHT_INK, DARK_INK])
 
     watched.page.emulate_media(media="print", color_scheme="dark")
     watched.page.wait_for_function("() => getComputedStyle(document.body).color === 'rgb(29, 32, 33)'")
-    paper = watched.page.evaluate(_COUNT_COLOURS, [LIGHT_INK, DARK_INK])
+    paper = watched.page.evaluate(_COUNT_COLORS, [LIGHT_INK, DARK_INK])
 
     assert screen[0] == 0
     assert screen[1] > 0

@@ -1,4 +1,4 @@
-"""The scaling page in a browser: drawn from what it carries, walked by keys, held elsewhere, sorted, saved."""
+"""The scaling page in a browser: drawn from what it carries, walked by keys, fixed elsewhere, sorted, saved."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +17,8 @@ Visit = Callable[..., Watched]
 EBS = "/scaling/?q=host:ebs-2013+volume_size:20G+bs:4k"
 DEPTH = "/scaling/?q=host:depth-01"
 PAGES = {
-    "first picture": "/scaling/",
-    "bars with all lines": f"{EBS}&ideal=1&ceiling=instance:25000&scale=log",
+    "first chart": "/scaling/",
+    "bars with all lines": f"{EBS}&ideal=1&limit=instance:25000&scale=log",
     "panels": f"{EBS}&facet=file_size",
     "lines": DEPTH,
     "latency over throughput": f"{DEPTH}&over=iops",
@@ -159,7 +159,7 @@ def test_saved_picture_brings_the_legend_of_its_bars(visit: Visit, sweep: None) 
         ("sequential read", "bar", "blue"),
         ("sequential write", "bar", "orange"),
     ]
-    assert all(entry["colour"].startswith("rgb(") for entry in legend)
+    assert all(entry["color"].startswith("rgb(") for entry in legend)
 
 
 def test_nothing_moves_while_the_picture_is_drawn(visit: Visit, sweep: None) -> None:

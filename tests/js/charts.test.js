@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findNearest, shorten, spreadApart } from "../../static/js/charts/shared/marks.js";
-import { assignStyles, COLOUR_NAMES, withAlpha } from "../../static/js/charts/shared/palette.js";
+import { assignStyles, COLOR_NAMES, withAlpha } from "../../static/js/charts/shared/palette.js";
 import { buildPercentiles, describeMark, preparePercentiles } from "../../static/js/charts/latency/percentiles.js";
 import { moveBy } from "../../static/js/site/navigation.js";
 
-const colours = {
+const colors = {
   ink: "rgb(0, 0, 0)",
   muted: "rgb(1, 1, 1)",
   line: "rgb(2, 2, 2)",
   fieldLine: "rgb(3, 3, 3)",
   paper: "rgb(255, 255, 255)",
-  series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
+  series: Object.fromEntries(COLOR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
 };
-test("read and write have their fixed colours, the others the next free ones", () => {
+test("read and write have their fixed colors, the others the next free ones", () => {
   const lines = [
     { rw: "randwrite", direction: "write" },
     { rw: "read", direction: "read" },
@@ -22,21 +22,21 @@ test("read and write have their fixed colours, the others the next free ones", (
   ];
 
   assert.deepEqual(
-    assignStyles(lines).map((style) => style.colour),
+    assignStyles(lines).map((style) => style.color),
     ["purple", "blue", "orange", "green"],
   );
 });
 
 test("no two of eight lines look alike", () => {
   const looks = assignStyles(Array.from({ length: 8 }, () => ({ rw: "randrw", direction: "read" })));
-  const cues = new Set(looks.map(({ colour, shape, dash }) => `${colour} ${shape} ${dash}`));
-  const withoutColour = new Set(looks.map(({ shape, dash }) => `${shape} ${dash}`));
+  const cues = new Set(looks.map(({ color, shape, dash }) => `${color} ${shape} ${dash}`));
+  const withoutColor = new Set(looks.map(({ shape, dash }) => `${shape} ${dash}`));
 
   assert.equal(cues.size, 8);
-  assert.equal(withoutColour.size, 8);
+  assert.equal(withoutColor.size, 8);
 });
 
-test("a colour can be thinned", () => {
+test("a color can be thinned", () => {
   assert.equal(withAlpha("rgb(0, 114, 178)", 0.5), "rgba(0, 114, 178, 0.5)");
 });
 
@@ -69,14 +69,14 @@ test("a run before is thin, dashed and named, and the cursor begins on this run"
   const points = [{ percent: 99, value: 1000 }];
   const line = { name: "a", rw: "randread", direction: "read", points };
   const prepared = preparePercentiles([line, { ...line, before: "41" }]);
-  const [own, before] = buildPercentiles(prepared, { colours }).data.datasets;
+  const [own, before] = buildPercentiles(prepared, { colors }).data.datasets;
 
   assert.deepEqual(prepared.marks.map((mark) => mark.name), ["run 41 before", "a"]);
   assert.deepEqual([own.borderWidth, own.borderDash], [1.75, [2, 2]]);
   assert.deepEqual([before.label, before.borderWidth, before.borderDash], ["run 41 before", 1, [4, 4]]);
 });
 
-test("runs before have the colours of this run's lines and their names", () => {
+test("runs before have the colors of this run's lines and their names", () => {
   const points = [{ percent: 99, value: 1000 }];
   const lines = ["read", "write"].flatMap((direction) => {
     const line = { name: direction, rw: "randrw", direction, points };
@@ -85,7 +85,7 @@ test("runs before have the colours of this run's lines and their names", () => {
   const prepared = preparePercentiles(lines);
 
   assert.deepEqual(
-    prepared.lines.map(({ name, style }) => `${name} ${style.colour}`),
+    prepared.lines.map(({ name, style }) => `${name} ${style.color}`),
     ["read green", "write purple", "read, run 7 before green", "write, run 7 before purple"],
   );
 });
@@ -93,7 +93,7 @@ test("runs before have the colours of this run's lines and their names", () => {
 test("up to six lines are labelled at their ends, more get a legend", () => {
   const line = { name: "a", rw: "randread", direction: "read", points: [{ percent: 99, value: 1000 }] };
   const roomForLabels = (count) =>
-    buildPercentiles(preparePercentiles(Array(count).fill(line)), { colours }).options.layout.padding.right;
+    buildPercentiles(preparePercentiles(Array(count).fill(line)), { colors }).options.layout.padding.right;
 
   assert.ok(roomForLabels(6) > 100);
   assert.ok(roomForLabels(7) < 20);

@@ -23,8 +23,8 @@ test("ticks are finer where all is near 1, and never crowd", () => {
 });
 
 test("the first line is at the top", () => {
-  const colours = { line: "", muted: "", ink: "", fieldLine: "", paper: "", series: {} };
-  const { data, options } = buildComparison(prepareComparison([CLEAR, LONE]), { colours });
+  const colors = { line: "", muted: "", ink: "", fieldLine: "", paper: "", series: {} };
+  const { data, options } = buildComparison(prepareComparison([CLEAR, LONE]), { colors });
 
   assert.deepEqual(data.datasets[0].data, [{ x: 0.8, y: 0 }, { x: 1.02, y: 1 }]);
   assert.equal(options.scales.y.reverse, true);

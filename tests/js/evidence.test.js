@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildEvidence, describeEntry, prepareEvidence } from "../../static/js/charts/evidence/evidence.js";
 import { describeValue, readHistory, sayFoundChange } from "../../static/js/charts/history/history.js";
-import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 
-const colours = {
+const colors = {
   ink: "rgb(0, 0, 0)",
   muted: "rgb(1, 1, 1)",
   line: "rgb(2, 2, 2)",
@@ -12,7 +12,7 @@ const colours = {
   paper: "rgb(255, 255, 255)",
   regression: "rgb(200, 0, 0)",
   improvement: "rgb(0, 200, 0)",
-  series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
+  series: Object.fromEntries(COLOR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
 };
 const CHANGE = { id: 1, metric: "iops", at: "2026-05-12T02:10:00Z", run: 3, state: "confirmed", is_regression: true, relative: -0.152, relative_low: -0.181, relative_high: -0.124 };
 
@@ -39,8 +39,8 @@ test("a run after the change is told with its difference to the median before", 
   assert.equal(describeEntry(evidence, evidence.entries[3]), "After, 12 May 2026 02:10 UTC · 850 IOPS · −15.0 % to the median before");
 });
 
-test("sides differ in shape and not in colour alone", () => {
-  const { data } = buildEvidence(evidence, { colours });
+test("sides differ in shape and not in color alone", () => {
+  const { data } = buildEvidence(evidence, { colors });
 
   assert.deepEqual(data.datasets.map(({ pointStyle }) => pointStyle), ["circle", "triangle"]);
 });

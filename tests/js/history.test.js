@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { groupChanges, measureRoom, nameTick } from "../../static/js/charts/history/changes.js";
 import { cutAtGaps, describeColumn, prepareFan } from "../../static/js/charts/latency/fan.js";
-import { colourOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
+import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
 import { describeMark, findLevels, listChanges, readHistory, sayChange, selectMarks } from "../../static/js/charts/history/history.js";
 import { listSpans } from "../../static/js/charts/history/marks.js";
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
 import { momentAt, placeIn } from "../../static/js/charts/history/overview.js";
-import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 import { makeZone, sayMoment, sayOffset, UTC, zonedTicks } from "../../static/js/charts/shared/zones.js";
 import { clampView, isWhole, moveEdge, shiftView, writeMoment, zoomAround } from "../../static/js/charts/shared/zoom.js";
 import { dragTo } from "../../static/js/charts/history/brush.js";
@@ -16,14 +16,14 @@ import { walk } from "../../static/js/charts/history/keys.js";
 const HOUR = 3_600_000;
 const START = Date.UTC(2026, 4, 12);
 const IOPS = { name: "iops", unit: "operations/s", better: "higher", label: "IOPS" };
-const colours = {
+const colors = {
   ink: "rgb(0, 0, 0)",
   muted: "rgb(1, 1, 1)",
   line: "rgb(2, 2, 2)",
   fieldLine: "rgb(3, 3, 3)",
   paper: "rgb(255, 255, 255)",
   accent: "rgb(0, 0, 200)",
-  series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
+  series: Object.fromEntries(COLOR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
 };
 
 function iso(hour) {
@@ -146,7 +146,7 @@ test("the pointer means the mark under it, else the nearest in time, and none wi
 test("an axis that does not start at zero says so", () => {
   const history = read(makeAnswer([{ iops: 1000 }, { iops: 1010 }]));
   const panel = preparePanel(history, { metric: "iops", view: whole });
-  const config = buildPanel(panel, { colours, look: { isNarrow: false, isMain: true, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
+  const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: true, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
 
   assert.equal(config.options.scales.y.title.text, "IOPS (axis does not start at 0)");
   assert.equal(config.options.scales.x.title.text, "time of the run, UTC");
@@ -164,7 +164,7 @@ test("a limit is within the axis, a known system only where it is near", () => {
 test("twelve lines all look different", () => {
   const history = read(makeAnswer([], { lines: Array.from({ length: 12 }, (_, id) => makeLine(id)) }));
 
-  const looks = new Set(history.lines.map(({ style }) => `${style.colour} ${style.shape} ${style.dash}`));
+  const looks = new Set(history.lines.map(({ style }) => `${style.color} ${style.shape} ${style.dash}`));
 
   assert.equal(looks.size, 12);
 });
@@ -308,12 +308,12 @@ test("columns reach half way to their neighbours but not over a gap", () => {
 });
 
 test("the more operations the further from the paper, in both themes", () => {
-  const light = [1e-5, 1e-3, 0.1, 1].map((share) => Number(colourOf(share, false).match(/\d+/)[0]));
-  const dark = [1e-5, 1e-3, 0.1, 1].map((share) => Number(colourOf(share, true).match(/\d+/)[0]));
+  const light = [1e-5, 1e-3, 0.1, 1].map((share) => Number(colorOf(share, false).match(/\d+/)[0]));
+  const dark = [1e-5, 1e-3, 0.1, 1].map((share) => Number(colorOf(share, true).match(/\d+/)[0]));
 
   assert.deepEqual(light, [...light].sort((a, b) => b - a));
   assert.deepEqual(dark.at(-1), 250);
-  assert.equal(colourOf(0, false), null);
+  assert.equal(colorOf(0, false), null);
 });
 
 test("shares have the digits that they need", () => {
@@ -326,7 +326,7 @@ test("shares have the digits that they need", () => {
 test("a panel whose metric no run has says so, and makes no values up", () => {
   const history = read(makeAnswer([{ iops: null }, { iops: null }]));
   const panel = preparePanel(history, { metric: "iops", view: whole });
-  const config = buildPanel(panel, { colours, look: { isNarrow: false, isMain: false, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
+  const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: false, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
 
   assert.ok(panel.isEmpty);
   assert.equal(config.options.scales.y.ticks.display, false);

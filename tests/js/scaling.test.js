@@ -1,26 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 import { buildScaling, describeCell, moveWithin, prepareScaling, sayCell } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
 import { compareCells } from "../../static/js/site/sortable.js";
 
-const colours = {
+const colors = {
   ink: "rgb(0, 0, 0)",
   muted: "rgb(1, 1, 1)",
   line: "rgb(2, 2, 2)",
   fieldLine: "rgb(3, 3, 3)",
   paper: "rgb(255, 255, 255)",
-  series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
+  series: Object.fromEntries(COLOR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
 };
 
 function makeCell(value, more = {}) {
   const spread = { low: value, high: value, n: 1, lastAt: Date.UTC(2026, 10, 21, 12) };
-  const rest = { over: null, ideal: null, efficiency: null, ghost: null, series: 1, badges: [], url: "/series/1/" };
+  const rest = { over: null, ideal: null, efficiency: null, earlier: null, series: 1, badges: [], url: "/series/1/" };
   return { state: "measured", value, ...spread, ...rest, ...more };
 }
 
-function makePicture(lines, more = {}) {
+function makeChart(lines, more = {}) {
   return {
     metric: { label: "IOPS", unit: "operations/s", better: "higher" },
     over: null,
@@ -28,26 +28,26 @@ function makePicture(lines, more = {}) {
     draw: "bars",
     scale: "linear",
     ideal: false,
-    colours: [
+    colors: [
       { label: "random read", rw: "randread", direction: "read" },
       { label: "random write", rw: "randwrite", direction: "write" },
     ].slice(0, lines.length),
-    facets: [{ label: "", lines, ceilings: [], knees: [] }],
+    facets: [{ label: "", lines, limits: [], knees: [] }],
     ...more,
   };
 }
 
-const build = (picture, look = { colours }) => buildScaling(prepareScaling(picture), 0, look);
+const build = (data, look = { colors }) => buildScaling(prepareScaling(data), 0, look);
 
-test("each pattern has its fixed colour and a hatch of its own", () => {
-  const { styles } = prepareScaling(makePicture([[makeCell(1)], [makeCell(2)]]));
+test("each pattern has its fixed color and a hatch of its own", () => {
+  const { styles } = prepareScaling(makeChart([[makeCell(1)], [makeCell(2)]]));
 
-  assert.deepEqual(styles.map(({ colour }) => colour), ["green", "purple"]);
-  assert.equal(new Set(Object.values(HATCHES).map(String)).size, COLOUR_NAMES.length);
+  assert.deepEqual(styles.map(({ color }) => color), ["green", "purple"]);
+  assert.equal(new Set(Object.values(HATCHES).map(String)).size, COLOR_NAMES.length);
 });
 
 test("bars begin at zero, however near each other they are", () => {
-  const config = build(makePicture([[makeCell(1000), makeCell(1010)]]));
+  const config = build(makeChart([[makeCell(1000), makeCell(1010)]]));
 
   assert.equal(config.type, "bar");
   assert.equal(config.options.scales.y.min, 0);
@@ -55,7 +55,7 @@ test("bars begin at zero, however near each other they are", () => {
 });
 
 test("lines may begin above zero, and then the axis says so", () => {
-  const config = build(makePicture([[makeCell(1000), makeCell(1010)]], { draw: "lines" }));
+  const config = build(makeChart([[makeCell(1000), makeCell(1010)]], { draw: "lines" }));
 
   assert.equal(config.type, "line");
   assert.equal(config.options.scales.y.title.text, "IOPS (axis does not start at 0)");
@@ -63,49 +63,49 @@ test("lines may begin above zero, and then the axis says so", () => {
 });
 
 test("a missing cell is a gap and no mark", () => {
-  const prepared = prepareScaling(makePicture([[makeCell(1000), null, makeCell(900)]]));
+  const prepared = prepareScaling(makeChart([[makeCell(1000), null, makeCell(900)]]));
 
-  assert.deepEqual(buildScaling(prepared, 0, { colours }).data.datasets[0].data, [1000, null, 900]);
+  assert.deepEqual(buildScaling(prepared, 0, { colors }).data.datasets[0].data, [1000, null, 900]);
   assert.equal(prepared.panels[0].marks.length, 2);
 });
 
 test("all panels share one axis", () => {
-  const facets = [10, 400].map((value) => ({ label: `${value}`, lines: [[makeCell(value)]], ceilings: [], knees: [] }));
-  const prepared = prepareScaling(makePicture([[]], { facets, colours: [{ label: "IOPS", rw: "", direction: "" }] }));
+  const facets = [10, 400].map((value) => ({ label: `${value}`, lines: [[makeCell(value)]], limits: [], knees: [] }));
+  const prepared = prepareScaling(makeChart([[]], { facets, colors: [{ label: "IOPS", rw: "", direction: "" }] }));
 
-  assert.equal(buildScaling(prepared, 0, { colours }).options.scales.y.max, buildScaling(prepared, 1, { colours }).options.scales.y.max);
+  assert.equal(buildScaling(prepared, 0, { colors }).options.scales.y.max, buildScaling(prepared, 1, { colors }).options.scales.y.max);
 });
 
-test("a ceiling that is near widens the axis, one that is far does not press the bars flat", () => {
-  const withCeiling = (value) => {
-    const facets = [{ label: "", lines: [[makeCell(1000)]], ceilings: [{ name: "limit", values: [value], isGiven: true }], knees: [] }];
-    return prepareScaling(makePicture([[]], { facets })).domain.max;
+test("a limit that is near widens the axis, one that is far does not press the bars flat", () => {
+  const withLimit = (value) => {
+    const facets = [{ label: "", lines: [[makeCell(1000)]], limits: [{ name: "limit", values: [value], isGiven: true }], knees: [] }];
+    return prepareScaling(makeChart([[]], { facets })).domain.max;
   };
 
-  assert.ok(withCeiling(2000) >= 2000);
-  assert.ok(withCeiling(50000) < 3000);
+  assert.ok(withLimit(2000) >= 2000);
+  assert.ok(withLimit(50000) < 3000);
 });
 
 test("the ideal line does not press the values flat", () => {
-  const { domain } = prepareScaling(makePicture([[makeCell(1000, { ideal: 1000 }), makeCell(1100, { ideal: 16000 })]], { ideal: true }));
+  const { domain } = prepareScaling(makeChart([[makeCell(1000, { ideal: 1000 }), makeCell(1100, { ideal: 16000 })]], { ideal: true }));
 
   assert.ok(domain.max < 2000);
 });
 
 test("a log axis is offered where the values spread far, and keeps zero out", () => {
-  const prepared = prepareScaling(makePicture([[makeCell(100), makeCell(9000), makeCell(0)]], { scale: "log" }));
+  const prepared = prepareScaling(makeChart([[makeCell(100), makeCell(9000), makeCell(0)]], { scale: "log" }));
 
   assert.ok(prepared.canBeLog);
-  assert.deepEqual(buildScaling(prepared, 0, { colours }).data.datasets[0].data, [100, 9000, null]);
-  assert.match(buildScaling(prepared, 0, { colours }).options.scales.y.title.text, /log axis/);
+  assert.deepEqual(buildScaling(prepared, 0, { colors }).data.datasets[0].data, [100, 9000, null]);
+  assert.match(buildScaling(prepared, 0, { colors }).options.scales.y.title.text, /log axis/);
 });
 
 test("latency over throughput stands at its throughput", () => {
-  const picture = makePicture([[makeCell(2e5, { over: 10000 }), makeCell(9e5, { over: 40000 })]], {
+  const data = makeChart([[makeCell(2e5, { over: 10000 }), makeCell(9e5, { over: 40000 })]], {
     metric: { label: "Mean latency", unit: "ns", better: "lower" },
     over: { label: "IOPS", unit: "operations/s" },
   });
-  const config = build(picture);
+  const config = build(data);
 
   assert.deepEqual(config.data.datasets[0].data.map(({ x }) => x), [10000, 40000]);
   assert.equal(config.options.scales.x.title.text, "IOPS");
@@ -114,7 +114,7 @@ test("latency over throughput stands at its throughput", () => {
 
 test("a mark is told with its line, its place, its spread and its share of ideal", () => {
   const cell = makeCell(30180, { low: 29900, high: 31000, n: 12, efficiency: 0.26 });
-  const prepared = prepareScaling(makePicture([[null, null, cell], [makeCell(1)]]));
+  const prepared = prepareScaling(makeChart([[null, null, cell], [makeCell(1)]]));
 
   assert.equal(
     describeCell(prepared, prepared.panels[0], prepared.panels[0].marks[0]),
@@ -123,7 +123,7 @@ test("a mark is told with its line, its place, its spread and its share of ideal
 });
 
 test("one run says that it has no spread, a failed one that it failed, several percentiles that they are not mixed", () => {
-  const prepared = prepareScaling(makePicture([[makeCell(10)]]));
+  const prepared = prepareScaling(makeChart([[makeCell(10)]]));
 
   assert.ok(sayCell(prepared, { cell: makeCell(10) }).includes("one run, no spread"));
   assert.deepEqual(sayCell(prepared, { cell: makeCell(null, { state: "failed" }) }), ["failed, no IOPS"]);
@@ -131,7 +131,7 @@ test("one run says that it has no spread, a failed one that it failed, several p
 });
 
 test("arrows up and down go to another line at the same place, over gaps", () => {
-  const panel = prepareScaling(makePicture([[makeCell(1), makeCell(2)], [makeCell(3), null]])).panels[0];
+  const panel = prepareScaling(makeChart([[makeCell(1), makeCell(2)], [makeCell(3), null]])).panels[0];
 
   assert.equal(moveWithin(panel, 0, "ArrowUp"), 2);
   assert.equal(moveWithin(panel, 2, "ArrowDown"), 0);
@@ -141,11 +141,11 @@ test("arrows up and down go to another line at the same place, over gaps", () =>
 });
 
 test("up to six lines are labelled at their ends, bars and narrow screens have the legend", () => {
-  const picture = makePicture([[makeCell(1)], [makeCell(2)]], { draw: "lines" });
+  const data = makeChart([[makeCell(1)], [makeCell(2)]], { draw: "lines" });
 
-  assert.ok(build(picture).options.layout.padding.right > 100);
-  assert.ok(build(picture, { colours, isNarrow: true }).options.layout.padding.right < 20);
-  assert.ok(build({ ...picture, draw: "bars" }).options.layout.padding.right < 20);
+  assert.ok(build(data).options.layout.padding.right > 100);
+  assert.ok(build(data, { colors, isNarrow: true }).options.layout.padding.right < 20);
+  assert.ok(build({ ...data, draw: "bars" }).options.layout.padding.right < 20);
 });
 
 test("rows are sorted by value, by words where there is none, the unknown last", () => {

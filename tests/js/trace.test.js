@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { COLOUR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 import { buildTrace, describeMark, prepareTrace } from "../../static/js/charts/trace/trace.js";
 
-const colours = {
+const colors = {
   ink: "rgb(0, 0, 0)",
   muted: "rgb(1, 1, 1)",
   line: "rgb(2, 2, 2)",
   fieldLine: "rgb(3, 3, 3)",
   paper: "rgb(255, 255, 255)",
-  series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
+  series: Object.fromEntries(COLOR_NAMES.map((name) => [name, "rgb(0, 114, 178)"])),
 };
 const RATE = { unit: "operations/s", label: "IOPS" };
 const LATENCY = { unit: "ns", label: "Total latency (lat)" };
@@ -30,7 +30,7 @@ function makeLine(direction, points, rw = "randrw") {
 
 test("a second without entries is a gap, not a zero", () => {
   const trace = prepareTrace([makeLine("read", makeRates([100, null, 120]))], RATE);
-  const config = buildTrace(trace, { colours });
+  const config = buildTrace(trace, { colors });
 
   const line = config.data.datasets[2].data;
   assert.deepEqual(line.map((point) => point.x), [1, 2, 3]);
@@ -42,7 +42,7 @@ test("a second without entries is a gap, not a zero", () => {
 test("each mark finds its place in the chart, in the order of time", () => {
   const lines = [makeLine("read", makeRates([100, 110])), makeLine("write", makeRates([50, null]))];
   const trace = prepareTrace(lines, RATE);
-  const config = buildTrace(trace, { colours });
+  const config = buildTrace(trace, { colors });
 
   assert.deepEqual(
     trace.marks.map(({ direction, at }) => `${direction} ${at}`),
@@ -56,7 +56,7 @@ test("each mark finds its place in the chart, in the order of time", () => {
 test("a latency has a band from the least to the greatest", () => {
   const points = [{ at_s: 1, mean: 300_000, minimum: 250_000, maximum: 400_000, count: 2 }];
   const trace = prepareTrace([makeLine("read", points)], LATENCY);
-  const [low, high] = buildTrace(trace, { colours }).data.datasets;
+  const [low, high] = buildTrace(trace, { colors }).data.datasets;
 
   assert.equal(low.data[0].y, 250_000);
   assert.equal(high.data[0].y, 400_000);
@@ -78,7 +78,7 @@ test("a mark is told with its moment, value and band", () => {
 });
 
 test("the axis names its unit once, and says where it does not start at zero", () => {
-  const nameOf = (trace) => buildTrace(trace, { colours }).options.scales.y.title.text;
+  const nameOf = (trace) => buildTrace(trace, { colors }).options.scales.y.title.text;
 
   assert.equal(nameOf(prepareTrace([makeLine("read", makeRates([10, 100]))], RATE)), "IOPS");
   assert.equal(
@@ -89,7 +89,7 @@ test("the axis names its unit once, and says where it does not start at zero", (
 
 test("two directions are labelled at their ends, one alone needs no name", () => {
   const lines = [makeLine("read", makeRates([100])), makeLine("write", makeRates([50]))];
-  const roomOf = (count) => buildTrace(prepareTrace(lines.slice(0, count), RATE), { colours }).options.layout.padding.right;
+  const roomOf = (count) => buildTrace(prepareTrace(lines.slice(0, count), RATE), { colors }).options.layout.padding.right;
 
   assert.equal(roomOf(2), 44);
   assert.equal(roomOf(1), 10);
@@ -99,5 +99,5 @@ test("a trace without any entry draws nothing and breaks nothing", () => {
   const trace = prepareTrace([makeLine("read", makeRates([null, null]))], RATE);
 
   assert.deepEqual(trace.marks, []);
-  assert.equal(buildTrace(trace, { colours }).options.scales.x.max, 2);
+  assert.equal(buildTrace(trace, { colors }).options.scales.x.max, 2);
 });

@@ -1,4 +1,4 @@
-"""The curves of a scaling picture, and when two of their values are the same, or differ, for all that is known. Pure.
+"""The curves of a scaling chart, and when two of their values are the same, or differ, for all that is known. Pure.
 
 A value is a median of runs. How far it may be off is estimated from the spread of those runs and their number
 (`estimate_error`); where that is not known, only the fixed thresholds hold.
@@ -27,7 +27,7 @@ _SURE: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CurvePlace:
-    """A cell of a picture: the indices of its panel, its line and its x."""
+    """A cell of a chart: the indices of its panel, its line and its x."""
 
     facet: int
     line: int

@@ -29,7 +29,7 @@ TURNS_MINIMUM: Final = 2
 DEEP: Final = 0.3
 CLIFF_TO: Final = 0.5
 CONTRAST_FROM: Final = 1.25
-AT_CEILING_TO: Final = 1.15
+AT_LIMIT_TO: Final = 1.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class ContrastFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class AtCeiling:
-    """From a point on all values are at a ceiling: 97 to 115 % of it, or below it by no more than chance."""
+class AtLimit:
+    """From a point on all values are at a limit: 97 to 115 % of it, or below it by no more than chance."""
 
     name: str
     start: CurvePoint
@@ -152,7 +152,7 @@ Finding = (
     | Unclear
     | Cliff
     | ContrastFinding
-    | AtCeiling
+    | AtLimit
 )
 
 
@@ -206,15 +206,15 @@ def find_extremes(curve: Curve) -> ContrastFinding | None:
     return _find_widest([(ordered[-1], ordered[0])])
 
 
-def find_at_ceiling(curve: Curve, ceiling: LimitFinding) -> AtCeiling | None:
-    """Return from where on a curve is at a ceiling, to its end; None where its last value is not."""
+def find_at_limit(curve: Curve, limit: LimitFinding) -> AtLimit | None:
+    """Return the part of a curve that is at a limit, to its end; None if its last value is not."""
     at: list[tuple[CurvePoint, float]] = []
     for point in reversed(curve.points):
-        limit = ceiling.values[point.place.x]
-        if not limit or not does_reach(point, limit) or point.value > AT_CEILING_TO * limit:
+        value = limit.values[point.place.x]
+        if not value or not does_reach(point, value) or point.value > AT_LIMIT_TO * value:
             break
-        at.append((point, limit))
-    return AtCeiling(ceiling.name, at[-1][0], at[0][0], at[0][1]) if at else None
+        at.append((point, value))
+    return AtLimit(limit.name, at[-1][0], at[0][0], at[0][1]) if at else None
 
 
 def list_places(finding: Finding) -> tuple[CurvePlace, ...]:
@@ -222,7 +222,7 @@ def list_places(finding: Finding) -> tuple[CurvePlace, ...]:
     match finding:
         case GainsStop(best, after):
             return (best.place, after.place)
-        case Saturates(start, end) | AtCeiling(_, start, end):
+        case Saturates(start, end) | AtLimit(_, start, end):
             return (start.place, end.place)
         case Linear(first, last) | Grows(first, last) | Steady(first, last):
             return (last.place, first.place)

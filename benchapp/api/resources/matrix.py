@@ -31,7 +31,7 @@ from benchapp.grammar import write_filter
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.matrix import read_matrix
 from benchapp.queries.charts.matrix_shapes import STATES, Matrix, MatrixCell, MatrixPanel, MatrixRow
-from benchapp.queries.charts.scaling_shapes import BadPicture
+from benchapp.queries.charts.scaling_shapes import BadChart
 
 
 class MatrixParameters(FormatParameters):
@@ -77,7 +77,7 @@ class MatrixCellOutput(Output):
         return dimensions | super().get_fields()
 
 
-class MatrixHeldOutput(Output):
+class MatrixFixedOutput(Output):
     dimension = text()
     values = serializers.ListField(child=serializers.JSONField(allow_null=True))
     others = serializers.ListField(child=serializers.JSONField(allow_null=True))
@@ -90,11 +90,11 @@ class MatrixOutput(Output):
     x = text()
     rows = serializers.ListField(child=text())
     facet = serializers.ListField(child=text())
-    q = text(help_text="the filter with what is held still")
-    held = MatrixHeldOutput(many=True)
+    q = text(help_text="the filter with what is fixed")
+    fixed = MatrixFixedOutput(many=True)
     mixed = serializers.ListField(child=text(), help_text="dimensions of which some cell has several values")
     counts = serializers.DictField(child=number(), help_text="cells by state")
-    beyond = serializers.DictField(child=number(), help_text="what is not shown")
+    omitted = serializers.DictField(child=number(), help_text="what is not shown")
     is_cut = serializers.BooleanField(help_text="more series fit than are looked at")
     cells = MatrixCellOutput(many=True)
 
@@ -125,7 +125,7 @@ class MatrixView(ApiView):
         format = wanted.pop("format")
         try:
             matrix = read_matrix(wanted.pop("match"), **wanted)
-        except BadPicture as problem:
+        except BadChart as problem:
             raise Problem(
                 400,
                 "parameter-invalid",
@@ -149,7 +149,7 @@ def _list_names(matrix: Matrix) -> list[str]:
 
 
 def _make_head(matrix: Matrix) -> dict[str, Any]:
-    beyond = matrix.beyond
+    omitted = matrix.omitted
     return {
         "metric": matrix.metric.name,
         "unit": matrix.metric.unit,
@@ -158,46 +158,46 @@ def _make_head(matrix: Matrix) -> dict[str, Any]:
         "rows": [one.name for one in matrix.rows],
         "facet": [one.name for one in matrix.facets],
         "q": write_filter(matrix.shown_filter),
-        "held": [
+        "fixed": [
             {
-                "dimension": held.dimension,
-                "values": held.values,
-                "others": [choice.value for choice in held.choices if choice.value not in held.values],
+                "dimension": fixed.dimension,
+                "values": fixed.values,
+                "others": [choice.value for choice in fixed.choices if choice.value not in fixed.values],
             }
-            for held in matrix.held
+            for fixed in matrix.fixed
         ],
         "mixed": matrix.mixed,
         "counts": {state: matrix.count(state) for state in STATES},
-        "beyond": {
-            "rows": beyond.rows,
-            "columns": beyond.columns,
-            "panels": beyond.panels,
-            "series_beside": beyond.series_beside,
-            "unknown_x": beyond.unknown_x,
+        "omitted": {
+            "rows": omitted.rows,
+            "columns": omitted.columns,
+            "panels": omitted.panels,
+            "hidden_by_fixed": omitted.hidden_by_fixed,
+            "unknown_x": omitted.unknown_x,
         },
-        "is_cut": beyond.is_cut,
+        "is_cut": omitted.is_cut,
     }
 
 
 def _make_cell(matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *, cell: MatrixCell) -> Row:
     values = (*panel.values, *row.values, matrix.x.values[place])
-    standing, shift = cell.standing, cell.standing.shift if cell.standing else None
+    level, shift = cell.level, cell.level.shift if cell.level else None
     known = dict(zip(_list_names(matrix), values, strict=True))
     return known | {
         "state": cell.state,
         "series": cell.series_ids[0] if cell.series_ids else None,
         "series_count": len(cell.series_ids),
-        "median": standing and standing.median,
-        "p10": standing and standing.p10,
-        "p90": standing and standing.p90,
-        "n": standing and standing.n,
-        "recent_median": standing and standing.recent_median,
-        "baseline_median": standing and standing.baseline_median,
+        "median": level and level.median,
+        "p10": level and level.p10,
+        "p90": level and level.p90,
+        "n": level and level.n,
+        "recent_median": level and level.recent_median,
+        "baseline_median": level and level.baseline_median,
         "change_percent": shift and shift.percent,
         "change": shift and shift.meaning,
-        "first_at": standing and standing.first_at,
-        "last_at": standing and standing.last_at,
-        "is_stale": standing and standing.is_stale,
+        "first_at": level and level.first_at,
+        "last_at": level and level.last_at,
+        "is_stale": level and level.is_stale,
         "badges": cell.badges,
-        "recent": standing.recent if standing else (),
+        "recent": level.recent if level else (),
     }

@@ -1,6 +1,6 @@
 """One metric over one dimension: the numbers of the scaling page.
 
-What the answer about a scaling picture holds.
+What the answer about a scaling chart holds.
 """
 
 from collections.abc import Iterator
@@ -32,21 +32,21 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value, write_filter, write_value
 from benchapp.queries.charts.scaling import (
     NONE,
-    BadPicture,
+    BadChart,
     ScalingChart,
     ScalingFacet,
     ScalingLine,
     ScalingPoint,
     read_scaling,
 )
-from benchapp.queries.charts.scaling_shapes import CEILINGS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
+from benchapp.queries.charts.scaling_shapes import LIMITS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
 
 STATES: Final = ("measured", "apart", "failed", "unvalued", "missing")
 
 
 class ScalingCellOutput(Output):
     facet = maybe_text()
-    colour = maybe_text()
+    color = maybe_text()
     x = maybe_text()
     state = serializers.ChoiceField(
         choices=STATES,
@@ -60,11 +60,11 @@ class ScalingCellOutput(Output):
     over = maybe_real(help_text="the throughput here, where the latency is drawn over it")
     ideal = maybe_real(help_text="as many times the first value as there are volumes or stripes")
     efficiency = maybe_real(help_text="median / ideal")
-    ghost_median = maybe_real(help_text="the median at the earlier moment")
+    earlier_median = maybe_real(help_text="the median at the earlier moment")
     series = serializers.ListField(child=number(), help_text="ids of the series in this cell")
 
 
-class HeldOutput(Output):
+class FixedOutput(Output):
     dimension = text()
     values = serializers.ListField(child=maybe_text())
 
@@ -74,20 +74,20 @@ class CountsOutput(Output):
     unvalued = number()
     failed = number()
     unknown_x = number()
-    beside = number()
-    beyond = number()
+    hidden_by_fixed = number()
+    omitted = number()
     cells = number()
     filled = number()
 
 
 class ScalingOutput(PageOutput):
-    filter = text(help_text="the filter, with what is held still")
+    filter = text(help_text="the filter, with what is fixed")
     x = text()
-    colour = maybe_text()
+    color = maybe_text()
     facet = maybe_text()
     metric = MetricOutput()
     over = maybe_text()
-    held = HeldOutput(many=True)
+    fixed = FixedOutput(many=True)
     mixed = serializers.ListField(child=text(), help_text="dimensions of which some cell has several values")
     counts = CountsOutput()
     cells = ScalingCellOutput(many=True)
@@ -99,36 +99,36 @@ METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the same cells, without the rest")
-_GHOST_MAXIMUM_DAYS: Final = 3650
+_COMPARE_MAXIMUM_DAYS: Final = 3650
 _DIMENSION: Final = f"a dimension; chosen where left out; there are: {', '.join(DIMENSIONS)}"
 
 
 class ScalingParameters(FormatParameters):
-    """Which picture: the parameters of the scaling page."""
+    """Which chart: the parameters of the scaling page."""
 
-    repeatable = ("ceiling",)
+    repeatable = ("limit",)
     q = FilterField(source="match")
     x = text_parameter(40, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
-    colour = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen where left out")
+    color = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen where left out")
     facet = text_parameter(40, help_text=f"a dimension, or {NONE}, the default")
     over = serializers.ChoiceField(
         choices=THROUGHPUTS, required=False, help_text="draw a latency over this throughput"
     )
     any = text_parameter(
-        400, help_text="dimensions not to hold still though they vary, separated by commas", default=""
+        400, help_text="dimensions not to fix though they vary, separated by commas", default=""
     )
     as_of = serializers.DateField(required=False, help_text="as it was at the end of this day, UTC")
-    ghost = serializers.IntegerField(
+    compare_days = serializers.IntegerField(
         required=False,
         min_value=1,
-        max_value=_GHOST_MAXIMUM_DAYS,
+        max_value=_COMPARE_MAXIMUM_DAYS,
         help_text="also as it was so many days earlier",
     )
-    ceiling = serializers.ListField(
+    limit = serializers.ListField(
         child=serializers.CharField(max_length=200),
         required=False,
-        max_length=CEILINGS_MAXIMUM,
+        max_length=LIMITS_MAXIMUM,
         help_text="NAME:VALUE of a limit; of the drawing",
     )
     draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="of the drawing")
@@ -151,35 +151,35 @@ class Scaling(ApiView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """Read how a metric moves with a dimension: a median and a spread for each cell of the picture."""
+        """Read how a metric moves with a dimension: a median and a spread for each cell of the chart."""
         wanted = read_parameters(request, ScalingParameters)
-        picture = _read_picture(wanted)
+        chart = _read_chart(wanted)
         return answer_rows(
             request,
-            list(make_rows(picture)),
+            list(make_rows(chart)),
             name="cells",
             columns=SCALING_COLUMNS,
             next_cursor=None,
             format=wanted["format"],
-            file_name=f"scaling-{picture.metric.name}-over-{picture.x.dimension.name}",
-            about=_describe(picture),
+            file_name=f"scaling-{chart.metric.name}-over-{chart.x.dimension.name}",
+            about=_describe(chart),
         )
 
 
-def make_rows(picture: ScalingChart) -> Iterator[Row]:
+def make_rows(chart: ScalingChart) -> Iterator[Row]:
     """Give a row for each cell: its values on the axes as the filter writes them, its numbers in base units."""
-    for facet, line, place, cell in picture.walk():
-        yield _make_row(picture, facet, line, place=place, cell=cell)
+    for facet, line, place, cell in chart.walk():
+        yield _make_row(chart, facet, line, place=place, cell=cell)
 
 
 def _make_row(
-    picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, cell: ScalingPoint
+    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, cell: ScalingPoint
 ) -> Row:
-    spread, ghost = cell.spread, cell.ghost
+    spread, earlier = cell.spread, cell.earlier
     return {
-        "facet": _write(picture.facet.dimension.name, facet.value) if picture.facet else None,
-        "colour": _write(picture.colour.dimension.name, line.value) if picture.colour else None,
-        "x": _write(picture.x.dimension.name, picture.x.values[place]),
+        "facet": _write(chart.facet.dimension.name, facet.value) if chart.facet else None,
+        "color": _write(chart.color.dimension.name, line.value) if chart.color else None,
+        "x": _write(chart.x.dimension.name, chart.x.values[place]),
         "state": cell.state,
         "median": cell.value,
         "p10": spread.p10 if spread else None,
@@ -189,7 +189,7 @@ def _make_row(
         "over": cell.over,
         "ideal": cell.ideal,
         "efficiency": cell.efficiency,
-        "ghost_median": ghost.median if ghost else None,
+        "earlier_median": earlier.median if earlier else None,
         "series": list(cell.series_ids),
     }
 
@@ -199,54 +199,57 @@ def _write(name: str, value: Value | None) -> str | None:
     return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
 
 
-def _read_picture(wanted: dict[str, Any]) -> ScalingChart:
-    ghost_days = wanted.get("ghost")
+def _read_chart(wanted: dict[str, Any]) -> ScalingChart:
+    compare_days = wanted.get("compare_days")
     try:
         return read_scaling(
             wanted["match"],
             x=wanted.get("x"),
             metric=wanted.get("metric"),
-            colour=wanted.get("colour"),
+            color=wanted.get("color"),
             facet=wanted.get("facet"),
             over=wanted.get("over"),
             free=[name for name in wanted["any"].split(",") if name],
             as_of=wanted.get("as_of"),
-            ghost=None if ghost_days is None else timedelta(days=ghost_days),
-            ceilings=wanted.get("ceiling", ()),
+            compare_period=None if compare_days is None else timedelta(days=compare_days),
+            limits=wanted.get("limit", ()),
         )
-    except BadPicture as error:
+    except BadChart as error:
         detail = f"{error.parameter}: {error}"
         raise Problem(
             400, "parameter-invalid", "Bad query parameter", detail, pointer=error.parameter
         ) from error
 
 
-def _describe(picture: ScalingChart) -> Row:
-    metric, counts = picture.metric, picture.counts
+def _describe(chart: ScalingChart) -> Row:
+    metric, counts = chart.metric, chart.counts
     return {
-        "filter": write_filter(picture.shown_filter),
-        "x": picture.x.dimension.name,
-        "colour": picture.colour.dimension.name if picture.colour else None,
-        "facet": picture.facet.dimension.name if picture.facet else None,
+        "filter": write_filter(chart.shown_filter),
+        "x": chart.x.dimension.name,
+        "color": chart.color.dimension.name if chart.color else None,
+        "facet": chart.facet.dimension.name if chart.facet else None,
         "metric": {
             "name": metric.name,
             "unit": metric.unit,
             "better": metric.better,
             "label": metric.label,
         },
-        "over": picture.over.name if picture.over else None,
-        "held": [
-            {"dimension": held.dimension, "values": [_write(held.dimension, value) for value in held.values]}
-            for held in picture.held
+        "over": chart.over.name if chart.over else None,
+        "fixed": [
+            {
+                "dimension": fixed.dimension,
+                "values": [_write(fixed.dimension, value) for value in fixed.values],
+            }
+            for fixed in chart.fixed
         ],
-        "mixed": list(picture.mixed),
+        "mixed": list(chart.mixed),
         "counts": {
             "shown": counts.shown,
             "unvalued": counts.unvalued,
             "failed": counts.failed,
             "unknown_x": counts.unknown_x,
-            "beside": counts.beside,
-            "beyond": counts.beyond,
+            "hidden_by_fixed": counts.hidden_by_fixed,
+            "omitted": counts.omitted,
             "cells": counts.cells,
             "filled": counts.filled,
         },

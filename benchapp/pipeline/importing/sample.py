@@ -83,7 +83,7 @@ def _list_parameters(filter: str, panel: SamplePanel) -> Iterator[tuple[str, str
     yield "q", " ".join(part for part in (f"host:{HOST}", panel.filter or filter, panel.narrower) if part)
     yield "x", panel.x
     yield "metric", panel.metric
-    yield "colour", panel.colour
+    yield "color", panel.color
     if panel.facet:
         yield "facet", panel.facet
     yield from panel.more

@@ -1,4 +1,4 @@
-"""The eight parts of the sample: which numbers, which pictures, and what they say, in our own words."""
+"""The eight parts of the sample: which numbers, which charts, and what they say, in our own words."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class SamplePanel:
-    """One picture. filter: instead of the study's; narrower: beside it. more: further parameters of the address."""
+    """One chart. filter: instead of the study's; narrower: beside it. more: further parameters of the address."""
 
     title: str
     narrower: str = ""
     metric: str = "iops"
     x: str = "volume_count"
-    colour: str = "pattern"
+    color: str = "pattern"
     facet: str = ""
     filter: str = ""
     words: str = ""

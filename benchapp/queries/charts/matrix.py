@@ -18,10 +18,10 @@ from benchapp.queries.charts.matrix_shapes import (
     MatrixRow,
     Omitted,
 )
-from benchapp.queries.charts.scaling_build import hold_filter
+from benchapp.queries.charts.scaling_build import add_fixed_terms
 from benchapp.queries.charts.scaling_cells import FAILED
 from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimensions, keep_values, list_mixed
-from benchapp.queries.charts.scaling_shapes import Axis, BadPicture
+from benchapp.queries.charts.scaling_shapes import Axis, BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.series.current_levels import read_standings
@@ -61,7 +61,7 @@ def read_matrix(
     """Return the matrix of a filter; what is None is chosen so that it says something.
 
     x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". Two queries, and one more where
-    something was measured without giving a value. Raises BadPicture.
+    something was measured without giving a value. Raises BadChart.
     """
     shown = _find_metric(metric)
     chosen_rows = _find_names("rows", rows, most=_DIMENSIONS_MAXIMUM)
@@ -85,7 +85,7 @@ def read_matrix(
 
 
 class _MatrixBuilder:
-    """One matrix on its way: the table of the series that are held, and the values of its axes."""
+    """One matrix on its way: the table of the series that are fixed, and the values of its axes."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class _MatrixBuilder:
     ) -> None:
         self.filter, self.metric, self.chosen = filter, metric, chosen
         self.row_names, self.facet_names = row_names, facet_names
-        self.beside = everything.length
-        for held in chosen.held:
-            everything = keep_values(everything, held.dimension, held.values)
-        self.beside -= everything.length
+        self.hidden_by_fixed = everything.length
+        for fixed in chosen.fixed:
+            everything = keep_values(everything, fixed.dimension, fixed.values)
+        self.hidden_by_fixed -= everything.length
         xs = everything.column(chosen.axes.x)
         known = [place for place in everything.places if xs[place] is not None]
         self.table = everything.select(known) if known else everything
@@ -111,10 +111,10 @@ class _MatrixBuilder:
     def fill(self, is_cut: bool) -> Matrix:
         """Return the matrix. is_cut: more series fit than were read."""
         x = self.chosen.axes.x
-        columns, columns_beyond = _order([(value,) for value in self.table.column(x)], (x,), COLUMNS_MAXIMUM)
-        row_keys, rows_beyond = _order(self._list_keys(self.row_names), self.row_names, ROWS_MAXIMUM)
+        columns, omitted_columns = _order([(value,) for value in self.table.column(x)], (x,), COLUMNS_MAXIMUM)
+        row_keys, omitted_rows = _order(self._list_keys(self.row_names), self.row_names, ROWS_MAXIMUM)
         fitting = max(1, CELLS_MAXIMUM // max(1, len(columns) * len(row_keys)))
-        panel_keys, panels_beyond = _order(
+        panel_keys, omitted_panels = _order(
             self._list_keys(self.facet_names), self.facet_names, min(PANELS_MAXIMUM, fitting)
         )
         groups = self._group(set(columns), set(row_keys), set(panel_keys))
@@ -126,15 +126,17 @@ class _MatrixBuilder:
         values = tuple(key[0] for key in columns)
         return Matrix(
             filter=self.filter,
-            shown_filter=hold_filter(self.filter, self.chosen),
+            shown_filter=add_fixed_terms(self.filter, self.chosen),
             metric=self.metric,
             x=Axis(DIMENSIONS[x], values, tuple(describe_value(x, value) for value in values)),
             rows=_list_dimensions(self.row_names),
             facets=_list_dimensions(self.facet_names),
             panels=panels if columns and row_keys else (),
-            held=self.chosen.held,
+            fixed=self.chosen.fixed,
             mixed=list_mixed(self.chosen.table, self.chosen.axes),
-            beyond=Omitted(rows_beyond, columns_beyond, panels_beyond, self.beside, self.unknown_x, is_cut),
+            omitted=Omitted(
+                omitted_rows, omitted_columns, omitted_panels, self.hidden_by_fixed, self.unknown_x, is_cut
+            ),
         )
 
     def _list_keys(self, names: Sequence[str]) -> list[Key]:
@@ -165,19 +167,19 @@ class _MatrixBuilder:
         first = {
             key: next((place for place in places if counts[place]), None) for key, places in groups.items()
         }
-        standings = read_standings([ids[place] for place in first.values() if place is not None], self.metric)
+        levels = read_standings([ids[place] for place in first.values() if place is not None], self.metric)
         excluded = _find_excluded(
             [ids[place] for key in groups if first[key] is None for place in groups[key]]
         )
         cells = {}
         for key, places in groups.items():
             place = first[key]
-            standing = None if place is None else standings.get(ids[place])
+            level = None if place is None else levels.get(ids[place])
             shown = places[0] if place is None else place
             cells[key] = MatrixCell(
-                state="measured" if standing else self._find_reason(places, excluded),
+                state="measured" if level else self._find_reason(places, excluded),
                 series_ids=tuple(ids[one] for one in sorted(places, key=lambda one: one != shown)),
-                standing=standing,
+                level=level,
                 badges=order_codes(self.table.column("badges")[shown]),
             )
         return cells
@@ -252,7 +254,7 @@ def _choose_facets(table: SeriesTable, taken: Collection[str]) -> tuple[str, ...
 def _find_metric(name: str | None) -> Metric:
     metric = CATALOGUE.get(name or _USUAL_METRIC)
     if metric is None:
-        raise BadPicture("metric", f"{str(name)[:60]!r} is no metric; there are: {', '.join(CATALOGUE)}")
+        raise BadChart("metric", f"{str(name)[:60]!r} is no metric; there are: {', '.join(CATALOGUE)}")
     return metric
 
 
@@ -261,16 +263,16 @@ def _find_names(parameter: str, text: str | None, *, most: int) -> tuple[str, ..
         return ()
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > most:
-        raise BadPicture(parameter, f"{len(parts)} dimensions are given; at most {most} go there")
+        raise BadChart(parameter, f"{len(parts)} dimensions are given; at most {most} go there")
     found = []
     for part in parts:
         dimension = find_dimension(part)
         if dimension is None:
-            raise BadPicture(parameter, f"{part[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+            raise BadChart(parameter, f"{part[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
         found.append(dimension.name)
     return tuple(found)
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
     if len(names) > len(set(names)):
-        raise BadPicture("rows", "x, rows and facet must be different dimensions")
+        raise BadChart("rows", "x, rows and facet must be different dimensions")

@@ -22,12 +22,12 @@ class MatrixCell:
 
     state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all that was measured is
     taken out of medians; "unvalued": measured, but not in this metric; "missing": never measured. series_ids: the
-    freshest first; standing is that of the freshest that has a value. badges: codes of that series' newest measurement.
+    freshest first; level is that of the freshest that has a value. badges: codes of that series' newest measurement.
     """
 
     state: CellState
     series_ids: tuple[int, ...] = ()
-    standing: CurrentLevel | None = None
+    level: CurrentLevel | None = None
     badges: tuple[str, ...] = ()
 
 
@@ -51,7 +51,7 @@ class MatrixPanel:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """What is not shown for want of room: values of each axis past the most; series that fit what is not held.
+    """What is not shown for want of room: values of each axis past the most; series that fit what is not fixed.
 
     unknown_x: series whose place on x is not known.
     """
@@ -59,7 +59,7 @@ class Omitted:
     rows: int = 0
     columns: int = 0
     panels: int = 0
-    series_beside: int = 0
+    hidden_by_fixed: int = 0
     unknown_x: int = 0
     is_cut: bool = False
 
@@ -68,8 +68,8 @@ class Omitted:
 class Matrix:
     """Everything that the page of the matrix, its CSV and its API answer show.
 
-    filter: as it was given; shown_filter: with what is held still. mixed: dimensions of which some cell has several
-    values. is_cut of beyond: more series fit than are looked at.
+    filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
+    values. is_cut of omitted: more series fit than are looked at.
     """
 
     filter: Filter
@@ -79,9 +79,9 @@ class Matrix:
     rows: tuple[Dimension, ...]
     facets: tuple[Dimension, ...]
     panels: tuple[MatrixPanel, ...]
-    held: tuple[FixedDimension, ...]
+    fixed: tuple[FixedDimension, ...]
     mixed: tuple[str, ...]
-    beyond: Omitted
+    omitted: Omitted
 
     def walk(self) -> Iterator[tuple[MatrixPanel, MatrixRow, int, MatrixCell]]:
         """Give every cell with its panel, its row and its place on x."""

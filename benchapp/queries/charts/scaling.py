@@ -9,13 +9,13 @@ import numpy as np
 from benchapp.dimensions import DIMENSIONS, find_dimension
 from benchapp.grammar import Filter
 from benchapp.queries.charts.scaling_build import Request, build_chart
-from benchapp.queries.charts.scaling_defaults import choose_picture
+from benchapp.queries.charts.scaling_defaults import choose_axes
 from benchapp.queries.charts.scaling_shapes import (
-    CEILINGS_MAXIMUM,
+    LIMITS_MAXIMUM,
     SCALING_METRICS,
     THROUGHPUTS,
-    BadCeiling,
-    BadPicture,
+    BadChart,
+    BadLimit,
     Limit,
     ScalingChart,
     ScalingFacet,
@@ -24,14 +24,14 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingMetric,
     ScalingPoint,
     ScalingSpread,
-    parse_ceiling,
+    parse_limit,
 )
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 
 __all__ = [
     "NONE",
-    "BadPicture",
+    "BadChart",
     "ScalingChart",
     "ScalingFacet",
     "ScalingLimit",
@@ -41,7 +41,7 @@ __all__ = [
     "read_scaling",
 ]
 
-# Said in an address instead of a dimension: all in one colour, in one panel.
+# Said in an address instead of a dimension: all in one color, in one panel.
 NONE: Final = "none"
 _USUAL_METRIC: Final = "iops"
 _USUAL_LATENCY: Final = "latency_mean_ns"
@@ -55,27 +55,27 @@ def read_scaling(
     *,
     x: str | None = None,
     metric: str | None = None,
-    colour: str | None = None,
+    color: str | None = None,
     facet: str | None = None,
     over: str | None = None,
     free: Sequence[str] = (),
     as_of: date | None = None,
-    ghost: timedelta | None = None,
-    ceilings: Sequence[str] = (),
+    compare_period: timedelta | None = None,
+    limits: Sequence[str] = (),
 ) -> ScalingChart:
-    """Return the picture of a filter; what is None is chosen so that the picture says something.
+    """Return the chart of a filter; what is None is chosen so that the chart says something.
 
-    x, colour, facet: dimensions, by name or short name; colour and facet may be "none". free: dimensions that are not
-    held still, though they vary. over: draw a latency over this throughput. as_of: as it was at the end of this day of
-    UTC; ghost: also as it was so much earlier. ceilings: "NAME:VALUE". One query where nothing changed (`read_table`),
-    one more for each moment of the past, and where nothing has IOPS and no metric was asked for. Raises BadPicture.
+    x, color, facet: dimensions, by name or short name; color and facet may be "none". free: dimensions that are not
+    fixed, though they vary. over: draw a latency over this throughput. as_of: as it was at the end of this day of
+    UTC; earlier: also as it was so much earlier. limits: "NAME:VALUE". One query where nothing changed (`read_table`),
+    one more for each moment of the past, and where nothing has IOPS and no metric was asked for. Raises BadChart.
     """
     shown = _find_metric(metric or (_USUAL_METRIC if over is None else _USUAL_LATENCY))
     under = _find_over(over, shown)
-    limits = _read_limits(ceilings, shown)
+    parsed_limits = _read_limits(limits, shown)
     axes = {
         "x": _find_name("x", x),
-        "colour": _find_name("colour", colour),
+        "color": _find_name("color", color),
         "facet": _find_name("facet", facet),
     }
     _refuse_twice(axes)
@@ -85,18 +85,18 @@ def read_scaling(
         timed = SCALING_METRICS[_TIMED_METRIC]
         timings, is_cut = read_table(filter, _bases(timed, None))
         if (timed_values := _select_valued(timings, timed, None)).length:
-            shown, everything, valued, limits = timed, timings, timed_values, ()
+            shown, everything, valued, parsed_limits = timed, timings, timed_values, ()
     if under is not None and axes["x"] is None:
         axes["x"] = max(_DEPTHS, key=lambda name: len(valued.distinct(name)))
-    chosen = choose_picture(valued, **axes, free=_spread_free(free))
+    chosen = choose_axes(valued, **axes, free=_spread_free(free))
     request = Request(
         filter=filter,
         metric=shown,
         over=under,
-        limits=limits,
+        limits=parsed_limits,
         free=tuple(free),
         as_of=end_of_day(as_of),
-        ghost=ghost,
+        compare_period=compare_period,
         is_cut=is_cut,
     )
     return build_chart(request, everything, valued, chosen=chosen)
@@ -124,7 +124,7 @@ def end_of_day(day: date | None) -> datetime | None:
 def _find_metric(name: str) -> ScalingMetric:
     metric = SCALING_METRICS.get(name)
     if metric is None:
-        raise BadPicture("metric", f"{name[:60]!r} is no metric; there are: {', '.join(SCALING_METRICS)}")
+        raise BadChart("metric", f"{name[:60]!r} is no metric; there are: {', '.join(SCALING_METRICS)}")
     return metric
 
 
@@ -132,11 +132,9 @@ def _find_over(name: str | None, metric: ScalingMetric) -> ScalingMetric | None:
     if name is None:
         return None
     if name not in THROUGHPUTS:
-        raise BadPicture(
-            "over", f"{name[:60]!r} is nothing to draw over; there are: {', '.join(THROUGHPUTS)}"
-        )
+        raise BadChart("over", f"{name[:60]!r} is nothing to draw over; there are: {', '.join(THROUGHPUTS)}")
     if metric.unit != "ns":
-        raise BadPicture("over", f"over={name} draws a latency over throughput; {metric.name} is no latency")
+        raise BadChart("over", f"over={name} draws a latency over throughput; {metric.name} is no latency")
     return SCALING_METRICS[name]
 
 
@@ -146,31 +144,31 @@ def _find_name(parameter: str, name: str | None) -> str | None:
         return None if name is None else ""
     dimension = find_dimension(name)
     if dimension is None:
-        raise BadPicture(parameter, f"{name[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+        raise BadChart(parameter, f"{name[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
     return dimension.name
 
 
 def _refuse_twice(axes: Mapping[str, str | None]) -> None:
     named = [name for name in axes.values() if name]
     if len(named) > len(set(named)):
-        raise BadPicture("colour", "x, colour and facet must be different dimensions")
+        raise BadChart("color", "x, color and facet must be different dimensions")
 
 
 def _spread_free(names: Sequence[str]) -> frozenset[str]:
-    """Return the dimensions that are not held, with those that move with them by nature."""
+    """Return the dimensions that are not fixed, with those that move with them by nature."""
     free: set[str] = set()
     for name in names:
         dimension = find_dimension(name)
         if dimension is None:
-            raise BadPicture("any", f"{name[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+            raise BadChart("any", f"{name[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
         free |= {dimension.name, *dimension.companions}
     return frozenset(free)
 
 
 def _read_limits(texts: Sequence[str], metric: ScalingMetric) -> tuple[Limit, ...]:
-    if len(texts) > CEILINGS_MAXIMUM:
-        raise BadPicture("ceiling", f"{len(texts)} ceilings are given; at most {CEILINGS_MAXIMUM} are drawn")
+    if len(texts) > LIMITS_MAXIMUM:
+        raise BadChart("limit", f"{len(texts)} limits are given; at most {LIMITS_MAXIMUM} are drawn")
     try:
-        return tuple(parse_ceiling(text, metric.unit) for text in texts)
-    except BadCeiling as error:
-        raise BadPicture("ceiling", str(error)) from error
+        return tuple(parse_limit(text, metric.unit) for text in texts)
+    except BadLimit as error:
+        raise BadChart("limit", str(error)) from error

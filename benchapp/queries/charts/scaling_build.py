@@ -1,4 +1,4 @@
-"""The picture of what was chosen: places, cells, counts of what is left out, and the filter that says it all.
+"""The chart of what was chosen: places, cells, counts of what is left out, and the filter that says it all.
 
 What series stood at before a moment: from their measurements, as summaries are of now.
 """
@@ -31,7 +31,7 @@ from benchapp.queries.charts.scaling_shapes import (
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import describe_value, order_value
 
-# As pipeline.summarize.WINDOW: a past picture is made of as many measurements as one of now.
+# As pipeline.summarize.WINDOW: a past chart is made of as many measurements as one of now.
 WINDOW: Final = 100
 PAST_SERIES_MAXIMUM: Final = 2000
 
@@ -63,7 +63,7 @@ def read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) ->
         }
 
 
-COLOURS_MAXIMUM: Final = 12
+COLORS_MAXIMUM: Final = 12
 FACETS_MAXIMUM: Final = 12
 XS_MAXIMUM: Final = 60
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
@@ -71,7 +71,7 @@ _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a picture is painted from, checked. as_of: the moment (exclusive) that it shows, None for now."""
+    """What a chart is painted from, checked. as_of: the moment (exclusive) that it shows, None for now."""
 
     filter: Filter
     metric: ScalingMetric
@@ -79,59 +79,64 @@ class Request:
     limits: tuple[Limit, ...]
     free: tuple[str, ...]
     as_of: datetime | None
-    ghost: timedelta | None
+    compare_period: timedelta | None
     is_cut: bool
 
     @property
-    def ghost_at(self) -> datetime | None:
-        """Return the moment that the ghost shows, not before the calendar begins; None without a ghost."""
-        if self.ghost is None:
+    def earlier_at(self) -> datetime | None:
+        """Return the moment that the earlier shows, not before the calendar begins; None without a earlier."""
+        if self.compare_period is None:
             return None
         shown_at = self.as_of or timezone.now()
-        return max(shown_at - _FIRST_MOMENT, self.ghost) - self.ghost + _FIRST_MOMENT
+        return max(shown_at - _FIRST_MOMENT, self.compare_period) - self.compare_period + _FIRST_MOMENT
 
 
 def build_chart(
     request: Request, everything: SeriesTable, valued: SeriesTable, *, chosen: ChosenAxes
 ) -> ScalingChart:
-    """Return the picture. everything: all series of the filter; valued: those that have a value; chosen: of those."""
+    """Return the chart. everything: all series of the filter; valued: those that have a value; chosen: of those."""
     axes = chosen.axes
     still = everything
-    for held in chosen.held:
-        still = keep_values(still, held.dimension, held.values)
+    for fixed in chosen.fixed:
+        still = keep_values(still, fixed.dimension, fixed.values)
     shown = set(chosen.table.column("id"))
-    grid, beyond = _make_grid(_select_drawn(still, shown), axes)
+    grid, omitted = _make_grid(_select_drawn(still, shown), axes)
     drawn = _select_within(still, grid)
-    standings = _read_standings(request, drawn, shown)
-    facets = fill_facets(drawn, standings, grid, metric=request.metric, limits=request.limits)
+    levels = _read_levels(request, drawn, shown)
+    facets = fill_facets(drawn, levels, grid, metric=request.metric, limits=request.limits)
     cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
-    counts = _count_series(still, valued, chosen, cells=cells, beyond=beyond)
+    counts = _count_series(still, valued, chosen, cells=cells, omitted=omitted)
     return ScalingChart(
         filter=request.filter,
-        shown_filter=hold_filter(request.filter, chosen),
+        shown_filter=add_fixed_terms(request.filter, chosen),
         metric=request.metric,
         over=request.over,
         x=_make_axis(axes.x, grid.xs),
-        colour=_make_axis(axes.colour, grid.colours) if axes.colour else None,
+        color=_make_axis(axes.color, grid.colors) if axes.color else None,
         facet=_make_axis(axes.facet, grid.facets) if axes.facet else None,
         facets=facets,
-        held=chosen.held,
-        fixed=_list_fixed(chosen),
+        fixed=chosen.fixed,
+        common=_list_common(chosen),
         mixed=list_mixed(chosen.table, axes),
         free=request.free,
         limits=request.limits,
         counts=counts,
         as_of=request.as_of,
-        ghost_at=request.ghost_at,
+        earlier_at=request.earlier_at,
         is_cut=request.is_cut,
-        is_thinned=(request.as_of or request.ghost) is not None and len(shown) > PAST_SERIES_MAXIMUM,
+        is_thinned=(request.as_of or request.compare_period) is not None and len(shown) > PAST_SERIES_MAXIMUM,
     )
 
 
 def _count_series(
-    still: SeriesTable, valued: SeriesTable, chosen: ChosenAxes, *, cells: Sequence[ScalingPoint], beyond: int
+    still: SeriesTable,
+    valued: SeriesTable,
+    chosen: ChosenAxes,
+    *,
+    cells: Sequence[ScalingPoint],
+    omitted: int,
 ) -> Counts:
-    """Return how many series are in the picture and why others are not. still: those that what is held still leaves."""
+    """Return how many series are in the chart and why others are not. still: those that what is fixed leaves."""
     shown = set(chosen.table.column("id"))
     unvalued = [
         FAILED in badges
@@ -144,14 +149,14 @@ def _count_series(
         failed=sum(unvalued),
         unvalued=len(unvalued) - sum(unvalued),
         unknown_x=unknown_x,
-        beside=valued.length - len(shown) - unknown_x,
-        beyond=beyond,
+        hidden_by_fixed=valued.length - len(shown) - unknown_x,
+        omitted=omitted,
         cells=len(cells),
         filled=sum(cell.spread is not None for cell in cells),
     )
 
 
-def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> CurrentLevels:
+def _read_levels(request: Request, table: SeriesTable, shown: set[int]) -> CurrentLevels:
     ids = [series_id for series_id in table.column("id") if series_id in shown]
     divisors = _list_divisors(table, request.metric)
 
@@ -167,9 +172,9 @@ def _read_standings(request: Request, table: SeriesTable, shown: set[int]) -> Cu
             if series_id in shown
         }
 
-    ghosts = {} if request.ghost_at is None else read(request.metric, request.ghost_at)
+    earlier = {} if request.earlier_at is None else read(request.metric, request.earlier_at)
     overs = {} if request.over is None else read(request.over, request.as_of)
-    return CurrentLevels(read(request.metric, request.as_of), ghosts, overs)
+    return CurrentLevels(read(request.metric, request.as_of), earlier, overs)
 
 
 def _take_now(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, ScalingSpread]:
@@ -200,13 +205,13 @@ def _select_drawn(table: SeriesTable, shown: set[int]) -> SeriesTable:
 
 
 def _make_grid(table: SeriesTable, axes: Axes) -> tuple[Grid, int]:
-    """Return the places of the picture, and how many series are of colours, panels or places past the most."""
+    """Return the places of the chart, and how many series are of colors, panels or places past the most."""
     xs = _order(table, axes.x, XS_MAXIMUM)
     if len(xs) > 1:
         xs = tuple(x for x in xs if x is not None)
-    colours = _order(table, axes.colour, COLOURS_MAXIMUM)
+    colors = _order(table, axes.color, COLORS_MAXIMUM)
     facets = _order(table, axes.facet, FACETS_MAXIMUM)
-    grid = Grid(axes, xs, colours, facets)
+    grid = Grid(axes, xs, colors, facets)
     known = table if xs == (None,) else keep_values(table, axes.x, table.distinct(axes.x) - {None})
     return grid, known.length - _select_within(known, grid).length
 
@@ -223,7 +228,7 @@ def _order(table: SeriesTable, name: str | None, maximum: int) -> tuple[Value | 
 def _select_within(table: SeriesTable, grid: Grid) -> SeriesTable:
     axes = grid.axes
     table = keep_values(table, axes.x, set(grid.xs))
-    for name, values in ((axes.colour, grid.colours), (axes.facet, grid.facets)):
+    for name, values in ((axes.color, grid.colors), (axes.facet, grid.facets)):
         if name is not None:
             table = keep_values(table, name, set(values))
     return table
@@ -233,16 +238,16 @@ def _make_axis(name: str, values: Sequence[Value | None]) -> Axis:
     return Axis(DIMENSIONS[name], tuple(values), tuple(describe_value(name, value) for value in values))
 
 
-def hold_filter(filter: Filter, chosen: ChosenAxes) -> Filter:
+def add_fixed_terms(filter: Filter, chosen: ChosenAxes) -> Filter:
     """Return the filter that shows the same, whatever is chosen by itself another day."""
-    for held in chosen.held:
-        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in held.values)
-        still = filter.without(held.dimension)
-        filter = Filter((*still.terms, Term(held.dimension, tests)), still.words)
+    for fixed in chosen.fixed:
+        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in fixed.values)
+        still = filter.without(fixed.dimension)
+        filter = Filter((*still.terms, Term(fixed.dimension, tests)), still.words)
     return filter
 
 
-def _list_fixed(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
+def _list_common(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
     """Return what all that is shown has in common and is known, but for the axes."""
     found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in chosen.axes.names)
     return tuple(

@@ -1,4 +1,4 @@
-"""Series into the cells of a picture: several of them into one, what ideal scaling would give, and ceilings."""
+"""Series into the cells of a chart: several of them into one, what linear scaling would give, and limits."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,11 +31,11 @@ _COUNTS: Final = ("volume_count", "stripe_count")
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The places of a picture: values of each axis in order; (None,) where there is no such axis."""
+    """The places of a chart: values of each axis in order; (None,) where there is no such axis."""
 
     axes: Axes
     xs: tuple[Value | None, ...]
-    colours: tuple[Value | None, ...]
+    colors: tuple[Value | None, ...]
     facets: tuple[Value | None, ...]
 
 
@@ -44,7 +44,7 @@ class CurrentLevels:
     """What series stand at, by id: now (or as of a moment), before that, and in the throughput beneath a latency."""
 
     shown: Mapping[int, ScalingSpread]
-    ghosts: Mapping[int, ScalingSpread]
+    earlier: Mapping[int, ScalingSpread]
     overs: Mapping[int, ScalingSpread]
 
 
@@ -53,24 +53,24 @@ _Key = tuple[Value | None, Value | None, Value | None]
 
 def fill_facets(
     table: SeriesTable,
-    standings: CurrentLevels,
+    levels: CurrentLevels,
     grid: Grid,
     *,
     metric: ScalingMetric,
     limits: Sequence[Limit],
 ) -> tuple[ScalingFacet, ...]:
-    """Return the panels. table: the series of the picture, also those without a value."""
+    """Return the panels. table: the series of the chart, also those without a value."""
     by_cell = _group(table, grid.axes)
     facets = []
     for value in grid.facets:
         lines = tuple(
-            _make_line(table, by_cell, standings, grid=grid, facet=value, colour=colour, metric=metric)
-            for colour in grid.colours
+            _make_line(table, by_cell, levels, grid=grid, facet=value, color=color, metric=metric)
+            for color in grid.colors
         )
         rows = [place for (facet, _, _), places in by_cell.items() if facet == value for place in places]
-        ceilings = tuple(_list_ceilings(table, rows, grid, metric=metric, limits=limits))
+        facet_limits = tuple(_list_limits(table, rows, grid, metric=metric, limits=limits))
         label = "" if grid.axes.facet is None else describe_value(grid.axes.facet, value)
-        facets.append(ScalingFacet(value, label, lines, ceilings))
+        facets.append(ScalingFacet(value, label, lines, facet_limits))
     return tuple(facets)
 
 
@@ -94,9 +94,9 @@ def mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> Scal
 def _group(table: SeriesTable, axes: Axes) -> dict[_Key, list[int]]:
     none: Sequence[None] = [None] * table.length
     facets = none if axes.facet is None else table.column(axes.facet)
-    colours = none if axes.colour is None else table.column(axes.colour)
+    colors = none if axes.color is None else table.column(axes.color)
     groups: dict[_Key, list[int]] = defaultdict(list)
-    for place, key in enumerate(zip(facets, colours, table.column(axes.x), strict=True)):
+    for place, key in enumerate(zip(facets, colors, table.column(axes.x), strict=True)):
         groups[key].append(place)
     return groups
 
@@ -104,28 +104,28 @@ def _group(table: SeriesTable, axes: Axes) -> dict[_Key, list[int]]:
 def _make_line(
     table: SeriesTable,
     by_cell: Mapping[_Key, list[int]],
-    standings: CurrentLevels,
+    levels: CurrentLevels,
     *,
     grid: Grid,
     facet: Value | None,
-    colour: Value | None,
+    color: Value | None,
     metric: ScalingMetric,
 ) -> ScalingLine:
-    cells = [_make_cell(table, by_cell.get((facet, colour, x), []), standings, metric) for x in grid.xs]
-    rows = [place for x in grid.xs for place in by_cell.get((facet, colour, x), [])]
-    rw, direction = _find_meaning(table, rows, grid.axes, colour)
-    label = metric.label if grid.axes.colour is None else describe_value(grid.axes.colour, colour)
-    return ScalingLine(colour, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
+    cells = [_make_cell(table, by_cell.get((facet, color, x), []), levels, metric) for x in grid.xs]
+    rows = [place for x in grid.xs for place in by_cell.get((facet, color, x), [])]
+    rw, direction = _find_meaning(table, rows, grid.axes, color)
+    label = metric.label if grid.axes.color is None else describe_value(grid.axes.color, color)
+    return ScalingLine(color, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
 
 
 def _find_meaning(
-    table: SeriesTable, rows: Sequence[int], axes: Axes, colour: Value | None
+    table: SeriesTable, rows: Sequence[int], axes: Axes, color: Value | None
 ) -> tuple[str, str]:
     """Return rw and direction where the whole line has one of each, else nothing."""
-    if axes.colour == "pattern" and isinstance(colour, str):
-        rw, direction = split_pattern(colour)
+    if axes.color == "pattern" and isinstance(color, str):
+        rw, direction = split_pattern(color)
         return rw, direction or ""
-    if axes.colour in ("rw", "direction"):
+    if axes.color in ("rw", "direction"):
         rws = {table.column("rw")[place] for place in rows}
         directions = {table.column("direction")[place] for place in rows}
         if len(rws) == len(directions) == 1:
@@ -134,26 +134,26 @@ def _find_meaning(
 
 
 def _make_cell(
-    table: SeriesTable, places: Sequence[int], standings: CurrentLevels, metric: ScalingMetric
+    table: SeriesTable, places: Sequence[int], levels: CurrentLevels, metric: ScalingMetric
 ) -> ScalingPoint:
     if not places:
         return ScalingPoint("missing")
     ids, badges = table.column("id"), table.column("badges")
     failed = sum(FAILED in badges[place] for place in places)
-    valued = [place for place in places if ids[place] in standings.shown]
+    valued = [place for place in places if ids[place] in levels.shown]
     if not valued:
         state: CellState = "failed" if failed else "unvalued"
         return ScalingPoint(state, series_ids=tuple(ids[place] for place in places), failed_count=failed)
-    spread = mix_spreads([standings.shown[ids[place]] for place in valued], metric)
-    ghosts = [standings.ghosts[ids[place]] for place in valued if ids[place] in standings.ghosts]
-    overs = [standings.overs[ids[place]].median for place in valued if ids[place] in standings.overs]
+    spread = mix_spreads([levels.shown[ids[place]] for place in valued], metric)
+    earlier = [levels.earlier[ids[place]] for place in valued if ids[place] in levels.earlier]
+    overs = [levels.overs[ids[place]].median for place in valued if ids[place] in levels.overs]
     return ScalingPoint(
         state="apart" if spread.median is None else "measured",
         spread=spread,
         series_ids=tuple(ids[place] for place in valued),
         badges=order_codes(tuple({code for place in valued for code in badges[place]})),
         over=median([each for each in overs if each is not None]) if overs else None,
-        ghost=mix_spreads(ghosts, metric) if ghosts else None,
+        earlier=mix_spreads(earlier, metric) if earlier else None,
         failed_count=failed,
     )
 
@@ -175,7 +175,7 @@ def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric)
         yield replace(cell, ideal=ideal, efficiency=None if cell.value is None else cell.value / ideal)
 
 
-def _list_ceilings(
+def _list_limits(
     table: SeriesTable, rows: Sequence[int], grid: Grid, *, metric: ScalingMetric, limits: Sequence[Limit]
 ) -> Iterator[ScalingLimit]:
     volumes = [_find_volumes(table, rows, grid, x) for x in grid.xs]

@@ -1,4 +1,4 @@
-"""What a scaling picture shows where nobody chose: its axes, and which of all other dimensions are held still."""
+"""What a scaling chart shows where nobody chose: its axes, and which of all other dimensions are fixed."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.dimensions import DIMENSIONS, is_held
+from benchapp.dimensions import DIMENSIONS, is_fixable
 from benchapp.grammar import Value
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import order_value
@@ -30,22 +30,22 @@ _CODE_MAXIMUM: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The dimensions of a picture; None: all in one colour, one panel. more: of a matrix, which has further ones."""
+    """The dimensions of a chart; None: all in one color, one panel. more: of a matrix, which has further ones."""
 
     x: str
-    colour: str | None
+    color: str | None
     facet: str | None
     more: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return those that are there."""
-        return tuple(name for name in (self.x, self.colour, self.facet, *self.more) if name is not None)
+        return tuple(name for name in (self.x, self.color, self.facet, *self.more) if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value that a dimension could be held at, and how many series have it."""
+    """One value that a dimension could be fixed at, and how many series have it."""
 
     value: Value | None
     series_count: int
@@ -53,7 +53,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FixedDimension:
-    """A dimension that the picture holds still because nobody said what of it to show.
+    """A dimension that the chart holds still because nobody said what of it to show.
 
     values: one; several where it moves with the axes by nature and had a choice in some cells only.
     choices: all values that it has among the series, in order.
@@ -66,32 +66,32 @@ class FixedDimension:
 
 @dataclass(frozen=True, slots=True)
 class ChosenAxes:
-    """Axes, what is held, and the rows that are left."""
+    """Axes, what is fixed, and the rows that are left."""
 
     axes: Axes
-    held: tuple[FixedDimension, ...]
+    fixed: tuple[FixedDimension, ...]
     table: SeriesTable
 
 
-def choose_picture(
-    table: SeriesTable, *, x: str | None, colour: str | None, facet: str | None, free: frozenset[str]
+def choose_axes(
+    table: SeriesTable, *, x: str | None, color: str | None, facet: str | None, free: frozenset[str]
 ) -> ChosenAxes:
-    """Choose what was left open. colour, facet: "" is none at all. free: dimensions never held, as somebody said so.
+    """Choose what was left open. color, facet: "" is none at all. free: dimensions never fixed, as somebody said so.
 
     table: series that have a value.
     """
     if x is not None:
-        return fix_dimensions(table, Axes(x, _choose_colour(x, colour), facet or None), free=free)
-    candidates = _list_candidates(table, taken=frozenset(name for name in (colour, facet) if name))
+        return fix_dimensions(table, Axes(x, _choose_color(x, color), facet or None), free=free)
+    candidates = _list_candidates(table, taken=frozenset(name for name in (color, facet) if name))
     chosen = None
     for name in candidates[:_CANDIDATES_MAXIMUM]:
-        found = fix_dimensions(table, Axes(name, _choose_colour(name, colour), facet or None), free=free)
+        found = fix_dimensions(table, Axes(name, _choose_color(name, color), facet or None), free=free)
         if len(found.table.distinct(name) - {None}) > 1:
             return found
         chosen = chosen or found
     if chosen is None:
         return fix_dimensions(
-            table, Axes("volume_count", _choose_colour("volume_count", colour), facet or None), free=free
+            table, Axes("volume_count", _choose_color("volume_count", color), facet or None), free=free
         )
     return chosen
 
@@ -107,9 +107,9 @@ def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
     return tuple(name for name in list_varying(table, names) if _find_conflict(table, axes, name))
 
 
-def _choose_colour(x: str, colour: str | None) -> str | None:
-    if colour is not None:
-        return colour or None
+def _choose_color(x: str, color: str | None) -> str | None:
+    if color is not None:
+        return color or None
     if x == "read_share_percent":
         return "direction"
     return None if x in _PATTERN_FAMILY else "pattern"
@@ -129,29 +129,31 @@ def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
 
 
 def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> ChosenAxes:
-    """Hold still what varies beside the axes: where most cells are filled, then most was measured, then the newest."""
+    """Fix what varies beside the axes: at the values with most cells, then most measurements, then the newest."""
     known = ~np.isin(table.shared(axes.x).codes, table.shared(axes.x).find([None]))
     if known.any() and not known.all():
         table = table.select(known)
     if not table.length:
         return ChosenAxes(axes, (), table)
     whole = table
-    names = [name for name in DIMENSIONS if is_held(DIMENSIONS[name], over=axes.names) and name not in free]
+    names = [
+        name for name in DIMENSIONS if is_fixable(DIMENSIONS[name], over=axes.names) and name not in free
+    ]
     names = list_varying(table, names)
     best = dict(zip(names, _find_fullest(table, axes, names), strict=True)) if names else {}
-    held: list[tuple[str, tuple[Value | None, ...]]] = []
+    fixed: list[tuple[str, tuple[Value | None, ...]]] = []
     # What is known first: a series of a pool has no host, and of that nothing need be said.
     for name in sorted(best, key=lambda name: best[name] is None):
         if len(table.distinct(name)) > 1:
             table = keep_values(table, name, {best[name]})
-            held.append((name, (best[name],)))
+            fixed.append((name, (best[name],)))
     for name in _list_moving(axes, free):
         values = _settle(table, axes, name)
         if values:
             table = keep_values(table, name, set(values))
-            held.append((name, values))
+            fixed.append((name, values))
     return ChosenAxes(
-        axes, tuple(FixedDimension(name, values, _list_choices(whole, name)) for name, values in held), table
+        axes, tuple(FixedDimension(name, values, _list_choices(whole, name)) for name, values in fixed), table
     )
 
 

@@ -1,4 +1,4 @@
-"""What a scaling picture says, and where its curves bend."""
+"""What a scaling chart says, and where its curves bend."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final
 
 from benchapp.analysis.charts.curves import Curve, CurvePlace, CurvePoint, estimate_error
 from benchapp.analysis.charts.findings import (
-    AtCeiling,
+    AtLimit,
     Cliff,
     ContrastFinding,
     Erratic,
@@ -19,7 +19,7 @@ from benchapp.analysis.charts.findings import (
     Saturates,
     Steady,
     Unclear,
-    find_at_ceiling,
+    find_at_limit,
     find_cliffs,
     find_contrast,
     find_extremes,
@@ -30,7 +30,7 @@ from benchapp.analysis.charts.knee import find_knee
 from benchapp.queries.charts.scaling_shapes import Axis, ScalingChart, ScalingPoint
 
 __all__ = [
-    "AtCeiling",
+    "AtLimit",
     "Cliff",
     "ContrastFinding",
     "CurvePlace",
@@ -64,30 +64,30 @@ class Bend:
     place: int | None
 
 
-def find_findings(picture: ScalingChart) -> tuple[Finding, ...]:
-    """Return what the picture says: what falls off a cliff, then each line, then what is at a ceiling."""
-    if picture.over is not None:
+def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
+    """Return what the chart says: what falls off a cliff, then each line, then what is at a limit."""
+    if chart.over is not None:
         return ()
     curves = {
-        (row, column): _make_curve(picture, row, column)
-        for row, facet in enumerate(picture.facets)
+        (row, column): _make_curve(chart, row, column)
+        for row, facet in enumerate(chart.facets)
         for column in range(len(facet.lines))
     }
-    cliffs = sorted(_list_cliffs(picture, curves), key=lambda cliff: cliff.share)
-    contrasts = _list_contrasts(picture, curves, cliffs)
-    if not picture.x.dimension.is_number:
+    cliffs = sorted(_list_cliffs(chart, curves), key=lambda cliff: cliff.share)
+    contrasts = _list_contrasts(chart, curves, cliffs)
+    if not chart.x.dimension.is_number:
         extremes = (find_extremes(curve) for curve in curves.values())
         return (*cliffs, *contrasts, *(found for found in extremes if found is not None))
     read = [finding for curve in curves.values() if (finding := read_curve(curve)) is not None]
-    return (*cliffs, *contrasts, *read, *_list_at_ceilings(picture, curves))
+    return (*cliffs, *contrasts, *read, *_list_at_limits(chart, curves))
 
 
-def find_bends(picture: ScalingChart) -> tuple[Bend, ...]:
+def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
     """Return the knee of each line with two points and more, where latency is drawn over throughput."""
-    if picture.over is None:
+    if chart.over is None:
         return ()
     bends = []
-    for row, facet in enumerate(picture.facets):
+    for row, facet in enumerate(chart.facets):
         for column, line in enumerate(facet.lines):
             places = [
                 place
@@ -103,43 +103,41 @@ def find_bends(picture: ScalingChart) -> tuple[Bend, ...]:
     return tuple(bends)
 
 
-def _make_curve(picture: ScalingChart, row: int, column: int) -> Curve:
+def _make_curve(chart: ScalingChart, row: int, column: int) -> Curve:
     is_count = (
-        picture.x.dimension.name in _COUNTS
-        and picture.metric.is_throughput
-        and not picture.metric.is_per_volume
+        chart.x.dimension.name in _COUNTS and chart.metric.is_throughput and not chart.metric.is_per_volume
     )
     points = []
     for place, (x, cell) in enumerate(
-        zip(picture.x.values, picture.facets[row].lines[column].cells, strict=True)
+        zip(chart.x.values, chart.facets[row].lines[column].cells, strict=True)
     ):
         if cell.value is not None:
             count = float(x) if is_count and isinstance(x, int | float) else None
             points.append(CurvePoint(CurvePlace(row, column, place), cell.value, count, _find_error(cell)))
-    return Curve(tuple(points), picture.metric.better == "higher")
+    return Curve(tuple(points), chart.metric.better == "higher")
 
 
 def _find_error(cell: ScalingPoint) -> float | None:
     return estimate_error(cell.spread.p10, cell.spread.p90, cell.spread.n) if cell.spread else None
 
 
-def _list_cliffs(picture: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:
-    rows, columns = range(len(picture.facets)), range(len(picture.facets[0].lines))
-    if _is_ordered(picture.facet):
+def _list_cliffs(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:
+    rows, columns = range(len(chart.facets)), range(len(chart.facets[0].lines))
+    if _is_ordered(chart.facet):
         for column in columns:
             yield from find_cliffs([curves[row, column] for row in rows], is_facet=True)
-    if _is_ordered(picture.colour):
+    if _is_ordered(chart.color):
         for row in rows:
             yield from find_cliffs([curves[row, column] for column in columns], is_facet=False)
 
 
 def _list_contrasts(
-    picture: ScalingChart, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
+    chart: ScalingChart, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
 ) -> Iterator[ContrastFinding]:
     """Give how far two panels, or two lines, lie apart, where no cliff says it; of more than two nobody asks."""
-    rows, columns = len(picture.facets), len(picture.facets[0].lines)
+    rows, columns = len(chart.facets), len(chart.facets[0].lines)
     pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
-    if columns == _PAIR and picture.colour is not None and picture.colour.dimension.name not in _PATTERNS:
+    if columns == _PAIR and chart.color is not None and chart.color.dimension.name not in _PATTERNS:
         pairs += [((row, 0), (row, 1)) for row in range(rows)]
     said = {(cliff.value.place.facet, cliff.value.place.line) for cliff in cliffs}
     for one, other in pairs:
@@ -152,11 +150,10 @@ def _is_ordered(axis: Axis | None) -> bool:
     return axis is not None and axis.dimension.is_number
 
 
-def _list_at_ceilings(picture: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[AtCeiling]:
-    for row, facet in enumerate(picture.facets):
-        for ceiling in facet.ceilings:
+def _list_at_limits(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[AtLimit]:
+    for row, facet in enumerate(chart.facets):
+        for limit in facet.limits:
             for column in range(len(facet.lines)):
-                limit = LimitFinding(row, ceiling.name, ceiling.values)
-                found = find_at_ceiling(curves[row, column], limit)
+                found = find_at_limit(curves[row, column], LimitFinding(row, limit.name, limit.values))
                 if found is not None:
                     yield found

@@ -1,8 +1,8 @@
-"""The values of a scaling picture: panels of lines of cells, and what was left out of them.
+"""The values of a scaling chart: panels of lines of cells, and what was left out of them.
 
-Lines that no value of a picture should pass: given ones, and what is provisioned.
+Lines that no value of a chart should pass: given ones, and what is provisioned.
 
-What a scaling picture can show: the metrics of the catalogue, and those made of one of them.
+What a scaling chart can show: the metrics of the catalogue, and those made of one of them.
 """
 
 import re
@@ -16,7 +16,7 @@ from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 
-CEILINGS_MAXIMUM: Final = 8
+LIMITS_MAXIMUM: Final = 8
 _NAME_MAXIMUM: Final = 60
 _VALUE: Final = re.compile(
     r"(?P<number>\d{1,12}(?:\.\d{1,6})?)\s*(?P<unit>[A-Za-zµ/]{0,6})\s*(?P<each>\*\s*n)?", re.IGNORECASE
@@ -44,8 +44,8 @@ _EXAMPLES: Final = {
 }
 
 
-class BadCeiling(Exception):
-    """A ceiling that cannot be read; the message says how to write one."""
+class BadLimit(Exception):
+    """A limit that cannot be read; the message says how to write one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +58,28 @@ class Limit:
     text: str
 
 
-def parse_ceiling(text: str, unit: Unit) -> Limit:
-    """Read "NAME:VALUE", where VALUE may have a unit of the metric and "*n" for each volume. Raises BadCeiling."""
+def parse_limit(text: str, unit: Unit) -> Limit:
+    """Read "NAME:VALUE", where VALUE may have a unit of the metric and "*n" for each volume. Raises BadLimit."""
     name, colon, value = text.rpartition(":")
     name = " ".join(name.replace("\x00", "").split())
     match = _VALUE.fullmatch(value.strip())
     units = _UNITS.get(unit, {"": 1.0})
     if not colon or not name or match is None:
-        raise BadCeiling(
-            f"ceiling {text[:60]!r} is not NAME:VALUE; write it as limit:{_EXAMPLES.get(unit, '100')}"
+        raise BadLimit(
+            f"limit {text[:60]!r} is not NAME:VALUE; write it as limit:{_EXAMPLES.get(unit, '100')}"
         )
     if len(name) > _NAME_MAXIMUM:
-        raise BadCeiling(f"the name of ceiling {name[:40]!r}… is longer than {_NAME_MAXIMUM} characters")
+        raise BadLimit(f"the name of limit {name[:40]!r}… is longer than {_NAME_MAXIMUM} characters")
     factor = units.get(match["unit"].lower())
     if factor is None:
         known = ", ".join(each for each in units if each)
-        raise BadCeiling(f"ceiling {name!r}: {match['unit']!r} is no unit of this metric; there are: {known}")
+        raise BadLimit(f"limit {name!r}: {match['unit']!r} is no unit of this metric; there are: {known}")
     return Limit(name, float(match["number"]) * factor, is_each=bool(match["each"]), text=text)
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingMetric:
-    """A metric of a picture. base: the metric of the catalogue that it is made of, in the same unit.
+    """A metric of a chart. base: the metric of the catalogue that it is made of, in the same unit.
 
     is_per_volume: divided by the number of volumes. may_mix: the median over several series means something, which
     that of percentiles does not.
@@ -125,8 +125,8 @@ THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
 
 
-class BadPicture(Exception):
-    """A picture that cannot be drawn as asked for; parameter names what is wrong, the message what there is."""
+class BadChart(Exception):
+    """A chart that cannot be drawn as asked for; parameter names what is wrong, the message what there is."""
 
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(message)
@@ -146,12 +146,12 @@ class ScalingSpread:
 
 @dataclass(frozen=True, slots=True)
 class ScalingPoint:
-    """One place of a picture.
+    """One place of a chart.
 
     state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": all of
     it failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: the freshest first.
     over: the throughput here, where latency is drawn over it. ideal: what as many times the first would be;
-    efficiency: the share of it that was reached. ghost: the same at an earlier moment. failed_count: series whose
+    efficiency: the share of it that was reached. earlier: the same at an earlier moment. failed_count: series whose
     newest run failed.
     """
 
@@ -162,7 +162,7 @@ class ScalingPoint:
     over: float | None = None
     ideal: float | None = None
     efficiency: float | None = None
-    ghost: ScalingSpread | None = None
+    earlier: ScalingSpread | None = None
     failed_count: int = 0
 
     @property
@@ -173,7 +173,7 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ScalingLine:
-    """The cells of one colour in one panel, one for each x. rw, direction: where they are one, for its fixed colour."""
+    """The cells of one color in one panel, one for each x. rw, direction: where they are one, for its fixed color."""
 
     value: Value | None
     label: str
@@ -193,12 +193,12 @@ class ScalingLimit:
 
 @dataclass(frozen=True, slots=True)
 class ScalingFacet:
-    """One panel. lines: one for each colour of the picture, in its order."""
+    """One panel. lines: one for each color of the chart, in its order."""
 
     value: Value | None
     label: str
     lines: tuple[ScalingLine, ...]
-    ceilings: tuple[ScalingLimit, ...] = ()
+    limits: tuple[ScalingLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +212,17 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is shown and what is not, in series. cells, filled: places of the picture, and those with a value.
+    """What is shown and what is not, in series. cells, filled: places of the chart, and those with a value.
 
-    beside: fit the filter but not what is held still. beyond: of colours or panels past the most that are drawn.
+    hidden_by_fixed: match the filter but not the fixed dimensions. omitted: past the maximum of colors or panels.
     """
 
     shown: int = 0
     unvalued: int = 0
     failed: int = 0
     unknown_x: int = 0
-    beside: int = 0
-    beyond: int = 0
+    hidden_by_fixed: int = 0
+    omitted: int = 0
     cells: int = 0
     filled: int = 0
 
@@ -231,8 +231,8 @@ class Counts:
 class ScalingChart:
     """Everything that a scaling page, its table and its API answer show.
 
-    filter: as it was given; shown_filter: with what is held still. mixed: dimensions of which some cell has several
-    values. fixed: those of which all that is shown has one known value. as_of, ghost_at: exclusive.
+    filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
+    values. common: those of which all that is shown has one known value. as_of, earlier_at: exclusive.
     is_cut: more series fit than are looked at. is_thinned: more than are looked at in the past.
     """
 
@@ -241,17 +241,17 @@ class ScalingChart:
     metric: ScalingMetric
     over: ScalingMetric | None
     x: Axis
-    colour: Axis | None
+    color: Axis | None
     facet: Axis | None
     facets: tuple[ScalingFacet, ...]
-    held: tuple[FixedDimension, ...]
-    fixed: tuple[tuple[str, Value], ...]
+    fixed: tuple[FixedDimension, ...]
+    common: tuple[tuple[str, Value], ...]
     mixed: tuple[str, ...]
     free: tuple[str, ...]
     limits: tuple[Limit, ...]
     counts: Counts
     as_of: datetime | None = None
-    ghost_at: datetime | None = None
+    earlier_at: datetime | None = None
     is_cut: bool = False
     is_thinned: bool = False
 

@@ -1,4 +1,4 @@
-"""The pictures of a study as its page shows them: each drawn by the page that it comes from, or why it cannot be."""
+"""The charts of a study as its page shows them: each drawn by the page that it comes from, or why it cannot be."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import PanelKind
-from benchapp.queries.charts.scaling_shapes import BadPicture
+from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.studies import PanelRow
 from benchapp.web.charts.comparison.figure import BadComparison, ComparisonFigure, show_comparison
 from benchapp.web.charts.history.figure import HistoryFigure, show_history
@@ -30,7 +30,7 @@ _PAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownStudyPanel:
-    """One picture. template: which fragment draws it, "" where it is only named. figure: the fragment's value.
+    """One chart. template: which fragment draws it, "" where it is only named. figure: the fragment's value.
 
     page_url: the page that shows it alone; "" for strangers, who cannot open it. problem: why it, or a part of what
     its address asks for, cannot be drawn.
@@ -56,7 +56,7 @@ def make_panels(
 
 
 def list_kinds(panels: Sequence[ShownStudyPanel]) -> list[str]:
-    """Return the kinds of the pictures that are drawn, each once: what scripts and styles the page needs."""
+    """Return the kinds of the charts that are drawn, each once: what scripts and styles the page needs."""
     return sorted({panel.kind for panel in panels if panel.template})
 
 
@@ -119,7 +119,7 @@ def _show_matrix(
 ) -> tuple[str, str, MatrixFigure | None, str]:
     try:
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
-    except (BadFilter, BadPicture) as error:
+    except (BadFilter, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
     return "studies/_study_matrix.html", figure.title, figure, ""
 

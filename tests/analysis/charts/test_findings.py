@@ -15,7 +15,7 @@ from benchapp.analysis.charts.findings import (
     Saturates,
     Steady,
     Unclear,
-    find_at_ceiling,
+    find_at_limit,
     find_cliffs,
     find_contrast,
     find_extremes,
@@ -151,7 +151,7 @@ def test_extremes_of_a_curve_whose_x_has_no_order():
 def test_ceiling_is_reached_from_where_all_values_are_at_it():
     limit = LimitFinding(0, "provisioned", (2000, 4000, 8000))
 
-    found = find_at_ceiling(curve([1000, 4114, 8150], counts=(1, 2, 4)), limit)
+    found = find_at_limit(curve([1000, 4114, 8150], counts=(1, 2, 4)), limit)
 
     assert found is not None
     assert (found.start.place.x, found.end.value, found.limit) == (1, 8150, 8000)
@@ -159,7 +159,7 @@ def test_ceiling_is_reached_from_where_all_values_are_at_it():
 
 @pytest.mark.parametrize("values", [(None, None), (8000, 16000), (100, 200)])
 def test_ceiling_that_is_unknown_or_far_is_not_reached(values):
-    assert find_at_ceiling(curve([2000, 4000]), LimitFinding(0, "limit", values)) is None
+    assert find_at_limit(curve([2000, 4000]), LimitFinding(0, "limit", values)) is None
 
 
 def noisy(values, error):
@@ -206,6 +206,6 @@ def test_contrast_and_cliff_that_chance_may_bring_are_none():
 def test_ceiling_is_reached_as_far_as_chance_takes_it():
     limit = LimitFinding(0, "provisioned", (2000,))
 
-    assert find_at_ceiling(curve([1900]), limit) is None
-    assert find_at_ceiling(noisy([1900], 60), limit) is not None
-    assert find_at_ceiling(curve([2301]), limit) is None
+    assert find_at_limit(curve([1900]), limit) is None
+    assert find_at_limit(noisy([1900], 60), limit) is not None
+    assert find_at_limit(curve([2301]), limit) is None

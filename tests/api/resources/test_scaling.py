@@ -15,15 +15,15 @@ def test_cells_are_rows_with_what_was_chosen(reader):
 
     body = reader.get("/api/v1/scaling").json()
 
-    assert (body["x"], body["colour"], body["facet"], body["over"]) == ("volume_count", "pattern", None, None)
+    assert (body["x"], body["color"], body["facet"], body["over"]) == ("volume_count", "pattern", None, None)
     assert body["metric"] == {"name": "iops", "unit": "operations/s", "better": "higher", "label": "IOPS"}
-    assert body["held"] == [{"dimension": "file_size_bytes", "values": ["5G"]}]
+    assert body["fixed"] == [{"dimension": "file_size_bytes", "values": ["5G"]}]
     assert body["filter"] == "file_size_bytes:5G"
     assert body["counts"]["shown"] == 20
     first = body["cells"][0]
     assert first == {
         "facet": None,
-        "colour": "read",
+        "color": "read",
         "x": "1",
         "state": "measured",
         "median": 16730.0,
@@ -34,7 +34,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "over": None,
         "ideal": 16730.0,
         "efficiency": 1.0,
-        "ghost_median": None,
+        "earlier_median": None,
         "series": first["series"],
     }
 
@@ -43,11 +43,11 @@ def test_cells_as_csv_have_their_values_as_the_filter_writes_them(reader):
     make_ebs_series(2, 3)
 
     response = reader.get(
-        "/api/v1/scaling?format=csv&x=file_size&colour=volume_count&q=rw:randread&facet=instance_type"
+        "/api/v1/scaling?format=csv&x=file_size&color=volume_count&q=rw:randread&facet=instance_type"
     )
 
     rows = list(csv.DictReader(io.StringIO(response.content.decode(), newline="")))
-    assert (rows[0]["facet"], rows[0]["colour"], rows[0]["x"], rows[0]["median"]) == (
+    assert (rows[0]["facet"], rows[0]["color"], rows[0]["x"], rows[0]["median"]) == (
         "c1.xlarge",
         "1",
         "5G",
@@ -63,7 +63,7 @@ def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
     make_ebs_series(2)
 
     response = reader.get(
-        "/api/v1/scaling?q=bs:4k&draw=lines&scale=log&ideal=1&ceiling=a:16000&ceiling=b:2000*n&any=filesystem"
+        "/api/v1/scaling?q=bs:4k&draw=lines&scale=log&ideal=1&limit=a:16000&limit=b:2000*n&any=filesystem"
     )
 
     assert response.status_code == 200
@@ -73,9 +73,9 @@ def test_past_and_ghost_come_from_the_measurements(reader):
     series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
     make_summary(series, "iops", 200.0)
 
-    (cell,) = reader.get("/api/v1/scaling?as_of=2026-12-01&ghost=5").json()["cells"]
+    (cell,) = reader.get("/api/v1/scaling?as_of=2026-12-01&compare_days=5").json()["cells"]
 
-    assert (cell["median"], cell["ghost_median"], cell["n"]) == (150.0, 100.0, 2)
+    assert (cell["median"], cell["earlier_median"], cell["n"]) == (150.0, 100.0, 2)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("x=speed", "x", "'speed' is no dimension"),
         ("metric=speed", "metric", "is not a valid choice"),
         ("over=iops&metric=iops", "over", "iops is no latency"),
-        ("ceiling=fast", "ceiling", "is not NAME:VALUE"),
-        ("ghost=0", "ghost", "greater than or equal to 1"),
+        ("limit=fast", "limit", "is not NAME:VALUE"),
+        ("compare_days=0", "compare_days", "greater than or equal to 1"),
         ("as_of=x", "as_of", "Date has wrong format"),
         ("q=speed:9", "q", "is nothing to filter by"),
         ("speed=9", "speed", "is unknown; there are: any, as_of"),
@@ -105,7 +105,7 @@ def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer
 def test_empty_server_has_an_empty_picture(reader):
     body = reader.get("/api/v1/scaling").json()
 
-    assert (body["counts"]["filled"], body["held"]) == (0, [])
+    assert (body["counts"]["filled"], body["fixed"]) == (0, [])
 
 
 def test_picture_takes_two_queries_for_the_token_and_none_of_django(reader, django_assert_num_queries):

@@ -10,8 +10,8 @@ from benchapp.models import Measurement, Series
 from benchapp.pipeline.normalize.summaries import summarize_series
 from benchapp.queries.charts import matrix as module
 from benchapp.queries.charts.matrix import read_matrix
-from benchapp.queries.charts.scaling_shapes import BadPicture
-from benchapp.web.charts.matrix.texts import list_beyond
+from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.web.charts.matrix.texts import list_omitted
 from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_workload
 
 pytestmark = pytest.mark.django_db
@@ -64,7 +64,7 @@ def test_patterns_stand_over_volumes_where_nobody_chose() -> None:
         "4k sequential write": ["missing", "measured"],
         "4k random read": ["measured", "measured"],
     }
-    assert [cell.standing and cell.standing.median for _, _, _, cell in matrix.walk()] == [
+    assert [cell.level and cell.level.median for _, _, _, cell in matrix.walk()] == [
         None,
         90.0,
         100.0,
@@ -94,11 +94,11 @@ def test_what_varies_beside_the_axes_is_held_and_can_be_chosen() -> None:
 
     usual, chosen = read(), read("depth:1")
 
-    assert [(held.dimension, held.values) for held in usual.held] == [("iodepth", (32,))]
-    assert usual.beyond.series_beside == 1
+    assert [(fixed.dimension, fixed.values) for fixed in usual.fixed] == [("iodepth", (32,))]
+    assert usual.omitted.hidden_by_fixed == 1
     assert write_filter(usual.shown_filter) == "iodepth:32"
-    assert chosen.held == ()
-    assert [cell.standing.median for _, _, _, cell in chosen.walk() if cell.standing] == [1.0]
+    assert chosen.fixed == ()
+    assert [cell.level.median for _, _, _, cell in chosen.walk() if cell.level] == [1.0]
 
 
 def test_axes_are_chosen_by_name() -> None:
@@ -136,8 +136,8 @@ def test_series_without_a_place_on_x_are_told_from_those_held_out() -> None:
 
     matrix = read()
 
-    assert (matrix.beyond.unknown_x, matrix.beyond.series_beside) == (1, 0)
-    assert list(list_beyond(matrix)) == ["1 series with unknown volumes are not shown."]
+    assert (matrix.omitted.unknown_x, matrix.omitted.hidden_by_fixed) == (1, 0)
+    assert list(list_omitted(matrix)) == ["1 series with unknown volumes are not shown."]
 
 
 def test_unknown_block_size_is_said_behind_the_pattern() -> None:
@@ -151,9 +151,9 @@ def test_change_is_of_the_newest_five_against_those_before() -> None:
 
     ((_, _, _, cell),) = read().walk()
 
-    assert (cell.standing.shift.percent, cell.standing.shift.meaning) == (-20.0, "worse")
-    assert cell.standing.recent == (100.0,) * 7 + (80.0,) * 5
-    assert not cell.standing.is_stale
+    assert (cell.level.shift.percent, cell.level.shift.meaning) == (-20.0, "worse")
+    assert cell.level.recent == (100.0,) * 7 + (80.0,) * 5
+    assert not cell.level.is_stale
 
 
 def test_what_is_no_longer_measured_is_stale() -> None:
@@ -161,7 +161,7 @@ def test_what_is_no_longer_measured_is_stale() -> None:
 
     ((_, _, _, cell),) = read().walk()
 
-    assert cell.standing.is_stale
+    assert cell.level.is_stale
 
 
 def test_freshest_of_several_series_stands_in_a_cell() -> None:
@@ -172,7 +172,7 @@ def test_freshest_of_several_series_stands_in_a_cell() -> None:
 
     ((_, _, _, cell),) = matrix.walk()
     assert cell.series_ids == (new.pk, old.pk)
-    assert cell.standing.median == 2.0
+    assert cell.level.median == 2.0
     assert matrix.mixed == ("host",)
 
 
@@ -187,13 +187,13 @@ def test_too_much_is_cut_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     matrix = read()
 
-    assert (matrix.size, matrix.beyond.columns, matrix.beyond.rows, matrix.beyond.panels) == (2, 2, 1, 1)
+    assert (matrix.size, matrix.omitted.columns, matrix.omitted.rows, matrix.omitted.panels) == (2, 2, 1, 1)
 
 
 def test_nothing_that_fits_is_an_empty_matrix() -> None:
     matrix = read("host:nobody")
 
-    assert (matrix.panels, matrix.size, matrix.held) == ((), 0, ())
+    assert (matrix.panels, matrix.size, matrix.fixed) == ((), 0, ())
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_nothing_that_fits_is_an_empty_matrix() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(chosen: dict, message: str) -> None:
-    with pytest.raises(BadPicture) as caught:
+    with pytest.raises(BadChart) as caught:
         read(**chosen)
 
     assert message in str(caught.value)

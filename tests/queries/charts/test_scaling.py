@@ -1,4 +1,4 @@
-"""The picture of one metric over one dimension: what is chosen, held, mixed, counted, and how it was before."""
+"""The chart of one metric over one dimension: what is chosen, fixed, mixed, counted, and how it was before."""
 
 from datetime import date, timedelta
 
@@ -7,7 +7,7 @@ import pytest
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.models import Series
 from benchapp.queries.charts import series_columns as scaling_rows
-from benchapp.queries.charts.scaling import BadPicture, ScalingChart, read_scaling
+from benchapp.queries.charts.scaling import BadChart, ScalingChart, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from tests.ebs import make_ebs_series, make_summary
 from tests.factories import (
@@ -49,29 +49,29 @@ def read(text="", **options) -> ScalingChart:
     return read_scaling(parse_filter(text), **options)
 
 
-def values(picture, place=0):
+def values(chart, place=0):
     """Return the values of a panel by line."""
-    return {line.label: [cell.value for cell in line.cells] for line in picture.facets[place].lines}
+    return {line.label: [cell.value for cell in line.cells] for line in chart.facets[place].lines}
 
 
-def test_first_picture_is_iops_over_volumes_with_a_colour_for_each_pattern():
+def test_first_picture_is_iops_over_volumes_with_a_color_for_each_pattern():
     make_sweep({1: 1000.0, 2: 2000.0})
     make_sweep({1: 500.0}, workload=make_workload(rw="randwrite"), direction="write")
 
-    picture = read()
+    chart = read()
 
-    assert (picture.x.dimension.name, picture.metric.name) == ("volume_count", "iops")
-    assert picture.x.labels == ("1", "2")
-    assert values(picture) == {"random read": [1000.0, 2000.0], "random write": [500.0, None]}
-    assert (picture.counts.cells, picture.counts.filled) == (4, 3)
+    assert (chart.x.dimension.name, chart.metric.name) == ("volume_count", "iops")
+    assert chart.x.labels == ("1", "2")
+    assert values(chart) == {"random read": [1000.0, 2000.0], "random write": [500.0, None]}
+    assert (chart.counts.cells, chart.counts.filled) == (4, 3)
 
 
 def test_four_patterns_stand_in_the_order_in_which_people_list_them():
     make_ebs_series(2)
 
-    picture = read("bs:4k")
+    chart = read("bs:4k")
 
-    assert list(values(picture)) == ["sequential read", "sequential write", "random read", "random write"]
+    assert list(values(chart)) == ["sequential read", "sequential write", "random read", "random write"]
 
 
 def test_table_of_the_second_study_has_the_published_numbers():
@@ -88,38 +88,38 @@ def test_table_of_the_second_study_has_the_published_numbers():
 def test_everything_that_varies_beside_the_axes_is_held_where_most_cells_are_filled():
     make_ebs_series(2, 3, 4)
 
-    picture = read()
+    chart = read()
 
-    assert [(held.dimension, held.values) for held in picture.held] == [("file_size_bytes", (5 * 2**30,))]
-    assert [(choice.value // 2**30, choice.series_count) for choice in picture.held[0].choices] == [
+    assert [(fixed.dimension, fixed.values) for fixed in chart.fixed] == [("file_size_bytes", (5 * 2**30,))]
+    assert [(choice.value // 2**30, choice.series_count) for choice in chart.fixed[0].choices] == [
         (5, 20),
         (15, 20),
         (50, 6),
         (100, 2),
     ]
-    assert write_filter(picture.shown_filter) == "file_size_bytes:5G"
-    assert picture.counts.beside == 28
+    assert write_filter(chart.shown_filter) == "file_size_bytes:5G"
+    assert chart.counts.hidden_by_fixed == 28
 
 
 def test_link_with_what_was_chosen_shows_the_same_picture():
     make_ebs_series()
     first = read()
 
-    again = read(write_filter(first.shown_filter), x="volume_count", metric="iops", colour="pattern")
+    again = read(write_filter(first.shown_filter), x="volume_count", metric="iops", color="pattern")
 
     assert values(again) == values(first)
-    assert again.held == ()
+    assert again.fixed == ()
 
 
 def test_what_is_let_free_is_mixed_and_said():
     make_sweep({1: 1000.0}, target={"filesystem": "xfs"})
     make_sweep({1: 3000.0, 2: 5000.0}, target={"filesystem": "ext4"})
 
-    picture = read(free=["filesystem"])
+    chart = read(free=["filesystem"])
 
-    assert values(picture) == {"random read": [2000.0, 5000.0]}
-    assert picture.mixed == ("filesystem",)
-    assert len(picture.facets[0].lines[0].cells[0].series_ids) == 2
+    assert values(chart) == {"random read": [2000.0, 5000.0]}
+    assert chart.mixed == ("filesystem",)
+    assert len(chart.facets[0].lines[0].cells[0].series_ids) == 2
 
 
 def test_several_series_have_the_least_p10_and_the_greatest_p90():
@@ -146,11 +146,11 @@ def test_layout_that_moves_with_x_is_held_only_where_a_cell_has_a_choice():
     make_sweep({2: 2.0, 4: 4.0}, target={"raid_level": "raid0"})
     make_sweep({4: 9.0}, target={"raid_level": "raid5"})
 
-    picture = read()
+    chart = read()
 
-    assert values(picture) == {"random read": [1.0, 2.0, 4.0]}
-    assert picture.held[0].values == ("none", "raid0")
-    assert write_filter(picture.shown_filter) == "raid_level:none,raid0"
+    assert values(chart) == {"random read": [1.0, 2.0, 4.0]}
+    assert chart.fixed[0].values == ("none", "raid0")
+    assert write_filter(chart.shown_filter) == "raid_level:none,raid0"
 
 
 def test_host_of_a_pool_is_not_asked_for():
@@ -160,7 +160,7 @@ def test_host_of_a_pool_is_not_asked_for():
         make_summary(series, "iops", 7.0)
     make_sweep({1: 1.0, 2: 2.0})
 
-    assert [held.dimension for held in read().held] == ["host"]
+    assert [fixed.dimension for fixed in read().fixed] == ["host"]
     assert write_filter(read("pool:web").shown_filter) == "pool:web"
 
 
@@ -168,10 +168,10 @@ def test_depth_is_x_where_volumes_do_not_vary():
     for depth in (1, 8, 32):
         make_sweep({4: 100.0 * depth}, workload=make_workload(iodepth=depth))
 
-    picture = read()
+    chart = read()
 
-    assert picture.x.dimension.name == "iodepth"
-    assert picture.x.values == (1, 8, 32)
+    assert chart.x.dimension.name == "iodepth"
+    assert chart.x.values == (1, 8, 32)
 
 
 def test_volumes_that_vary_only_from_host_to_host_are_no_x():
@@ -186,9 +186,9 @@ def test_volumes_that_vary_only_from_host_to_host_are_no_x():
 def test_single_series_is_one_bar():
     make_sweep({4: 100.0})
 
-    picture = read()
+    chart = read()
 
-    assert (picture.x.labels, values(picture)) == (("4",), {"random read": [100.0]})
+    assert (chart.x.labels, values(chart)) == (("4",), {"random read": [100.0]})
 
 
 def test_timings_of_a_whole_are_shown_where_nothing_has_iops():
@@ -198,10 +198,10 @@ def test_timings_of_a_whole_are_shown_where_nothing_has_iops():
 
 
 def test_nothing_at_all_is_an_empty_picture():
-    picture = read()
+    chart = read()
 
-    assert picture.is_empty
-    assert picture.metric.name == "iops"
+    assert chart.is_empty
+    assert chart.metric.name == "iops"
 
 
 def test_failed_missing_and_unvalued_cells_are_told_apart():
@@ -211,22 +211,22 @@ def test_failed_missing_and_unvalued_cells_are_told_apart():
     make_sweep({2: None}, workload=make_workload(rw="randwrite"), direction="write")
     make_sweep({1: 50.0}, workload=make_workload(rw="randwrite"), direction="write")
 
-    picture = read()
+    chart = read()
 
-    states = {line.label: [cell.state for cell in line.cells] for line in picture.facets[0].lines}
+    states = {line.label: [cell.state for cell in line.cells] for line in chart.facets[0].lines}
     assert states == {
         "random read": ["measured", "measured", "failed"],
         "random write": ["measured", "unvalued", "missing"],
     }
-    assert (picture.counts.failed, picture.counts.unvalued) == (1, 1)
+    assert (chart.counts.failed, chart.counts.unvalued) == (1, 1)
 
 
 def test_series_whose_x_is_unknown_are_counted_and_not_drawn():
     make_sweep({None: 5.0, 1: 1.0, 2: 2.0})
 
-    picture = read()
+    chart = read()
 
-    assert (picture.x.labels, picture.counts.unknown_x) == (("1", "2"), 1)
+    assert (chart.x.labels, chart.counts.unknown_x) == (("1", "2"), 1)
 
 
 def test_iops_per_volume_are_divided_and_their_ideal_is_level():
@@ -249,17 +249,17 @@ def test_ideal_is_as_many_times_the_first_and_efficiency_the_share_of_it():
 def test_what_is_provisioned_is_a_ceiling_by_itself():
     make_ebs_series(7)
 
-    (ceiling,) = read("bs:4k").facets[0].ceilings
+    (limit,) = read("bs:4k").facets[0].limits
 
-    assert (ceiling.values, ceiling.is_given) == ((2000, 4000, 8000), False)
+    assert (limit.values, limit.is_given) == ((2000, 4000, 8000), False)
 
 
 def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
     make_sweep({1: 1e6, 4: 4e6}, metric="bandwidth_bytes_per_s")
 
-    picture = read(metric="bandwidth_bytes_per_s", ceilings=["instance:125MB/s", "volume: 60 MiB/s*n"])
+    chart = read(metric="bandwidth_bytes_per_s", limits=["instance:125MB/s", "volume: 60 MiB/s*n"])
 
-    assert [(each.name, each.values) for each in picture.facets[0].ceilings] == [
+    assert [(each.name, each.values) for each in chart.facets[0].limits] == [
         ("instance", (125e6, 125e6)),
         ("volume", (60 * 2**20, 240 * 2**20)),
     ]
@@ -268,10 +268,10 @@ def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
 def test_facets_are_panels_with_the_same_lines():
     make_ebs_series(2, 3)
 
-    picture = read("bs:4k rw:randread", facet="file_size")
+    chart = read("bs:4k rw:randread", facet="file_size")
 
-    assert [facet.label for facet in picture.facets] == ["5 GiB", "15 GiB"]
-    assert values(picture, 1) == {"random read": [375, 1644, 10912, 26643, 26002]}
+    assert [facet.label for facet in chart.facets] == ["5 GiB", "15 GiB"]
+    assert values(chart, 1) == {"random read": [375, 1644, 10912, 26643, 26002]}
 
 
 def test_latency_over_throughput_has_its_knee():
@@ -285,12 +285,12 @@ def test_latency_over_throughput_has_its_knee():
         (series,) = make_sweep({4: latency}, metric="latency_mean_ns", workload=make_workload(iodepth=depth))
         make_summary(series, "iops", iops)
 
-    picture = read(over="iops")
+    chart = read(over="iops")
 
-    assert (picture.x.dimension.name, picture.metric.name) == ("iodepth", "latency_mean_ns")
-    assert [cell.over for cell in picture.facets[0].lines[0].cells] == [10e3, 60e3, 80e3, 81e3, 82e3]
-    assert [bend.place for bend in find_bends(picture)] == [2]
-    assert find_findings(picture) == ()
+    assert (chart.x.dimension.name, chart.metric.name) == ("iodepth", "latency_mean_ns")
+    assert [cell.over for cell in chart.facets[0].lines[0].cells] == [10e3, 60e3, 80e3, 81e3, 82e3]
+    assert [bend.place for bend in find_bends(chart)] == [2]
+    assert find_findings(chart) == ()
 
 
 def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones():
@@ -310,9 +310,9 @@ def test_ghost_stands_beside_as_many_days_before():
     series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
     make_summary(series, "iops", 200.0)
 
-    cell = read(as_of=date(2026, 12, 1), ghost=timedelta(days=5)).facets[0].lines[0].cells[0]
+    cell = read(as_of=date(2026, 12, 1), compare_period=timedelta(days=5)).facets[0].lines[0].cells[0]
 
-    assert (cell.value, cell.ghost.median, cell.ghost.n) == (150.0, 100.0, 1)
+    assert (cell.value, cell.earlier.median, cell.earlier.n) == (150.0, 100.0, 1)
 
 
 def test_series_that_began_later_are_not_in_a_past_picture():
@@ -328,31 +328,31 @@ def test_series_that_began_later_are_not_in_a_past_picture():
         ({"x": "speed"}, "x", "'speed' is no dimension; there are: host, pool"),
         ({"x": "none"}, "x", "'none' is no dimension"),
         ({"metric": "speed"}, "metric", "'speed' is no metric; there are: iops"),
-        ({"facet": "iodepth", "colour": "depth"}, "colour", "must be different dimensions"),
+        ({"facet": "iodepth", "color": "depth"}, "color", "must be different dimensions"),
         ({"over": "iops", "metric": "iops"}, "over", "iops is no latency"),
         ({"over": "elapsed_s"}, "over", "is nothing to draw over"),
         ({"free": ["speed"]}, "any", "is no dimension"),
-        ({"ceilings": ["16000"]}, "ceiling", "is not NAME:VALUE; write it as limit:16000"),
-        ({"ceilings": ["a:3ms"]}, "ceiling", "'ms' is no unit of this metric; there are: iops"),
-        ({"ceilings": ["a:1"] * 9}, "ceiling", "9 ceilings are given; at most 8 are drawn"),
+        ({"limits": ["16000"]}, "limit", "is not NAME:VALUE; write it as limit:16000"),
+        ({"limits": ["a:3ms"]}, "limit", "'ms' is no unit of this metric; there are: iops"),
+        ({"limits": ["a:1"] * 9}, "limit", "9 limits are given; at most 8 are drawn"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_what_there_is(options, parameter, words):
-    with pytest.raises(BadPicture) as refused:
+    with pytest.raises(BadChart) as refused:
         read(**options)
 
     assert refused.value.parameter == parameter
     assert words in str(refused.value)
 
 
-def test_more_colours_than_can_be_told_apart_are_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr("benchapp.queries.charts.scaling_build.COLOURS_MAXIMUM", 2)
+def test_more_colors_than_can_be_told_apart_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr("benchapp.queries.charts.scaling_build.COLORS_MAXIMUM", 2)
     for depth in (1, 2, 4):
         make_sweep({1: 1.0, 2: 2.0} if depth < 4 else {1: 4.0}, workload=make_workload(iodepth=depth))
 
-    picture = read(colour="iodepth", x="volume_count")
+    chart = read(color="iodepth", x="volume_count")
 
-    assert (picture.colour.values, picture.counts.beyond) == ((1, 2), 1)
+    assert (chart.color.values, chart.counts.omitted) == ((1, 2), 1)
 
 
 def test_more_series_than_are_looked_at_are_said():
@@ -377,6 +377,6 @@ def test_picture_is_read_once_and_once_more_for_each_moment_of_the_past(
     with django_assert_num_queries(0):  # that of scaling_rows is fetched beside Django's cursor
         read()
     with django_assert_num_queries(2):
-        read(as_of=date(2026, 12, 1), ghost=timedelta(days=5))
+        read(as_of=date(2026, 12, 1), compare_period=timedelta(days=5))
 
     assert len(fetched) == 2

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from benchapp.models import Series
 from benchapp.web.charts.scaling.figure import show_scaling
-from benchapp.web.charts.scaling.request import move_held
+from benchapp.web.charts.scaling.request import apply_fixed
 from tests.ebs import make_ebs_series, make_summary
 from tests.factories import NOON, make_host, make_series, make_target
 from tests.web.pages import Page
@@ -124,7 +124,7 @@ def test_what_was_chosen_by_itself_is_in_the_link_that_is_copied(viewer: Client)
         "q": ["file_size_bytes:5G"],
         "x": ["volume_count"],
         "metric": ["iops"],
-        "colour": ["pattern"],
+        "color": ["pattern"],
     }
 
 
@@ -132,8 +132,8 @@ def test_held_dimension_can_be_changed_or_let_free(viewer: Client) -> None:
     make_ebs_series(2, 3)
 
     page = Page(viewer.get(reverse("scaling")))
-    other = viewer.get(reverse("scaling"), {"q": "bs:4k", "hold": ["", "file_size_bytes:15G"]})
-    free = viewer.get(reverse("scaling"), {"hold": "file_size_bytes:*"})
+    other = viewer.get(reverse("scaling"), {"q": "bs:4k", "fix": ["", "file_size_bytes:15G"]})
+    free = viewer.get(reverse("scaling"), {"fix": "file_size_bytes:*"})
 
     options = [named["value"] for name, named in page.tags if name == "option" and "value" in named]
     assert {"file_size_bytes:15G", "file_size_bytes:*"} <= set(options)
@@ -145,15 +145,15 @@ def test_held_dimension_can_be_changed_or_let_free(viewer: Client) -> None:
     ("query", "moved"),
     [
         ("q=bs:4k", None),
-        ("q=bs:4k&hold=", "q=bs:4k"),
-        ("any=filesystem&hold=filesystem:xfs", "q=filesystem:xfs"),
-        ("q=filesystem:xfs&hold=filesystem:*", "any=filesystem"),
-        ("hold=speed:9&x=iodepth", "x=iodepth"),
-        ("hold=iodepth:x", ""),
+        ("q=bs:4k&fix=", "q=bs:4k"),
+        ("any=filesystem&fix=filesystem:xfs", "q=filesystem:xfs"),
+        ("q=filesystem:xfs&fix=filesystem:*", "any=filesystem"),
+        ("fix=speed:9&x=iodepth", "x=iodepth"),
+        ("fix=iodepth:x", ""),
     ],
 )
 def test_hold_becomes_a_term_of_the_filter(query: str, moved: str | None) -> None:
-    found = move_held(QueryDict(query))
+    found = apply_fixed(QueryDict(query))
 
     assert (found.urlencode(safe=":") if found is not None else None) == moved or (
         found is not None and found == QueryDict(moved)
@@ -185,12 +185,12 @@ def test_spread_and_count_stand_under_the_median(viewer: Client) -> None:
         ({"q": "speed:9"}, "is nothing to filter by"),
         ({"x": "speed"}, "X: 'speed' is no dimension"),
         ({"metric": "speed"}, "Metric: 'speed' is no metric"),
-        ({"facet": "pattern"}, "x, colour and facet must be different"),
+        ({"facet": "pattern"}, "x, color and facet must be different"),
         ({"over": "iops", "metric": "iops"}, "iops is no latency"),
-        ({"ceiling": "fast"}, "Ceiling: ceiling 'fast' is not NAME:VALUE"),
+        ({"limit": "fast"}, "Limit: limit 'fast' is not NAME:VALUE"),
         ({"as_of": "x"}, "As of: 'x' is no day: write it as 2026-05-12."),
         ({"as_of": "2026-13-01"}, "is no day"),
-        ({"ghost": "0"}, "is no number of days from 1 to 3650"),
+        ({"compare_days": "0"}, "is no number of days from 1 to 3650"),
         ({"draw": "pies"}, "'pies' is none of: bars, lines"),
         ({"scale": "x"}, "'x' is none of: linear, log"),
         ({"any": "speed"}, "Any: 'speed' is no dimension"),
@@ -201,7 +201,7 @@ def test_address_that_makes_no_sense_is_said_and_the_rest_is_shown(
 ) -> None:
     make_bar(4, 100.0, host=make_host())
 
-    response = viewer.get(reverse("scaling"), {"colour": "pattern", **query})
+    response = viewer.get(reverse("scaling"), {"color": "pattern", **query})
 
     assert response.status_code == 400
     assert words in Page(response).words
@@ -209,7 +209,7 @@ def test_address_that_makes_no_sense_is_said_and_the_rest_is_shown(
 
 
 @pytest.mark.parametrize(
-    "query", [{"as_of": "9999-12-31"}, {"as_of": "0001-01-01", "ghost": "30"}, {"as_of": "0001-01-01"}]
+    "query", [{"as_of": "9999-12-31"}, {"as_of": "0001-01-01", "compare_days": "30"}, {"as_of": "0001-01-01"}]
 )
 @pytest.mark.parametrize("name", ["scaling", "api_scaling"])
 def test_ends_of_the_calendar_are_days_like_others(name: str, query: dict[str, str], viewer: Client) -> None:
@@ -263,7 +263,7 @@ def test_name_that_is_html_stays_words(viewer: Client) -> None:
     Series.objects.filter(pk=series.pk).update(measurement_count=1, last_at=NOON)
     make_summary(series, "iops", 5.0)
 
-    response = viewer.get(reverse("scaling"), {"x": "volume_type", "ceiling": f"{hostile}:9"})
+    response = viewer.get(reverse("scaling"), {"x": "volume_type", "limit": f"{hostile}:9"})
 
     assert "<img" not in response.content.decode()
     assert read_document(response)["x"]["labels"] == [hostile]
@@ -294,7 +294,7 @@ def test_limits_that_lie_outside_the_drawing_are_named_in_words(db: Any) -> None
     for count in (1, 2, 4):
         make_bar(count, 1000.0 * count, host=host)
 
-    asked = "q=host:db-3&ceiling=far:90000&ceiling=each:4000*n&ceiling=near:5000"
+    asked = "q=host:db-3&limit=far:90000&limit=each:4000*n&limit=near:5000"
     remarks = [words.replace("\u202f", " ") for words in show_scaling(QueryDict(asked), base_url="").remarks]
 
     assert "Limit far (90 000 IOPS) lies far above the values: it is named at the upper edge." in remarks
@@ -326,4 +326,4 @@ def test_what_is_said_depends_on_the_spread_of_the_runs(
     for count, value in ((1, 1000.0), (2, 1120.0)):
         make_bar(count, value, host=host, **spread)
 
-    assert words in say("q=host:db-4&x=volume_count&colour=none")
+    assert words in say("q=host:db-4&x=volume_count&color=none")

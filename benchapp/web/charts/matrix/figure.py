@@ -19,8 +19,8 @@ from benchapp.web.charts.matrix.texts import (
     ShiftWords,
     describe_matrix,
     describe_matrix_counts,
-    list_beyond,
     list_moves,
+    list_omitted,
     say_caption,
     say_place,
     say_shift,
@@ -73,7 +73,7 @@ class MatrixFigure:
     filter: str
     counts: str
     moves: tuple[str, ...]
-    beyond: tuple[str, ...]
+    omitted: tuple[str, ...]
     caption: str
     panels: tuple[ShownMatrixPanel, ...]
     is_few: bool
@@ -85,14 +85,14 @@ class MatrixFigure:
 def show_matrix(query: QueryDict, *, has_links: bool) -> MatrixFigure:
     """Return the matrix that a query asks for (the part of its page's address behind "?").
 
-    has_links: False where nothing may lead to other pages. Raises BadFilter and BadPicture.
+    has_links: False where nothing may lead to other pages. Raises BadFilter and BadChart.
     """
     matrix = read_asked_matrix(query, parse_filter(query.get("q", "")))
     return make_matrix_figure(matrix, has_links=has_links)
 
 
 def read_asked_matrix(query: QueryDict, filter: Filter) -> Matrix:
-    """Return the matrix of a filter with the axes that a query asks for. Raises BadPicture."""
+    """Return the matrix of a filter with the axes that a query asks for. Raises BadChart."""
     asked = {name: _join(query.getlist(name)) for name in CHOSEN}
     return read_matrix(filter, **asked)
 
@@ -106,7 +106,7 @@ def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigur
         filter=say_filter(matrix.shown_filter),
         counts=describe_matrix_counts(matrix),
         moves=tuple(list_moves(matrix)),
-        beyond=tuple(list_beyond(matrix)),
+        omitted=tuple(list_omitted(matrix)),
         caption=say_caption(matrix),
         panels=tuple(
             ShownMatrixPanel(
@@ -147,14 +147,14 @@ def _show_row(matrix: Matrix, row: MatrixRow, *, has_links: bool) -> tuple[Shown
 
 
 def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_links: bool) -> ShownCell:
-    standing = cell.standing
+    level = cell.level
     return ShownCell(
         cell=cell,
-        title=say_spread(standing, matrix.metric) if standing else "",
-        value="" if standing is None else say_value(standing.median, matrix.metric).removesuffix(" IOPS"),
-        shift=None if standing is None else say_shift(standing.shift, matrix.metric),
-        line="" if standing is None else make_sparkline(standing.recent),
-        age="" if standing is None else say_age(standing.last_at),
+        title=say_spread(level, matrix.metric) if level else "",
+        value="" if level is None else say_value(level.median, matrix.metric).removesuffix(" IOPS"),
+        shift=None if level is None else say_shift(level.shift, matrix.metric),
+        line="" if level is None else make_sparkline(level.recent),
+        age="" if level is None else say_age(level.last_at),
         where=say_place(matrix, row, place),
         reason=REASONS.get(cell.state, ""),
         long_reason=LONG_REASONS.get(cell.state, ""),

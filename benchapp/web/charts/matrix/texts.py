@@ -61,7 +61,7 @@ def say_caption(matrix: Matrix) -> str:
 
 def list_moves(matrix: Matrix) -> Iterator[str]:
     """Say which cells moved by more than the spread of those before, the farthest first; and where none did."""
-    judged = sum(cell.standing is not None and cell.standing.shift is not None for *_, cell in matrix.walk())
+    judged = sum(cell.level is not None and cell.level.shift is not None for *_, cell in matrix.walk())
     if not judged:
         yield "No cell has ten measurements yet, which a change needs."
         return
@@ -85,7 +85,7 @@ def _find_moves(matrix: Matrix, meaning: str) -> list[tuple[float, str]]:
     """Return the cells whose change means so, as (per cent, where), the farthest first."""
     found = []
     for panel, row, place, cell in matrix.walk():
-        shift = cell.standing.shift if cell.standing else None
+        shift = cell.level.shift if cell.level else None
         if shift is not None and shift.meaning == meaning:
             where = say_place(matrix, row, place)
             found.append((shift.percent, f"{where}, {panel.label}" if panel.label else where))
@@ -106,17 +106,17 @@ def describe_matrix_counts(matrix: Matrix) -> str:
     return "; ".join(parts)
 
 
-def list_beyond(matrix: Matrix) -> Iterator[str]:
-    """Say what is not shown for want of room, or because something is held still; nothing where all is."""
-    beyond = matrix.beyond
-    for count, noun in ((beyond.rows, "row"), (beyond.columns, "column"), (beyond.panels, "panel")):
+def list_omitted(matrix: Matrix) -> Iterator[str]:
+    """Say what is not shown for want of room, or because something is fixed; nothing where all is."""
+    omitted = matrix.omitted
+    for count, noun in ((omitted.rows, "row"), (omitted.columns, "column"), (omitted.panels, "panel")):
         if count:
             yield f"{count} more {noun}{'s' if count > 1 else ''} with fewer series are not shown: narrow the filter."
-    if beyond.series_beside:
-        yield f"{beyond.series_beside} series fit the filter but not what is held still."
-    if beyond.unknown_x:
-        yield f"{beyond.unknown_x} series with unknown {matrix.x.dimension.label.lower()} are not shown."
-    if beyond.is_cut:
+    if omitted.hidden_by_fixed:
+        yield f"{omitted.hidden_by_fixed} series fit the filter but not what is fixed."
+    if omitted.unknown_x:
+        yield f"{omitted.unknown_x} series with unknown {matrix.x.dimension.label.lower()} are not shown."
+    if omitted.is_cut:
         yield "More series fit than are looked at: only the freshest are. Narrow the filter."
     if matrix.mixed:
         # Pattern says what rw and direction would say again.
@@ -141,10 +141,10 @@ def say_place(matrix: Matrix, row: MatrixRow, place: int) -> str:
     return f"{row.label}, {describe_setting(matrix.x.dimension.name, matrix.x.values[place])}"
 
 
-def say_spread(standing: CurrentLevel, metric: Metric) -> str:
+def say_spread(level: CurrentLevel, metric: Metric) -> str:
     """Say a cell's spread and its exact median: "p10 2.4 ms, p90 3.1 ms; median 2512345.0 ns"."""
-    low, high = (say_value(value, metric) for value in (standing.p10, standing.p90))
-    return f"p10 {low}, p90 {high}; median {standing.median!r} {metric.unit}"
+    low, high = (say_value(value, metric) for value in (level.p10, level.p90))
+    return f"p10 {low}, p90 {high}; median {level.median!r} {metric.unit}"
 
 
 def describe_change_percent(percent: float) -> str:

@@ -14,7 +14,7 @@ from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
-from benchapp.queries.charts.scaling_shapes import BadPicture
+from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
 from benchapp.web.charts.matrix.texts import LONG_REASONS, REASONS
@@ -28,8 +28,8 @@ _Option = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLine:
-    """A dimension that is held still, and links to what else there is of it; more: how many have no link."""
+class FixedLine:
+    """A dimension that is fixed, and links to what else there is of it; more: how many have no link."""
 
     label: str
     value: str
@@ -40,7 +40,7 @@ class HeldLine:
 @require_safe
 @may_read
 def matrix(request: HttpRequest) -> HttpResponse:
-    """Show the matrix of a filter, with what was not asked for chosen and held still."""
+    """Show the matrix of a filter, with what was not asked for chosen and fixed."""
     bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html")
     errors = list(bar.errors)
     shown = _read(request, bar, errors)
@@ -51,7 +51,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "figure": figure,
         "title": figure.title,
-        "held": [_make_held(held, bar, request) for held in shown.held],
+        "fixed": [_make_fixed(fixed, bar, request) for fixed in shown.fixed],
         "fields": _make_fields(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
         "api_line": say_request(f"{base_url}/api/v1/matrix?{figure.query}"),
@@ -65,21 +65,21 @@ def _read(request: HttpRequest, bar: FilterBar, errors: list[str]) -> Matrix:
     """Return the matrix asked for; where that makes no sense the usual one, and a sentence in errors."""
     try:
         return read_asked_matrix(request.GET, bar.filter)
-    except BadPicture as problem:
+    except BadChart as problem:
         errors.append(f"{problem.parameter.title()}: {problem}.")
         return read_matrix(bar.filter)
 
 
-def _make_held(held: FixedDimension, bar: FilterBar, request: HttpRequest) -> HeldLine:
-    dimension = DIMENSIONS[held.dimension]
+def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest) -> FixedLine:
+    dimension = DIMENSIONS[fixed.dimension]
     others = []
-    for choice in held.choices:
-        if choice.value not in held.values:
+    for choice in fixed.choices:
+        if choice.value not in fixed.values:
             query = request.GET.copy()
-            query["q"] = write_filter(bar.filter.holding(held.dimension, choice.value))
-            others.append((describe_value(held.dimension, choice.value), f"?{query.urlencode(safe=':,/*')}"))
-    values = ", ".join(describe_value(held.dimension, value) for value in held.values)
-    return HeldLine(dimension.label, values, tuple(others[:_OTHERS_MAXIMUM]), len(others[_OTHERS_MAXIMUM:]))
+            query["q"] = write_filter(bar.filter.holding(fixed.dimension, choice.value))
+            others.append((describe_value(fixed.dimension, choice.value), f"?{query.urlencode(safe=':,/*')}"))
+    values = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
+    return FixedLine(dimension.label, values, tuple(others[:_OTHERS_MAXIMUM]), len(others[_OTHERS_MAXIMUM:]))
 
 
 def _make_fields(matrix: Matrix) -> dict[str, Any]:

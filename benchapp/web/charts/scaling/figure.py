@@ -1,4 +1,4 @@
-"""A scaling picture as a page shows it: the drawing's numbers, the table, the words, the ways to get the same."""
+"""A scaling chart as a page shows it: the drawing's numbers, the table, the words, the ways to get the same."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingL
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.web.charts.scaling.caveats import list_remarks, say_shown
-from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_picture, read_asked, read_picture
+from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
 from benchapp.web.charts.scaling.texts import Sentence, describe_scaling, say_findings
 from benchapp.web.site.command_lines import say_request
@@ -41,7 +41,7 @@ class ScalingFigure:
     """
 
     key: str
-    picture: ScalingChart
+    chart: ScalingChart
     title: str
     filter: str
     caption: str
@@ -75,83 +75,83 @@ class ScalingFigure:
 def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
     """Return the figure that a query asks for (the part of the scaling page's address behind "?")."""
     asked, errors = read_asked(query)
-    picture = read_picture(asked, errors)
-    return make_scaling_figure(asked, picture, key=key, base_url=base_url, errors=errors)
+    chart = read_chart(asked, errors)
+    return make_scaling_figure(asked, chart, key=key, base_url=base_url, errors=errors)
 
 
 def make_scaling_figure(
-    asked: ScalingForm, picture: ScalingChart, *, key: str, base_url: str, errors: list[str]
+    asked: ScalingForm, chart: ScalingChart, *, key: str, base_url: str, errors: list[str]
 ) -> ScalingFigure:
-    """Show a picture."""
-    findings = find_findings(picture)
-    sentences = tuple(say_findings(picture, findings, key=key))
-    title = describe_scaling(picture, findings)
+    """Show a chart."""
+    findings = find_findings(chart)
+    sentences = tuple(say_findings(chart, findings, key=key))
+    title = describe_scaling(chart, findings)
     return ScalingFigure(
         key=key,
-        picture=picture,
+        chart=chart,
         title=title,
-        filter=say_filter(picture.shown_filter),
-        caption=" ".join([say_shown(picture), *_say_lines(asked, picture)]),
+        filter=say_filter(chart.shown_filter),
+        caption=" ".join([say_shown(chart), *_say_lines(asked, chart)]),
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
-        remarks=tuple(list_remarks(picture)),
-        facts=tuple(_list_facts(picture)),
-        document=make_document(asked, picture),
+        remarks=tuple(list_remarks(chart)),
+        facts=tuple(_list_facts(chart)),
+        document=make_document(asked, chart),
         panels=tuple(
-            ScalingPanel(f"{key}-panel-{place}", facet.label, _say_panel(picture, facet))
-            for place, facet in enumerate(picture.facets)
+            ScalingPanel(f"{key}-panel-{place}", facet.label, _say_panel(chart, facet))
+            for place, facet in enumerate(chart.facets)
         ),
-        table=make_scaling_table(picture, key=key),
-        url=link_picture(asked, picture),
-        linear_url=link_picture(asked, picture, scale=None),
-        log_url=link_picture(asked, picture, scale="log"),
-        csv_url=link_api(asked, picture, format="csv"),
-        api_line=say_request(f"{base_url}{link_api(asked, picture)}"),
-        file_name=f"scaling-{picture.metric.name}-over-{picture.x.dimension.name}",
+        table=make_scaling_table(chart, key=key),
+        url=link_chart(asked, chart),
+        linear_url=link_chart(asked, chart, scale=None),
+        log_url=link_chart(asked, chart, scale="log"),
+        csv_url=link_api(asked, chart, format="csv"),
+        api_line=say_request(f"{base_url}{link_api(asked, chart)}"),
+        file_name=f"scaling-{chart.metric.name}-over-{chart.x.dimension.name}",
         is_log=asked.is_log,
         errors=tuple(errors),
     )
 
 
-def _say_lines(asked: ScalingForm, picture: ScalingChart) -> Iterator[str]:
+def _say_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
     """Give what the lines across the drawing are."""
-    if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in picture.walk()):
-        yield "Dashed in colour: as many times the first value of the line."
-    if any(facet.ceilings for facet in picture.facets):
+    if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
+        yield "Dashed in color: as many times the first value of the line."
+    if any(facet.limits for facet in chart.facets):
         yield "Broken lines with a name: limits."
 
 
-def make_document(asked: ScalingForm, picture: ScalingChart) -> dict[str, Any]:
+def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
     """Return the numbers of the drawing; values in base units, times in milliseconds since 1970."""
-    x = picture.x
+    x = chart.x
     is_lines = asked.draw == "lines" or (asked.draw is None and x.dimension.is_continuous)
     return {
         "metric": {
-            "label": picture.metric.label,
-            "unit": picture.metric.unit,
-            "better": picture.metric.better,
+            "label": chart.metric.label,
+            "unit": chart.metric.unit,
+            "better": chart.metric.better,
         },
-        "over": {"label": picture.over.label, "unit": picture.over.unit} if picture.over else None,
+        "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
         "x": {
             "label": x.dimension.label,
             "labels": x.labels,
             "settings": [describe_setting(x.dimension.name, value) for value in x.values],
-            "positions": _place(picture),
+            "positions": _place(chart),
         },
         "draw": "lines" if is_lines else "bars",
         "scale": asked.scale or "linear",
         "ideal": asked.is_ideal,
-        "colours": [
+        "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}
-            for line in picture.facets[0].lines
+            for line in chart.facets[0].lines
         ],
-        "facets": [_make_facet(picture, facet) for facet in picture.facets],
+        "facets": [_make_facet(chart, facet) for facet in chart.facets],
     }
 
 
-def _place(picture: ScalingChart) -> list[float]:
+def _place(chart: ScalingChart) -> list[float]:
     """Return where each x stands: by its logarithm where it is a size or a depth, evenly where it is a name."""
-    values, dimension = picture.x.values, picture.x.dimension
+    values, dimension = chart.x.values, chart.x.dimension
     numbers = [float(value) for value in values if isinstance(value, int | float)]
     if not dimension.is_continuous or len(numbers) != len(values):
         return [float(place) for place in range(len(values))]
@@ -160,32 +160,31 @@ def _place(picture: ScalingChart) -> list[float]:
     return numbers
 
 
-def _make_facet(picture: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
+def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
     return {
         "label": facet.label,
         "lines": [
-            [_make_cell(picture, facet, line, place) for place in range(len(line.cells))]
+            [_make_cell(chart, facet, line, place) for place in range(len(line.cells))]
             for line in facet.lines
         ],
-        "ceilings": [
-            {"name": ceiling.name, "values": ceiling.values, "isGiven": ceiling.is_given}
-            for ceiling in facet.ceilings
+        "limits": [
+            {"name": limit.name, "values": limit.values, "isGiven": limit.is_given} for limit in facet.limits
         ],
         "knees": [
-            {"line": bend.line, "place": bend.place, "words": f"knee: {picture.x.labels[bend.place]}"}
-            for bend in find_bends(picture)
-            if bend.place is not None and picture.facets[bend.facet] is facet
+            {"line": bend.line, "place": bend.place, "words": f"knee: {chart.x.labels[bend.place]}"}
+            for bend in find_bends(chart)
+            if bend.place is not None and chart.facets[bend.facet] is facet
         ],
     }
 
 
 def _make_cell(
-    picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int
+    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int
 ) -> dict[str, Any] | None:
     cell: ScalingPoint = line.cells[place]
     if cell.state in ("missing", "unvalued"):
         return None
-    spread, ghost = cell.spread, cell.ghost
+    spread, earlier = cell.spread, cell.earlier
     return {
         "state": cell.state,
         "value": cell.value,
@@ -196,23 +195,21 @@ def _make_cell(
         "over": cell.over,
         "ideal": cell.ideal,
         "efficiency": cell.efficiency,
-        "ghost": {"value": ghost.median, "low": ghost.p10, "high": ghost.p90} if ghost else None,
+        "earlier": {"value": earlier.median, "low": earlier.p10, "high": earlier.p90} if earlier else None,
         "series": len(cell.series_ids),
         "badges": cell.badges,
-        "url": link_cell(picture, facet, line, place=place),
+        "url": link_cell(chart, facet, line, place=place),
     }
 
 
-def _say_panel(picture: ScalingChart, facet: ScalingFacet) -> str:
-    where = (
-        f", {DIMENSIONS[picture.facet.dimension.name].label.lower()} {facet.label}" if picture.facet else ""
-    )
-    return f"{picture.metric.label} over {picture.x.dimension.label.lower()}{where}"
+def _say_panel(chart: ScalingChart, facet: ScalingFacet) -> str:
+    where = f", {DIMENSIONS[chart.facet.dimension.name].label.lower()} {facet.label}" if chart.facet else ""
+    return f"{chart.metric.label} over {chart.x.dimension.label.lower()}{where}"
 
 
-def _list_facts(picture: ScalingChart) -> Iterator[tuple[str, str]]:
-    """Give what all that is shown has in common, but for what the title or a held dimension says."""
-    said = {"rw", "direction", *(held.dimension for held in picture.held)}
-    for name, value in picture.fixed:
+def _list_facts(chart: ScalingChart) -> Iterator[tuple[str, str]]:
+    """Give what all that is shown has in common, but for what the title or a fixed dimension says."""
+    said = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
+    for name, value in chart.common:
         if name not in said:
             yield DIMENSIONS[name].label, describe_value(name, value)

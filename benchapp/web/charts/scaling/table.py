@@ -1,4 +1,4 @@
-"""The numbers of a scaling picture as a table: a row for each line, a column for each place on x."""
+"""The numbers of a scaling chart as a table: a row for each line, a column for each place on x."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -38,7 +38,7 @@ class ScalingCell:
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow:
-    """One line of the picture."""
+    """One line of the chart."""
 
     facet: str
     label: str
@@ -47,56 +47,54 @@ class ScalingRow:
 
 @dataclass(frozen=True, slots=True)
 class ScalingTable:
-    """All numbers in one unit. facet_label, colour_label: headers of the first columns; empty where there is none."""
+    """All numbers in one unit. facet_label, color_label: headers of the first columns; empty where there is none."""
 
     scale: Scale
     facet_label: str
-    colour_label: str
+    color_label: str
     x_label: str
     columns: tuple[str, ...]
     rows: tuple[ScalingRow, ...]
 
 
-def make_scaling_table(picture: ScalingChart, *, key: str) -> ScalingTable:
-    """Show the numbers of a picture; key: what tells the cells' anchors from those of other tables on the page."""
-    scale = choose_scale([cell.value for _, _, _, cell in picture.walk()], picture.metric.unit)
+def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
+    """Show the numbers of a chart; key: what tells the cells' anchors from those of other tables on the page."""
+    scale = choose_scale([cell.value for _, _, _, cell in chart.walk()], chart.metric.unit)
     rows = [
         ScalingRow(
             facet.label,
             line.label,
             tuple(
-                _make_cell(
-                    picture, facet, line, place=place, scale=scale, key=f"{key}-{row}-{column}-{place}"
-                )
-                for place in range(len(picture.x.values))
+                _make_cell(chart, facet, line, place=place, scale=scale, key=f"{key}-{row}-{column}-{place}")
+                for place in range(len(chart.x.values))
             ),
         )
-        for row, facet in enumerate(picture.facets)
+        for row, facet in enumerate(chart.facets)
         for column, line in enumerate(facet.lines)
         if any(cell.state != "missing" for cell in line.cells)
     ]
     return ScalingTable(
         scale=scale,
-        facet_label=picture.facet.dimension.label if picture.facet else "",
-        colour_label=picture.colour.dimension.label if picture.colour else "",
-        x_label=picture.x.dimension.label,
-        columns=picture.x.labels,
+        facet_label=chart.facet.dimension.label if chart.facet else "",
+        color_label=chart.color.dimension.label if chart.color else "",
+        x_label=chart.x.dimension.label,
+        columns=chart.x.labels,
         rows=tuple(rows),
     )
 
 
-def link_cell(picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
+def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
     """Return where a cell leads: to its series, or to the list of them; empty where there is none."""
     cell = line.cells[place]
     if len(cell.series_ids) == 1:
         return reverse("series", args=cell.series_ids)
     if not cell.series_ids:
         return ""
-    filter = _add(picture.shown_filter, picture.x.dimension.name, picture.x.values[place])
-    if picture.colour:
-        filter = _add(filter, picture.colour.dimension.name, line.value)
-    if picture.facet:
-        filter = _add(filter, picture.facet.dimension.name, facet.value)
+    filter = _add(chart.shown_filter, chart.x.dimension.name, chart.x.values[place])
+    if chart.color:
+        filter = _add(filter, chart.color.dimension.name, line.value)
+    if chart.facet:
+        filter = _add(filter, chart.facet.dimension.name, facet.value)
     return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
 
 
@@ -105,16 +103,16 @@ def _add(filter: Filter, name: str, value: Value | None) -> Filter:
 
 
 def _make_cell(
-    picture: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, scale: Scale, key: str
+    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, scale: Scale, key: str
 ) -> ScalingCell:
     cell = line.cells[place]
     return ScalingCell(
         key=key,
         text=format_scaled(cell.value, scale) if cell.value is not None else _say_range(cell, scale),
         raw=cell.value,
-        title=_say_title(cell, picture, scale),
+        title=_say_title(cell, chart, scale),
         reason=_REASONS.get(cell.state, ""),
-        url=link_cell(picture, facet, line, place=place),
+        url=link_cell(chart, facet, line, place=place),
         below=tuple(_list_below(cell, scale)),
         state=cell.state,
     )
@@ -126,10 +124,10 @@ def _say_range(cell: ScalingPoint, scale: Scale) -> str:
     return f"{format_scaled(cell.spread.p10, scale)}–{format_scaled(cell.spread.p90, scale)}"
 
 
-def _say_title(cell: ScalingPoint, picture: ScalingChart, scale: Scale) -> str:
+def _say_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
     if cell.spread is None:
         return ""
-    spread, unit = cell.spread, picture.metric.unit
+    spread, unit = cell.spread, chart.metric.unit
     # With every digit that was measured, or printed by who published it.
     exact = [] if cell.value is None else [f"{cell.value / scale.divisor:.10g} {scale.name}".strip()]
     parts = exact
@@ -154,8 +152,8 @@ def _list_below(cell: ScalingPoint, scale: Scale) -> list[str]:
     # Of the first it is 100 % by definition.
     if cell.efficiency is not None and cell.ideal != cell.value:
         below.append(f"{cell.efficiency * 100:.0f} %")
-    if cell.ghost is not None and cell.ghost.median is not None:
-        below.append(f"before {format_scaled(cell.ghost.median, scale)}")
+    if cell.earlier is not None and cell.earlier.median is not None:
+        below.append(f"before {format_scaled(cell.earlier.median, scale)}")
     if len(cell.series_ids) > 1:
         below.append(f"{len(cell.series_ids)} series")
     if cell.failed_count:

@@ -14,7 +14,7 @@ from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, THROUGHPUTS
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
-from benchapp.web.charts.scaling.request import PATH, ScalingForm, move_held, read_asked, read_picture
+from benchapp.web.charts.scaling.request import PATH, ScalingForm, apply_fixed, read_asked, read_chart
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
@@ -25,8 +25,8 @@ _Option = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldField:
-    """A dimension that is held still, with what else could be shown of it."""
+class FixedField:
+    """A dimension that is fixed, with what else could be shown of it."""
 
     name: str
     label: str
@@ -36,57 +36,55 @@ class HeldField:
 @require_safe
 @may_read
 def scaling(request: HttpRequest) -> HttpResponse:
-    """Show one metric over one dimension, with what was not asked for chosen and held still."""
-    moved = move_held(request.GET)
+    """Show one metric over one dimension, with what was not asked for chosen and fixed."""
+    moved = apply_fixed(request.GET)
     if moved is not None:
         return HttpResponseRedirect(f"{PATH}?{moved.urlencode(safe=':,/*')}")
     bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html")
     asked, errors = read_asked(request.GET, bar.filter)
-    picture = read_picture(asked, errors)
+    chart = read_chart(asked, errors)
     base_url = make_base_url(request)
-    figure = make_scaling_figure(asked, picture, key="cell", base_url=base_url, errors=errors)
+    figure = make_scaling_figure(asked, chart, key="cell", base_url=base_url, errors=errors)
     context = {
         "bar": bar,
         "figure": figure,
-        "picture": picture,
+        "chart": chart,
         "title": figure.title,
         "errors": errors,
         "canonical_url": f"{base_url}{figure.url}",
-        "fields": make_fields(asked, picture),
-        "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "hold"],
-        "has_more": bool(asked.as_of or asked.ghost_days or asked.draw or asked.is_ideal or asked.ceilings),
-        "held": [_make_held(held) for held in picture.held],
+        "fields": make_fields(asked, chart),
+        "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
+        "has_more": bool(asked.as_of or asked.compare_days or asked.draw or asked.is_ideal or asked.limits),
+        "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
         "asked": asked,
-        "steps": say_first_steps(base_url) if _has_nothing(asked, picture) else None,
+        "steps": say_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors or bar.error else 200)
 
 
-def _has_nothing(asked: ScalingForm, picture: ScalingChart) -> bool:
+def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:
     """Say whether there is nothing on this server, rather than nothing that fits."""
-    counts = picture.counts
-    return picture.is_empty and not (
+    counts = chart.counts
+    return chart.is_empty and not (
         asked.filter.terms or asked.filter.words or counts.failed or counts.unvalued
     )
 
 
-def make_fields(asked: ScalingForm, picture: ScalingChart) -> dict[str, list[_Option]]:
+def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Option]]:
     """Return the choices of each field; what was chosen by itself has no value, so that it stays open."""
     dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
     throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
     none = (NONE, "none")
-    colour = picture.colour.dimension.name if picture.colour else NONE
-    facet = picture.facet.dimension.name if picture.facet else NONE
-    over = picture.over.name if picture.over else NONE
+    color = chart.color.dimension.name if chart.color else NONE
+    facet = chart.facet.dimension.name if chart.facet else NONE
+    over = chart.over.name if chart.over else NONE
     return {
-        "metric": _offer(metrics, picture.metric.name, is_open=asked.metric is None),
-        "x": _offer(dimensions, picture.x.dimension.name, is_open=asked.x is None),
-        "colour": _offer([none, *dimensions], colour, is_open=asked.colour is None),
+        "metric": _offer(metrics, chart.metric.name, is_open=asked.metric is None),
+        "x": _offer(dimensions, chart.x.dimension.name, is_open=asked.x is None),
+        "color": _offer([none, *dimensions], color, is_open=asked.color is None),
         "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
-        "over": _offer([none, *throughputs], over, is_open=over == NONE)
-        if picture.metric.unit == "ns"
-        else [],
+        "over": _offer([none, *throughputs], over, is_open=over == NONE) if chart.metric.unit == "ns" else [],
         "draw": _offer(
             [("", "as fits"), ("bars", "bars"), ("lines", "lines")], asked.draw or "", is_open=False
         ),
@@ -98,19 +96,19 @@ def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) ->
     return [("" if is_open and name == chosen else name, words, name == chosen) for name, words in choices]
 
 
-def _make_held(held: FixedDimension) -> HeldField:
-    dimension = DIMENSIONS[held.dimension]
+def _make_fixed(fixed: FixedDimension) -> FixedField:
+    dimension = DIMENSIONS[fixed.dimension]
     options = [
         (
             ""
-            if held.values == (choice.value,)
-            else f"{held.dimension}:{write_value(dimension, choice.value)}",
-            f"{describe_value(held.dimension, choice.value)} ({choice.series_count})",
-            held.values == (choice.value,),
+            if fixed.values == (choice.value,)
+            else f"{fixed.dimension}:{write_value(dimension, choice.value)}",
+            f"{describe_value(fixed.dimension, choice.value)} ({choice.series_count})",
+            fixed.values == (choice.value,),
         )
-        for choice in held.choices
+        for choice in fixed.choices
     ]
-    if len(held.values) > 1:
-        several = ", ".join(describe_value(held.dimension, value) for value in held.values)
+    if len(fixed.values) > 1:
+        several = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
         options.insert(0, ("", several, True))
-    return HeldField(held.dimension, dimension.label, (*options, (f"{held.dimension}:*", "any", False)))
+    return FixedField(fixed.dimension, dimension.label, (*options, (f"{fixed.dimension}:*", "any", False)))

@@ -30,8 +30,8 @@ export function ratioTicks({ min, max }) {
   return coarse.length >= 3 ? thinOut(coarse) : within([...new Set([...coarse, ...FINE])].sort((a, b) => a - b));
 }
 
-/** Build the configuration of Chart.js. colours: resolved CSS colours. */
-export function buildComparison(comparison, { colours, isNarrow = false }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors. */
+export function buildComparison(comparison, { colors, isNarrow = false }) {
   const { entries, domain } = comparison;
   const nameWidth = isNarrow ? 26 : 240;
   return {
@@ -43,10 +43,10 @@ export function buildComparison(comparison, { colours, isNarrow = false }) {
       maintainAspectRatio: false,
       responsive: true,
       layout: { padding: { left: nameWidth, right: isNarrow ? 12 : 132, top: 6 } },
-      plugins: { legend: { display: false }, tooltip: makeTooltip(entries, colours) },
-      scales: { x: makeRatioScale(domain, colours), y: { display: false, min: -0.6, max: entries.length - 0.4, reverse: true } },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(entries, colors) },
+      scales: { x: makeRatioScale(domain, colors), y: { display: false, min: -0.6, max: entries.length - 0.4, reverse: true } },
     },
-    plugins: [drawRatios(entries, { colours, nameWidth, isNarrow }), drawActiveMark(colours)],
+    plugins: [drawRatios(entries, { colors, nameWidth, isNarrow }), drawActiveMark(colors)],
   };
 }
 
@@ -69,22 +69,22 @@ function thinOut(ticks) {
   return kept;
 }
 
-function makeRatioScale(domain, colours) {
+function makeRatioScale(domain, colors) {
   const ticks = ratioTicks(domain);
   return {
-    ...styleAxis(colours, "median of B / median of A (log axis)"),
+    ...styleAxis(colors, "median of B / median of A (log axis)"),
     type: "logarithmic",
     min: domain.min,
     max: domain.max,
-    grid: { color: colours.line, tickLength: 4 },
-    ticks: { ...styleAxis(colours).ticks, callback: (value) => String(value) },
+    grid: { color: colors.line, tickLength: 4 },
+    ticks: { ...styleAxis(colors).ticks, callback: (value) => String(value) },
     afterBuildTicks: (axis) => {
       axis.ticks = ticks.map((value) => ({ value }));
     },
   };
 }
 
-function drawRatios(entries, { colours, nameWidth, isNarrow }) {
+function drawRatios(entries, { colors, nameWidth, isNarrow }) {
   return {
     id: "ratios",
     afterDatasetsDraw(chart) {
@@ -92,18 +92,18 @@ function drawRatios(entries, { colours, nameWidth, isNarrow }) {
       ctx.save();
       ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
       ctx.textBaseline = "middle";
-      drawOne(ctx, { chartArea, x: scales.x.getPixelForValue(1), colours });
+      drawOne(ctx, { chartArea, x: scales.x.getPixelForValue(1), colors });
       entries.forEach((entry, place) => {
         const y = scales.y.getPixelForValue(place);
-        const colour = colourOf(entry, colours);
-        drawBar(ctx, { entry, y, colour, scale: scales.x, paper: colours.paper });
-        ctx.fillStyle = colours.ink;
+        const color = colorOf(entry, colors);
+        drawBar(ctx, { entry, y, color, scale: scales.x, paper: colors.paper });
+        ctx.fillStyle = colors.ink;
         ctx.textAlign = "left";
         const name = isNarrow ? `${entry.number}` : `${entry.number}  ${entry.name}, ${entry.metric}`;
         ctx.fillText(shorten(ctx, name, nameWidth - 10), 4, y);
         if (!isNarrow && entry.kind !== "none") {
           const sign = entry.kind === "worse" ? "▼" : "▲";
-          ctx.fillStyle = colour;
+          ctx.fillStyle = color;
           ctx.fillText(`${sign} ${entry.verdict}`, chartArea.right + 8, y);
         }
       });
@@ -112,8 +112,8 @@ function drawRatios(entries, { colours, nameWidth, isNarrow }) {
   };
 }
 
-function drawOne(ctx, { chartArea, x, colours }) {
-  ctx.strokeStyle = colours.ink;
+function drawOne(ctx, { chartArea, x, colors }) {
+  ctx.strokeStyle = colors.ink;
   ctx.lineWidth = 1;
   ctx.beginPath();
   ctx.moveTo(x, chartArea.top);
@@ -121,9 +121,9 @@ function drawOne(ctx, { chartArea, x, colours }) {
   ctx.stroke();
 }
 
-function drawBar(ctx, { entry, y, colour, scale, paper }) {
-  ctx.strokeStyle = colour;
-  ctx.fillStyle = entry.kind === "none" ? paper : colour;
+function drawBar(ctx, { entry, y, color, scale, paper }) {
+  ctx.strokeStyle = color;
+  ctx.fillStyle = entry.kind === "none" ? paper : color;
   if (entry.low !== null && entry.low > 0) {
     ctx.lineWidth = 2;
     ctx.beginPath();
@@ -138,16 +138,16 @@ function drawBar(ctx, { entry, y, colour, scale, paper }) {
   ctx.stroke();
 }
 
-function colourOf({ kind }, colours) {
+function colorOf({ kind }, colors) {
   if (kind === "worse") {
-    return colours.regression;
+    return colors.regression;
   }
-  return kind === "better" ? colours.improvement : colours.series.grey;
+  return kind === "better" ? colors.improvement : colors.series.gray;
 }
 
-function makeTooltip(entries, colours) {
+function makeTooltip(entries, colors) {
   return {
-    ...makeTooltipLook(colours),
+    ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => `${entries[item.dataIndex].number}  ${entries[item.dataIndex].name}`,
       label: (item) => {

@@ -43,8 +43,8 @@ export function describeEntry({ sides, metric }, { side, at, value }) {
   return [...parts, ...(difference === null ? [] : [`${difference} to the median before`])].join(" · ");
 }
 
-/** Build the configuration of Chart.js. colours: resolved CSS colours. */
-export function buildEvidence(evidence, { colours }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors. */
+export function buildEvidence(evidence, { colors }) {
   const { entries, sides, metric, scale, domain } = evidence;
   const unitName = nameUnit(scale, metric.unit);
   const name = metric.label === unitName ? metric.label : `${metric.label}, ${unitName}`;
@@ -55,7 +55,7 @@ export function buildEvidence(evidence, { colours }) {
         data: entries.filter((entry) => entry.side === side.name).map(({ x, value }) => ({ x, y: value })),
         pointStyle: SHAPES[side.name],
         pointRadius: 3.5,
-        backgroundColor: withAlpha(colourOf(evidence, side.name, colours), 0.7),
+        backgroundColor: withAlpha(colorOf(evidence, side.name, colors), 0.7),
         borderWidth: 0,
       })),
     },
@@ -65,38 +65,38 @@ export function buildEvidence(evidence, { colours }) {
       maintainAspectRatio: false,
       responsive: true,
       layout: { padding: { top: 8, right: 8 } },
-      plugins: { legend: { display: false }, tooltip: makeTooltip(evidence, colours) },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(evidence, colors) },
       scales: {
-        x: makeSideScale(sides, colours),
-        y: makeValueScale({ domain, scale, isLog: false }, { colours, name: domain.startsAtZero ? name : `${name} (not from 0)` }),
+        x: makeSideScale(sides, colors),
+        y: makeValueScale({ domain, scale, isLog: false }, { colors, name: domain.startsAtZero ? name : `${name} (not from 0)` }),
       },
     },
-    plugins: [drawLevels(evidence, colours), drawActiveMark(colours)],
+    plugins: [drawLevels(evidence, colors), drawActiveMark(colors)],
   };
 }
 
-function colourOf({ isRegression }, side, colours) {
+function colorOf({ isRegression }, side, colors) {
   if (side === "before") {
-    return colours.series.grey;
+    return colors.series.gray;
   }
-  return isRegression ? colours.regression : colours.improvement;
+  return isRegression ? colors.regression : colors.improvement;
 }
 
-function makeSideScale(sides, colours) {
+function makeSideScale(sides, colors) {
   const count = (points) => (points.length === 1 ? "1 run" : `${points.length} runs`);
   return {
-    ...styleAxis(colours),
+    ...styleAxis(colors),
     type: "linear",
     min: -0.5,
     max: 1.5,
-    ticks: { ...styleAxis(colours).ticks, callback: (value) => `${sides[value].name}, ${count(sides[value].points)}` },
+    ticks: { ...styleAxis(colors).ticks, callback: (value) => `${sides[value].name}, ${count(sides[value].points)}` },
     afterBuildTicks: (axis) => {
       axis.ticks = sides.map((_, value) => ({ value }));
     },
   };
 }
 
-function drawLevels(evidence, colours) {
+function drawLevels(evidence, colors) {
   const { sides, metric } = evidence;
   const each = (chart, draw) => {
     const { ctx, scales } = chart;
@@ -104,7 +104,7 @@ function drawLevels(evidence, colours) {
     sides.forEach((side, place) => {
       if (side.median !== null) {
         const [left, right] = [place - BAND, place + BAND].map((x) => scales.x.getPixelForValue(x));
-        draw(ctx, side, { left, right, y: (value) => scales.y.getPixelForValue(value), colour: colourOf(evidence, side.name, colours) });
+        draw(ctx, side, { left, right, y: (value) => scales.y.getPixelForValue(value), color: colorOf(evidence, side.name, colors) });
       }
     });
     ctx.restore();
@@ -112,16 +112,16 @@ function drawLevels(evidence, colours) {
   return {
     id: "levels",
     beforeDatasetsDraw(chart) {
-      each(chart, (ctx, { p10, p90, points }, { left, right, y, colour }) => {
+      each(chart, (ctx, { p10, p90, points }, { left, right, y, color }) => {
         if (points.length > 2) {
-          ctx.fillStyle = withAlpha(colour, 0.16);
+          ctx.fillStyle = withAlpha(color, 0.16);
           ctx.fillRect(left, y(p90), right - left, Math.max(1, y(p10) - y(p90)));
         }
       });
     },
     afterDatasetsDraw(chart) {
-      each(chart, (ctx, { median }, { left, right, y, colour }) => {
-        ctx.fillStyle = colour;
+      each(chart, (ctx, { median }, { left, right, y, color }) => {
+        ctx.fillStyle = color;
         ctx.fillRect(left, y(median) - 1, right - left, 2);
         const text = formatValue(median, metric.unit);
         ctx.font = `600 11px ${chart.options.font?.family ?? "sans-serif"}`;
@@ -129,19 +129,19 @@ function drawLevels(evidence, colours) {
         ctx.textBaseline = "bottom";
         ctx.lineWidth = 4;
         ctx.lineJoin = "round";
-        ctx.strokeStyle = colours.paper;
+        ctx.strokeStyle = colors.paper;
         ctx.strokeText(text, (left + right) / 2, y(median) - 3);
-        ctx.fillStyle = colours.ink;
+        ctx.fillStyle = colors.ink;
         ctx.fillText(text, (left + right) / 2, y(median) - 3);
       });
     },
   };
 }
 
-function makeTooltip(evidence, colours) {
+function makeTooltip(evidence, colors) {
   const find = ({ datasetIndex, dataIndex }) => evidence.entries.find(({ element }) => element.datasetIndex === datasetIndex && element.index === dataIndex);
   return {
-    ...makeTooltipLook(colours),
+    ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => sayMoment(find(item).at, UTC),
       label: (item) => describeEntry(evidence, find(item)).split(" · ").slice(1),

@@ -3,7 +3,7 @@ import { groupChanges, measureRoom, nameTick } from "./changes.js";
 import { sayChange } from "./history.js";
 import { MOST_END_LABELS } from "./panel.js";
 import { drawOverview } from "./overview.js";
-import { readColours, readFontFamily } from "../shared/colors.js";
+import { readColors, readFontFamily } from "../shared/colors.js";
 
 const NARROW_BELOW_PX = 560;
 const WORDS_FROM_PX = 44;
@@ -37,7 +37,7 @@ export function drawStrip({ strip, whole, metrics, area, figure }) {
   const ctx = canvas.getContext("2d");
   ctx.scale(ratio, ratio);
   const isLog = figure.dataset.scale === "log";
-  drawOverview(ctx, whole, { metric: metrics[0], area: { ...area, height }, colours: readColours(), isLog });
+  drawOverview(ctx, whole, { metric: metrics[0], area: { ...area, height }, colors: readColors(), isLog });
 }
 
 /** Put all panels below each other, as one picture, each with the name that the page writes over it. */
@@ -49,7 +49,7 @@ export function stackPanels(history, ratio) {
   whole.width = Math.max(...canvases.map(({ width }) => width));
   whole.height = canvases.reduce((sum, { height }, place) => sum + height + room[place], 0);
   const ctx = whole.getContext("2d");
-  ctx.fillStyle = readColours().muted;
+  ctx.fillStyle = readColors().muted;
   ctx.font = `${11 * ratio}px ${readFontFamily()}`;
   ctx.textBaseline = "middle";
   let top = 0;
@@ -105,7 +105,7 @@ function makeTick(history, { x, room, changes }) {
 function makeLegendItem({ name, page, style }, hasLinks) {
   const item = document.createElement("li");
   const key = document.createElement("span");
-  key.className = `key ${style.shape} ${style.colour}`;
+  key.className = `key ${style.shape} ${style.color}`;
   if (hasLinks) {
     const link = document.createElement("a");
     link.href = page;

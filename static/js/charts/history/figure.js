@@ -91,9 +91,9 @@ class HistoryFigure {
   drawPanels() {
     const getState = () => ({ mark: this.mark, drag: this.drag });
     this.charts = this.boxes.map((box, place) =>
-      startChart(box, ({ colours, isNarrow }) =>
+      startChart(box, ({ colors, isNarrow }) =>
         buildPanel(this.panels[place], {
-          colours,
+          colors,
           look: { isNarrow, isMain: place === 0, zone: this.zone },
           getState,
           changes: this.changes,

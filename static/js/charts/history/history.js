@@ -3,7 +3,7 @@ import { formatDifference, formatValue } from "../../site/format.js";
 import { assignStyles } from "../shared/palette.js";
 import { sayMoment } from "../shared/zones.js";
 
-// Beyond eight lines colours come again: another shape keeps them apart.
+// Beyond eight lines colors come again: another shape keeps them apart.
 const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
 /**

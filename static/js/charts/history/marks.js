@@ -4,38 +4,38 @@ import { drawHollowCross } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
 /** A plugin of Chart.js that draws all marks of a panel; see buildPanel for getState. */
-export function drawMarks(panel, { colours, isCrowded, hasNames, changes, getState }) {
+export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }) {
   return {
     id: "historyMarks",
     beforeDatasetsDraw({ ctx, chartArea, scales }) {
       clipTo(ctx, chartArea);
-      drawChanges(ctx, changes, { chartArea, scales, colour: colours.fieldLine });
+      drawChanges(ctx, changes, { chartArea, scales, color: colors.fieldLine });
       for (const line of panel.lines) {
         // Bands of many lines would cover each other.
         if (panel.lines.length <= 3) {
-          drawBands(ctx, line, { panel, scales, colour: colours.series[line.style.colour] });
+          drawBands(ctx, line, { panel, scales, color: colors.series[line.style.color] });
         }
       }
       ctx.restore();
     },
     afterDatasetsDraw({ ctx, chartArea, scales }) {
       clipTo(ctx, chartArea);
-      const steps = () => panel.lines.forEach((line) => drawSteps(ctx, line, { panel, scales, colours, hasNames }));
+      const steps = () => panel.lines.forEach((line) => drawSteps(ctx, line, { panel, scales, colors, hasNames }));
       // Few points stand before the steps, else those at the median would be hidden; many would hide the steps.
       if (!isCrowded) {
         steps();
       }
       for (const mark of panel.marks) {
-        drawMark(ctx, mark, { panel, scales, colours, isCrowded });
+        drawMark(ctx, mark, { panel, scales, colors, isCrowded });
       }
       if (isCrowded) {
         steps();
       }
       ctx.restore();
-      drawFound(ctx, panel, { chartArea, scales, colours });
+      drawFound(ctx, panel, { chartArea, scales, colors });
       const { mark, drag } = getState();
-      drawCursor(ctx, mark, { panel, chartArea, scales, colours });
-      drawDrag(ctx, drag, { chartArea, colours });
+      drawCursor(ctx, mark, { panel, chartArea, scales, colors });
+      drawDrag(ctx, drag, { chartArea, colors });
     },
   };
 }
@@ -63,12 +63,12 @@ export function tracePoint(ctx, { shape, x, y, radius }) {
   }
 }
 
-function drawMark(ctx, mark, { panel, scales, colours, isCrowded }) {
+function drawMark(ctx, mark, { panel, scales, colors, isCrowded }) {
   const { value, low, high } = mark.values[panel.metric];
   const x = scales.x.getPixelForValue(mark.at);
-  const colour = colours.series[mark.line.style.colour];
+  const color = colors.series[mark.line.style.color];
   if (mark.kind === "failed") {
-    drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(clampValue(value, panel.domain)), colours });
+    drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(clampValue(value, panel.domain)), colors });
     return;
   }
   if (value === null) {
@@ -76,41 +76,41 @@ function drawMark(ctx, mark, { panel, scales, colours, isCrowded }) {
   }
   const y = scales.y.getPixelForValue(value);
   if (mark.kind === "bucket") {
-    drawBar(ctx, mark, { x, y, low: scales.y.getPixelForValue(low), high: scales.y.getPixelForValue(high), colour, scales });
+    drawBar(ctx, mark, { x, y, low: scales.y.getPixelForValue(low), high: scales.y.getPixelForValue(high), color, scales });
     if (mark.failed > 0) {
-      drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(panel.domain.min), colours });
+      drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(panel.domain.min), colors });
     }
     return;
   }
   const isHollow = mark.kind !== "good";
   tracePoint(ctx, { shape: mark.line.style.shape, x, y, radius: isCrowded ? 2 : 3 });
   if (isHollow) {
-    ctx.fillStyle = colours.paper;
+    ctx.fillStyle = colors.paper;
     ctx.fill();
-    ctx.strokeStyle = mark.kind === "excluded" ? colours.muted : colour;
+    ctx.strokeStyle = mark.kind === "excluded" ? colors.muted : color;
     ctx.lineWidth = 1.25;
     ctx.stroke();
     if (mark.kind === "excluded") {
       strike(ctx, x, y);
     }
   } else {
-    ctx.fillStyle = withAlpha(colour, isCrowded ? 0.45 : 0.75);
+    ctx.fillStyle = withAlpha(color, isCrowded ? 0.45 : 0.75);
     ctx.fill();
   }
 }
 
 // From the least to the most of a bucket, with a tick at its median; as wide as its time, at least 2 px.
-function drawBar(ctx, mark, { x, y, low, high, colour, scales }) {
+function drawBar(ctx, mark, { x, y, low, high, color, scales }) {
   const wide = scales.x.getPixelForValue(mark.to) - scales.x.getPixelForValue(mark.from);
   const width = Math.min(14, Math.max(2, wide * 0.8));
-  ctx.fillStyle = withAlpha(colour, 0.5);
+  ctx.fillStyle = withAlpha(color, 0.5);
   ctx.fillRect(x - width / 2, high - 0.5, width, Math.max(1, low - high + 1));
-  ctx.fillStyle = colour;
+  ctx.fillStyle = color;
   ctx.fillRect(x - width / 2, y - 0.75, width, 1.5);
 }
 
-function drawBands(ctx, { levels }, { panel, scales, colour }) {
-  ctx.fillStyle = withAlpha(colour, 0.14);
+function drawBands(ctx, { levels }, { panel, scales, color }) {
+  ctx.fillStyle = withAlpha(color, 0.14);
   for (const [level, end] of listSpans(levels[panel.metric] ?? [])) {
     if (level.n > 2) {
       const [left, right] = placeSpan(level.from, end, scales.x);
@@ -120,8 +120,8 @@ function drawBands(ctx, { levels }, { panel, scales, colour }) {
   }
 }
 
-function drawSteps(ctx, { levels, style }, { panel, scales, colours, hasNames }) {
-  const colour = colours.series[style.colour];
+function drawSteps(ctx, { levels, style }, { panel, scales, colors, hasNames }) {
+  const color = colors.series[style.color];
   const { min, max } = scales.x;
   const spans = listSpans(levels[panel.metric] ?? []).filter(([level, end]) => end >= min && level.from <= max);
   if (spans.length === 0) {
@@ -136,14 +136,14 @@ function drawSteps(ctx, { levels, style }, { panel, scales, colours, hasNames })
     ctx.lineTo(Math.max(left + 2, right), y);
   });
   ctx.lineJoin = "miter";
-  // The halo keeps the line apart from points of the same colour.
-  for (const [width, colourOfPass, dash] of [
-    [4, withAlpha(colours.paper, 0.7), []],
-    [2, colour, hasNames ? style.dash : []],
+  // The halo keeps the line apart from points of the same color.
+  for (const [width, colorOfPass, dash] of [
+    [4, withAlpha(colors.paper, 0.7), []],
+    [2, color, hasNames ? style.dash : []],
   ]) {
     ctx.setLineDash(dash);
     ctx.lineWidth = width;
-    ctx.strokeStyle = colourOfPass;
+    ctx.strokeStyle = colorOfPass;
     ctx.stroke();
   }
   ctx.setLineDash([]);
@@ -160,7 +160,7 @@ export function listSpans(levels) {
 }
 
 // A line where a level changed, with the way and the size at its top; dashed while it is only suspected.
-function drawFound(ctx, { lines, metric }, { chartArea, scales, colours }) {
+function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
   const { min, max } = scales.x;
   const found = lines.flatMap((line) => line.found).filter((change) => change.metric === metric && change.at >= min && change.at <= max);
   ctx.save();
@@ -170,7 +170,7 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colours }) {
   let free = -Infinity;
   for (const { at, relative, is_regression: isRegression, state } of found.sort((a, b) => a.at - b.at)) {
     const x = Math.round(scales.x.getPixelForValue(at)) + 0.5;
-    ctx.strokeStyle = isRegression ? colours.regression : colours.improvement;
+    ctx.strokeStyle = isRegression ? colors.regression : colors.improvement;
     ctx.lineWidth = 1.5;
     ctx.setLineDash(state === "suspected" ? [3, 3] : []);
     ctx.beginPath();
@@ -185,7 +185,7 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colours }) {
       ctx.setLineDash([]);
       ctx.lineWidth = 4;
       ctx.fillStyle = ctx.strokeStyle;
-      ctx.strokeStyle = colours.paper;
+      ctx.strokeStyle = colors.paper;
       ctx.strokeText(text, left, chartArea.top + 1);
       ctx.fillText(text, left, chartArea.top + 1);
       free = left + width;
@@ -194,8 +194,8 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colours }) {
   ctx.restore();
 }
 
-function drawChanges(ctx, changes, { chartArea, scales, colour }) {
-  ctx.strokeStyle = colour;
+function drawChanges(ctx, changes, { chartArea, scales, color }) {
+  ctx.strokeStyle = color;
   ctx.lineWidth = 1;
   ctx.setLineDash([2, 3]);
   for (const { at } of changes) {
@@ -208,21 +208,21 @@ function drawChanges(ctx, changes, { chartArea, scales, colour }) {
   ctx.setLineDash([]);
 }
 
-function drawCursor(ctx, mark, { panel, chartArea, scales, colours }) {
+function drawCursor(ctx, mark, { panel, chartArea, scales, colors }) {
   if (mark === null) {
     return;
   }
   const x = scales.x.getPixelForValue(mark.at);
   const { value } = mark.values[panel.metric];
   ctx.save();
-  ctx.strokeStyle = colours.fieldLine;
+  ctx.strokeStyle = colors.fieldLine;
   ctx.lineWidth = 1;
   ctx.beginPath();
   ctx.moveTo(x, chartArea.top);
   ctx.lineTo(x, chartArea.bottom);
   ctx.stroke();
   if (value !== null) {
-    ctx.strokeStyle = colours.ink;
+    ctx.strokeStyle = colors.ink;
     ctx.lineWidth = 2;
     ctx.beginPath();
     ctx.arc(x, scales.y.getPixelForValue(clampValue(value, panel.domain)), 6, 0, 2 * Math.PI);
@@ -231,15 +231,15 @@ function drawCursor(ctx, mark, { panel, chartArea, scales, colours }) {
   ctx.restore();
 }
 
-function drawDrag(ctx, drag, { chartArea, colours }) {
+function drawDrag(ctx, drag, { chartArea, colors }) {
   if (drag === null) {
     return;
   }
   const [left, right] = [Math.min(...drag), Math.max(...drag)].map((x) => Math.min(Math.max(x, chartArea.left), chartArea.right));
   ctx.save();
-  ctx.fillStyle = withAlpha(colours.accent, 0.14);
+  ctx.fillStyle = withAlpha(colors.accent, 0.14);
   ctx.fillRect(left, chartArea.top, right - left, chartArea.height);
-  ctx.strokeStyle = colours.accent;
+  ctx.strokeStyle = colors.accent;
   ctx.lineWidth = 1;
   for (const x of [left, right]) {
     ctx.beginPath();

@@ -17,7 +17,7 @@ export function momentAt(x, whole, { left, right }) {
 }
 
 /** Draw the marks of one metric, each from its least to its most, a dot at least. */
-export function drawOverview(ctx, history, { metric, area, colours, isLog = false }) {
+export function drawOverview(ctx, history, { metric, area, colors, isLog = false }) {
   const { left, right, height } = area;
   const known = history.marks.filter((mark) => counts(mark) && mark.values[metric].value !== null && !(isLog && mark.values[metric].low <= 0));
   const bend = isLog ? Math.log : (value) => value;
@@ -27,13 +27,13 @@ export function drawOverview(ctx, history, { metric, area, colours, isLog = fals
   );
   const span = most - least || 1;
   const heightOf = (value) => height - PADDING - ((bend(value) - least) / span) * (height - 2 * PADDING);
-  ctx.strokeStyle = colours.line;
+  ctx.strokeStyle = colors.line;
   ctx.strokeRect(left + 0.5, 0.5, right - left - 1, height - 1);
   for (const mark of known) {
     const { low, high } = mark.values[metric];
     const x = placeIn(mark.at, history.whole, area);
     const top = heightOf(high);
-    ctx.fillStyle = withAlpha(colours.series[mark.line.style.colour], 0.75);
+    ctx.fillStyle = withAlpha(colors.series[mark.line.style.color], 0.75);
     ctx.fillRect(x - DOT_PX / 2, top - DOT_PX / 2, DOT_PX, heightOf(low) - top + DOT_PX);
   }
 }

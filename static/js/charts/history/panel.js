@@ -61,10 +61,10 @@ function isNear(value, shown) {
 
 /**
  * Build the configuration of Chart.js.
- * colours: resolved CSS colours. look: {isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
+ * colors: resolved CSS colors. look: {isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
  * of the moment: the mark that the cursor is on, and the pixels [from, to] that are being dragged over, or null. onLayout(chart): its area has a new size or place.
  */
-export function buildPanel(panel, { colours, look, getState, changes = [], onLayout = () => {} }) {
+export function buildPanel(panel, { colors, look, getState, changes = [], onLayout = () => {} }) {
   const { isNarrow, isMain, zone } = look;
   const hasNames = panel.lines.length > 1;
   const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
@@ -83,9 +83,9 @@ export function buildPanel(panel, { colours, look, getState, changes = [], onLay
       layout: { padding: { top: 8, right: padding, bottom: isMain ? 0 : 4 } },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
       scales: {
-        x: makeTimeScale(panel.view, { colours, isMain, isNarrow, zone }),
+        x: makeTimeScale(panel.view, { colors, isMain, isNarrow, zone }),
         y: {
-          ...makeValueScale(thinTicks(panel, isMain), { colours, name: nameAxis(panel, { isMain, isNarrow }) }),
+          ...makeValueScale(thinTicks(panel, isMain), { colors, name: nameAxis(panel, { isMain, isNarrow }) }),
           ...(panel.isEmpty ? NO_VALUES : {}),
           afterFit: (axis) => {
             axis.width = AXIS_WIDTH;
@@ -95,11 +95,11 @@ export function buildPanel(panel, { colours, look, getState, changes = [], onLay
     },
     plugins: [
       { id: "layout", afterLayout: onLayout },
-      drawMarks(panel, { colours, isCrowded, hasNames, changes, getState }),
-      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this part`, colours)] : []),
-      ...(panel.limit === null ? [] : [drawLimit(panel.limit, colours)]),
-      ...panel.references.map((reference, place) => drawReference(reference, place, colours)),
-      drawEndLabels(findEnds, colours),
+      drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }),
+      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this part`, colors)] : []),
+      ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
+      ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
+      drawEndLabels(findEnds, colors),
     ],
   };
 }
@@ -143,15 +143,15 @@ function listEnds({ lines, marks, metric, view }, { x, y }, hasNames) {
   });
 }
 
-function makeTimeScale({ from, to }, { colours, isMain, isNarrow, zone }) {
+function makeTimeScale({ from, to }, { colors, isMain, isNarrow, zone }) {
   const room = from === to ? 3_600_000 : (to - from) * 0.015;
   let labels = new Map();
   return {
-    ...styleAxis(colours, isMain ? `time of the run, ${sayOffset(to, zone)}` : ""),
+    ...styleAxis(colors, isMain ? `time of the run, ${sayOffset(to, zone)}` : ""),
     type: "linear",
     min: from - room,
     max: to + room,
-    ticks: { ...styleAxis(colours).ticks, display: isMain, callback: (value) => labels.get(value) },
+    ticks: { ...styleAxis(colors).ticks, display: isMain, callback: (value) => labels.get(value) },
     afterBuildTicks: (axis) => {
       const most = Math.max(2, Math.floor(axis.chart.width / (isNarrow ? NARROW_PIXELS_A_TICK : PIXELS_A_TICK)));
       const ticks = zonedTicks(axis.min, axis.max, { most, zone });

@@ -17,7 +17,7 @@ export const FAN = [
 ];
 const LABELS_WIDTH = 56;
 const AXIS_WIDTH = 68;
-// Dashes tell lines apart that have one colour.
+// Dashes tell lines apart that have one color.
 const DASHES = [[], [6, 3], [2, 2], [], [6, 3], [2, 2]];
 
 /** Prepare columns [{from_at, to_at, runs, last_run, p50, …}] of /api/v1/series/{id}/percentiles. */
@@ -39,7 +39,7 @@ export function describeColumn({ from, to, runs, values }, { index, count, zone 
 }
 
 /** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → index of the column under the cursor, or null. */
-export function buildFan(fan, { colours, style, look, getState }) {
+export function buildFan(fan, { colors, style, look, getState }) {
   return {
     type: "line",
     data: { datasets: [] },
@@ -51,29 +51,29 @@ export function buildFan(fan, { colours, style, look, getState }) {
       layout: { padding: { top: 8, right: LABELS_WIDTH } },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
       scales: {
-        x: makeTimes(fan.view, { colours, ...look }),
+        x: makeTimes(fan.view, { colors, ...look }),
         y: {
-          ...makeValueScale(fan, { colours, name: `latency, ${fan.scale.suffix} (log axis)` }),
+          ...makeValueScale(fan, { colors, name: `latency, ${fan.scale.suffix} (log axis)` }),
           afterFit: (axis) => {
             axis.width = AXIS_WIDTH;
           },
         },
       },
     },
-    plugins: [drawFan(fan, { colours, colour: colours.series[style.colour], getState })],
+    plugins: [drawFan(fan, { colors, color: colors.series[style.color], getState })],
   };
 }
 
 /** A time axis with room at its ends, in a zone. */
-export function makeTimes({ from, to }, { colours, zone, isNarrow = false }) {
+export function makeTimes({ from, to }, { colors, zone, isNarrow = false }) {
   const room = from === to ? 3_600_000 : (to - from) * 0.015;
   let labels = new Map();
   return {
-    ...styleAxis(colours, `time of the run, ${sayOffset(to, zone)}`),
+    ...styleAxis(colors, `time of the run, ${sayOffset(to, zone)}`),
     type: "linear",
     min: from - room,
     max: to + room,
-    ticks: { ...styleAxis(colours).ticks, callback: (value) => labels.get(value) },
+    ticks: { ...styleAxis(colors).ticks, callback: (value) => labels.get(value) },
     afterBuildTicks: (axis) => {
       const ticks = zonedTicks(axis.min, axis.max, { most: Math.max(2, Math.floor(axis.chart.width / (isNarrow ? 72 : 100))), zone });
       labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
@@ -87,7 +87,7 @@ export function findSpan(marks) {
   return marks.length === 0 ? { from: 0, to: 1 } : { from: marks[0].from, to: marks.at(-1).to };
 }
 
-function drawFan(fan, { colours, colour, getState }) {
+function drawFan(fan, { colors, color, getState }) {
   return {
     id: "fan",
     afterDatasetsDraw(chart) {
@@ -96,19 +96,19 @@ function drawFan(fan, { colours, colour, getState }) {
       ctx.beginPath();
       ctx.rect(chartArea.left - 3, chartArea.top, chartArea.width + 6, chartArea.height);
       ctx.clip();
-      fan.lines.slice(1).forEach(({ place }, index) => fillBetween(ctx, fan, { low: fan.lines[index].place, high: place, scales, colour: withAlpha(colour, 0.3 - 0.045 * index) }));
+      fan.lines.slice(1).forEach(({ place }, index) => fillBetween(ctx, fan, { low: fan.lines[index].place, high: place, scales, color: withAlpha(color, 0.3 - 0.045 * index) }));
       for (const { place } of fan.lines) {
-        strokeLine(ctx, fan, { place, scales, colour });
+        strokeLine(ctx, fan, { place, scales, color });
       }
-      drawColumn(ctx, fan.marks[getState()], { chartArea, scales, colours });
+      drawColumn(ctx, fan.marks[getState()], { chartArea, scales, colors });
       ctx.restore();
-      writeLabels(chart, fan, colours);
+      writeLabels(chart, fan, colors);
     },
   };
 }
 
-function fillBetween(ctx, { marks }, { low, high, scales, colour }) {
-  ctx.fillStyle = colour;
+function fillBetween(ctx, { marks }, { low, high, scales, color }) {
+  ctx.fillStyle = color;
   for (const stretch of cutAtGaps(marks, [low, high])) {
     ctx.beginPath();
     for (const { at, values } of stretch) {
@@ -121,9 +121,9 @@ function fillBetween(ctx, { marks }, { low, high, scales, colour }) {
   }
 }
 
-function strokeLine(ctx, { marks }, { place, scales, colour }) {
-  ctx.strokeStyle = colour;
-  ctx.fillStyle = colour;
+function strokeLine(ctx, { marks }, { place, scales, color }) {
+  ctx.strokeStyle = color;
+  ctx.fillStyle = color;
   ctx.lineWidth = place === 0 ? 2 : 1.25;
   ctx.setLineDash(DASHES[place]);
   for (const stretch of cutAtGaps(marks, [place])) {
@@ -151,18 +151,18 @@ export function cutAtGaps(marks, places) {
   return stretches.filter((stretch) => stretch.length > 0);
 }
 
-function drawColumn(ctx, mark, { chartArea, scales, colours }) {
+function drawColumn(ctx, mark, { chartArea, scales, colors }) {
   if (mark === undefined) {
     return;
   }
   const x = scales.x.getPixelForValue(mark.at);
-  ctx.strokeStyle = colours.fieldLine;
+  ctx.strokeStyle = colors.fieldLine;
   ctx.lineWidth = 1;
   ctx.beginPath();
   ctx.moveTo(x, chartArea.top);
   ctx.lineTo(x, chartArea.bottom);
   ctx.stroke();
-  ctx.strokeStyle = colours.ink;
+  ctx.strokeStyle = colors.ink;
   for (const value of mark.values) {
     if (value > 0) {
       ctx.beginPath();
@@ -172,7 +172,7 @@ function drawColumn(ctx, mark, { chartArea, scales, colours }) {
   }
 }
 
-function writeLabels(chart, { marks, lines }, colours) {
+function writeLabels(chart, { marks, lines }, colors) {
   const { ctx, chartArea, scales } = chart;
   const ends = lines.flatMap(({ label, place }) => {
     const last = marks.findLast(({ values }) => values[place] > 0);
@@ -181,7 +181,7 @@ function writeLabels(chart, { marks, lines }, colours) {
   ctx.save();
   ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
   ctx.textBaseline = "middle";
-  ctx.fillStyle = colours.ink;
+  ctx.fillStyle = colors.ink;
   for (const { label, y } of spreadApart(ends, chartArea)) {
     ctx.fillText(label, chartArea.right + 8, y);
   }

@@ -6,10 +6,10 @@ import { logTicks } from "../shared/value_axis.js";
 import { sayMoment } from "../shared/zones.js";
 
 const AXIS_WIDTH = 68;
-// One hue whose lightness goes one way all along: safe for the colour-blind, and readable without colours.
+// One hue whose lightness goes one way all along: safe for the color-blind, and readable without colors.
 const ON_LIGHT = [[226, 236, 246], [178, 208, 232], [107, 164, 210], [40, 112, 177], [8, 69, 135], [8, 29, 88]];
 const ON_DARK = [[30, 44, 60], [22, 74, 116], [26, 112, 166], [86, 170, 224], [176, 218, 244], [250, 250, 246]];
-/** The least share of a column that has a colour of its own; fewer look the same. */
+/** The least share of a column that has a color of its own; fewer look the same. */
 export const LEAST_SHARE = 1e-5;
 // Four buckets are a factor of two.
 const PER_DOUBLING = 4;
@@ -32,8 +32,8 @@ export function edgeOf(bucket) {
   return 2 ** (bucket / PER_DOUBLING);
 }
 
-/** Return the colour of a share of a column's operations, null of none. isDark: on dark paper light is much. */
-export function colourOf(share, isDark) {
+/** Return the color of a share of a column's operations, null of none. isDark: on dark paper light is much. */
+export function colorOf(share, isDark) {
   if (!(share > 0)) {
     return null;
   }
@@ -44,7 +44,7 @@ export function colourOf(share, isDark) {
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** Say whether a resolved paper colour is dark. */
+/** Say whether a resolved paper color is dark. */
 export function isDarkPaper(paper) {
   const parts = paper.match(/\d+/g)?.map(Number) ?? [255];
   return parts.slice(0, 3).reduce((sum, part) => sum + part, 0) < 384;
@@ -92,7 +92,7 @@ export function moveCell(heat, { column, row }, key) {
 }
 
 /** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → the cell under the cursor, or null. */
-export function buildHeat(heat, { colours, look, getState }) {
+export function buildHeat(heat, { colors, look, getState }) {
   const ticks = logTicks(heat.domain.min, heat.domain.max, heat.scale);
   return {
     type: "line",
@@ -105,13 +105,13 @@ export function buildHeat(heat, { colours, look, getState }) {
       layout: { padding: { top: 8, right: 56 } },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
       scales: {
-        x: makeTimes(heat.view, { colours, ...look }),
+        x: makeTimes(heat.view, { colors, ...look }),
         y: {
-          ...styleAxis(colours, `latency, ${heat.scale.suffix} (log axis)`),
+          ...styleAxis(colors, `latency, ${heat.scale.suffix} (log axis)`),
           type: "logarithmic",
           min: heat.domain.min,
           max: heat.domain.max,
-          ticks: { ...styleAxis(colours).ticks, callback: (value) => formatTick(value, heat.scale) },
+          ticks: { ...styleAxis(colors).ticks, callback: (value) => formatTick(value, heat.scale) },
           afterBuildTicks: (axis) => {
             axis.ticks = ticks.map((value) => ({ value }));
           },
@@ -121,12 +121,12 @@ export function buildHeat(heat, { colours, look, getState }) {
         },
       },
     },
-    plugins: [drawHeat(heat, { colours, getState })],
+    plugins: [drawHeat(heat, { colors, getState })],
   };
 }
 
-function drawHeat(heat, { colours, getState }) {
-  const isDark = isDarkPaper(colours.paper);
+function drawHeat(heat, { colors, getState }) {
+  const isDark = isDarkPaper(colors.paper);
   return {
     id: "heat",
     afterDatasetsDraw({ ctx, chartArea, scales }) {
@@ -140,7 +140,7 @@ function drawHeat(heat, { colours, getState }) {
         const [left, right] = spans[place];
         counts.forEach((count, row) => {
           if (count > 0) {
-            ctx.fillStyle = colourOf(count / total, isDark);
+            ctx.fillStyle = colorOf(count / total, isDark);
             ctx.fillRect(left, edges[row + 1], right - left, edges[row] - edges[row + 1] + 0.5);
           }
         });
@@ -149,7 +149,7 @@ function drawHeat(heat, { colours, getState }) {
       if (cell !== null) {
         const [left, right] = spans[cell.column];
         const box = [left, edges[cell.row + 1], Math.max(4, right - left), edges[cell.row] - edges[cell.row + 1]];
-        for (const [width, style] of [[4, colours.paper], [2, colours.ink]]) {
+        for (const [width, style] of [[4, colors.paper], [2, colors.ink]]) {
           ctx.lineWidth = width;
           ctx.strokeStyle = style;
           ctx.strokeRect(...box);

@@ -1,11 +1,11 @@
 // The latencies of a series over time: the fan of percentiles and the heat map, from the public API.
 import { getJson } from "../../site/api.js";
 import { buildFan, describeColumn, prepareFan } from "./fan.js";
-import { buildHeat, colourOf, describeCell, findCell, isDarkPaper, LEAST_SHARE, moveCell, prepareHeat } from "./heatmap.js";
+import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, LEAST_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { styleOf } from "../shared/palette.js";
 import { UTC } from "../shared/zones.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
-import { onThemeChange, readColours } from "../shared/colors.js";
+import { onThemeChange, readColors } from "../shared/colors.js";
 import { moveBy } from "../../site/navigation.js";
 
 const LEGEND_STEPS = 40;
@@ -153,9 +153,9 @@ class Fan extends LatencyChart {
     return prepareFan(columns, {});
   }
 
-  build({ colours, isNarrow }) {
+  build({ colors, isNarrow }) {
     const { rw, direction } = this.figure.dataset;
-    return buildFan(this.prepared, { colours, style: styleOf({ rw, direction }), look: { isNarrow, zone: this.zone }, getState: () => this.current });
+    return buildFan(this.prepared, { colors, style: styleOf({ rw, direction }), look: { isNarrow, zone: this.zone }, getState: () => this.current });
   }
 
   describe(index) {
@@ -191,8 +191,8 @@ class HeatMap extends LatencyChart {
     return prepareHeat(answer, {});
   }
 
-  build({ colours, isNarrow }) {
-    return buildHeat(this.prepared, { colours, look: { isNarrow, zone: this.zone }, getState: () => this.current });
+  build({ colors, isNarrow }) {
+    return buildHeat(this.prepared, { colors, look: { isNarrow, zone: this.zone }, getState: () => this.current });
   }
 
   describe(cell) {
@@ -222,9 +222,9 @@ class HeatMap extends LatencyChart {
     canvas.width = LEGEND_STEPS;
     canvas.height = 1;
     const ctx = canvas.getContext("2d");
-    const isDark = isDarkPaper(readColours().paper);
+    const isDark = isDarkPaper(readColors().paper);
     for (let step = 0; step < LEGEND_STEPS; step += 1) {
-      ctx.fillStyle = colourOf(LEAST_SHARE ** (1 - step / (LEGEND_STEPS - 1)), isDark);
+      ctx.fillStyle = colorOf(LEAST_SHARE ** (1 - step / (LEGEND_STEPS - 1)), isDark);
       ctx.fillRect(step, 0, 1, 1);
     }
   }

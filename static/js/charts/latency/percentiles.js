@@ -40,14 +40,14 @@ export function preparePercentiles(lines) {
   };
 }
 
-/** Build the configuration of Chart.js. colours: resolved CSS colours. */
-export function buildPercentiles(prepared, { colours, isNarrow = false }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors. */
+export function buildPercentiles(prepared, { colors, isNarrow = false }) {
   const { lines, scale } = prepared;
   const hasEndLabels = !isNarrow && lines.length <= MOST_END_LABELS;
   const findEnds = (chart) => (hasEndLabels ? listEnds(chart, lines) : []);
   return {
     type: "line",
-    data: { datasets: lines.map((line) => makeDataset(line, colours)) },
+    data: { datasets: lines.map((line) => makeDataset(line, colors)) },
     options: {
       animation: false,
       events: [],
@@ -56,13 +56,13 @@ export function buildPercentiles(prepared, { colours, isNarrow = false }) {
       parsing: false,
       responsive: true,
       layout: { padding: { top: 8, right: hasEndLabels ? 120 : 12 } },
-      plugins: { legend: { display: false }, tooltip: makeTooltip(lines, colours) },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(lines, colors) },
       scales: {
-        x: makeNinesScale(prepared.highest, { colours, isNarrow }),
-        y: makeValueScale(prepared, { colours, name: `latency, ${scale.suffix} (log axis)` }),
+        x: makeNinesScale(prepared.highest, { colors, isNarrow }),
+        y: makeValueScale(prepared, { colors, name: `latency, ${scale.suffix} (log axis)` }),
       },
     },
-    plugins: [drawEndLabels(findEnds, colours), drawActiveMark(colours)],
+    plugins: [drawEndLabels(findEnds, colors), drawActiveMark(colors)],
   };
 }
 
@@ -79,41 +79,41 @@ function listEnds(chart, lines) {
 }
 
 // A run before: thin, dashed, its marks hollow and small.
-function makeDataset({ name, before, style, points }, colours) {
-  const colour = colours.series[style.colour];
+function makeDataset({ name, before, style, points }, colors) {
+  const color = colors.series[style.color];
   const isBefore = before !== undefined;
   return {
     label: name,
     data: points.map(({ percent, value }) => ({ x: ninesOf(percent), y: value })),
-    borderColor: isBefore ? withAlpha(colour, 0.75) : colour,
+    borderColor: isBefore ? withAlpha(color, 0.75) : color,
     borderDash: isBefore ? BEFORE_DASH : style.dash,
     borderWidth: isBefore ? 1 : 1.75,
-    pointBackgroundColor: isBefore ? colours.paper : colour,
-    pointBorderColor: colour,
+    pointBackgroundColor: isBefore ? colors.paper : color,
+    pointBorderColor: color,
     pointBorderWidth: isBefore ? 1 : 0,
     pointRadius: isBefore ? 2.5 : 3,
     pointStyle: style.shape,
   };
 }
 
-function makeNinesScale(highest, { colours, isNarrow }) {
+function makeNinesScale(highest, { colors, isNarrow }) {
   const ticks = ninesTicks(highest, { isNarrow });
   const labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
   return {
-    ...styleAxis(colours, "per cent of the I/Os at most that slow"),
+    ...styleAxis(colors, "per cent of the I/Os at most that slow"),
     type: "linear",
     min: 0,
     max: ninesOf(highest) * 1.01,
-    ticks: { ...styleAxis(colours).ticks, callback: (value) => labels.get(value) },
+    ticks: { ...styleAxis(colors).ticks, callback: (value) => labels.get(value) },
     afterBuildTicks: (axis) => {
       axis.ticks = ticks.map(({ value }) => ({ value }));
     },
   };
 }
 
-function makeTooltip(lines, colours) {
+function makeTooltip(lines, colors) {
   return {
-    ...makeTooltipLook(colours),
+    ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => lines[item.datasetIndex].name,
       label: ({ datasetIndex, dataIndex }) => {

@@ -1,6 +1,6 @@
 // The tables of a matrix on one canvas: what the page says in its cells is what the file says.
 import { drawMatrix, layMatrix } from "./matrix_image.js";
-import { readColours, readFontFamily } from "../shared/colors.js";
+import { readColors, readFontFamily } from "../shared/colors.js";
 
 /** Draw the tables of a figure at `ratio` pixels for one; returns a canvas. */
 export function drawTables(figure, ratio) {
@@ -10,7 +10,7 @@ export function drawTables(figure, ratio) {
   canvas.height = laid.height * ratio;
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  drawMatrix(context, laid, { colours: readColours(), family: readFontFamily() });
+  drawMatrix(context, laid, { colors: readColors(), family: readFontFamily() });
   return canvas;
 }
 

@@ -28,10 +28,10 @@ export function layMatrix(panels) {
   return { width: Math.max(LEAST_WIDTH, HEAD_WIDTH + columns * CELL_WIDTH), height: top - GAP, panels: placed };
 }
 
-/** Draw what is placed on a context that is as large. look: {colours, family}. */
-export function drawMatrix(ctx, laid, { colours, family }) {
-  const pen = { ctx, colours, font: (size, weight = 400) => `${weight} ${size}px ${family}` };
-  ctx.fillStyle = colours.paper;
+/** Draw what is placed on a context that is as large. look: {colors, family}. */
+export function drawMatrix(ctx, laid, { colors, family }) {
+  const pen = { ctx, colors, font: (size, weight = 400) => `${weight} ${size}px ${family}` };
+  ctx.fillStyle = colors.paper;
   ctx.fillRect(0, 0, laid.width, laid.height);
   for (const panel of laid.panels) {
     drawHeads(pen, panel);
@@ -46,15 +46,15 @@ function drawHeads(pen, { label, corner, columns, top, bodyTop }) {
     write(pen, label, { x: PAD, y: top + LABEL_HEIGHT - 8, size: 13, weight: 600 });
   }
   const y = bodyTop - 8;
-  write(pen, corner, { x: PAD, y, colour: "muted", width: HEAD_WIDTH - 2 * PAD });
+  write(pen, corner, { x: PAD, y, color: "muted", width: HEAD_WIDTH - 2 * PAD });
   columns.forEach((column, place) => {
-    write(pen, column, { x: HEAD_WIDTH + (place + 1) * CELL_WIDTH - PAD, y, colour: "muted", isRight: true });
+    write(pen, column, { x: HEAD_WIDTH + (place + 1) * CELL_WIDTH - PAD, y, color: "muted", isRight: true });
   });
 }
 
 function drawRow(pen, { label, cells, top }, width) {
-  const { ctx, colours } = pen;
-  ctx.strokeStyle = colours.line;
+  const { ctx, colors } = pen;
+  ctx.strokeStyle = colors.line;
   ctx.lineWidth = 1;
   stroke(ctx, [[0, top + 0.5], [width, top + 0.5]]);
   write(pen, label, { x: PAD, y: top + 18, size: 12, width: HEAD_WIDTH - 2 * PAD });
@@ -62,8 +62,8 @@ function drawRow(pen, { label, cells, top }, width) {
 }
 
 function drawCell(pen, cell, { left, top }) {
-  const { ctx, colours } = pen;
-  ctx.strokeStyle = colours.line;
+  const { ctx, colors } = pen;
+  ctx.strokeStyle = colors.line;
   ctx.lineWidth = 1;
   stroke(ctx, [[left + 0.5, top], [left + 0.5, top + ROW_HEIGHT]]);
   const right = left + CELL_WIDTH - PAD;
@@ -76,27 +76,27 @@ function drawCell(pen, cell, { left, top }) {
   let y = top + 18;
   write(pen, cell.level, { x: right, y, size: 13, weight: 600, isRight: true, width });
   if (cell.shift !== null) {
-    const colour = { better: "improvement", worse: "regression" }[cell.shift.kind] ?? "muted";
+    const color = { better: "improvement", worse: "regression" }[cell.shift.kind] ?? "muted";
     y += SMALL_LINE;
-    write(pen, cell.shift.text, { x: right, y, weight: colour === "muted" ? 400 : 600, colour, isRight: true, width });
+    write(pen, cell.shift.text, { x: right, y, weight: color === "muted" ? 400 : 600, color, isRight: true, width });
   }
   if (cell.points.length > 1) {
-    ctx.strokeStyle = colours.accent;
+    ctx.strokeStyle = colors.accent;
     ctx.lineWidth = 1.25;
     const box = { left: right - 72, top: y + 2 };
     stroke(ctx, cell.points.map(([x, height]) => [box.left + x, box.top + height]));
     y += SPARK_HEIGHT;
   }
-  write(pen, cell.notes.join(" · "), { x: right, y: y + SMALL_LINE, colour: "muted", isRight: true, width });
+  write(pen, cell.notes.join(" · "), { x: right, y: y + SMALL_LINE, color: "muted", isRight: true, width });
 }
 
-function write({ ctx, colours, font }, text, { x, y, size = 11, weight = 400, colour = "ink", isRight = false, hasHalo = false, width }) {
+function write({ ctx, colors, font }, text, { x, y, size = 11, weight = 400, color = "ink", isRight = false, hasHalo = false, width }) {
   ctx.font = font(size, weight);
-  ctx.fillStyle = colours[colour];
+  ctx.fillStyle = colors[color];
   ctx.textAlign = isRight ? "right" : "left";
   ctx.textBaseline = "alphabetic";
   if (hasHalo) {
-    ctx.strokeStyle = colours.paper;
+    ctx.strokeStyle = colors.paper;
     ctx.lineWidth = 4;
     ctx.lineJoin = "round";
     ctx.strokeText(text, x, y);
@@ -105,12 +105,12 @@ function write({ ctx, colours, font }, text, { x, y, size = 11, weight = 400, co
   ctx.fillText(text, x, y, width);
 }
 
-function hatch({ ctx, colours }, { left, top, width, height }) {
+function hatch({ ctx, colors }, { left, top, width, height }) {
   ctx.save();
   ctx.beginPath();
   ctx.rect(left, top, width, height);
   ctx.clip();
-  ctx.strokeStyle = colours.line;
+  ctx.strokeStyle = colors.line;
   for (let offset = -height; offset < width; offset += 7) {
     stroke(ctx, [[left + offset, top + height], [left + offset + height, top]]);
   }

@@ -30,7 +30,7 @@ function startPanel(figure, box, prepared, place) {
         count: panel.marks.length,
         elementAt: (index) => panel.marks[index].element,
         describe: (index) => describeCell(prepared, panel, panel.marks[index]),
-        findNearest: (pixel) => findNearest(panel.marks.map(({ element }) => centreOf(chart.placeOf(element))), pixel),
+        findNearest: (pixel) => findNearest(panel.marks.map(({ element }) => centerOf(chart.placeOf(element))), pixel),
         move: (key, from) => moveWithin(panel, from, key),
         open: (index) => {
           // Of a shared study nothing leads on.
@@ -45,19 +45,19 @@ function startPanel(figure, box, prepared, place) {
 }
 
 // A bar is meant anywhere along its height.
-function centreOf(element) {
+function centerOf(element) {
   return { x: element.x, y: Number.isFinite(element.y) ? element.y : (element.base ?? 0) };
 }
 
-function showLegend(figure, { colours, styles, isBars, panels }, box) {
+function showLegend(figure, { colors, styles, isBars, panels }, box) {
   const legend = figure.querySelector("[data-legend]");
-  const hasEndLabels = !isBars && panels.length === 1 && colours.length <= MOST_END_LABELS && box.clientWidth >= 560;
-  legend.hidden = colours.length < 2 || hasEndLabels;
-  colours.forEach(({ label }, place) => {
-    const { colour, shape } = styles[place];
+  const hasEndLabels = !isBars && panels.length === 1 && colors.length <= MOST_END_LABELS && box.clientWidth >= 560;
+  legend.hidden = colors.length < 2 || hasEndLabels;
+  colors.forEach(({ label }, place) => {
+    const { color, shape } = styles[place];
     const item = document.createElement("li");
     const key = document.createElement("span");
-    key.className = isBars ? `bar-key ${colour} hatch-${HATCHES[colour].join("-") || "none"}` : `key ${shape} ${colour}`;
+    key.className = isBars ? `bar-key ${color} hatch-${HATCHES[color].join("-") || "none"}` : `key ${shape} ${color}`;
     item.append(key, label);
     legend.append(item);
   });

@@ -1,4 +1,4 @@
-// Limits across a scaling picture: steps or lines that no value should pass, each with its name where it covers least.
+// Limits across a scaling chart: steps or lines that no value should pass, each with its name where it covers least.
 import { shorten } from "../shared/marks.js";
 
 const LABEL_HEIGHT = 13;
@@ -11,25 +11,25 @@ const LIFTS = [0, 1, 2, 3, 4, 5];
 const LIFT_COSTS = 60;
 
 /**
- * Draw limits. ceilings: [{name, values, isGiven}], values by x, null where not known; picture: {isBars, farFrom},
+ * Draw limits. limits: [{name, values, isGiven}], values by x, null where not known; data: {isBars, farFrom},
  * values above farFrom lie outside the drawing; say: value → words. What lies outside is named at the upper edge.
  */
-export function drawCeilings(ceilings, { isBars, farFrom }, { colours, say }) {
+export function drawLimits(limits, { isBars, farFrom }, { colors, say }) {
   return {
-    id: "ceilings",
+    id: "limits",
     afterDatasetsDraw(chart) {
       const { ctx } = chart;
-      const lines = ceilings.map((ceiling) => splitSteps(chart, ceiling, { isBars, farFrom }));
+      const lines = limits.map((limit) => splitSteps(chart, limit, { isBars, farFrom }));
       ctx.save();
       ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
-      ctx.strokeStyle = colours.ink;
+      ctx.strokeStyle = colors.ink;
       lines.forEach((line) => strokeSteps(ctx, line));
       const taken = [...listObstacles(chart, isBars), ...lines.flatMap(({ shown }) => shown.map(boxOfStep))];
       for (const line of lines) {
         const label = placeName(chart, line, { taken, say });
         if (label !== null) {
           taken.push(label, label);
-          writeName(ctx, label, colours);
+          writeName(ctx, label, colors);
         }
       }
       ctx.restore();
@@ -57,13 +57,13 @@ function measureOverlap(one, other) {
   return width > 0 && height > 0 ? width * height : 0;
 }
 
-function splitSteps(chart, ceiling, { isBars, farFrom }) {
+function splitSteps(chart, limit, { isBars, farFrom }) {
   const { scales, chartArea } = chart;
-  const room = chartArea.width / ceiling.values.length / 2.3;
+  const room = chartArea.width / limit.values.length / 2.3;
   const half = isBars ? room : Math.min(24, room);
   const shown = [];
   const beyond = [];
-  ceiling.values.forEach((value, place) => {
+  limit.values.forEach((value, place) => {
     const middle = findMiddle(chart, place);
     if (value === null || middle === null) {
       return;
@@ -75,7 +75,7 @@ function splitSteps(chart, ceiling, { isBars, farFrom }) {
       shown.push(step);
     }
   });
-  return { ...ceiling, shown, beyond };
+  return { ...limit, shown, beyond };
 }
 
 function findMiddle(chart, place) {
@@ -94,7 +94,7 @@ function strokeSteps(ctx, { shown, beyond, isGiven }) {
   });
   ctx.stroke();
   ctx.setLineDash([]);
-  // It goes on above the picture: an arrow where it would be.
+  // It goes on above the chart: an arrow where it would be.
   for (const { from, to, y } of shown.length > 0 ? beyond : []) {
     const middle = (from + to) / 2;
     ctx.beginPath();
@@ -139,10 +139,10 @@ function listHangs({ y }) {
   return [0, 1, 2].map((line) => ({ top: y + APART + line * LABEL_HEIGHT, lift: 0, cost: line }));
 }
 
-function writeName(ctx, { text, left, top, width, lift, step }, colours) {
+function writeName(ctx, { text, left, top, width, lift, step }, colors) {
   if (lift > 0) {
     const x = Math.min(Math.max((step.from + step.to) / 2, left + 4), left + width - 4);
-    ctx.strokeStyle = colours.ink;
+    ctx.strokeStyle = colors.ink;
     ctx.lineWidth = 1;
     ctx.beginPath();
     ctx.moveTo(x, top + LABEL_HEIGHT);
@@ -154,9 +154,9 @@ function writeName(ctx, { text, left, top, width, lift, step }, colours) {
   // The halo keeps the words apart from what is behind them.
   ctx.lineJoin = "round";
   ctx.lineWidth = 3;
-  ctx.strokeStyle = colours.paper;
+  ctx.strokeStyle = colors.paper;
   ctx.strokeText(text, left, top + 1);
-  ctx.fillStyle = colours.ink;
+  ctx.fillStyle = colors.ink;
   ctx.fillText(text, left, top + 1);
 }
 

@@ -2,7 +2,7 @@
 import { drawHollowCross } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
-// The second cue of a bar, beside its colour: which lines run through it, in degrees.
+// The second cue of a bar, beside its color: which lines run through it, in degrees.
 export const HATCHES = {
   blue: [],
   orange: [45],
@@ -10,13 +10,13 @@ export const HATCHES = {
   purple: [45, 135],
   sky: [90],
   brown: [135],
-  grey: [0, 90],
+  gray: [0, 90],
   pink: [60],
 };
 const HATCH_STEP = 6;
 
-/** Lines in the colour of the paper through the bars, so that they differ without their colour. */
-export function drawHatches(styles, colours) {
+/** Lines in the color of the paper through the bars, so that they differ without their color. */
+export function drawHatches(styles, colors) {
   return {
     id: "hatches",
     afterDatasetsDraw(chart) {
@@ -24,17 +24,17 @@ export function drawHatches(styles, colours) {
       styles.forEach((style, dataset) => {
         for (const bar of chart.getDatasetMeta(dataset).data) {
           const { x, y, base, width } = bar.getProps(["x", "y", "base", "width"]);
-          hatch(ctx, { left: x - width / 2, top: Math.min(y, base), width, height: Math.abs(base - y) }, HATCHES[style.colour], colours);
+          hatch(ctx, { left: x - width / 2, top: Math.min(y, base), width, height: Math.abs(base - y) }, HATCHES[style.color], colors);
         }
       });
     },
   };
 }
 
-/** Fill a box as a bar is filled: in the colour that is set, with its lines. */
-export function fillHatched(ctx, box, angles, colours) {
+/** Fill a box as a bar is filled: in the color that is set, with its lines. */
+export function fillHatched(ctx, box, angles, colors) {
   ctx.fillRect(box.left, box.top, box.width, box.height);
-  hatch(ctx, box, angles, colours);
+  hatch(ctx, box, angles, colors);
 }
 
 function hatch(ctx, { left, top, width, height }, angles, { paper }) {
@@ -62,7 +62,7 @@ function hatch(ctx, { left, top, width, height }, angles, { paper }) {
 }
 
 /** p10 to p90 with caps, where several runs stand behind a mark. */
-export function drawWhiskers(marks, styles, { colours, isBars }) {
+export function drawWhiskers(marks, styles, { colors, isBars }) {
   return {
     id: "whiskers",
     afterDatasetsDraw(chart) {
@@ -75,7 +75,7 @@ export function drawWhiskers(marks, styles, { colours, isBars }) {
         }
         const { x } = placeOf(chart, element);
         const [top, bottom] = [scales.y.getPixelForValue(cell.high), scales.y.getPixelForValue(cell.low)];
-        ctx.strokeStyle = isBars ? colours.ink : styles[element.datasetIndex].paint;
+        ctx.strokeStyle = isBars ? colors.ink : styles[element.datasetIndex].paint;
         ctx.beginPath();
         ctx.moveTo(x, top);
         ctx.lineTo(x, bottom);
@@ -91,7 +91,7 @@ export function drawWhiskers(marks, styles, { colours, isBars }) {
 }
 
 /** A hollow box from low to high, where several series have no median in common. */
-export function drawRanges(marks, styles, colours) {
+export function drawRanges(marks, styles, colors) {
   return {
     id: "ranges",
     afterDatasetsDraw(chart) {
@@ -103,7 +103,7 @@ export function drawRanges(marks, styles, colours) {
         }
         const { x } = placeOf(chart, element);
         const [top, bottom] = [scales.y.getPixelForValue(cell.high), scales.y.getPixelForValue(cell.low)];
-        ctx.fillStyle = colours.paper;
+        ctx.fillStyle = colors.paper;
         ctx.strokeStyle = styles[element.datasetIndex].paint;
         ctx.lineWidth = 1.5;
         ctx.fillRect(x - 4, top, 8, Math.max(2, bottom - top));
@@ -115,16 +115,16 @@ export function drawRanges(marks, styles, colours) {
 }
 
 /** What was before: an outline without filling around a bar, a hollow ring for a line. */
-export function drawGhosts(marks, styles, { isBars, isLog }) {
+export function drawEarlier(marks, styles, { isBars, isLog }) {
   return {
-    id: "ghosts",
+    id: "earlier",
     afterDatasetsDraw(chart) {
       const { ctx, scales } = chart;
       ctx.save();
       ctx.lineWidth = 1.5;
       ctx.setLineDash([3, 2]);
       for (const { cell, element } of marks) {
-        const value = cell.ghost?.value ?? null;
+        const value = cell.earlier?.value ?? null;
         if (value === null || (isLog && value <= 0)) {
           continue;
         }
@@ -174,7 +174,7 @@ export function drawIdeals(lines, styles) {
 }
 
 /** What failed without a value: an outlined cross on the floor. */
-export function drawCrosses(marks, colours) {
+export function drawCrosses(marks, colors) {
   return {
     id: "crosses",
     afterDatasetsDraw(chart) {
@@ -186,7 +186,7 @@ export function drawCrosses(marks, colours) {
         }
         const { x } = placeOf(chart, element);
         const y = scales.y.bottom - 8;
-        drawHollowCross(ctx, { x, y, colours });
+        drawHollowCross(ctx, { x, y, colors });
       }
       ctx.restore();
     },
@@ -194,7 +194,7 @@ export function drawCrosses(marks, colours) {
 }
 
 /** The knee of a curve: a ring with its words. knees: [{line, place, words}]. */
-export function drawKnees(knees, colours) {
+export function drawKnees(knees, colors) {
   return {
     id: "knees",
     afterDatasetsDraw(chart) {
@@ -203,12 +203,12 @@ export function drawKnees(knees, colours) {
       ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
       for (const { line, place, words } of knees) {
         const { x, y } = chart.getDatasetMeta(line).data[place];
-        ctx.strokeStyle = colours.ink;
+        ctx.strokeStyle = colors.ink;
         ctx.lineWidth = 1.5;
         ctx.beginPath();
         ctx.arc(x, y, 8, 0, 2 * Math.PI);
         ctx.stroke();
-        ctx.fillStyle = colours.ink;
+        ctx.fillStyle = colors.ink;
         ctx.textAlign = "right";
         ctx.textBaseline = "bottom";
         ctx.fillText(words, x - 10, y - 6);

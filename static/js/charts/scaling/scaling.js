@@ -1,12 +1,12 @@
 // One metric over one dimension, as grouped bars or lines, a panel for each facet: configurations of Chart.js.
 import { chooseScale, formatMoment, formatValue, nameUnit } from "../../site/format.js";
-import { drawCeilings } from "./limits.js";
+import { drawLimits } from "./limits.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import {
   drawCrosses,
-  drawGhosts,
+  drawEarlier,
   drawHatches,
   drawIdeals,
   drawKnees,
@@ -22,39 +22,39 @@ const FAR = 3;
 const ROOM_FOR_IDEAL = 1.25;
 
 /**
- * Prepare what the panels share. picture: as the page carries it (web/charts/scaling/figure.py).
- * Returns the picture with styles, one scale and domain for all panels, and the marks that can be walked, by line.
+ * Prepare what the panels share. data: as the page carries it (web/charts/scaling/figure.py).
+ * Returns the data with styles, one scale and domain for all panels, and the marks that can be walked, by line.
  */
-export function prepareScaling(picture) {
-  const cells = picture.facets.flatMap((facet) => facet.lines.flat().filter((cell) => cell !== null));
-  const isLog = picture.scale === "log";
+export function prepareScaling(data) {
+  const cells = data.facets.flatMap((facet) => facet.lines.flat().filter((cell) => cell !== null));
+  const isLog = data.scale === "log";
   const values = listValues(cells).filter((value) => !isLog || value > 0);
   const most = values.reduce((a, b) => Math.max(a, b), 0);
-  const ceilings = picture.facets.flatMap((facet) => facet.ceilings.flatMap((ceiling) => ceiling.values));
-  const ideals = picture.ideal ? cells.map((cell) => cell.ideal).filter((ideal) => ideal !== null) : [];
+  const limits = data.facets.flatMap((facet) => facet.limits.flatMap((limit) => limit.values));
+  const ideals = data.ideal ? cells.map((cell) => cell.ideal).filter((ideal) => ideal !== null) : [];
   const within = [
     ...values,
-    ...ceilings.filter((value) => value !== null && value <= FAR * most && (!isLog || value > 0)),
+    ...limits.filter((value) => value !== null && value <= FAR * most && (!isLog || value > 0)),
     ...ideals.map((ideal) => Math.min(ideal, ROOM_FOR_IDEAL * most)),
   ];
-  const scale = chooseScale(values, picture.metric.unit);
+  const scale = chooseScale(values, data.metric.unit);
   return {
-    ...picture,
-    styles: assignStyles(picture.colours),
-    isBars: picture.draw === "bars" && picture.over === null,
+    ...data,
+    styles: assignStyles(data.colors),
+    isBars: data.draw === "bars" && data.over === null,
     isLog,
     scale,
-    unit: picture.metric.unit,
+    unit: data.metric.unit,
     canBeLog: isLogWorthwhile(values),
     farFrom: FAR * most,
-    domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: picture.draw === "bars" && picture.over === null }),
-    panels: picture.facets.map((facet) => ({ ...facet, marks: listMarks(facet) })),
+    domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: data.draw === "bars" && data.over === null }),
+    panels: data.facets.map((facet) => ({ ...facet, marks: listMarks(facet) })),
   };
 }
 
 function listValues(cells) {
   return cells
-    .flatMap((cell) => [cell.value, cell.low, cell.high, cell.ghost?.value])
+    .flatMap((cell) => [cell.value, cell.low, cell.high, cell.earlier?.value])
     .filter((value) => value !== null && value !== undefined);
 }
 
@@ -76,8 +76,8 @@ export function describeCell(prepared, panel, mark) {
   return [...nameCell(prepared, panel, mark), ...sayCell(prepared, mark)].join(" · ");
 }
 
-function nameCell({ x, colours }, panel, { element }) {
-  const named = colours.length > 1 ? [colours[element.datasetIndex].label] : [];
+function nameCell({ x, colors }, panel, { element }) {
+  const named = colors.length > 1 ? [colors[element.datasetIndex].label] : [];
   return [...named, ...(panel.label === "" ? [] : [panel.label]), x.settings[element.index]];
 }
 
@@ -101,8 +101,8 @@ export function sayCell({ unit, over, metric }, { cell }) {
   if (cell.efficiency !== null) {
     lines.push(`${Math.round(cell.efficiency * 100)} % of ideal`);
   }
-  if (cell.ghost !== null && cell.ghost.value !== null) {
-    lines.push(`before: ${formatValue(cell.ghost.value, unit)}`);
+  if (cell.earlier !== null && cell.earlier.value !== null) {
+    lines.push(`before: ${formatValue(cell.earlier.value, unit)}`);
   }
   if (cell.series > 1 && cell.state === "measured") {
     lines.push(`median of ${cell.series} series`);
@@ -129,12 +129,12 @@ export function moveWithin(panel, from, key) {
   return from;
 }
 
-/** Build the configuration of one panel. place: of the facet; colours: resolved CSS colours. */
-export function buildScaling(prepared, place, { colours, isNarrow = false }) {
+/** Build the configuration of one panel. place: of the facet; colors: resolved CSS colors. */
+export function buildScaling(prepared, place, { colors, isNarrow = false }) {
   const panel = prepared.panels[place];
   const isAlone = prepared.panels.length === 1;
-  const hasEndLabels = !prepared.isBars && !isNarrow && isAlone && prepared.colours.length > 1 && prepared.colours.length <= MOST_END_LABELS;
-  const look = { prepared, panel, colours };
+  const hasEndLabels = !prepared.isBars && !isNarrow && isAlone && prepared.colors.length > 1 && prepared.colors.length <= MOST_END_LABELS;
+  const look = { prepared, panel, colors };
   return {
     type: prepared.isBars ? "bar" : "line",
     data: {
@@ -151,28 +151,28 @@ export function buildScaling(prepared, place, { colours, isNarrow = false }) {
       plugins: { legend: { display: false }, tooltip: makeTooltip(look) },
       scales: {
         x: prepared.isBars ? makeCategories(look) : makePositions(look, isNarrow),
-        y: makeValueScale(prepared, { colours, name: nameAxis(prepared) }),
+        y: makeValueScale(prepared, { colors, name: nameAxis(prepared) }),
       },
     },
     plugins: listPlugins(look, hasEndLabels),
   };
 }
 
-function listPlugins({ prepared, panel, colours }, hasEndLabels) {
-  const styles = prepared.styles.map((style) => ({ ...style, paint: colours.series[style.colour] }));
+function listPlugins({ prepared, panel, colors }, hasEndLabels) {
+  const styles = prepared.styles.map((style) => ({ ...style, paint: colors.series[style.color] }));
   const marks = panel.marks;
   const findEnds = (chart) => (hasEndLabels ? listEnds(chart, prepared, panel) : []);
   return [
-    ...(prepared.isBars ? [drawHatches(styles, colours)] : []),
-    drawGhosts(marks, styles, prepared),
-    drawWhiskers(marks, styles, { colours, isBars: prepared.isBars }),
-    drawRanges(marks, styles, colours),
+    ...(prepared.isBars ? [drawHatches(styles, colors)] : []),
+    drawEarlier(marks, styles, prepared),
+    drawWhiskers(marks, styles, { colors, isBars: prepared.isBars }),
+    drawRanges(marks, styles, colors),
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
-    drawCrosses(marks, colours),
-    drawKnees(panel.knees, colours),
-    drawCeilings(panel.ceilings, prepared, { colours, say: (value) => withUnit(value, prepared.unit) }),
-    drawEndLabels(findEnds, colours),
-    drawActiveMark(colours),
+    drawCrosses(marks, colors),
+    drawKnees(panel.knees, colors),
+    drawLimits(panel.limits, prepared, { colors, say: (value) => withUnit(value, prepared.unit) }),
+    drawEndLabels(findEnds, colors),
+    drawActiveMark(colors),
   ];
 }
 
@@ -180,19 +180,19 @@ function listEnds(chart, prepared, panel) {
   return panel.lines.flatMap((line, index) => {
     const last = line.findLastIndex((cell) => cell !== null && cell.value !== null);
     const element = chart.getDatasetMeta(index).data[last];
-    return element === undefined ? [] : [{ text: prepared.colours[index].label, x: element.x, y: element.y }];
+    return element === undefined ? [] : [{ text: prepared.colors[index].label, x: element.x, y: element.y }];
   });
 }
 
-function makeDataset({ prepared, colours }, line, index) {
+function makeDataset({ prepared, colors }, line, index) {
   const style = prepared.styles[index];
-  const colour = colours.series[style.colour];
+  const color = colors.series[style.color];
   const valueOf = (cell) => (cell === null || cell.value === null || (prepared.isLog && cell.value <= 0) ? null : cell.value);
   if (prepared.isBars) {
     return {
       data: line.map(valueOf),
-      backgroundColor: withAlpha(colour, prepared.isLog ? 0.35 : 0.88),
-      borderColor: colour,
+      backgroundColor: withAlpha(color, prepared.isLog ? 0.35 : 0.88),
+      borderColor: color,
       borderWidth: prepared.isLog ? { top: 2 } : 0,
       categoryPercentage: 0.82,
       barPercentage: 0.92,
@@ -202,12 +202,12 @@ function makeDataset({ prepared, colours }, line, index) {
   return {
     data: line.map((cell, place) => ({ x: findPosition(prepared, cell, place), y: valueOf(cell) ?? NaN })),
     parsing: false,
-    borderColor: colour,
+    borderColor: color,
     borderDash: style.dash,
     borderWidth: 2,
     pointStyle: style.shape,
     pointRadius: 4,
-    pointBackgroundColor: colour,
+    pointBackgroundColor: color,
     pointBorderWidth: 0,
     spanGaps: false,
     tension: 0,
@@ -221,39 +221,39 @@ function findPosition({ over, x }, cell, place) {
   return x.positions[place];
 }
 
-function makeCategories({ prepared, colours }) {
-  const axis = styleAxis(colours, prepared.x.label);
+function makeCategories({ prepared, colors }) {
+  const axis = styleAxis(colors, prepared.x.label);
   return { ...axis, ticks: { ...axis.ticks, autoSkip: true, autoSkipPadding: 6 } };
 }
 
-function makePositions({ prepared, colours }, isNarrow) {
+function makePositions({ prepared, colors }, isNarrow) {
   const { x, over } = prepared;
   if (over !== null) {
-    return makeOverScale(prepared, colours);
+    return makeOverScale(prepared, colors);
   }
   const first = x.positions[0];
   const last = x.positions.at(-1);
   const room = first === last ? 1 : (last - first) * 0.04;
   const labels = new Map(x.positions.map((position, place) => [position, x.labels[place]]));
   return {
-    ...styleAxis(colours, x.label),
+    ...styleAxis(colors, x.label),
     type: "linear",
     min: first - room,
     max: last + room,
-    ticks: { ...styleAxis(colours).ticks, autoSkip: isNarrow || x.labels.length > 12, autoSkipPadding: 8, callback: (value) => labels.get(value) },
+    ticks: { ...styleAxis(colors).ticks, autoSkip: isNarrow || x.labels.length > 12, autoSkipPadding: 8, callback: (value) => labels.get(value) },
     afterBuildTicks: (axis) => {
       axis.ticks = x.positions.map((value) => ({ value }));
     },
   };
 }
 
-function makeOverScale({ over, panels }, colours) {
+function makeOverScale({ over, panels }, colors) {
   const values = panels.flatMap(({ marks }) => marks.map(({ cell }) => cell.over)).filter((value) => value !== null);
   const scale = chooseScale(values, over.unit);
   const unitName = nameUnit(scale, over.unit);
   const name = over.label === unitName ? over.label : `${over.label}, ${unitName}`;
-  const axis = makeValueScale({ domain: lineDomain([0, ...values], scale.divisor), scale, isLog: false }, { colours, name });
-  return { ...axis, border: { color: colours.fieldLine }, grid: { drawOnChartArea: false, color: colours.fieldLine, tickLength: 4 } };
+  const axis = makeValueScale({ domain: lineDomain([0, ...values], scale.divisor), scale, isLog: false }, { colors, name });
+  return { ...axis, border: { color: colors.fieldLine }, grid: { drawOnChartArea: false, color: colors.fieldLine, tickLength: 4 } };
 }
 
 function nameAxis({ metric, scale, unit, isLog, domain }) {
@@ -265,11 +265,11 @@ function nameAxis({ metric, scale, unit, isLog, domain }) {
   return domain.startsAtZero ? name : `${name} (axis does not start at 0)`;
 }
 
-function makeTooltip({ prepared, panel, colours }) {
+function makeTooltip({ prepared, panel, colors }) {
   const find = ({ datasetIndex, dataIndex }) =>
     panel.marks.find(({ element }) => element.datasetIndex === datasetIndex && element.index === dataIndex);
   return {
-    ...makeTooltipLook(colours),
+    ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => nameCell(prepared, panel, find(item)).join(" · "),
       label: (item) => sayCell(prepared, find(item)),

@@ -1,5 +1,5 @@
 // What every chart on a page shares: skeleton, errors in words with retry, redrawing on a change of theme, PNG.
-import { onThemeChange, readColours, readFontFamily } from "./colors.js";
+import { onThemeChange, readColors, readFontFamily } from "./colors.js";
 
 const NARROW_BELOW_PX = 560;
 const IMAGE_RATIO = 2;
@@ -28,13 +28,13 @@ export function showProblem(box, message, retry) {
 }
 
 /**
- * Draw a chart and draw it anew when the theme changes. makeConfig: ({colours, isNarrow}) → configuration.
+ * Draw a chart and draw it anew when the theme changes. makeConfig: ({colors, isNarrow}) → configuration.
  * Returns {getChart, redraw, placeOf, drawCopy}.
  */
 export function startChart(box, makeConfig) {
   const canvas = box.querySelector("canvas");
   const build = () => {
-    const config = makeConfig({ colours: readColours(), isNarrow: box.clientWidth < NARROW_BELOW_PX });
+    const config = makeConfig({ colors: readColors(), isNarrow: box.clientWidth < NARROW_BELOW_PX });
     config.options.font = { family: readFontFamily(), size: 11 };
     return config;
   };
@@ -71,7 +71,7 @@ export function startImageButton(figure, { drawCopy: drawAt, describe }) {
       ratio: IMAGE_RATIO,
       words: { ...describe(), date, address },
       legend: readLegend(figure),
-      colours: readColours(),
+      colors: readColors(),
       family: readFontFamily(),
       fileName: button.dataset.saveImage,
     });

@@ -1,8 +1,8 @@
-// Read the colours of the present theme from the CSS variables, and hear of its change.
-import { COLOUR_NAMES } from "./palette.js";
+// Read the colors of the present theme from the CSS variables, and hear of its change.
+import { COLOR_NAMES } from "./palette.js";
 
-/** Return the resolved colours, "rgb(r, g, b)", that charts draw with. */
-export function readColours() {
+/** Return the resolved colors, "rgb(r, g, b)", that charts draw with. */
+export function readColors() {
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
@@ -10,7 +10,7 @@ export function readColours() {
     probe.style.color = `var(${variable})`;
     return getComputedStyle(probe).color;
   };
-  const colours = {
+  const colors = {
     ink: resolve("--ink"),
     muted: resolve("--muted"),
     line: resolve("--line"),
@@ -19,10 +19,10 @@ export function readColours() {
     accent: resolve("--accent"),
     regression: resolve("--regression-text"),
     improvement: resolve("--improvement-text"),
-    series: Object.fromEntries(COLOUR_NAMES.map((name) => [name, resolve(`--series-${name}`)])),
+    series: Object.fromEntries(COLOR_NAMES.map((name) => [name, resolve(`--series-${name}`)])),
   };
   probe.remove();
-  return colours;
+  return colors;
 }
 
 /** Call back whenever the theme changes, by the switch or by the system, or the page goes to paper. */

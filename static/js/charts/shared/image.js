@@ -6,8 +6,8 @@ const LINE = 16;
 const KEY_LINE = 18;
 
 /** Save a chart's canvas, drawn at `ratio` pixels for one. words: {title, filter, date, address}; legend: of readLegend. */
-export async function saveImage(canvas, { ratio, words, legend, colours, family, fileName }) {
-  const picture = composeImage(canvas, { ratio, words, legend, colours, family });
+export async function saveImage(canvas, { ratio, words, legend, colors, family, fileName }) {
+  const picture = composeImage(canvas, { ratio, words, legend, colors, family });
   const blob = await new Promise((resolve) => {
     picture.toBlob(resolve, "image/png");
   });
@@ -18,7 +18,7 @@ export async function saveImage(canvas, { ratio, words, legend, colours, family,
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-function composeImage(canvas, { ratio, words, legend, colours, family }) {
+function composeImage(canvas, { ratio, words, legend, colors, family }) {
   const picture = document.createElement("canvas");
   const context = picture.getContext("2d");
   const chart = { width: canvas.width / ratio, height: canvas.height / ratio };
@@ -38,20 +38,20 @@ function composeImage(canvas, { ratio, words, legend, colours, family }) {
   picture.width = width * ratio;
   picture.height = height * ratio;
   context.scale(ratio, ratio);
-  context.fillStyle = colours.paper;
+  context.fillStyle = colors.paper;
   context.fillRect(0, 0, width, height);
   context.textBaseline = "top";
-  context.fillStyle = colours.ink;
+  context.fillStyle = colors.ink;
   context.font = font(15, 600);
   title.forEach((line, place) => context.fillText(line, MARGIN, MARGIN + place * 20));
   context.drawImage(canvas, MARGIN, top, chart.width, chart.height);
   context.font = font(11);
   keys.forEach((row, place) =>
     row.forEach(({ item, left }) =>
-      drawEntry(context, { item, left: MARGIN + left, middle: below + place * KEY_LINE + 6, colours }),
+      drawEntry(context, { item, left: MARGIN + left, middle: below + place * KEY_LINE + 6, colors }),
     ),
   );
-  context.fillStyle = colours.muted;
+  context.fillStyle = colors.muted;
   foot.forEach((line, place) => context.fillText(line, MARGIN, footTop + place * LINE));
   return picture;
 }

@@ -5,7 +5,7 @@ import { fillHatched, HATCHES } from "../scaling/marks.js";
 const GAP = 16;
 const KEY = 20;
 
-/** Read a figure's legend from the page: [{label, shape, name, colour}]; nothing where it is not shown. */
+/** Read a figure's legend from the page: [{label, shape, name, color}]; nothing where it is not shown. */
 export function readLegend(figure) {
   const list = figure.querySelector("[data-legend]");
   if (!list || list.hidden) {
@@ -19,7 +19,7 @@ export function readLegend(figure) {
       label: item.textContent,
       shape: isBar ? "bar" : first,
       name: isBar ? first : second,
-      colour: key ? getComputedStyle(key).backgroundColor : "",
+      color: key ? getComputedStyle(key).backgroundColor : "",
     };
   });
 }
@@ -41,14 +41,14 @@ export function layLegend(context, legend, width) {
 }
 
 /** Draw one entry with its key, whose middle is at `middle`. */
-export function drawEntry(context, { item, left, middle, colours }) {
+export function drawEntry(context, { item, left, middle, colors }) {
   context.save();
-  context.fillStyle = item.colour;
-  context.strokeStyle = item.colour;
+  context.fillStyle = item.color;
+  context.strokeStyle = item.color;
   if (item.shape === "bar") {
-    fillHatched(context, { left, top: middle - 6, width: 14, height: 12 }, HATCHES[item.name] ?? [], colours);
+    fillHatched(context, { left, top: middle - 6, width: 14, height: 12 }, HATCHES[item.name] ?? [], colors);
   } else if (item.shape === "before") {
-    context.strokeStyle = colours.ink;
+    context.strokeStyle = colors.ink;
     context.setLineDash([4, 3]);
     context.beginPath();
     context.moveTo(left, middle);

@@ -5,17 +5,17 @@ import { linearTicks, logTicks } from "./value_axis.js";
 const FONT = { size: 11 };
 
 /** The look of an x axis: a line with ticks below, no grid. */
-export function styleAxis(colours, name = "") {
+export function styleAxis(colors, name = "") {
   return {
-    border: { color: colours.fieldLine },
-    grid: { drawOnChartArea: false, color: colours.fieldLine, tickLength: 4 },
-    title: { display: name !== "", text: name, color: colours.muted, font: FONT },
-    ticks: { autoSkip: false, maxRotation: 0, color: colours.muted, font: FONT },
+    border: { color: colors.fieldLine },
+    grid: { drawOnChartArea: false, color: colors.fieldLine, tickLength: 4 },
+    title: { display: name !== "", text: name, color: colors.muted, font: FONT },
+    ticks: { autoSkip: false, maxRotation: 0, color: colors.muted, font: FONT },
   };
 }
 
 /** A value axis: no line, faint horizontal grid, round ticks in the unit shown. */
-export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colours, name }) {
+export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colors, name }) {
   const options = { ...scale, count: tickCount };
   const ticks = isLog ? logTicks(domain.min, domain.max, scale) : linearTicks(domain.min, domain.max, options);
   return {
@@ -23,11 +23,11 @@ export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colour
     min: domain.min,
     max: domain.max,
     border: { display: false },
-    grid: { color: colours.line, tickLength: 0 },
-    title: { display: true, text: name, color: colours.muted, font: FONT },
+    grid: { color: colors.line, tickLength: 0 },
+    title: { display: true, text: name, color: colors.muted, font: FONT },
     ticks: {
       autoSkip: false,
-      color: colours.muted,
+      color: colors.muted,
       font: FONT,
       padding: 6,
       callback: (value) => formatTick(value, scale),
@@ -39,19 +39,19 @@ export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colour
 }
 
 /** A tooltip on paper with a hairline. */
-export function makeTooltipLook(colours) {
+export function makeTooltipLook(colors) {
   return {
     animation: false,
-    backgroundColor: colours.paper,
-    borderColor: colours.fieldLine,
+    backgroundColor: colors.paper,
+    borderColor: colors.fieldLine,
     borderWidth: 1,
-    bodyColor: colours.ink,
+    bodyColor: colors.ink,
     caretSize: 0,
     cornerRadius: 4,
     displayColors: false,
-    footerColor: colours.muted,
+    footerColor: colors.muted,
     footerFont: { weight: "normal", size: 11 },
     padding: 8,
-    titleColor: colours.ink,
+    titleColor: colors.ink,
   };
 }

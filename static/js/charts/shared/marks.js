@@ -3,7 +3,7 @@
 const LABEL_HEIGHT = 13;
 
 /** Words at the right end of lines, instead of a legend. findEnds: chart → [{text, x, y}]. */
-export function drawEndLabels(findEnds, colours) {
+export function drawEndLabels(findEnds, colors) {
   return {
     id: "endLabels",
     afterDatasetsDraw(chart) {
@@ -11,7 +11,7 @@ export function drawEndLabels(findEnds, colours) {
       ctx.save();
       ctx.font = `11px ${getFamily(chart)}`;
       ctx.textBaseline = "middle";
-      ctx.fillStyle = colours.ink;
+      ctx.fillStyle = colors.ink;
       for (const { text, x, y } of spreadApart(findEnds(chart), chartArea)) {
         ctx.fillText(shorten(ctx, text, chart.width - x - 8), x + 8, y);
       }
@@ -21,16 +21,16 @@ export function drawEndLabels(findEnds, colours) {
 }
 
 /** A dashed line across the chart with its words on it: a limit {value, words} between good and bad. */
-export function drawLimit(limit, colours) {
-  return drawWordedLine(limit, { id: "limit", dash: [6, 4], colour: colours.ink });
+export function drawLimit(limit, colors) {
+  return drawWordedLine(limit, { id: "limit", dash: [6, 4], color: colors.ink });
 }
 
 /** A dotted line across the chart with its words on it: what a known system {value, words} reached. */
-export function drawReference(reference, place, colours) {
-  return drawWordedLine(reference, { id: `reference-${place}`, dash: [2, 3], colour: colours.ink });
+export function drawReference(reference, place, colors) {
+  return drawWordedLine(reference, { id: `reference-${place}`, dash: [2, 3], color: colors.ink });
 }
 
-function drawWordedLine({ value, words }, { id, dash, colour }) {
+function drawWordedLine({ value, words }, { id, dash, color }) {
   return {
     id,
     afterDatasetsDraw(chart) {
@@ -39,14 +39,14 @@ function drawWordedLine({ value, words }, { id, dash, colour }) {
       ctx.save();
       ctx.setLineDash(dash);
       ctx.lineWidth = 1.25;
-      ctx.strokeStyle = colour;
+      ctx.strokeStyle = color;
       trace(ctx, [
         { x: chartArea.left, y },
         { x: chartArea.right, y },
       ]);
       ctx.stroke();
       ctx.font = `11px ${getFamily(chart)}`;
-      ctx.fillStyle = colour;
+      ctx.fillStyle = color;
       // Above the line where there is room, else below it.
       const isAbove = y - chartArea.top >= LABEL_HEIGHT;
       ctx.textBaseline = isAbove ? "bottom" : "top";
@@ -57,7 +57,7 @@ function drawWordedLine({ value, words }, { id, dash, colour }) {
 }
 
 /** Words in the middle of a chart that has nothing to draw. */
-export function drawWords(words, colours) {
+export function drawWords(words, colors) {
   return {
     id: "words",
     afterDatasetsDraw(chart) {
@@ -66,7 +66,7 @@ export function drawWords(words, colours) {
       ctx.font = `11px ${getFamily(chart)}`;
       ctx.textAlign = "center";
       ctx.textBaseline = "middle";
-      ctx.fillStyle = colours.muted;
+      ctx.fillStyle = colors.muted;
       ctx.fillText(words, (chartArea.left + chartArea.right) / 2, (chartArea.top + chartArea.bottom) / 2);
       ctx.restore();
     },
@@ -74,7 +74,7 @@ export function drawWords(words, colours) {
 }
 
 /** A hairline and a ring at the point that the pointer or the arrow keys are on. */
-export function drawActiveMark(colours) {
+export function drawActiveMark(colors) {
   return {
     id: "activeMark",
     afterDatasetsDraw(chart) {
@@ -85,14 +85,14 @@ export function drawActiveMark(colours) {
       const { ctx, chartArea } = chart;
       const { x, y } = active.element;
       ctx.save();
-      ctx.strokeStyle = colours.fieldLine;
+      ctx.strokeStyle = colors.fieldLine;
       ctx.lineWidth = 1;
       trace(ctx, [
         { x, y: chartArea.top },
         { x, y: chartArea.bottom },
       ]);
       ctx.stroke();
-      ctx.strokeStyle = colours.ink;
+      ctx.strokeStyle = colors.ink;
       ctx.lineWidth = 2;
       ctx.beginPath();
       ctx.arc(x, y, 6, 0, 2 * Math.PI);
@@ -103,7 +103,7 @@ export function drawActiveMark(colours) {
 }
 
 /** A failed run: an outlined cross, filled with the paper, its middle at {x, y}. */
-export function drawHollowCross(ctx, { x, y, colours }) {
+export function drawHollowCross(ctx, { x, y, colors }) {
   ctx.lineCap = "square";
   ctx.beginPath();
   ctx.moveTo(x - 4, y - 4);
@@ -111,8 +111,8 @@ export function drawHollowCross(ctx, { x, y, colours }) {
   ctx.moveTo(x + 4, y - 4);
   ctx.lineTo(x - 4, y + 4);
   for (const [width, style] of [
-    [4.5, colours.ink],
-    [2, colours.paper],
+    [4.5, colors.ink],
+    [2, colors.paper],
   ]) {
     ctx.lineWidth = width;
     ctx.strokeStyle = style;

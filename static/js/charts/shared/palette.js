@@ -1,18 +1,18 @@
-// Which colour, shape and dash a line gets. The colours themselves are CSS variables (tokens.css).
+// Which color, shape and dash a line gets. The colors themselves are CSS variables (tokens.css).
 
 const STYLES = [
-  { colour: "blue", shape: "circle", dash: [] },
-  { colour: "orange", shape: "triangle", dash: [6, 3] },
-  { colour: "green", shape: "rect", dash: [2, 2] },
-  { colour: "purple", shape: "rectRot", dash: [8, 3, 2, 3] },
-  { colour: "sky", shape: "circle", dash: [4, 2] },
-  { colour: "brown", shape: "triangle", dash: [] },
-  { colour: "grey", shape: "rect", dash: [10, 4] },
-  { colour: "pink", shape: "rectRot", dash: [3, 5] },
+  { color: "blue", shape: "circle", dash: [] },
+  { color: "orange", shape: "triangle", dash: [6, 3] },
+  { color: "green", shape: "rect", dash: [2, 2] },
+  { color: "purple", shape: "rectRot", dash: [8, 3, 2, 3] },
+  { color: "sky", shape: "circle", dash: [4, 2] },
+  { color: "brown", shape: "triangle", dash: [] },
+  { color: "gray", shape: "rect", dash: [10, 4] },
+  { color: "pink", shape: "rectRot", dash: [3, 5] },
 ];
 
-/** Names of the colours, as in the variables --series-NAME. */
-export const COLOUR_NAMES = STYLES.map((style) => style.colour);
+/** Names of the colors, as in the variables --series-NAME. */
+export const COLOR_NAMES = STYLES.map((style) => style.color);
 
 // Fixed meaning: sequential read blue, sequential write orange, random read green, random write purple.
 const MEANING = new Map([
@@ -41,9 +41,9 @@ export function styleOf(line) {
   return STYLES[MEANING.get(nameMeaning(line)) ?? 0];
 }
 
-/** Return a resolved colour, "rgb(r, g, b)", with less than full cover. */
-export function withAlpha(colour, alpha) {
-  return colour.replace(/^rgb\(([^)]+)\)$/, `rgba($1, ${alpha})`);
+/** Return a resolved color, "rgb(r, g, b)", with less than full cover. */
+export function withAlpha(color, alpha) {
+  return color.replace(/^rgb\(([^)]+)\)$/, `rgba($1, ${alpha})`);
 }
 
 function nameMeaning({ rw, direction }) {

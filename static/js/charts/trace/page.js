@@ -27,7 +27,7 @@ function showLegend(figure, lines) {
   for (const { name, before, style } of lines) {
     const item = document.createElement("li");
     const key = document.createElement("span");
-    key.className = `key ${before === undefined ? style.shape : "before"} ${style.colour}`;
+    key.className = `key ${before === undefined ? style.shape : "before"} ${style.color}`;
     item.append(key, name);
     legend.append(item);
   }

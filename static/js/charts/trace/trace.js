@@ -47,14 +47,14 @@ export function describeMark({ direction, at, mean, minimum, maximum }, unit) {
   return parts.join(" · ");
 }
 
-/** Build the configuration of Chart.js. colours: resolved CSS colours. */
-export function buildTrace(trace, { colours }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors. */
+export function buildTrace(trace, { colors }) {
   // The names of directions are short: there is room for them in a narrow chart, too.
   const hasEnds = trace.lines.length > 1;
   const findEnds = (chart) => (hasEnds ? listEnds(chart, trace.lines) : []);
   return {
     type: "line",
-    data: { datasets: trace.lines.flatMap((line) => makeDatasets(line, colours)) },
+    data: { datasets: trace.lines.flatMap((line) => makeDatasets(line, colors)) },
     options: {
       animation: false,
       events: [],
@@ -64,13 +64,13 @@ export function buildTrace(trace, { colours }) {
       responsive: true,
       spanGaps: false,
       layout: { padding: { top: 8, right: hasEnds ? 44 : 10 } },
-      plugins: { legend: { display: false }, tooltip: makeTooltip(trace, colours) },
+      plugins: { legend: { display: false }, tooltip: makeTooltip(trace, colors) },
       scales: {
-        x: makeSecondsScale(trace.span, colours),
-        y: makeValueScale(trace, { colours, name: nameAxis(trace) }),
+        x: makeSecondsScale(trace.span, colors),
+        y: makeValueScale(trace, { colors, name: nameAxis(trace) }),
       },
     },
-    plugins: [drawEndLabels(findEnds, colours), drawActiveMark(colours)],
+    plugins: [drawEndLabels(findEnds, colors), drawActiveMark(colors)],
   };
 }
 
@@ -78,13 +78,13 @@ function readPoint({ at_s: at, mean, minimum, maximum, count }) {
   return count === 0 ? { at, mean: null, minimum: null, maximum: null } : { at, mean, minimum, maximum };
 }
 
-function makeDatasets({ points, style }, colours) {
-  const colour = colours.series[style.colour];
+function makeDatasets({ points, style }, colors) {
+  const color = colors.series[style.color];
   const edge = (name) => ({
     data: points.map((point) => ({ x: point.at, y: point[name] ?? NaN })),
     borderWidth: 0,
     pointRadius: 0,
-    backgroundColor: withAlpha(colour, 0.2),
+    backgroundColor: withAlpha(color, 0.2),
   });
   const alone = points.length === 1;
   return [
@@ -92,10 +92,10 @@ function makeDatasets({ points, style }, colours) {
     { ...edge("maximum"), fill: "-1" },
     {
       data: points.map((point) => ({ x: point.at, y: point.mean ?? NaN })),
-      borderColor: colour,
+      borderColor: color,
       borderDash: style.dash,
       borderWidth: 1.75,
-      pointBackgroundColor: colour,
+      pointBackgroundColor: color,
       pointBorderWidth: 0,
       pointRadius: alone || points.length <= 30 ? 2.5 : 0,
       pointStyle: style.shape,
@@ -111,13 +111,13 @@ function listEnds(chart, lines) {
   });
 }
 
-function makeSecondsScale({ from, to }, colours) {
+function makeSecondsScale({ from, to }, colors) {
   return {
-    ...styleAxis(colours, "seconds since the start"),
+    ...styleAxis(colors, "seconds since the start"),
     type: "linear",
     min: from,
     max: to,
-    ticks: { ...styleAxis(colours).ticks, callback: (value) => formatTick(value, SECONDS) },
+    ticks: { ...styleAxis(colors).ticks, callback: (value) => formatTick(value, SECONDS) },
     afterBuildTicks: (axis) => {
       const count = Math.max(2, Math.floor(axis.chart.width / 90));
       axis.ticks = linearTicks(from, to, { count }).map((value) => ({ value }));
@@ -131,9 +131,9 @@ function nameAxis({ scale, unit, label, domain }) {
   return domain.startsAtZero ? name : `${name} (axis does not start at 0)`;
 }
 
-function makeTooltip(trace, colours) {
+function makeTooltip(trace, colors) {
   return {
-    ...makeTooltipLook(colours),
+    ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => `${formatSeconds(item.parsed.x)} s`,
       label: ({ datasetIndex, dataIndex }) => {

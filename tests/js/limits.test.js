@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { choosePlace, drawCeilings } from "../../static/js/charts/scaling/limits.js";
+import { choosePlace, drawLimits } from "../../static/js/charts/scaling/limits.js";
 
-const colours = { ink: "ink", paper: "paper" };
+const colors = { ink: "ink", paper: "paper" };
 const area = { left: 0, right: 400, top: 0, bottom: 200, width: 400, height: 200 };
 
 /** A chart of one bar for each value; a thousand is 100 pixels high; four pixels a letter. */
@@ -35,10 +35,10 @@ function makeChart(values) {
   return { chart, written, strokes };
 }
 
-function draw(values, ceilings) {
+function draw(values, limits) {
   const made = makeChart(values);
   const farFrom = 3 * Math.max(...values);
-  drawCeilings(ceilings, { isBars: true, farFrom }, { colours, say: (value) => `${value} IOPS` }).afterDatasetsDraw(made.chart);
+  drawLimits(limits, { isBars: true, farFrom }, { colors, say: (value) => `${value} IOPS` }).afterDatasetsDraw(made.chart);
   return made;
 }
 
@@ -84,7 +84,7 @@ test("a limit far above is named at the upper edge, with its value", () => {
   assert.deepEqual(strokes, [[]]);
 });
 
-test("where a limit goes on above the picture stands an arrow", () => {
+test("where a limit leaves the chart at the top, an arrow marks it", () => {
   const { written, strokes } = draw([500, 600], [{ name: "each", values: [1000, 90_000], isGiven: true }]);
 
   assert.deepEqual(written.map(({ text }) => text), ["each"]);
