@@ -105,7 +105,7 @@ def test_held_dimension_is_changed_by_its_field(visit: Visit, sweep: None) -> No
     watched = visit("/scaling/?q=host:ebs-2013")
 
     watched.page.get_by_label("File size").select_option("file_size_bytes:15G")
-    watched.page.get_by_role("button", name="Hold").click()
+    watched.page.get_by_role("button", name="Apply").click()
     watched.page.wait_for_url("**file_size_bytes:15G**")
 
     assert "20\u202f942" in watched.page.inner_text(".scaling-table")
@@ -179,5 +179,5 @@ def test_nothing_moves_while_the_picture_is_drawn(visit: Visit, sweep: None) -> 
 def test_numbers_and_words_are_there_without_javascript(visit: Visit, sweep: None) -> None:
     watched = visit(f"{EBS}+file_size:5G", java_script_enabled=False)
 
-    assert "stops gaining after 4 volumes" in watched.page.inner_text("h1")
+    assert "levels off at 4 volumes" in watched.page.inner_text("h1")
     assert "30\u202f613" in watched.page.inner_text(".scaling-table")

@@ -254,7 +254,9 @@ def _choose_facets(table: SeriesTable, taken: Collection[str]) -> tuple[str, ...
 def _find_metric(name: str | None) -> Metric:
     metric = CATALOGUE.get(name or _USUAL_METRIC)
     if metric is None:
-        raise BadChart("metric", f"{str(name)[:60]!r} is no metric; there are: {', '.join(CATALOGUE)}")
+        raise BadChart(
+            "metric", f"{str(name)[:60]!r} is not a valid metric; available: {', '.join(CATALOGUE)}"
+        )
     return metric
 
 
@@ -263,12 +265,14 @@ def _find_names(parameter: str, text: str | None, *, most: int) -> tuple[str, ..
         return ()
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > most:
-        raise BadChart(parameter, f"{len(parts)} dimensions are given; at most {most} go there")
+        raise BadChart(parameter, f"{len(parts)} dimensions given, at most {most} allowed")
     found = []
     for part in parts:
         dimension = find_dimension(part)
         if dimension is None:
-            raise BadChart(parameter, f"{part[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+            raise BadChart(
+                parameter, f"{part[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}"
+            )
         found.append(dimension.name)
     return tuple(found)
 

@@ -124,7 +124,9 @@ def end_of_day(day: date | None) -> datetime | None:
 def _find_metric(name: str) -> ScalingMetric:
     metric = SCALING_METRICS.get(name)
     if metric is None:
-        raise BadChart("metric", f"{name[:60]!r} is no metric; there are: {', '.join(SCALING_METRICS)}")
+        raise BadChart(
+            "metric", f"{name[:60]!r} is not a valid metric; available: {', '.join(SCALING_METRICS)}"
+        )
     return metric
 
 
@@ -132,9 +134,11 @@ def _find_over(name: str | None, metric: ScalingMetric) -> ScalingMetric | None:
     if name is None:
         return None
     if name not in THROUGHPUTS:
-        raise BadChart("over", f"{name[:60]!r} is nothing to draw over; there are: {', '.join(THROUGHPUTS)}")
+        raise BadChart(
+            "over", f"{name[:60]!r} is not a throughput metric; available: {', '.join(THROUGHPUTS)}"
+        )
     if metric.unit != "ns":
-        raise BadChart("over", f"over={name} draws a latency over throughput; {metric.name} is no latency")
+        raise BadChart("over", f"over={name} needs a latency metric; {metric.name} is not a latency")
     return SCALING_METRICS[name]
 
 
@@ -144,7 +148,9 @@ def _find_name(parameter: str, name: str | None) -> str | None:
         return None if name is None else ""
     dimension = find_dimension(name)
     if dimension is None:
-        raise BadChart(parameter, f"{name[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+        raise BadChart(
+            parameter, f"{name[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}"
+        )
     return dimension.name
 
 
@@ -160,14 +166,16 @@ def _spread_free(names: Sequence[str]) -> frozenset[str]:
     for name in names:
         dimension = find_dimension(name)
         if dimension is None:
-            raise BadChart("any", f"{name[:60]!r} is no dimension; there are: {', '.join(DIMENSIONS)}")
+            raise BadChart(
+                "any", f"{name[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}"
+            )
         free |= {dimension.name, *dimension.companions}
     return frozenset(free)
 
 
 def _read_limits(texts: Sequence[str], metric: ScalingMetric) -> tuple[Limit, ...]:
     if len(texts) > LIMITS_MAXIMUM:
-        raise BadChart("limit", f"{len(texts)} limits are given; at most {LIMITS_MAXIMUM} are drawn")
+        raise BadChart("limit", f"{len(texts)} limits given, at most {LIMITS_MAXIMUM} allowed")
     try:
         return tuple(parse_limit(text, metric.unit) for text in texts)
     except BadLimit as error:

@@ -1,4 +1,4 @@
-"""What a scaling chart says, and where its curves bend."""
+"""The findings of a scaling chart, and the knees of its curves."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,14 +50,14 @@ __all__ = [
 ]
 
 _COUNTS: Final = ("volume_count", "stripe_count")
-# That reads and writes differ is no finding.
+# A difference between reads and writes is expected.
 _PATTERNS: Final = ("pattern", "rw", "direction")
 _PAIR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """The curve of latency over throughput of one line. place: of its knee on x; None where it has none."""
+    """The latency of one line against throughput. place: index of its knee on x; None if it has none."""
 
     facet: int
     line: int
@@ -65,7 +65,7 @@ class Bend:
 
 
 def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
-    """Return what the chart says: what falls off a cliff, then each line, then what is at a limit."""
+    """Return the findings of a chart: cliffs, contrasts, each curve, then curves at a limit."""
     if chart.over is not None:
         return ()
     curves = {
@@ -83,7 +83,7 @@ def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
 
 
 def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
-    """Return the knee of each line with two points and more, where latency is drawn over throughput."""
+    """Return the knee of each line with two points or more, if latency is plotted against throughput."""
     if chart.over is None:
         return ()
     bends = []
@@ -134,7 +134,7 @@ def _list_cliffs(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> I
 def _list_contrasts(
     chart: ScalingChart, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
 ) -> Iterator[ContrastFinding]:
-    """Give how far two panels, or two lines, lie apart, where no cliff says it; of more than two nobody asks."""
+    """Yield the contrast of two panels or two lines without a cliff; not for more than two."""
     rows, columns = len(chart.facets), len(chart.facets[0].lines)
     pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
     if columns == _PAIR and chart.color is not None and chart.color.dimension.name not in _PATTERNS:

@@ -1,9 +1,4 @@
-"""The values of a scaling chart: panels of lines of cells, and what was left out of them.
-
-Lines that no value of a chart should pass: given ones, and what is provisioned.
-
-What a scaling chart can show: the metrics of the catalogue, and those made of one of them.
-"""
+"""The values of a scaling chart: panels, lines, cells, limits; its parameters and its metrics."""
 
 import re
 from collections.abc import Iterator
@@ -45,12 +40,12 @@ _EXAMPLES: Final = {
 
 
 class BadLimit(Exception):
-    """A limit that cannot be read; the message says how to write one."""
+    """A limit that cannot be parsed; the message has the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A named limit in the metric's base unit; is_each: of one volume, so that n volumes have n times as much."""
+    """A named limit in the metric's base unit; is_each: per volume, n volumes have n times the value."""
 
     name: str
     value: float
@@ -73,7 +68,7 @@ def parse_limit(text: str, unit: Unit) -> Limit:
     factor = units.get(match["unit"].lower())
     if factor is None:
         known = ", ".join(each for each in units if each)
-        raise BadLimit(f"limit {name!r}: {match['unit']!r} is no unit of this metric; there are: {known}")
+        raise BadLimit(f"limit {name!r}: {match['unit']!r} is not a unit of this metric; available: {known}")
     return Limit(name, float(match["number"]) * factor, is_each=bool(match["each"]), text=text)
 
 
@@ -95,7 +90,7 @@ class ScalingMetric:
 
     @property
     def is_throughput(self) -> bool:
-        """Say whether more volumes should give more of it."""
+        """Return whether it is expected to grow with the number of volumes."""
         return self.unit in ("operations/s", "bytes/s")
 
 
@@ -126,7 +121,7 @@ CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
 
 
 class BadChart(Exception):
-    """A chart that cannot be drawn as asked for; parameter names what is wrong, the message what there is."""
+    """An invalid parameter of a chart; the message has the available values."""
 
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(message)
@@ -135,7 +130,7 @@ class BadChart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScalingSpread:
-    """What some measurements stand at, in the metric's base unit. median: None where it would mix percentiles."""
+    """The level of some measurements, in the metric's base unit. median: None if it would mix percentiles."""
 
     median: float | None
     p10: float
@@ -173,7 +168,7 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ScalingLine:
-    """The cells of one color in one panel, one for each x. rw, direction: where they are one, for its fixed color."""
+    """The cells of one color in one panel, one for each x. rw, direction: if unique, for its fixed color."""
 
     value: Value | None
     label: str
@@ -184,7 +179,7 @@ class ScalingLine:
 
 @dataclass(frozen=True, slots=True)
 class ScalingLimit:
-    """A limit at each x; None where it is not known there. is_given: somebody named it, else it is provisioned."""
+    """A limit at each x; None if unknown there. is_given: a parameter of the chart, else provisioned IOPS."""
 
     name: str
     values: tuple[float | None, ...]
@@ -212,7 +207,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is shown and what is not, in series. cells, filled: places of the chart, and those with a value.
+    """Numbers of series that are shown and not shown. cells, filled: combinations, and those with a value.
 
     hidden_by_fixed: match the filter but not the fixed dimensions. omitted: past the maximum of colors or panels.
     """
@@ -229,7 +224,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ScalingChart:
-    """Everything that a scaling page, its table and its API answer show.
+    """The data of a scaling page, its table and its API response.
 
     filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
     values. common: those of which all that is shown has one known value. as_of, earlier_at: exclusive.
@@ -257,11 +252,11 @@ class ScalingChart:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether there is nothing to draw."""
+        """Return whether no cell has a value."""
         return not self.counts.filled
 
     def walk(self) -> Iterator[tuple[ScalingFacet, ScalingLine, int, ScalingPoint]]:
-        """Give every cell with its panel, its line and its place on x."""
+        """Yield every cell with its panel, its line and its index on x."""
         for facet in self.facets:
             for line in facet.lines:
                 for place, cell in enumerate(line.cells):

@@ -81,15 +81,15 @@ def test_past_and_ghost_come_from_the_measurements(reader):
 @pytest.mark.parametrize(
     ("query", "pointer", "words"),
     [
-        ("x=speed", "x", "'speed' is no dimension"),
+        ("x=speed", "x", "'speed' is not a valid dimension"),
         ("metric=speed", "metric", "is not a valid choice"),
-        ("over=iops&metric=iops", "over", "iops is no latency"),
+        ("over=iops&metric=iops", "over", "iops is not a latency"),
         ("limit=fast", "limit", "is not NAME:VALUE"),
         ("compare_days=0", "compare_days", "greater than or equal to 1"),
         ("as_of=x", "as_of", "Date has wrong format"),
         ("q=speed:9", "q", "is nothing to filter by"),
         ("speed=9", "speed", "is unknown; there are: any, as_of"),
-        ("any=speed", "any", "'speed' is no dimension"),
+        ("any=speed", "any", "'speed' is not a valid dimension"),
         ("x=iodepth&x=numjobs", "x", "is given 2 times"),
     ],
 )

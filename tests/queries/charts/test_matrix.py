@@ -199,10 +199,10 @@ def test_nothing_that_fits_is_an_empty_matrix() -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"metric": "speed"}, "'speed' is no metric; there are: iops,"),
-        ({"x": "speed"}, "'speed' is no dimension; there are: host,"),
-        ({"x": "host,pool"}, "2 dimensions are given; at most 1 go there"),
-        ({"rows": "host,pool,rw"}, "3 dimensions are given; at most 2 go there"),
+        ({"metric": "speed"}, "'speed' is not a valid metric; available: iops,"),
+        ({"x": "speed"}, "'speed' is not a valid dimension; available: host,"),
+        ({"x": "host,pool"}, "2 dimensions given, at most 1 allowed"),
+        ({"rows": "host,pool,rw"}, "3 dimensions given, at most 2 allowed"),
         ({"rows": "host", "x": "host"}, "x, rows and facet must be different"),
         ({"facet": "bs,block_size_bytes"}, "x, rows and facet must be different"),
     ],

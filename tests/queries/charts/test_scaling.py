@@ -325,16 +325,16 @@ def test_series_that_began_later_are_not_in_a_past_picture():
 @pytest.mark.parametrize(
     ("options", "parameter", "words"),
     [
-        ({"x": "speed"}, "x", "'speed' is no dimension; there are: host, pool"),
-        ({"x": "none"}, "x", "'none' is no dimension"),
-        ({"metric": "speed"}, "metric", "'speed' is no metric; there are: iops"),
+        ({"x": "speed"}, "x", "'speed' is not a valid dimension; available: host, pool"),
+        ({"x": "none"}, "x", "'none' is not a valid dimension"),
+        ({"metric": "speed"}, "metric", "'speed' is not a valid metric; available: iops"),
         ({"facet": "iodepth", "color": "depth"}, "color", "must be different dimensions"),
-        ({"over": "iops", "metric": "iops"}, "over", "iops is no latency"),
-        ({"over": "elapsed_s"}, "over", "is nothing to draw over"),
-        ({"free": ["speed"]}, "any", "is no dimension"),
+        ({"over": "iops", "metric": "iops"}, "over", "iops is not a latency"),
+        ({"over": "elapsed_s"}, "over", "is not a throughput metric"),
+        ({"free": ["speed"]}, "any", "is not a valid dimension"),
         ({"limits": ["16000"]}, "limit", "is not NAME:VALUE; write it as limit:16000"),
-        ({"limits": ["a:3ms"]}, "limit", "'ms' is no unit of this metric; there are: iops"),
-        ({"limits": ["a:1"] * 9}, "limit", "9 limits are given; at most 8 are drawn"),
+        ({"limits": ["a:3ms"]}, "limit", "'ms' is not a unit of this metric; available: iops"),
+        ({"limits": ["a:1"] * 9}, "limit", "9 limits given, at most 8 allowed"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_what_there_is(options, parameter, words):

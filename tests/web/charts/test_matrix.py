@@ -109,8 +109,8 @@ def test_fields_choose_the_axes(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"metric": "speed"}, "Metric: 'speed' is no metric; there are: iops,"),
-        ({"x": "speed"}, "X: 'speed' is no dimension"),
+        ({"metric": "speed"}, "Metric: 'speed' is not a valid metric; available: iops,"),
+        ({"x": "speed"}, "X: 'speed' is not a valid dimension"),
         ({"rows": "host", "x": "host"}, "Rows: x, rows and facet must be different dimensions."),
     ],
 )
@@ -155,7 +155,7 @@ def test_api_refuses_what_makes_no_sense(viewer: Client) -> None:
     response = viewer.get("/api/v1/matrix?x=speed")
 
     assert (response.status_code, response.json()["pointer"]) == (400, "x")
-    assert response.json()["detail"].startswith("x: 'speed' is no dimension; there are: host,")
+    assert response.json()["detail"].startswith("x: 'speed' is not a valid dimension; available: host,")
 
 
 def test_matrix_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries) -> None:

@@ -1,4 +1,4 @@
-"""The scaling page: what it chooses and says, its table, its links, its answer to addresses that make no sense."""
+"""The scaling page: automatic choices, summary, data table, links, errors."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def read_document(response: Any) -> dict[str, Any]:
     return json.loads(unescape(text))
 
 
-def say(query: str) -> list[str]:
+def describe(query: str) -> list[str]:
     figure = show_scaling(QueryDict(query), base_url="")
     return [sentence.words.replace("\u202f", " ") for sentence in (*figure.sentences, *figure.more_sentences)]
 
@@ -40,40 +40,39 @@ def make_bar(count: int, value: float, *, host: Any, **summary: Any) -> Series:
     return series
 
 
-def test_title_says_what_is_shown_and_the_answer(viewer: Client) -> None:
+def test_title_has_the_subject_and_the_main_finding(viewer: Client) -> None:
     make_ebs_series(2)
 
     words = Page(viewer.get(reverse("scaling"), {"q": "bs:4k rw:randread"})).words
 
-    assert "4k random read IOPS over 1–16 volumes: stops gaining after 4 volumes" in words
+    assert "4k random read IOPS over 1–16 volumes: levels off at 4 volumes" in words
 
 
-def test_published_series_is_read_in_words(db: Any) -> None:
+def test_summary_of_published_series_has_its_findings(db: Any) -> None:
     make_ebs_series()
 
-    assert "Random read stops gaining after 4 volumes (30 613 → 30 180 IOPS)." in say(f"q={STUDY_2}")
-    assert "Sequential write saturates at 122 MB/s from 8 volumes." in say(
+    assert "Random read levels off at 4 volumes (30 613 → 30 180 IOPS)." in describe(f"q={STUDY_2}")
+    assert "Sequential write saturates at ~122 MB/s with 8 or more volumes." in describe(
         "q=instance:c1.medium&metric=bandwidth_bytes_per_s"
     )
     assert (
-        "Random read: at 15 GiB files one volume gives 3 % of its 5 GiB value (375 of 14 311 IOPS)."
-        in say("q=instance:c1.xlarge volume_size:20G&facet=file_size")
+        "Random read drops by 97 % from 5 GiB to 15 GiB files at 1 volume (14 311 → 375 IOPS)."
+        in describe("q=instance:c1.xlarge volume_size:20G&facet=file_size")
+    )
+    assert "Random read scales linearly: 3.95x from 1 to 4 volumes (99 % of ideal)." in describe(
+        "q=volume_type:provisioned-iops"
     )
     assert (
-        "Random read is linear in the count: 4 volumes give 3.95 times as much as one (99 % of ideal)."
-        in say("q=volume_type:provisioned-iops")
+        "Random write is erratic: 12 345 at 2 volumes, 1 736 IOPS at 4 volumes; no clear trend."
+        in describe("q=instance:c1.medium")
     )
     assert (
-        "Random write is erratic: 12 345 at 2 volumes, 1 736 IOPS at 4 volumes; there is no trend to rely on."
-        in say("q=instance:c1.medium")
-    )
-    assert (
-        "Random read gives 6.1 times as much with provisioned-iops as with standard (8 191 of 1 344 IOPS)."
-        in say("q=file_size:50G&x=volume_type")
+        "Random read: provisioned-iops delivers 6.1x the IOPS of standard (8 191 vs 1 344 IOPS)."
+        in describe("q=file_size:50G&x=volume_type")
     )
 
 
-def test_every_sentence_leads_to_cells_of_the_table(viewer: Client) -> None:
+def test_every_sentence_links_to_cells_of_the_table(viewer: Client) -> None:
     make_ebs_series(2)
 
     page = Page(viewer.get(reverse("scaling")))
@@ -85,7 +84,7 @@ def test_every_sentence_leads_to_cells_of_the_table(viewer: Client) -> None:
     assert {anchor for link in linked for anchor in link["data-cells"].split()} <= cells
 
 
-def test_drawing_has_the_numbers_of_the_table(viewer: Client) -> None:
+def test_chart_has_the_values_of_the_table(viewer: Client) -> None:
     make_ebs_series(2)
 
     response = viewer.get(reverse("scaling"), {"q": "bs:4k"})
@@ -100,7 +99,7 @@ def test_drawing_has_the_numbers_of_the_table(viewer: Client) -> None:
     assert drawn[:5] == [16730, 17854, 19830, 28315, 29210]
 
 
-def test_cell_leads_to_its_series_and_to_a_list_where_there_are_several(viewer: Client) -> None:
+def test_cell_links_to_its_series_or_to_a_list_of_several(viewer: Client) -> None:
     host = make_host("db-01")
     series = make_bar(1, 100.0, host=host)
     make_bar(2, 100.0, host=host)
@@ -111,10 +110,10 @@ def test_cell_leads_to_its_series_and_to_a_list_where_there_are_several(viewer: 
     assert reverse("series", args=[series.pk]) in page.links
     (several,) = [link for link in page.links if link.startswith("/series/?q=")]
     assert parse_qs(urlsplit(several).query)["q"] == ["volume_count:2 pattern:randread"]
-    assert "Up to 2 series in a cell: other options differ" in page.words
+    assert "Up to 2 series per combination, with different other options" in page.words
 
 
-def test_what_was_chosen_by_itself_is_in_the_link_that_is_copied(viewer: Client) -> None:
+def test_automatic_choices_are_in_the_copied_link(viewer: Client) -> None:
     make_ebs_series(2, 3)
 
     page = Page(viewer.get(reverse("scaling")))
@@ -128,7 +127,7 @@ def test_what_was_chosen_by_itself_is_in_the_link_that_is_copied(viewer: Client)
     }
 
 
-def test_held_dimension_can_be_changed_or_let_free(viewer: Client) -> None:
+def test_fixed_dimension_can_be_changed_or_released(viewer: Client) -> None:
     make_ebs_series(2, 3)
 
     page = Page(viewer.get(reverse("scaling")))
@@ -152,7 +151,7 @@ def test_held_dimension_can_be_changed_or_let_free(viewer: Client) -> None:
         ("fix=iodepth:x", ""),
     ],
 )
-def test_hold_becomes_a_term_of_the_filter(query: str, moved: str | None) -> None:
+def test_fixed_value_becomes_a_term_of_the_filter(query: str, moved: str | None) -> None:
     found = apply_fixed(QueryDict(query))
 
     assert (found.urlencode(safe=":") if found is not None else None) == moved or (
@@ -160,13 +159,13 @@ def test_hold_becomes_a_term_of_the_filter(query: str, moved: str | None) -> Non
     )
 
 
-def test_one_run_each_is_said(viewer: Client) -> None:
+def test_caption_notes_one_run_per_value(viewer: Client) -> None:
     make_bar(1, 100.0, host=make_host())
 
-    assert "one run each, so no spread is known" in Page(viewer.get(reverse("scaling"))).words
+    assert "one run per value, no spread" in Page(viewer.get(reverse("scaling"))).words
 
 
-def test_spread_and_count_stand_under_the_median(viewer: Client) -> None:
+def test_spread_and_count_are_under_the_median(viewer: Client) -> None:
     host = make_host()
     make_bar(1, 1000.0, host=host, n=12, p10=900.0, p90=1100.0)
     make_bar(4, 3000.0, host=host, n=8, p10=2900.0, p90=3300.0)
@@ -176,27 +175,27 @@ def test_spread_and_count_stand_under_the_median(viewer: Client) -> None:
     assert "900–1\u202f100, n 12" in words
     assert "2\u202f900–3\u202f300, n 8" in words
     assert "75 %" in words
-    assert "medians of 8 to 12 runs, whiskers from p10 to p90" in words
+    assert "median of 8 to 12 runs, whiskers p10 to p90" in words
 
 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
         ({"q": "speed:9"}, "is nothing to filter by"),
-        ({"x": "speed"}, "X: 'speed' is no dimension"),
-        ({"metric": "speed"}, "Metric: 'speed' is no metric"),
+        ({"x": "speed"}, "X: 'speed' is not a valid dimension"),
+        ({"metric": "speed"}, "Metric: 'speed' is not a valid metric"),
         ({"facet": "pattern"}, "x, color and facet must be different"),
-        ({"over": "iops", "metric": "iops"}, "iops is no latency"),
+        ({"over": "iops", "metric": "iops"}, "iops is not a latency"),
         ({"limit": "fast"}, "Limit: limit 'fast' is not NAME:VALUE"),
-        ({"as_of": "x"}, "As of: 'x' is no day: write it as 2026-05-12."),
-        ({"as_of": "2026-13-01"}, "is no day"),
-        ({"compare_days": "0"}, "is no number of days from 1 to 3650"),
-        ({"draw": "pies"}, "'pies' is none of: bars, lines"),
-        ({"scale": "x"}, "'x' is none of: linear, log"),
-        ({"any": "speed"}, "Any: 'speed' is no dimension"),
+        ({"as_of": "x"}, "As of: 'x' is not a valid date"),
+        ({"as_of": "2026-13-01"}, "is not a valid date"),
+        ({"compare_days": "0"}, "is not a number of days from 1 to 3650"),
+        ({"draw": "pies"}, "'pies' is not valid; available: bars, lines"),
+        ({"scale": "x"}, "'x' is not valid; available: linear, log"),
+        ({"any": "speed"}, "Any: 'speed' is not a valid dimension"),
     ],
 )
-def test_address_that_makes_no_sense_is_said_and_the_rest_is_shown(
+def test_invalid_parameter_is_an_error_and_the_rest_is_shown(
     query: dict[str, str], words: str, viewer: Client
 ) -> None:
     make_bar(4, 100.0, host=make_host())
@@ -212,13 +211,15 @@ def test_address_that_makes_no_sense_is_said_and_the_rest_is_shown(
     "query", [{"as_of": "9999-12-31"}, {"as_of": "0001-01-01", "compare_days": "30"}, {"as_of": "0001-01-01"}]
 )
 @pytest.mark.parametrize("name", ["scaling", "api_scaling"])
-def test_ends_of_the_calendar_are_days_like_others(name: str, query: dict[str, str], viewer: Client) -> None:
+def test_first_and_last_day_of_the_calendar_are_valid(
+    name: str, query: dict[str, str], viewer: Client
+) -> None:
     make_bar(4, 100.0, host=make_host())
 
     assert viewer.get(reverse(name), query).status_code == 200
 
 
-def test_failed_runs_lead_to_the_runs_and_not_to_another_metric(viewer: Client) -> None:
+def test_failed_series_link_to_their_runs(viewer: Client) -> None:
     series = make_series(host=make_host("db-1"))
     Series.objects.filter(pk=series.pk).update(
         measurement_count=1, first_at=NOON, last_at=NOON, badges=["failed-job"]
@@ -226,38 +227,40 @@ def test_failed_runs_lead_to_the_runs_and_not_to_another_metric(viewer: Client) 
 
     page = Page(viewer.get(reverse("scaling"), {"q": "host:db-1"}))
 
-    assert "1 series fit, and every run of them failed. Look at the runs for why." in page.words
+    assert "1 matching series: all runs failed." in page.words
     assert "/runs/?q=host%3Adb-1" in page.links
 
 
-def test_share_of_ideal_is_explained_only_where_the_table_has_one(viewer: Client) -> None:
+def test_share_of_ideal_is_explained_only_if_the_table_has_one(viewer: Client) -> None:
     host = make_host()
     make_bar(4, 100.0, host=host)
 
-    assert "Per cent: of ideal" not in Page(viewer.get(reverse("scaling"))).words
+    assert "% of ideal:" not in Page(viewer.get(reverse("scaling"))).words
     make_bar(8, 150.0, host=host)
-    assert "Per cent: of ideal" in Page(viewer.get(reverse("scaling"))).words
+    assert "% of ideal:" in Page(viewer.get(reverse("scaling"))).words
 
 
-def test_empty_server_says_how_the_first_results_come_in(viewer: Client) -> None:
+def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
     assert "three ways to get the first one" in Page(viewer.get(reverse("scaling"))).words
 
 
-def test_filter_that_nothing_fits_says_what_to_do(viewer: Client) -> None:
+def test_filter_without_matches_offers_all_series(viewer: Client) -> None:
     make_bar(1, 100.0, host=make_host())
 
-    assert "No series fits this filter." in Page(viewer.get(reverse("scaling"), {"q": "host:nobody"})).words
+    assert (
+        "No series matches this filter." in Page(viewer.get(reverse("scaling"), {"q": "host:nobody"})).words
+    )
 
 
-def test_metric_that_nothing_has_is_told_from_nothing(viewer: Client) -> None:
+def test_metric_without_values_counts_the_matching_series(viewer: Client) -> None:
     make_bar(1, 100.0, host=make_host())
 
     words = Page(viewer.get(reverse("scaling"), {"metric": "elapsed_s"})).words
 
-    assert "1 series fit, but none has a value for Elapsed time." in words
+    assert "1 matching series without Elapsed time." in words
 
 
-def test_name_that_is_html_stays_words(viewer: Client) -> None:
+def test_html_in_a_name_is_escaped(viewer: Client) -> None:
     hostile = "<img src=x onerror=alert(1)></script>"
     series = make_series(host=make_host(), target=make_target(volume_type=hostile, volume_count=1))
     Series.objects.filter(pk=series.pk).update(measurement_count=1, last_at=NOON)
@@ -269,7 +272,7 @@ def test_name_that_is_html_stays_words(viewer: Client) -> None:
     assert read_document(response)["x"]["labels"] == [hostile]
 
 
-def test_curl_line_and_csv_ask_for_the_same(viewer: Client) -> None:
+def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client) -> None:
     make_ebs_series(2)
 
     response = viewer.get(reverse("scaling"), {"q": "bs:4k", "facet": "instance_type", "scale": "log"})
@@ -282,14 +285,14 @@ def test_curl_line_and_csv_ask_for_the_same(viewer: Client) -> None:
     )
 
 
-def test_page_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries: Any) -> None:
+def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_assert_num_queries: Any) -> None:
     make_ebs_series(2, 3)
 
     with django_assert_num_queries(3):  # session, person, new incidents; the series come beside Django
         viewer.get(reverse("scaling"))
 
 
-def test_limits_that_lie_outside_the_drawing_are_named_in_words(db: Any) -> None:
+def test_limits_off_the_scale_are_listed(db: Any) -> None:
     host = make_host("db-3")
     for count in (1, 2, 4):
         make_bar(count, 1000.0 * count, host=host)
@@ -297,33 +300,31 @@ def test_limits_that_lie_outside_the_drawing_are_named_in_words(db: Any) -> None
     asked = "q=host:db-3&limit=far:90000&limit=each:4000*n&limit=near:5000"
     remarks = [words.replace("\u202f", " ") for words in show_scaling(QueryDict(asked), base_url="").remarks]
 
-    assert "Limit far (90 000 IOPS) lies far above the values: it is named at the upper edge." in remarks
-    assert "Limit each lies above the drawing at volumes 4: an arrow stands there." in remarks
+    assert "Limit far (90 000 IOPS) is off the scale: named at the upper edge." in remarks
+    assert "Limit each is off the scale at volumes 4: marked by an arrow." in remarks
     assert not [words for words in remarks if "near" in words]
 
 
 @pytest.mark.parametrize(
     ("spread", "words"),
     [
-        ({}, "IOPS grows by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal)."),
+        ({}, "IOPS increases by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal)."),
         (
             {"n": 5, "p10": 800.0, "p90": 1300.0},
             (
-                "IOPS differs no more than its runs scatter: 1 000 to 1 120 IOPS, and 456 IOPS may be chance; more runs"
-                " would tell."
+                "IOPS shows no significant difference: 1 000 to 1 120 IOPS, margin of error 456 IOPS;"
+                " more runs needed."
             ),
         ),
         (
             {"n": 100, "p10": 990.0, "p90": 1130.0},
-            "IOPS grows by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal).",
+            "IOPS increases by 12 % from 1 to 2 volumes (1 000 → 1 120 IOPS, 56 % of ideal).",
         ),
     ],
 )
-def test_what_is_said_depends_on_the_spread_of_the_runs(
-    spread: dict[str, float], words: str, db: Any
-) -> None:
+def test_findings_depend_on_the_spread_of_the_runs(spread: dict[str, float], words: str, db: Any) -> None:
     host = make_host("db-4")
     for count, value in ((1, 1000.0), (2, 1120.0)):
         make_bar(count, value, host=host, **spread)
 
-    assert words in say("q=host:db-4&x=volume_count&color=none")
+    assert words in describe("q=host:db-4&x=volume_count&color=none")

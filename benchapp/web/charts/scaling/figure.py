@@ -1,4 +1,4 @@
-"""A scaling chart as a page shows it: the drawing's numbers, the table, the words, the ways to get the same."""
+"""A scaling chart as a page shows it: JSON for the chart, data table, summary, links."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,33 +11,33 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from benchapp.queries.titles import describe_setting, describe_value
-from benchapp.web.charts.scaling.caveats import list_remarks, say_shown
+from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
 from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
-from benchapp.web.charts.scaling.texts import Sentence, describe_scaling, say_findings
+from benchapp.web.charts.scaling.texts import Sentence, describe_findings, describe_scaling
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.filter_bar import say_filter
 
 _LOG_POSITIONS: Final = ("count", "size")
-# What a reader takes in beside the drawing; the rest is behind a disclosure.
+# Sentences beside the chart; the rest is behind a disclosure.
 SENTENCES_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingPanel:
-    """One box of the drawing."""
+    """One panel of the chart."""
 
     id: str
     label: str
-    says: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingFigure:
     """Everything that `_scaling_figure.html` and `_scaling_table.html` show.
 
-    key: identifies it among the figures of the page. document: what static/js/charts/scaling/scaling.js draws. url: the
-    link that reproduces it; linear_url, log_url: the same on the other axis. errors: what was wrong with the query.
+    key: unique on the page. document: the input of static/js/charts/scaling/scaling.js. url: the link that reproduces
+    the chart; linear_url, log_url: with the other axis. errors: problems of the query.
     """
 
     key: str
@@ -63,17 +63,17 @@ class ScalingFigure:
 
     @property
     def query(self) -> str:
-        """Return what stands behind "?" in the link that says all of what is shown."""
+        """Return the query string of the link that reproduces the chart."""
         return self.url.partition("?")[2]
 
     @property
     def has_efficiency(self) -> bool:
-        """Say whether the table shows shares of ideal, which are those of all but the first of a line."""
+        """Return whether the table has shares of ideal; the first value of a line has none."""
         return any(line.endswith("%") for row in self.table.rows for cell in row.cells for line in cell.below)
 
 
 def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
-    """Return the figure that a query asks for (the part of the scaling page's address behind "?")."""
+    """Return the figure for the query string of a scaling page."""
     asked, errors = read_asked(query)
     chart = read_chart(asked, errors)
     return make_scaling_figure(asked, chart, key=key, base_url=base_url, errors=errors)
@@ -82,23 +82,23 @@ def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> Sc
 def make_scaling_figure(
     asked: ScalingForm, chart: ScalingChart, *, key: str, base_url: str, errors: list[str]
 ) -> ScalingFigure:
-    """Show a chart."""
+    """Return the figure of a chart."""
     findings = find_findings(chart)
-    sentences = tuple(say_findings(chart, findings, key=key))
+    sentences = tuple(describe_findings(chart, findings, key=key))
     title = describe_scaling(chart, findings)
     return ScalingFigure(
         key=key,
         chart=chart,
         title=title,
         filter=say_filter(chart.shown_filter),
-        caption=" ".join([say_shown(chart), *_say_lines(asked, chart)]),
+        caption=" ".join([describe_marks(chart), *_describe_lines(asked, chart)]),
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
         remarks=tuple(list_remarks(chart)),
         facts=tuple(_list_facts(chart)),
         document=make_document(asked, chart),
         panels=tuple(
-            ScalingPanel(f"{key}-panel-{place}", facet.label, _say_panel(chart, facet))
+            ScalingPanel(f"{key}-panel-{place}", facet.label, _describe_panel(chart, facet))
             for place, facet in enumerate(chart.facets)
         ),
         table=make_scaling_table(chart, key=key),
@@ -113,16 +113,16 @@ def make_scaling_figure(
     )
 
 
-def _say_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
-    """Give what the lines across the drawing are."""
+def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
+    """Describe the reference lines."""
     if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
-        yield "Dashed in color: as many times the first value of the line."
+        yield "Dashed lines in color: linear scaling from the first value."
     if any(facet.limits for facet in chart.facets):
-        yield "Broken lines with a name: limits."
+        yield "Dashed lines with a name: limits."
 
 
 def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
-    """Return the numbers of the drawing; values in base units, times in milliseconds since 1970."""
+    """Return the JSON of the chart; values in base units, times in milliseconds since 1970."""
     x = chart.x
     is_lines = asked.draw == "lines" or (asked.draw is None and x.dimension.is_continuous)
     return {
@@ -150,7 +150,7 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
 
 
 def _place(chart: ScalingChart) -> list[float]:
-    """Return where each x stands: by its logarithm where it is a size or a depth, evenly where it is a name."""
+    """Return the position of each x: logarithmic for sizes and counts, evenly spaced for names."""
     values, dimension = chart.x.values, chart.x.dimension
     numbers = [float(value) for value in values if isinstance(value, int | float)]
     if not dimension.is_continuous or len(numbers) != len(values):
@@ -202,14 +202,14 @@ def _make_cell(
     }
 
 
-def _say_panel(chart: ScalingChart, facet: ScalingFacet) -> str:
+def _describe_panel(chart: ScalingChart, facet: ScalingFacet) -> str:
     where = f", {DIMENSIONS[chart.facet.dimension.name].label.lower()} {facet.label}" if chart.facet else ""
     return f"{chart.metric.label} over {chart.x.dimension.label.lower()}{where}"
 
 
 def _list_facts(chart: ScalingChart) -> Iterator[tuple[str, str]]:
-    """Give what all that is shown has in common, but for what the title or a fixed dimension says."""
-    said = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
+    """Yield the values common to all series, without those in the title or among the fixed dimensions."""
+    shown = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
     for name, value in chart.common:
-        if name not in said:
+        if name not in shown:
             yield DIMENSIONS[name].label, describe_value(name, value)

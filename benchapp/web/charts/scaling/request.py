@@ -1,4 +1,4 @@
-"""What the address of a scaling chart asks for, and the link that says all of what is shown."""
+"""The parameters of a scaling chart in the address of its page, and the link that reproduces the chart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ PARAMETERS: Final = (
 )
 _DRAWS: Final = ("bars", "lines")
 _COMPARE_MAXIMUM_DAYS: Final = 3650
-# A bad parameter is left out and the chart tried without it; each is left out once.
+# A bad parameter is readdress and the chart is read again without it; each is readdress once.
 _TRIES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingForm:
-    """The parameters of a chart; None is not said. as_of: a day, included; free: dimensions not to fix."""
+    """The parameters of a chart; None: not given. as_of: a day, inclusive; free: dimensions not to fix."""
 
     filter: Filter
     x: str | None = None
@@ -45,12 +45,12 @@ class ScalingForm:
 
     @property
     def is_log(self) -> bool:
-        """Say whether the value axis is logarithmic."""
+        """Return whether the value axis is logarithmic."""
         return self.scale == "log"
 
 
 def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingForm, list[str]]:
-    """Return what an address asks for, and what is wrong with it in words. filter: where it was read already."""
+    """Return the parameters of an address, and its errors as sentences. filter: if it was parsed before."""
     errors: list[str] = []
     asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
@@ -67,7 +67,7 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
 
 
 def read_chart(asked: ScalingForm, errors: list[str]) -> ScalingChart:
-    """Return the chart; what cannot be drawn is left out and said in errors."""
+    """Return the chart; bad parameters are left out and added to errors."""
     for _ in range(_TRIES):
         try:
             return _read(asked)
@@ -78,53 +78,53 @@ def read_chart(asked: ScalingForm, errors: list[str]) -> ScalingChart:
 
 
 def apply_fixed(query: QueryDict) -> QueryDict | None:
-    """Return the address with what was chosen for fixed dimensions (`fix=NAME:VALUE`) as terms of its filter.
+    """Return the address with fixed dimensions (`fix=NAME:VALUE`) as terms of its filter; None if there are none.
 
-    None where nothing was chosen. "*" is any value.
+    "*" is any value.
     """
-    holds = [text for text in query.getlist("fix") if text]
-    moved = query.copy()
-    moved.pop("fix", None)
-    if not holds:
-        return moved if "fix" in query else None
+    texts = [text for text in query.getlist("fix") if text]
+    address = query.copy()
+    address.pop("fix", None)
+    if not texts:
+        return address if "fix" in query else None
     filter = _read_filter(query, [])
-    for text in holds:
+    for text in texts:
         name, _, value = text.partition(":")
         dimension = find_dimension(name)
         if dimension is None:
             continue
         filter = filter.without(dimension.name)
-        free = [each for names in moved.getlist("any") for each in names.split(",")]
+        free = [each for names in address.getlist("any") for each in names.split(",")]
         others = [each for each in free if each and each != dimension.name]
         if value == "*":
             others.append(dimension.name)
         else:
             filter = _join(filter, text)
-        moved["any"] = ",".join(others)
-    moved["q"] = write_filter(filter)
+        address["any"] = ",".join(others)
+    address["q"] = write_filter(filter)
     for name in ("q", "any"):
-        if not moved.get(name):
-            moved.pop(name, None)
-    return moved
+        if not address.get(name):
+            address.pop(name, None)
+    return address
 
 
 def link_chart(asked: ScalingForm, chart: ScalingChart, **changes: str | None) -> str:
-    """Return path and query that say all of what is shown, also what was chosen by itself."""
+    """Return the path and query that reproduce the chart, with the automatic choices."""
     query = list_query(asked, chart) | {name: [value] for name, value in changes.items() if value is not None}
     kept = {name: values for name, values in query.items() if changes.get(name, "") is not None}
     return f"{PATH}?{urlencode(kept, doseq=True, safe=':,/*')}"
 
 
 def link_api(asked: ScalingForm, chart: ScalingChart, **more: str) -> str:
-    """Return path and query of the same numbers from the API."""
+    """Return the path and query of the same data in the API."""
     query = list_query(asked, chart)
     kept = {name: values for name, values in query.items() if name not in ("draw", "scale", "ideal")}
     return f"{API_PATH}?{urlencode({**kept, **more}, doseq=True, safe=':,/*')}"
 
 
 def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[str]]:
-    """Return the parameters that say all of what is shown."""
-    said: Mapping[str, str | None] = {
+    """Return the parameters that reproduce the chart."""
+    values: Mapping[str, str | None] = {
         "q": write_filter(chart.shown_filter) or None,
         "x": chart.x.dimension.name,
         "metric": chart.metric.name,
@@ -141,7 +141,7 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
     limits: dict[str, Sequence[str]] = (
         {"limit": [limit.text for limit in chart.limits]} if chart.limits else {}
     )
-    named: dict[str, Sequence[str]] = {name: [value] for name, value in said.items() if value is not None}
+    named: dict[str, Sequence[str]] = {name: [value] for name, value in values.items() if value is not None}
     return named | limits
 
 
@@ -188,7 +188,7 @@ def _read_day(query: QueryDict, errors: list[str]) -> date | None:
     except ValueError:
         day = None
     if text and day is None:
-        errors.append(f"As of: {text[:40]!r} is no day: write it as 2026-05-12.")
+        errors.append(f"As of: {text[:40]!r} is not a valid date; write it as 2026-05-12.")
     return day
 
 
@@ -197,7 +197,7 @@ def _read_compare_days(query: QueryDict, errors: list[str]) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= _COMPARE_MAXIMUM_DAYS):
-        errors.append(f"Ghost: {text[:40]!r} is no number of days from 1 to {_COMPARE_MAXIMUM_DAYS}.")
+        errors.append(f"Compare: {text[:40]!r} is not a number of days from 1 to {_COMPARE_MAXIMUM_DAYS}.")
         return None
     return int(text)
 
@@ -205,5 +205,5 @@ def _read_compare_days(query: QueryDict, errors: list[str]) -> int | None:
 def _read_choice(query: QueryDict, name: str, choices: Sequence[str], *, errors: list[str]) -> str | None:
     value = query.get(name)
     if value and value not in choices:
-        errors.append(f"{name.title()}: {value[:40]!r} is none of: {', '.join(choices)}.")
+        errors.append(f"{name.title()}: {value[:40]!r} is not valid; available: {', '.join(choices)}.")
     return value if value in choices else None

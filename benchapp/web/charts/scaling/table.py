@@ -1,4 +1,4 @@
-"""The numbers of a scaling chart as a table: a row for each line, a column for each place on x."""
+"""The data table of a scaling chart: a row for each line, a column for each x."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -12,18 +12,18 @@ from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingL
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 
 _REASONS = {
-    "missing": "not measured: no series has this combination",
-    "unvalued": "measured, but without this metric",
-    "failed": "every run failed",
-    "apart": "several series: percentiles are not mixed",
+    "missing": "not measured: no series with this combination",
+    "unvalued": "measured without this metric",
+    "failed": "all runs failed",
+    "apart": "several series: no common percentile",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingCell:
-    """One number as shown. text: empty where there is none, then reason says why. url: its series, or their list.
+    """One number as shown. text: "" if there is none, for the reason in `reason`. url: its series, or their list.
 
-    below: what stands in small under the number.
+    below: small text under the number.
     """
 
     key: str
@@ -47,7 +47,7 @@ class ScalingRow:
 
 @dataclass(frozen=True, slots=True)
 class ScalingTable:
-    """All numbers in one unit. facet_label, color_label: headers of the first columns; empty where there is none."""
+    """All numbers in one unit. facet_label, color_label: headers of the first columns, or ""."""
 
     scale: Scale
     facet_label: str
@@ -58,7 +58,7 @@ class ScalingTable:
 
 
 def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
-    """Show the numbers of a chart; key: what tells the cells' anchors from those of other tables on the page."""
+    """Make the data table of a chart; key: the prefix of its anchors, unique on the page."""
     scale = choose_scale([cell.value for _, _, _, cell in chart.walk()], chart.metric.unit)
     rows = [
         ScalingRow(
@@ -84,7 +84,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
 
 
 def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
-    """Return where a cell leads: to its series, or to the list of them; empty where there is none."""
+    """Return the link of a cell: its series, or the list of them; "" if there is none."""
     cell = line.cells[place]
     if len(cell.series_ids) == 1:
         return reverse("series", args=cell.series_ids)
@@ -108,9 +108,9 @@ def _make_cell(
     cell = line.cells[place]
     return ScalingCell(
         key=key,
-        text=format_scaled(cell.value, scale) if cell.value is not None else _say_range(cell, scale),
+        text=format_scaled(cell.value, scale) if cell.value is not None else _format_range(cell, scale),
         raw=cell.value,
-        title=_say_title(cell, chart, scale),
+        title=_format_title(cell, chart, scale),
         reason=_REASONS.get(cell.state, ""),
         url=link_cell(chart, facet, line, place=place),
         below=tuple(_list_below(cell, scale)),
@@ -118,19 +118,18 @@ def _make_cell(
     )
 
 
-def _say_range(cell: ScalingPoint, scale: Scale) -> str:
+def _format_range(cell: ScalingPoint, scale: Scale) -> str:
     if cell.spread is None:
         return ""
     return f"{format_scaled(cell.spread.p10, scale)}–{format_scaled(cell.spread.p90, scale)}"
 
 
-def _say_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
+def _format_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
     if cell.spread is None:
         return ""
     spread, unit = cell.spread, chart.metric.unit
-    # With every digit that was measured, or printed by who published it.
-    exact = [] if cell.value is None else [f"{cell.value / scale.divisor:.10g} {scale.name}".strip()]
-    parts = exact
+    # All digits, as measured or published.
+    parts = [] if cell.value is None else [f"{cell.value / scale.divisor:.10g} {scale.name}".strip()]
     parts.append(f"n {spread.n}")
     if spread.n > 1:
         parts.append(f"p10–p90 {format_value(spread.p10, unit)} to {format_value(spread.p90, unit)}")
@@ -149,11 +148,11 @@ def _list_below(cell: ScalingPoint, scale: Scale) -> list[str]:
     below = []
     if spread.n > 1 and cell.value is not None:
         below.append(f"{format_scaled(spread.p10, scale)}–{format_scaled(spread.p90, scale)}, n {spread.n}")
-    # Of the first it is 100 % by definition.
+    # The first is 100 % by definition.
     if cell.efficiency is not None and cell.ideal != cell.value:
         below.append(f"{cell.efficiency * 100:.0f} %")
     if cell.earlier is not None and cell.earlier.median is not None:
-        below.append(f"before {format_scaled(cell.earlier.median, scale)}")
+        below.append(f"earlier {format_scaled(cell.earlier.median, scale)}")
     if len(cell.series_ids) > 1:
         below.append(f"{len(cell.series_ids)} series")
     if cell.failed_count:

@@ -1,4 +1,4 @@
-"""How a metric moves with volumes, stripes, sizes and depth: the scaling page."""
+"""The scaling page: one metric by volumes, stripes, sizes or queue depth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _Option = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class FixedField:
-    """A dimension that is fixed, with what else could be shown of it."""
+    """A fixed dimension and the values that it could be fixed at."""
 
     name: str
     label: str
@@ -36,10 +36,10 @@ class FixedField:
 @require_safe
 @may_read
 def scaling(request: HttpRequest) -> HttpResponse:
-    """Show one metric over one dimension, with what was not asked for chosen and fixed."""
-    moved = apply_fixed(request.GET)
-    if moved is not None:
-        return HttpResponseRedirect(f"{PATH}?{moved.urlencode(safe=':,/*')}")
+    """Show one metric over one dimension; axes and fixed dimensions that the address does not name are chosen."""
+    address = apply_fixed(request.GET)
+    if address is not None:
+        return HttpResponseRedirect(f"{PATH}?{address.urlencode(safe=':,/*')}")
     bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html")
     asked, errors = read_asked(request.GET, bar.filter)
     chart = read_chart(asked, errors)
@@ -63,7 +63,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
 
 
 def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:
-    """Say whether there is nothing on this server, rather than nothing that fits."""
+    """Return whether this server has no measurements, rather than none that match."""
     counts = chart.counts
     return chart.is_empty and not (
         asked.filter.terms or asked.filter.words or counts.failed or counts.unvalued
@@ -71,7 +71,7 @@ def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:
 
 
 def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Option]]:
-    """Return the choices of each field; what was chosen by itself has no value, so that it stays open."""
+    """Return the options of each field; a value that was chosen automatically is submitted as empty."""
     dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
     throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
@@ -85,10 +85,8 @@ def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Opti
         "color": _offer([none, *dimensions], color, is_open=asked.color is None),
         "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
         "over": _offer([none, *throughputs], over, is_open=over == NONE) if chart.metric.unit == "ns" else [],
-        "draw": _offer(
-            [("", "as fits"), ("bars", "bars"), ("lines", "lines")], asked.draw or "", is_open=False
-        ),
-        "scale": _offer([("", "linear"), ("log", "log")], "log" if asked.is_log else "", is_open=False),
+        "draw": _offer([("", "Auto"), ("bars", "Bars"), ("lines", "Lines")], asked.draw or "", is_open=False),
+        "scale": _offer([("", "Linear"), ("log", "Log")], "log" if asked.is_log else "", is_open=False),
     }
 
 
