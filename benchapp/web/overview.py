@@ -12,7 +12,7 @@ from benchapp.queries.incidents.shapes import IncidentFilter, Tab
 from benchapp.queries.overview import Overview, SeriesStanding, read_overview
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
-from benchapp.web.charts.matrix.texts import ShiftWords, say_shift, say_value
+from benchapp.web.charts.matrix.texts import ShiftWords, describe_shift, format_metric_value
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read
@@ -50,7 +50,7 @@ def home(request: HttpRequest) -> HttpResponse:
     incidents = list_gravest(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
     columns, lines = make_run_lines(page.items)
     context = {
-        "title": _say_title(overview, open_count=len(incidents.items)),
+        "title": _describe_title(overview, open_count=len(incidents.items)),
         "overview": overview,
         "lines": make_incident_lines(incidents.items),
         "silent": overview.silent[:_SILENT],
@@ -67,14 +67,14 @@ def _make_line(one: SeriesStanding) -> SeriesLine:
     standing = one.standing
     return SeriesLine(
         one=one,
-        value=say_value(standing.median, one.metric),
-        shift=say_shift(standing.shift, one.metric),
+        value=format_metric_value(standing.median, one.metric),
+        shift=describe_shift(standing.shift, one.metric),
         line=make_sparkline(standing.recent),
         age=say_age(standing.last_at),
     )
 
 
-def _say_title(overview: Overview, *, open_count: int) -> str:
+def _describe_title(overview: Overview, *, open_count: int) -> str:
     """Say the answer first: "3 series got worse, 1 better; 2 hosts silent; 4 uploads rejected"."""
     moved = [
         f"{count} {word}"

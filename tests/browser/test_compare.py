@@ -29,5 +29,5 @@ def test_page_without_a_choice_is_sound(visit: Callable[..., Watched]) -> None:
     watched = visit("/compare/")
 
     check_everywhere(watched)
-    watched.page.get_by_role("link", name="the last 7 days").click()
-    assert "against" in watched.page.inner_text("h1")
+    watched.page.get_by_role("link", name="Last 7 days").click()
+    assert "vs." in watched.page.inner_text("h1")

@@ -66,7 +66,7 @@ class Comparison:
         return name_effect(self.delta)
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Say whether the interval leaves out that nothing changed."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 

@@ -34,7 +34,7 @@ COLUMNS: Final = (
     *("title", "metric", "unit", "rw", "direction"),
     *("a_n", "a_median", "a_p10", "a_p90", "b_n", "b_median", "b_p10", "b_p90"),
     *("ratio", "ratio_low", "ratio_high", "p", "adjusted_p", "cliffs_delta", "effect"),
-    *("is_clear", "is_worse", "usual_low", "usual_high", "a_series", "b_series"),
+    *("is_significant", "is_worse", "usual_low", "usual_high", "a_series", "b_series"),
 )
 
 
@@ -88,7 +88,9 @@ class PairOutput(Output):
     adjusted_p = maybe_real(help_text="among all pairs, Benjamini-Hochberg")
     cliffs_delta = real()
     effect = serializers.ChoiceField(choices=("negligible", "small", "medium", "large"))
-    is_clear = serializers.BooleanField(help_text="the interval leaves out 1, and adjusted_p is under 0.05")
+    is_significant = serializers.BooleanField(
+        help_text="the interval leaves out 1, and adjusted_p is under 0.05"
+    )
     is_worse = serializers.BooleanField(allow_null=True, help_text="null where the medians are equal")
     usual_low = maybe_real(help_text="of few values: p10 / median of the series' runs")
     usual_high = maybe_real()
@@ -96,7 +98,7 @@ class PairOutput(Output):
     b_series = serializers.ListField(child=number())
 
 
-class LoneOutput(Output):
+class UnmatchedOutput(Output):
     series = number()
     title = text()
 
@@ -108,8 +110,8 @@ class DifferenceOutput(Output):
 
 
 class ComparisonPage(PageOutput):
-    only_a = LoneOutput(many=True, help_text="series without a counterpart")
-    only_b = LoneOutput(many=True)
+    only_a = UnmatchedOutput(many=True, help_text="series without a counterpart")
+    only_b = UnmatchedOutput(many=True)
     differing = serializers.ListField(child=text(), help_text="dimensions under comparison that do differ")
     environment = DifferenceOutput(many=True)
     series_of_a = number()
@@ -149,8 +151,8 @@ class ComparisonView(ApiView):
             format=wanted["format"],
             file_name="comparison",
             about={
-                "only_a": [_lone_row(lone) for lone in found.only_a],
-                "only_b": [_lone_row(lone) for lone in found.only_b],
+                "only_a": [_unmatched_row(unmatched) for unmatched in found.only_a],
+                "only_b": [_unmatched_row(unmatched) for unmatched in found.only_b],
                 "differing": list(found.free),
                 "environment": [
                     {"name": line.name, "a": list(line.a), "b": list(line.b)} for line in found.environment
@@ -198,7 +200,7 @@ def _pair_row(pair: Pair) -> Row:
         "adjusted_p": pair.adjusted_p,
         "cliffs_delta": found.delta,
         "effect": found.effect,
-        "is_clear": pair.is_clear,
+        "is_significant": pair.is_significant,
         "is_worse": pair.is_worse,
         "usual_low": low,
         "usual_high": high,
@@ -207,5 +209,5 @@ def _pair_row(pair: Pair) -> Row:
     }
 
 
-def _lone_row(lone: Unmatched) -> Row:
-    return {"series": lone.id, "title": lone.title}
+def _unmatched_row(unmatched: Unmatched) -> Row:
+    return {"series": unmatched.id, "title": unmatched.title}

@@ -28,7 +28,7 @@ from benchapp.queries.charts.comparison_sides import (
 )
 from benchapp.queries.shapes import TargetRow, names_of
 
-__all__ = ["DEFAULT_METRICS", "Compared", "Pair", "Side", "Unmatched", "compare_sides"]
+__all__ = ["DEFAULT_METRICS", "ComparisonResult", "Pair", "Side", "Unmatched", "compare_sides"]
 
 # Half a second's work; of so many verdicts nobody reads the last.
 COMPARED_MAXIMUM: Final = 3000
@@ -73,9 +73,9 @@ class Pair:
         return min(self.comparison.a.n, self.comparison.b.n) < INTERVAL_FROM
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Say whether the difference is more than chance: the interval leaves out 1, and so does the rank test."""
-        return self.comparison.is_clear and self.adjusted_p is not None and self.adjusted_p < 0.05
+        return self.comparison.is_significant and self.adjusted_p is not None and self.adjusted_p < 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Unmatched:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonResult:
     """Both sides. pairs: what matters first. free: names of the columns that were not matched on, and differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
@@ -105,10 +105,10 @@ class Compared:
 
 def compare_sides(
     a: Side, b: Side, *, common: Filter | None = None, metrics: Sequence[str] = DEFAULT_METRICS
-) -> Compared:
+) -> ComparisonResult:
     """Match the series of two sides and compare their metrics; at most eight queries.
 
-    common: holds for both sides. Matched on every dimension but those that a side's filter names, and what moves with
+    common: holds for both sides. Matched on every dimension but those that a side's filter names, and what changes with
     those by nature; two runs are matched on their workload alone.
     """
     shared = common or Filter()
@@ -123,10 +123,10 @@ def compare_sides(
         read_values(side, [row["id"] for sides in both.values() for row in sides[place]], metrics)
         for place, side in enumerate((a, b))
     ]
-    return Compared(
+    return ComparisonResult(
         pairs=_compare_groups(both.values(), wanted, metrics, free),
-        only_a=_list_lone(groups, place=0),
-        only_b=_list_lone(groups, place=1),
+        only_a=_list_unmatched(groups, place=0),
+        only_b=_list_unmatched(groups, place=1),
         free=_list_differing(both.values(), free),
         environment=list_environment_differences(*count_environments(wanted)),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
@@ -238,10 +238,10 @@ def _rank(pair: Pair) -> tuple[bool, float, str, str]:
     """Put first what is clear, then what is far from 1, either way."""
     ratio = pair.comparison.ratio
     distance = max(ratio, 1 / ratio) if ratio and ratio > 0 else 1.0
-    return (not pair.is_clear, -distance, pair.title, pair.metric)
+    return (not pair.is_significant, -distance, pair.title, pair.metric)
 
 
-def _list_lone(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Unmatched, ...]:
+def _list_unmatched(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Unmatched, ...]:
     titles = Titles(frozenset())
     return tuple(
         Unmatched(row["id"], titles.describe(row))

@@ -30,18 +30,18 @@ class Titles:
 
     def describe(self, row: SideRow) -> str:
         """Say workload, layout and scope."""
-        parts = (self._say_workload(row), self._say_target(row))
+        parts = (self._describe_workload(row), self._describe_target(row))
         scope = "" if "scope" in self._free else name_scope(row["scope"])
         return " · ".join(part for part in (*parts, scope) if part)
 
-    def _say_target(self, row: SideRow) -> str:
+    def _describe_target(self, row: SideRow) -> str:
         key = row["target_id"]
         if key not in self._targets:
             target = TargetRow(**{name: None if name in self._free else row[name] for name in _TARGET})
             self._targets[key] = describe_target(target) if target.known() else ""
         return self._targets[key]
 
-    def _say_workload(self, row: SideRow) -> str:
+    def _describe_workload(self, row: SideRow) -> str:
         direction = "" if "direction" in self._free else str(row["direction"])
         key = row["workload_id"], direction
         if key not in self._workloads:

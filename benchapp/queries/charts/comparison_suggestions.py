@@ -28,7 +28,7 @@ class Suggestions:
     has_measurements: bool
 
 
-def list_ideas() -> Suggestions:
+def list_suggestions() -> Suggestions:
     """Return what could be compared; four queries at most."""
     measured = Series.objects.filter(last_at__isnull=False)
     scopes = (

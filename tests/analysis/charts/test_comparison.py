@@ -16,13 +16,13 @@ def test_groups_that_do_not_overlap_differ_as_far_as_ranks_can_say() -> None:
     assert (found.a.median, found.b.median, found.ratio) == (3, 8, 8 / 3)
     # 2 of the 252 ways to deal ten values to two hands of five are as far apart.
     assert found.p == pytest.approx(2 / 252)
-    assert (found.delta, found.effect, found.is_clear) == (1, "large", True)
+    assert (found.delta, found.effect, found.is_significant) == (1, "large", True)
 
 
 def test_the_same_values_on_both_sides_are_no_difference() -> None:
     found = compare([10, 11, 12, 13, 14, 15], [10, 11, 12, 13, 14, 15])
 
-    assert (found.ratio, found.delta, found.effect, found.is_clear) == (1, 0, "negligible", False)
+    assert (found.ratio, found.delta, found.effect, found.is_significant) == (1, 0, "negligible", False)
     assert found.p == pytest.approx(1.0)
 
 
@@ -30,7 +30,7 @@ def test_one_run_each_has_a_ratio_and_no_certainty() -> None:
     found = compare([200.0], [150.0])
 
     assert (found.ratio, found.low, found.high, found.p) == (0.75, None, None, None)
-    assert not found.is_clear
+    assert not found.is_significant
 
 
 @pytest.mark.parametrize(("a", "b"), [([], [1.0]), ([1.0], [])])

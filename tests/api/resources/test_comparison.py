@@ -19,7 +19,7 @@ def test_pairs_carry_the_statistics(reader):
     (pair,) = answer["pairs"]
     assert (pair["a_n"], pair["a_median"], pair["b_median"], pair["ratio"]) == (6, 100, 80, 0.8)
     assert pair["ratio_low"] < 0.8 < pair["ratio_high"] < 1
-    assert (pair["effect"], pair["is_clear"], pair["is_worse"]) == ("large", True, True)
+    assert (pair["effect"], pair["is_significant"], pair["is_worse"]) == ("large", True, True)
     assert (pair["a_series"], pair["b_series"]) == ([first.id], [second.id])
     assert (answer["differing"], answer["series_of_a"], answer["is_cut"]) == (["scope"], 1, False)
 
@@ -41,7 +41,12 @@ def test_csv_has_a_line_a_pair(reader):
     text = reader.get("/api/v1/comparison?a=host:fast&b=host:slow&format=csv").content.decode()
 
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
-    assert (row["metric"], row["ratio"], row["ratio_low"], row["is_clear"]) == ("iops", "0.8", "", "false")
+    assert (row["metric"], row["ratio"], row["ratio_low"], row["is_significant"]) == (
+        "iops",
+        "0.8",
+        "",
+        "false",
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from benchapp.grammar import parse_filter
 from benchapp.models import SeriesSummary
 from benchapp.queries.charts import comparison as module
 from benchapp.queries.charts.comparison import Side, compare_sides
-from benchapp.web.charts.comparison.table import say_verdict
+from benchapp.web.charts.comparison.table import describe_verdict
 from tests.factories import (
     NOON,
     make_environment,
@@ -39,9 +39,9 @@ def test_two_hosts_are_matched_on_all_else(django_assert_max_num_queries) -> Non
         found = compare_sides(side("host:fast"), side("host:slow"))
 
     first, second = found.pairs
-    assert (first.comparison.ratio, first.is_clear, first.is_worse) == (0.8, True, True)
-    assert (second.comparison.ratio, second.is_clear, second.is_worse) == (1, False, None)
-    assert [lone.title.split(" · ")[1] for lone in found.only_b] == ["iodepth 64 × 1 job"]
+    assert (first.comparison.ratio, first.is_significant, first.is_worse) == (0.8, True, True)
+    assert (second.comparison.ratio, second.is_significant, second.is_worse) == (1, False, None)
+    assert [unmatched.title.split(" · ")[1] for unmatched in found.only_b] == ["iodepth 64 × 1 job"]
     assert (found.only_a, found.free) == ((), ("scope",))
 
 
@@ -93,7 +93,7 @@ def test_two_runs_are_seen_against_what_is_usual() -> None:
 
     (pair,) = compare_sides(Side(run_id=first), Side(run_id=second)).pairs
 
-    assert (pair.comparison.ratio, pair.comparison.p, pair.is_clear) == (0.9, None, False)
+    assert (pair.comparison.ratio, pair.comparison.p, pair.is_significant) == (0.9, None, False)
     assert (pair.usual, pair.is_usual) == ((0.88, 1.1), True)
 
 
@@ -161,4 +161,4 @@ def test_runs_that_reached_nothing_are_not_few() -> None:
     (pair,) = compare_sides(side("host:fast"), side("host:slow")).pairs
 
     assert (pair.comparison.low, pair.has_few_runs) == (None, False)
-    assert say_verdict(pair) == ("no interval: some runs reached 0", "none")
+    assert describe_verdict(pair) == ("no interval: values of 0", "none")

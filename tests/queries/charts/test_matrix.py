@@ -137,7 +137,7 @@ def test_series_without_a_place_on_x_are_told_from_those_held_out() -> None:
     matrix = read()
 
     assert (matrix.omitted.unknown_x, matrix.omitted.hidden_by_fixed) == (1, 0)
-    assert list(list_omitted(matrix)) == ["1 series with unknown volumes are not shown."]
+    assert list(list_omitted(matrix)) == ["1 series hidden: unknown volumes."]
 
 
 def test_unknown_block_size_is_said_behind_the_pattern() -> None:

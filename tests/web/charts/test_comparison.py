@@ -1,4 +1,4 @@
-"""Two things side by side: the page."""
+"""The comparison page."""
 
 import csv
 
@@ -25,32 +25,32 @@ def two_hosts(db: None) -> None:
         make_series(STEADY, host=host, workload=make_workload(iodepth=32))
 
 
-def test_page_says_what_differs_first(viewer: Client, two_hosts: None) -> None:
+def test_most_significant_difference_is_first(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare"), HOSTS))
 
-    assert "host:slow against host:fast: 1 of 2 clearly worse, 0 better" in page.words
+    assert "host:slow vs. host:fast: 1 of 2 worse, 0 better" in page.words
     assert "4k random read, IOPS: 100 → 80.0 (−20.0 %; 95 % interval −2" in page.words
-    assert "), worse, a large effect; " in page.words
+    assert "), worse, large effect; " in page.words
     assert page.words.index("0.800") < page.words.index("1.000")
-    assert "no clear difference" in page.words
-    assert "Under comparison, and so not matched: host or pool." in page.words
+    assert "no significant difference" in page.words
+    assert "Compared by: host or pool." in page.words
 
 
-def test_page_offers_ideas_where_nothing_is_chosen(viewer: Client, two_hosts: None) -> None:
+def test_page_without_a_choice_has_suggestions(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare")))
 
-    assert "the last 7 days against the 7 before" in page.words
-    assert "host fast against slow" in page.words or "host slow against fast" in page.words
+    assert "Last 7 days vs. the 7 before" in page.words
+    assert "Host fast vs. slow" in page.words or "Host slow vs. fast" in page.words
 
 
 def test_page_without_measurements_says_so(viewer: Client) -> None:
-    assert "Nothing has been measured yet" in Page(viewer.get(reverse("compare"))).words
+    assert "No measurements yet" in Page(viewer.get(reverse("compare"))).words
 
 
-def test_two_equal_sides_are_told(viewer: Client, two_hosts: None) -> None:
+def test_two_equal_sides_are_an_error(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare"), {"a": "host:fast", "b": "host:fast"}))
 
-    assert "Both sides are the same: change one of them." in page.words
+    assert "Both sides are the same." in page.words
 
 
 @pytest.mark.parametrize(
@@ -58,52 +58,52 @@ def test_two_equal_sides_are_told(viewer: Client, two_hosts: None) -> None:
     [
         ({"a": "depth:lots"}, "A: iodepth:lots is no number"),
         ({"b_from": "May"}, "B from is no day: write it as 2026-05-12."),
-        ({"a": "host:fast", "metric": "speed"}, "There is no metric 'speed'"),
+        ({"a": "host:fast", "metric": "speed"}, "'speed' is not a valid metric"),
         ({"a_run": "x"}, "A: run: Enter a whole number."),
     ],
 )
-def test_what_cannot_be_read_is_said_in_words(viewer: Client, query: dict[str, str], words: str) -> None:
+def test_invalid_parameter_is_an_error(viewer: Client, query: dict[str, str], words: str) -> None:
     response = viewer.get(reverse("compare"), query)
 
     assert response.status_code == 400
     assert words in Page(response).words
 
 
-def test_last_day_of_the_calendar_is_a_day_like_others(viewer: Client, two_hosts: None) -> None:
+def test_first_and_last_day_of_the_calendar_are_valid(viewer: Client, two_hosts: None) -> None:
     response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "9999-12-31", "b_from": "0001-01-01"})
 
     assert response.status_code == 200
-    assert "1 of 2 clearly worse" in Page(response).words
+    assert "1 of 2 worse" in Page(response).words
 
 
-def test_too_few_runs_are_no_verdict(viewer: Client) -> None:
+def test_too_few_runs_have_no_verdict(viewer: Client) -> None:
     for name, value in (("fast", 100.0), ("slow", 20.0)):
         make_series([value] * 3, host=make_host(name))
 
     words = Page(viewer.get(reverse("compare"), HOSTS)).words
 
-    assert "host:slow against host:fast: 1 value, too few runs to say" in words
-    assert "no clear difference" not in words
+    assert "host:slow vs. host:fast: 1 value, too few runs" in words
+    assert "no significant difference" not in words
 
 
-def test_nothing_in_common_lists_what_each_has(viewer: Client) -> None:
+def test_sides_without_matching_series_list_their_own(viewer: Client) -> None:
     make_series(STEADY, host=make_host("fast"), workload=make_workload(iodepth=1))
     make_series(STEADY, host=make_host("slow"), workload=make_workload(iodepth=2))
 
     page = Page(viewer.get(reverse("compare"), HOSTS))
 
-    assert "host:slow against host:fast: nothing in common" in page.words
-    assert "Only host:fast has" in page.words
+    assert "host:slow vs. host:fast: no matching series" in page.words
+    assert "Only in host:fast" in page.words
     assert "iodepth 2 × 1 job" in page.words
 
 
 def test_sides_without_any_series_are_named(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare"), {"a": "host:gone", "b": "host:slow"}))
 
-    assert "Nothing was measured that fits host:gone." in page.words
+    assert "No measurements match host:gone." in page.words
 
 
-def test_curl_and_csv_ask_for_the_same(viewer: Client, two_hosts: None) -> None:
+def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client, two_hosts: None) -> None:
     response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "2026-12-01", "metric": "iops"})
 
     assert "a_to=2026-12-02T00:00:00Z" in response.context["csv_url"]
@@ -118,7 +118,7 @@ def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django
         viewer.get(reverse("compare"), HOSTS)
 
 
-def test_page_begins_with_what_matters_and_leads_to_more(
+def test_page_begins_with_the_most_significant_and_links_to_more(
     viewer: Client, two_hosts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comparison_figure, "LINES_DEFAULT", 1)
@@ -127,14 +127,14 @@ def test_page_begins_with_what_matters_and_leads_to_more(
     more = viewer.get(first.context["figure"].more_url)
 
     assert first.context["figure"].more_url == "/compare/?a=host:fast&b=host:slow&lines=200"
-    assert "1 more, which matter less, are in the CSV. Show more of them here" in Page(first).words
+    assert "1 more in the CSV. Show more" in Page(first).words
     assert [line.number for line in first.context["figure"].lines] == [1]
     assert [line.number for line in more.context["figure"].lines] == [1, 2]
-    assert "Show more of them here" not in Page(more).words
+    assert "Show more" not in Page(more).words
 
 
 @pytest.mark.django_db
-def test_markdown_lets_no_name_out_of_its_cell() -> None:
+def test_names_are_escaped_in_markdown() -> None:
     for name in ("one", "two"):
         make_series(STEADY, host=make_host(name), target=make_target(target_name="a|b <script>`x`"))
 

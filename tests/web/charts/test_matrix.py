@@ -1,4 +1,4 @@
-"""The page of the matrix."""
+"""The matrix page."""
 
 import csv
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from benchapp.metrics import CATALOGUE
 from benchapp.models import Series
 from benchapp.pipeline.normalize.summaries import summarize_series
 from benchapp.queries.series.current_levels import RecentShift
-from benchapp.web.charts.matrix.texts import ShiftWords, describe_change_percent, say_shift
+from benchapp.web.charts.matrix.texts import ShiftWords, describe_change_percent, describe_shift
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import say_age
 from tests.factories import make_host, make_series, make_target, make_workload
@@ -36,29 +36,29 @@ def add(values, *, volumes=1, rw="randread", metric="iops") -> Series:
     return series
 
 
-def test_cell_holds_median_change_line_age_and_leads_to_its_history(viewer: Client) -> None:
+def test_cell_has_median_change_sparkline_age_and_a_link_to_its_history(viewer: Client) -> None:
     series = add([24_000.0] * 7 + [18_000.0] * 5)
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
     (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
     assert cell["href"] == f"/series/{series.pk}/?metric=iops"
-    assert "4k random read, 1 volume: 24\u202f000▼ −25.0 % worse than the baseline1 d · n 12" in page.words
+    assert "4k random read, 1 volume: 24\u202f000▼ −25.0 % worse than baseline1 d · n 12" in page.words
     assert cell["title"] == "p10 18\u202f000 IOPS, p90 24\u202f000 IOPS; median 24000.0 operations/s"
     assert page.has("polyline")
 
 
-def test_what_is_missing_is_hatched_and_counted(viewer: Client) -> None:
+def test_missing_combinations_are_hatched_and_counted(viewer: Client) -> None:
     add([1.0], volumes=1)
     add([1.0], volumes=4, rw="write")
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
-    assert "2 of 4 combinations; 2 never measured." in page.words
-    assert "4k sequential write, 1 volume: never measured" in page.words
+    assert "2 of 4 combinations; 2 not measured." in page.words
+    assert "4k sequential write, 1 volume: not measured" in page.words
     assert "4k random read, 4 volumes: never measured" in page.words
     hatched = [tag for name, tag in page.tags if name == "td" and tag.get("class") == "hatched"]
-    assert [tag["title"] for tag in hatched] == ["this combination was never measured"] * 2
+    assert [tag["title"] for tag in hatched] == ["no series with this combination"] * 2
 
 
 def test_matrix_is_a_table_with_headers(viewer: Client) -> None:
@@ -71,7 +71,7 @@ def test_matrix_is_a_table_with_headers(viewer: Client) -> None:
     assert scopes == ["col", "col", "col", "row"]
 
 
-def test_link_says_all_that_was_chosen(viewer: Client) -> None:
+def test_link_has_the_automatic_choices(viewer: Client) -> None:
     add([1.0], volumes=2)
     add([1.0], volumes=4)
 
@@ -86,14 +86,14 @@ def test_link_says_all_that_was_chosen(viewer: Client) -> None:
     assert Page(viewer.get(canonical)).words == page.words
 
 
-def test_what_is_held_still_is_said_with_links_to_the_rest(viewer: Client) -> None:
+def test_fixed_dimensions_have_links_to_other_values(viewer: Client) -> None:
     first, second = add([1.0]), add([1.0])
 
     page = Page(viewer.get(reverse("matrix"), {"x": "volumes"}))
 
-    assert "Held still: host" in page.words
+    assert "Fixed: host" in page.words
     assert any(link.startswith("?x=volumes&q=host:host-") for link in page.links)
-    assert "1 series fit the filter but not what is fixed." in page.words
+    assert "1 series hidden by the fixed dimensions." in page.words
     assert first.scope != second.scope
 
 
@@ -114,7 +114,7 @@ def test_fields_choose_the_axes(viewer: Client) -> None:
         ({"rows": "host", "x": "host"}, "Rows: x, rows and facet must be different dimensions."),
     ],
 )
-def test_what_makes_no_sense_is_said_above_the_usual_matrix(
+def test_invalid_parameter_is_an_error_above_the_default_matrix(
     query: dict[str, str], words: str, viewer: Client
 ) -> None:
     add([1.0])
@@ -126,12 +126,12 @@ def test_what_makes_no_sense_is_said_above_the_usual_matrix(
     assert "1 of 1 combinations" in Page(response).words
 
 
-def test_empty_server_says_the_first_steps_and_a_narrow_filter_how_to_widen_it(viewer: Client) -> None:
+def test_empty_server_shows_the_first_steps_and_a_filter_without_matches_says_so(viewer: Client) -> None:
     assert "three ways to get the first one" in Page(viewer.get(reverse("matrix"))).words
-    assert "No series fits this filter." in Page(viewer.get(reverse("matrix"), {"q": "host:x"})).words
+    assert "No series matches this filter." in Page(viewer.get(reverse("matrix"), {"q": "host:x"})).words
 
 
-def test_program_gets_the_same_cells(viewer: Client) -> None:
+def test_api_and_csv_have_the_cells_of_the_page(viewer: Client) -> None:
     series = add([1e6] * 12, metric="latency_p99_ns")
     add([2e6], volumes=4, metric="latency_p99_ns")
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*", "metric": "latency_p99_ns"}))
@@ -151,14 +151,14 @@ def test_program_gets_the_same_cells(viewer: Client) -> None:
     assert len(rows) == 2
 
 
-def test_api_refuses_what_makes_no_sense(viewer: Client) -> None:
+def test_api_rejects_invalid_parameters(viewer: Client) -> None:
     response = viewer.get("/api/v1/matrix?x=speed")
 
     assert (response.status_code, response.json()["pointer"]) == (400, "x")
     assert response.json()["detail"].startswith("x: 'speed' is not a valid dimension; available: host,")
 
 
-def test_matrix_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries) -> None:
+def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_assert_num_queries) -> None:
     for volumes in range(1, 6):
         add([1.0], volumes=volumes)
 
@@ -177,8 +177,8 @@ def test_matrix_asks_as_much_for_many_series_as_for_one(viewer: Client, django_a
         (RecentShift(-0.3, "within"), "iops", ShiftWords("−0.3 %", "within")),
     ],
 )
-def test_change_is_said_with_sign_and_word(shift, metric: str, words) -> None:
-    assert say_shift(shift, CATALOGUE[metric]) == words
+def test_change_has_sign_and_word(shift, metric: str, words) -> None:
+    assert describe_shift(shift, CATALOGUE[metric]) == words
 
 
 @pytest.mark.parametrize(("percent", "text"), [(0.04, "±0.0 %"), (8.26, "+8.3 %"), (-20, "−20.0 %")])
@@ -209,36 +209,36 @@ def test_sparkline_fills_its_box_only_where_values_differ(values: list[float], p
     assert make_sparkline(values) == points
 
 
-def test_title_and_words_say_what_moved_and_the_caption_what_a_cell_is(viewer: Client) -> None:
+def test_title_and_summary_list_changes_and_the_caption_describes_a_cell(viewer: Client) -> None:
     add([24_000.0] * 7 + [18_000.0] * 5)
     add([24_000.0] * 7 + [30_000.0] * 5, volumes=2)
     add([24_000.0] * 12, volumes=4)
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
-    assert "over volumes: 1 of 3 cells worse, 1 better" in page.words
-    assert "Worse than the baseline: 4k random read, 1 volume (−25.0 %)." in page.words
-    assert "Better than the baseline: 4k random read, 2 volumes (+25.0 %)." in page.words
+    assert "over volumes: 1 of 3 combinations worse, 1 better" in page.words
+    assert "Worse than baseline: 4k random read, 1 volume (−25.0 %)." in page.words
+    assert "Better than baseline: 4k random read, 2 volumes (+25.0 %)." in page.words
     assert "higher is better. 3 of 3 combinations." in page.words
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([24_000.0] * 12, "The cell has not moved by more than the spread of the measurements before."),
-        ([24_000.0] * 3, "No cell has ten measurements yet, which a change needs."),
+        ([24_000.0] * 12, "No significant change in 1 combination."),
+        ([24_000.0] * 3, "No changes: a change needs ten measurements."),
     ],
 )
-def test_where_nothing_moved_the_words_say_so(values: list[float], words: str, viewer: Client) -> None:
+def test_summary_without_changes_has_the_reason(values: list[float], words: str, viewer: Client) -> None:
     add(values)
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
     assert words in page.words
-    assert "cells worse" not in page.words
+    assert "combinations worse" not in page.words
 
 
-def test_cell_of_several_series_opens_all_their_histories(viewer: Client) -> None:
+def test_cell_of_several_series_links_to_all_their_histories(viewer: Client) -> None:
     first, second = add([1.0]), add([2.0])
 
     asked = {"q": f"host:{first.host.name},{second.host.name}", "x": "volume_count"}
@@ -251,8 +251,7 @@ def test_cell_of_several_series_opens_all_their_histories(viewer: Client) -> Non
         f"/history/?series={other.pk},{freshest.pk}&metric=iops",
     )
     assert "2 series" in page.words
-    assert (
-        "Some cells have several series, which differ in host: the freshest is shown, the cell opens all."
-        in (page.words)
+    assert "Combinations with several series (different host) show the most recent; the link opens all." in (
+        page.words
     )
     assert viewer.get(cell["href"]).status_code == 200

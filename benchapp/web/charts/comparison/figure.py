@@ -1,4 +1,4 @@
-"""A comparison as its page and a study show it: what is asked, chart, words, table."""
+"""A comparison as its page and a study show it: form, chart, summary, table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from django.urls import reverse
 
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
-from benchapp.queries.charts.comparison import DEFAULT_METRICS, Compared, Side, compare_sides
+from benchapp.queries.charts.comparison import DEFAULT_METRICS, ComparisonResult, Side, compare_sides
 from benchapp.web.charts.comparison.table import ComparisonLine, make_chart, make_lines
-from benchapp.web.charts.comparison.texts import say_comparison, say_comparison_title, say_side
+from benchapp.web.charts.comparison.texts import describe_comparison, describe_comparison_title, describe_side
 from benchapp.web.site.filter_forms import DayField, end_of, start_of
 
-# What matters stands first; whoever wants more of it asks for more, and for all of it the CSV.
+# The most significant lines come first; the CSV has all.
 LINES_DEFAULT: Final = 50
 LINES_MAXIMUM: Final = 200
 # Of a line of the chart, and of its axis.
@@ -27,7 +27,7 @@ _NAMES: Final = {"q": "Both", "a": "A", "b": "B", "a_run": "A: run", "b_run": "B
 
 
 class BadComparison(Exception):
-    """What an address asks for is no comparison; the message says why."""
+    """An address that is not a valid comparison; the message has the reason."""
 
 
 class SideField(forms.CharField):
@@ -37,7 +37,7 @@ class SideField(forms.CharField):
         super().__init__(required=False, max_length=LENGTH_MAXIMUM)
 
     def clean(self, value: Any) -> Any:
-        """Return the filter; its own words where it cannot be read."""
+        """Return the parsed filter."""
         try:
             return parse_filter(super().clean(value))
         except BadFilter as error:
@@ -45,7 +45,7 @@ class SideField(forms.CharField):
 
 
 class CompareForm(forms.Form):
-    """The two sides and what holds for both."""
+    """The two sides and their common filter."""
 
     q = SideField()
     a = SideField()
@@ -58,7 +58,7 @@ class CompareForm(forms.Form):
     b_to = DayField("B to")
 
     def make_side(self, name: str) -> Side:
-        """Return side a or b; fields with errors ask for nothing."""
+        """Return side a or b; fields with errors are ignored."""
         values = self.cleaned_data
         return Side(
             values.get(name) or Filter(),
@@ -73,12 +73,12 @@ class ComparisonFigure:
     """What `_comparison_figure.html` and `_comparison_table.html` show.
 
     key: begins the ids of its parts. left_out: lines that are not among these. more_url: the page with LINES_MAXIMUM of
-    them, "" where these are as many. chart: for comparison.js. has_links: False where nothing may lead away; then
-    csv_url and more_url are "".
+    them, "" where these are as many. chart: for comparison.js. has_links: False without links to other
+    pages; csv_url and more_url are "" then.
     """
 
     key: str
-    found: Compared
+    found: ComparisonResult
     names: tuple[str, str]
     title: str
     words: Sequence[str]
@@ -93,12 +93,12 @@ class ComparisonFigure:
 
     @property
     def csv_url(self) -> str:
-        """Return where the CSV is; "" where nothing may lead away."""
+        """Return the address of the CSV; "" without links."""
         return f"{self.address}&format=csv" if self.has_links else ""
 
 
 def list_problems(form: CompareForm, query: QueryDict) -> list[str]:
-    """Return what is wrong with an address, each as a sentence; the form is bound to it."""
+    """Return the errors of an address as sentences; form: bound to it."""
     problems = [
         message if name not in _NAMES else f"{_NAMES[name]}: {message}"
         for name, messages in form.errors.items()
@@ -109,7 +109,7 @@ def list_problems(form: CompareForm, query: QueryDict) -> list[str]:
 
 
 def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> ComparisonFigure:
-    """Compare what an address asks for. Raises BadComparison where it cannot be read, or both sides are the same."""
+    """Compare the sides of an address. Raises BadComparison for errors or two equal sides."""
     form = CompareForm(query)
     form.is_valid()
     if problems := list_problems(form, query):
@@ -118,7 +118,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
     if a == b:
         raise BadComparison("Both sides are the same.")
     found = compare_sides(a, b, common=form.cleaned_data["q"], metrics=read_metrics(query, []))
-    names = say_side(a), say_side(b)
+    names = describe_side(a), describe_side(b)
     most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
     lines = make_lines(found.pairs[:most])
     chart = make_chart(lines, key)
@@ -126,13 +126,13 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         key=key,
         found=found,
         names=names,
-        title=say_comparison_title(found, *names),
-        words=say_comparison(found, *names),
+        title=describe_comparison_title(found, *names),
+        words=describe_comparison(found, *names),
         lines=lines,
         left_out=len(found.pairs) - len(lines),
         chart=chart,
         chart_height=CHART_FRAME_PX + LINE_PX * len(chart),
-        filter_words=_say_filter(names, query.get("q", "")),
+        filter_words=_describe_filter(names, query.get("q", "")),
         address=_make_address(query),
         more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
         has_links=has_links,
@@ -160,14 +160,14 @@ def _make_address(query: QueryDict) -> str:
     return f"/api/v1/comparison?{urlencode(asked, safe=':,')}"
 
 
-def _say_filter(names: tuple[str, str], common: str) -> str:
+def _describe_filter(names: tuple[str, str], common: str) -> str:
     return f"A: {names[0]} · B: {names[1]}" + (f" · both: {common}" if common else "")
 
 
 def read_metrics(query: QueryDict, errors: list[str]) -> tuple[str, ...]:
-    """Return the metrics of an address, the usual ones where it names none; what is wrong goes to errors."""
+    """Return the metrics of an address, by default the usual ones; problems are added to errors."""
     wanted = query.getlist("metric")
     unknown = [name for name in wanted if name not in CATALOGUE]
     if unknown:
-        errors.append(f"There is no metric {unknown[0][:40]!r}; there are: {', '.join(CATALOGUE)}.")
+        errors.append(f"{unknown[0][:40]!r} is not a valid metric; available: {', '.join(CATALOGUE)}.")
     return tuple(dict.fromkeys(name for name in wanted if name in CATALOGUE)) or DEFAULT_METRICS

@@ -13,7 +13,7 @@ _SEPARATOR: Final = " · "
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLine:
-    """One pair as shown. number: its place, which the chart's axis names. parts: what tells it from the other lines."""
+    """One pair as shown. number: from 1, also on the axis of the chart. parts: the title without common parts."""
 
     number: int
     pair: Pair
@@ -35,7 +35,7 @@ def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
 
 
 def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return the parts that all titles have, in their order; () where there is one title, which is said whole."""
+    """Return the parts that all titles have, in their order; () if all titles are the same."""
     if len({pair.title for pair in pairs}) < 2:
         return ()
     others = [set(pair.title.split(_SEPARATOR)) for pair in pairs]
@@ -43,7 +43,7 @@ def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
 
 
 def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]]:
-    """Return what the chart draws: ratio with interval by line, where there is a ratio; the first forty."""
+    """Return the JSON of the chart: ratio with interval, for the first forty lines with a ratio."""
     return [
         {
             "number": line.number,
@@ -74,7 +74,7 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
         (
             f"**{_escape(title)}**",
             "",
-            f"| what | metric | A: {_escape(names[0])} | B: {_escape(names[1])} | B / A | 95 % | p | |",
+            f"| workload | metric | A: {_escape(names[0])} | B: {_escape(names[1])} | B / A | 95 % CI | p | |",
             "|---|---|--:|--:|--:|--:|--:|---|",
             *rows,
             "",
@@ -83,22 +83,22 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
     )
 
 
-def say_verdict(pair: Pair) -> tuple[str, str]:
-    """Return what may be said of a pair, and its class: worse, better or none."""
+def describe_verdict(pair: Pair) -> tuple[str, str]:
+    """Return the verdict of a pair, and its class: worse, better or none."""
     found = pair.comparison
-    if pair.is_clear and pair.is_worse is not None:
+    if pair.is_significant and pair.is_worse is not None:
         return ("worse", "worse") if pair.is_worse else ("better", "better")
     if found.low is None:
         if pair.is_usual is not None:
-            return ("within what is usual" if pair.is_usual else "beyond p10–p90 of its runs", "none")
-        return "too few runs to say" if pair.has_few_runs else "no interval: some runs reached 0", "none"
-    return "no clear difference", "none"
+            return ("within the usual range" if pair.is_usual else "outside the usual range", "none")
+        return "too few runs" if pair.has_few_runs else "no interval: values of 0", "none"
+    return "no significant difference", "none"
 
 
 def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine:
     metric, found = CATALOGUE[pair.metric], pair.comparison
     parts = [part for part in pair.title.split(_SEPARATOR) if part not in shared]
-    verdict, verdict_class = say_verdict(pair)
+    verdict, verdict_class = describe_verdict(pair)
     return ComparisonLine(
         number=number,
         pair=pair,
@@ -108,17 +108,17 @@ def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine
         b=format_value(found.b.median, metric.unit),
         ratio=UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         interval=UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f}–{found.high:.3f}",
-        p=UNKNOWN if pair.adjusted_p is None else _say_p(pair.adjusted_p),
+        p=UNKNOWN if pair.adjusted_p is None else _describe_p(pair.adjusted_p),
         verdict=verdict,
         verdict_class=verdict_class,
     )
 
 
-def _say_p(p: float) -> str:
+def _describe_p(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _escape(text: str) -> str:
-    """Let text stand for itself in a cell of a Markdown table."""
+    """Escape text for a cell of a Markdown table."""
     plain = text.replace("\n", " ").replace("\r", " ")
     return "".join(f"\\{sign}" if sign in "\\|*_`[]<>#" else sign for sign in plain)

@@ -1,88 +1,93 @@
-"""The reading of a comparison, in words."""
+"""The title and summary of a comparison."""
 
+from datetime import datetime, time
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE, format_value
-from benchapp.queries.charts.comparison import Compared, Pair, Side
+from benchapp.queries.charts.comparison import ComparisonResult, Pair, Side
 
 _NAMED_MAXIMUM: Final = 3
 _SCOPE: Final = "host or pool"
 
 
-def say_side(side: Side) -> str:
-    """Say one side in a few words: "host:db-1, 1 May 2026 to 7 May 2026"; "all" where it asks for nothing."""
-    said = [f"run {side.run_id}"] if side.run_id is not None else []
+def describe_side(side: Side) -> str:
+    """Describe one side: "host:db-1, since 1 May 2026, before 8 May 2026"; "all" without conditions."""
+    parts = [f"run {side.run_id}"] if side.run_id is not None else []
     if text := write_filter(side.filter):
-        said.append(text)
+        parts.append(text)
     if side.from_at:
-        said.append(f"from {side.from_at:%-d %b %Y}")
+        parts.append(f"since {_format_moment(side.from_at)}")
     if side.to_at:
-        said.append(f"until {side.to_at:%-d %b %Y, %H:%M} UTC")
-    return ", ".join(said) or "all"
+        parts.append(f"before {_format_moment(side.to_at)}")
+    return ", ".join(parts) or "all"
 
 
-def say_comparison_title(found: Compared, a: str, b: str) -> str:
-    """Say what is compared, and the answer."""
+def _format_moment(moment: datetime) -> str:
+    """Return a day; with its time if it is not midnight UTC."""
+    return f"{moment:%-d %b %Y}" if moment.time() == time.min else f"{moment:%-d %b %Y, %H:%M} UTC"
+
+
+def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
+    """Return the two sides and the main result."""
     if not found.pairs:
-        return f"{b} against {a}: nothing in common"
+        return f"{b} vs. {a}: no matching series"
     worse, better = (sum(_is(pair, is_worse=flag) for pair in found.pairs) for flag in (True, False))
     few = _count_few(found)
     if few == len(found.pairs):
-        answer = f"{_count(few, 'value')}, too few runs to say"
+        answer = f"{_count(few, 'value')}, too few runs"
     elif not worse and not better:
-        answer = f"no clear difference in {_count(len(found.pairs), 'value')}"
+        answer = f"no significant difference in {_count(len(found.pairs), 'value')}"
     else:
-        answer = f"{worse} of {len(found.pairs)} clearly worse, {better} better"
-    return f"{b} against {a}: {answer}"
+        answer = f"{worse} of {len(found.pairs)} worse, {better} better"
+    return f"{b} vs. {a}: {answer}"
 
 
-def say_comparison(found: Compared, a: str, b: str) -> list[str]:
-    """Return sentences: the greatest differences, how sure, what was matched, what differs around."""
+def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
+    """Return sentences: the largest differences, values with too few runs, what was compared, the environments."""
     if not found.pairs:
-        return [_say_nothing(found, a, b)]
-    clear = [pair for pair in found.pairs if pair.is_clear]
-    said = [_say_pair(pair) for pair in clear[:_NAMED_MAXIMUM]]
-    if len(clear) > _NAMED_MAXIMUM:
-        more = len(clear) - _NAMED_MAXIMUM
-        differ = "1 more value clearly differs" if more == 1 else f"{more} more values clearly differ"
-        said.append(f"{differ}; the table has them all.")
+        return [_describe_nothing(found, a, b)]
+    significant = [pair for pair in found.pairs if pair.is_significant]
+    sentences = [_describe_pair(pair) for pair in significant[:_NAMED_MAXIMUM]]
+    if len(significant) > _NAMED_MAXIMUM:
+        more = len(significant) - _NAMED_MAXIMUM
+        values = "1 more significant difference" if more == 1 else f"{more} more significant differences"
+        sentences.append(f"{values} in the table.")
     few = _count_few(found)
     if few:
-        said.append(
-            f"{few} of {len(found.pairs)} have fewer than five runs on a side, too few for an interval: a difference"
-            " there may be chance."
+        sentences.append(
+            f"{few} of {len(found.pairs)} values have fewer than five runs on a side: no confidence interval."
         )
     if found.free:
         names = ", ".join(
             DIMENSIONS[name].label.lower() if name in DIMENSIONS else _SCOPE for name in found.free
         )
-        said.append(f"Under comparison, and so not matched: {names}.")
+        sentences.append(f"Compared by: {names}.")
     if found.environment:
         lines = [
             f"{line.name} ({' or '.join(line.a[:2])} → {' or '.join(line.b[:2])})"
             for line in found.environment[:_NAMED_MAXIMUM]
         ]
         more = len(found.environment) - len(lines)
-        said.append(f"Around them differ: {', '.join(lines)}{f' and {more} more' if more else ''}.")
+        sentences.append(f"Environment differences: {', '.join(lines)}{f' and {more} more' if more else ''}.")
     else:
-        said.append("Nothing that is recorded of the environment differs.")
-    return said
+        sentences.append("No environment differences.")
+    return sentences
 
 
-def _say_nothing(found: Compared, a: str, b: str) -> str:
+def _describe_nothing(found: ComparisonResult, a: str, b: str) -> str:
     first, second = found.counts
     if not first or not second:
         empty = [name for name, count in ((a, first), (b, second)) if not count]
-        return f"Nothing was measured that fits {' nor '.join(empty)}. Widen the filter or the days."
+        return f"No measurements match {' or '.join(empty)}. Widen the filter or the period."
     return (
-        f"A has {_count(first, 'series', 'series')}, B {_count(second, 'series', 'series')}, and none has a"
-        " counterpart that is the same in all else; below stands what each has."
+        f"A has {_count(first, 'series', 'series')}, B {_count(second, 'series', 'series')}; none match in all other"
+        " dimensions. They are listed below."
     )
 
 
-def _say_pair(pair: Pair) -> str:
+def _describe_pair(pair: Pair) -> str:
     metric, found = CATALOGUE[pair.metric], pair.comparison
     before, after = (format_value(spread.median, metric.unit) for spread in (found.a, found.b))
     word = "worse" if pair.is_worse else "better"
@@ -94,12 +99,12 @@ def _say_pair(pair: Pair) -> str:
     change = "" if found.ratio is None else f" ({_percent(found.ratio)}{sure})"
     runs = f"{found.a.n} and {found.b.n} runs"
     subject = f"{pair.title.split(' · ')[0]}, {metric.label}"
-    return f"{subject}: {before} → {after}{change}, {word}, {_say_effect(pair)}; {runs}."
+    return f"{subject}: {before} → {after}{change}, {word}, {_describe_effect(pair)}; {runs}."
 
 
-def _say_effect(pair: Pair) -> str:
-    """Say how far the runs of both sides lie apart: "a large effect"."""
-    return f"a {pair.comparison.effect} effect"
+def _describe_effect(pair: Pair) -> str:
+    """Return the effect size: "large effect"."""
+    return f"{pair.comparison.effect} effect"
 
 
 def _percent(ratio: float) -> str:
@@ -107,13 +112,13 @@ def _percent(ratio: float) -> str:
     return f"{'+' if percent > 0 else '−' if percent < 0 else '±'}{abs(percent):.1f} %"
 
 
-def _count_few(found: Compared) -> int:
+def _count_few(found: ComparisonResult) -> int:
     """Return how many values have too few runs for an interval."""
     return sum(pair.has_few_runs for pair in found.pairs)
 
 
 def _is(pair: Pair, *, is_worse: bool) -> bool:
-    return pair.is_clear and pair.is_worse is is_worse
+    return pair.is_significant and pair.is_worse is is_worse
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

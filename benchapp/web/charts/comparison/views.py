@@ -1,4 +1,4 @@
-"""Two hosts, layouts, periods or runs side by side."""
+"""The comparison page: two hosts, layouts, periods or runs."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.metrics import CATALOGUE
-from benchapp.queries.charts.comparison_suggestions import Suggestions, list_ideas
+from benchapp.queries.charts.comparison_suggestions import Suggestions, list_suggestions
 from benchapp.web.charts.comparison.figure import (
     CompareForm,
     ComparisonFigure,
@@ -24,13 +24,13 @@ from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.page_context import make_base_url
 
-LONE_MAXIMUM: Final = 50
+UNMATCHED_MAXIMUM: Final = 50
 _PERIOD: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Idea:
-    """A link to a comparison, for a reader who has not chosen one."""
+class ComparisonLink:
+    """A suggested comparison."""
 
     words: str
     url: str
@@ -39,7 +39,7 @@ class Idea:
 @require_safe
 @may_read
 def compare(request: HttpRequest) -> HttpResponse:
-    """Show two sides: chart of ratios, words, table, what has no counterpart, what differs around them."""
+    """Show two sides: chart of ratios, summary, table, unmatched series, environment differences."""
     form = CompareForm(request.GET)
     form.is_valid()
     errors = list_problems(form, request.GET)
@@ -53,21 +53,23 @@ def compare(request: HttpRequest) -> HttpResponse:
         "metrics": [(metric, metric.name in metrics) for metric in CATALOGUE.values()],
     }
     if is_same or errors:
-        context["ideas"] = _say_ideas(list_ideas())
+        context["suggestions"] = _link_suggestions(list_suggestions())
         context["is_same"] = is_same and _is_asked(request.GET)
     else:
-        context |= _surround(request, show_comparison(request.GET, key="compare"))
+        context |= _make_context(request, show_comparison(request.GET, key="compare"))
     return render(request, "charts/comparison/comparison.html", context, status=400 if errors else 200)
 
 
-def _surround(request: HttpRequest, figure: ComparisonFigure) -> dict[str, Any]:
-    """Return what the page shows around the figure."""
+def _make_context(request: HttpRequest, figure: ComparisonFigure) -> dict[str, Any]:
+    """Return the context of the page for a comparison."""
     sides = zip(figure.names, (figure.found.only_a, figure.found.only_b), strict=True)
     return {
         "figure": figure,
         "title": figure.title,
         "csv_url": figure.csv_url,
-        "lone": [(name, lone[:LONE_MAXIMUM], len(lone) - LONE_MAXIMUM) for name, lone in sides if lone],
+        "unmatched": [
+            (name, rows[:UNMATCHED_MAXIMUM], len(rows) - UNMATCHED_MAXIMUM) for name, rows in sides if rows
+        ],
         "markdown": write_markdown(
             figure.title, figure.names, figure.lines, link=request.build_absolute_uri()
         ),
@@ -79,8 +81,8 @@ def _is_asked(query: QueryDict) -> bool:
     return any(query.get(name) for name in CompareForm.base_fields)
 
 
-def _say_ideas(ideas: Suggestions) -> list[Idea]:
-    if not ideas.has_measurements:
+def _link_suggestions(suggestions: Suggestions) -> list[ComparisonLink]:
+    if not suggestions.has_measurements:
         return []
     today = timezone.now().date()
     turn = today - timedelta(days=_PERIOD)
@@ -90,21 +92,21 @@ def _say_ideas(ideas: Suggestions) -> list[Idea]:
         "b_from": turn.isoformat(),
         "b_to": today.isoformat(),
     }
-    said = [Idea(f"the last {_PERIOD} days against the {_PERIOD} before", f"?{urlencode(periods)}")]
-    if len(ideas.hosts) == 2:
-        first, second = ideas.hosts
+    links = [ComparisonLink(f"Last {_PERIOD} days vs. the {_PERIOD} before", f"?{urlencode(periods)}")]
+    if len(suggestions.hosts) == 2:
+        first, second = suggestions.hosts
         sides = {"a": f"host:{first}", "b": f"host:{second}"}
-        said.append(Idea(f"host {second} against {first}", f"?{urlencode(sides)}"))
-    if ideas.counts:
-        least, most = ideas.counts
+        links.append(ComparisonLink(f"Host {second} vs. {first}", f"?{urlencode(sides)}"))
+    if suggestions.counts:
+        least, most = suggestions.counts
         sides = {"a": f"volume_count:{least}", "b": f"volume_count:{most}"}
-        said.append(Idea(f"{most} volumes against {least}", f"?{urlencode(sides)}"))
-    if ideas.runs:
-        pair = ideas.runs
+        links.append(ComparisonLink(f"{most} vs. {least} volumes", f"?{urlencode(sides)}"))
+    if suggestions.runs:
+        pair = suggestions.runs
         ids = {"a_run": pair.older_id, "b_run": pair.newer_id}
-        said.append(
-            Idea(
-                f"the two newest runs of {pair.profile or 'one profile'} on {pair.host}", f"?{urlencode(ids)}"
+        links.append(
+            ComparisonLink(
+                f"Two newest runs of {pair.profile or 'one profile'} on {pair.host}", f"?{urlencode(ids)}"
             )
         )
-    return said
+    return links

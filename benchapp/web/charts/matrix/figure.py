@@ -1,4 +1,4 @@
-"""A matrix as its page and a study show it: cells that open histories, its words, the ways to get the same."""
+"""A matrix as its page and a study show it: cells with links, texts, CSV and API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,28 +17,28 @@ from benchapp.web.charts.matrix.texts import (
     LONG_REASONS,
     REASONS,
     ShiftWords,
+    describe_cell_place,
+    describe_cell_spread,
+    describe_cells,
+    describe_changes,
     describe_matrix,
     describe_matrix_counts,
-    list_moves,
+    describe_shift,
+    format_metric_value,
     list_omitted,
-    say_caption,
-    say_place,
-    say_shift,
-    say_spread,
-    say_value,
 )
 from benchapp.web.site.filter_bar import say_filter
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import say_age
 
 CHOSEN: Final = ("metric", "x", "rows", "facet")
-# So many columns still leave room for another panel beside.
+# Up to this many columns leave room for a second panel in the row.
 _FEW_COLUMNS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCell:
-    """A cell as the template shows it. where: said to those who hear it; url: its histories, "" where none."""
+    """A cell as the template shows it. where: for screen readers; url: its histories, or ""."""
 
     cell: MatrixCell
     title: str
@@ -64,15 +64,14 @@ class ShownMatrixPanel:
 class MatrixFigure:
     """What `_matrix_figure.html` shows.
 
-    moves: which cells moved, in words. query: behind "?" in the address that says all of what is shown. csv_url: ""
-    where nothing may lead to other pages.
+    changes: sentences. query: the query string that reproduces the matrix. csv_url: "" without links.
     """
 
     matrix: Matrix
     title: str
     filter: str
     counts: str
-    moves: tuple[str, ...]
+    changes: tuple[str, ...]
     omitted: tuple[str, ...]
     caption: str
     panels: tuple[ShownMatrixPanel, ...]
@@ -83,9 +82,9 @@ class MatrixFigure:
 
 
 def show_matrix(query: QueryDict, *, has_links: bool) -> MatrixFigure:
-    """Return the matrix that a query asks for (the part of its page's address behind "?").
+    """Return the matrix that a query asks for (the query string of its page).
 
-    has_links: False where nothing may lead to other pages. Raises BadFilter and BadChart.
+    has_links: False without links to other pages. Raises BadFilter and BadChart.
     """
     matrix = read_asked_matrix(query, parse_filter(query.get("q", "")))
     return make_matrix_figure(matrix, has_links=has_links)
@@ -98,16 +97,16 @@ def read_asked_matrix(query: QueryDict, filter: Filter) -> Matrix:
 
 
 def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigure:
-    """Show a matrix; has_links: False where nothing may lead to other pages."""
+    """Show a matrix; has_links: False without links to other pages."""
     query = _write_query(matrix)
     return MatrixFigure(
         matrix=matrix,
         title=describe_matrix(matrix),
         filter=say_filter(matrix.shown_filter),
         counts=describe_matrix_counts(matrix),
-        moves=tuple(list_moves(matrix)),
+        changes=tuple(describe_changes(matrix)),
         omitted=tuple(list_omitted(matrix)),
-        caption=say_caption(matrix),
+        caption=describe_cells(matrix),
         panels=tuple(
             ShownMatrixPanel(
                 panel.label,
@@ -123,13 +122,13 @@ def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigur
 
 
 def _join(values: Sequence[str]) -> str | None:
-    """Return the parts of a parameter that may be given by two fields; "none" beside another says nothing."""
+    """Return a parameter that two fields may give; "none" is ignored if the other field has a value."""
     parts = [part for part in values if part]
     return ",".join([part for part in parts if part != NONE]) or (NONE if parts else None)
 
 
 def _write_query(matrix: Matrix) -> str:
-    """Return the address's query that shows this matrix, whatever is chosen by itself another day."""
+    """Return the query string that reproduces this matrix, with the automatic choices."""
     chosen: Mapping[str, str] = {
         "q": write_filter(matrix.shown_filter),
         "metric": matrix.metric.name,
@@ -150,12 +149,12 @@ def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_l
     level = cell.level
     return ShownCell(
         cell=cell,
-        title=say_spread(level, matrix.metric) if level else "",
-        value="" if level is None else say_value(level.median, matrix.metric).removesuffix(" IOPS"),
-        shift=None if level is None else say_shift(level.shift, matrix.metric),
+        title=describe_cell_spread(level, matrix.metric) if level else "",
+        value="" if level is None else format_metric_value(level.median, matrix.metric).removesuffix(" IOPS"),
+        shift=None if level is None else describe_shift(level.shift, matrix.metric),
         line="" if level is None else make_sparkline(level.recent),
         age="" if level is None else say_age(level.last_at),
-        where=say_place(matrix, row, place),
+        where=describe_cell_place(matrix, row, place),
         reason=REASONS.get(cell.state, ""),
         long_reason=LONG_REASONS.get(cell.state, ""),
         url=_link_histories(cell, matrix.metric) if has_links else "",
@@ -163,11 +162,11 @@ def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_l
 
 
 def _link_histories(cell: MatrixCell, metric: Metric) -> str:
-    """Return where the histories of a cell's series are, also of those that failed: they show when."""
+    """Return the link to the histories of a cell's series, also of those that failed."""
     if not cell.series_ids:
         return ""
     if len(cell.series_ids) == 1:
         return f"{reverse('series', args=cell.series_ids)}?metric={metric.name}"
-    # As many as a page of histories looks at; it says how many of them it draws.
+    # The most that the history page reads.
     ids = ",".join(map(str, cell.series_ids[:IDS_MAXIMUM]))
     return f"{reverse('history')}?series={ids}&metric={metric.name}"

@@ -1,4 +1,4 @@
-"""The matrix: what each combination of patterns, volumes and sizes stands at, as tables that open histories."""
+"""The matrix page: the current level of each combination of patterns, volumes and sizes."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -40,7 +40,7 @@ class FixedLine:
 @require_safe
 @may_read
 def matrix(request: HttpRequest) -> HttpResponse:
-    """Show the matrix of a filter, with what was not asked for chosen and fixed."""
+    """Show the matrix of a filter; axes and fixed dimensions that the address does not name are chosen."""
     bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html")
     errors = list(bar.errors)
     shown = _read(request, bar, errors)
@@ -62,7 +62,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
 
 
 def _read(request: HttpRequest, bar: FilterBar, errors: list[str]) -> Matrix:
-    """Return the matrix asked for; where that makes no sense the usual one, and a sentence in errors."""
+    """Return the matrix; for invalid parameters the default one, and a sentence in errors."""
     try:
         return read_asked_matrix(request.GET, bar.filter)
     except BadChart as problem:
@@ -96,7 +96,7 @@ def _make_fields(matrix: Matrix) -> dict[str, Any]:
         "metric": [(name, metric.label, metric is matrix.metric) for name, metric in CATALOGUE.items()],
         "x": offer(matrix.x.dimension.name, "", ""),
         "rows": offer(rows[0], "", ""),
-        "more_rows": offer(rows[1], "", "nothing else"),
-        "facet": offer(facets[0], NONE, "no panels"),
-        "more_facets": offer(facets[1], "", "nothing else"),
+        "more_rows": offer(rows[1], "", "none"),
+        "facet": offer(facets[0], NONE, "none"),
+        "more_facets": offer(facets[1], "", "none"),
     }
