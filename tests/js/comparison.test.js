@@ -11,8 +11,8 @@ test("the axis holds every interval, and 1", () => {
   assert.ok(domain.min < 0.6 && domain.max > 1);
 });
 
-test("a line is said with its interval, or that there is none", () => {
-  assert.equal(describeRatio(CLEAR), "Line 1: 4k random read · IOPS 100 → 80 · B / A 0.800, 95 % 0.780–0.830 · worse");
+test("a line is described with its interval, or without one", () => {
+  assert.equal(describeRatio(CLEAR), "Line 1: 4k random read · IOPS 100 → 80 · B / A 0.800, 95 % CI 0.780–0.830 · worse");
   assert.match(describeRatio(LONE), /no interval · too few runs to say$/);
 });
 

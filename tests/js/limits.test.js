@@ -50,7 +50,7 @@ test("the box that covers least is chosen, and the first of those that cover the
   assert.equal(choosePlace([], []), null);
 });
 
-test("a limit is named where no bar stands behind the name", () => {
+test("a limit is named where no bar is behind the name", () => {
   const { written } = draw([1500, 1500, 300, 1500], [{ name: "limit", values: [1000, 1000, 1000, 1000], isGiven: true }]);
 
   assert.equal(written.length, 1);
@@ -91,6 +91,6 @@ test("where a limit leaves the chart at the top, an arrow marks it", () => {
   assert.deepEqual(strokes.at(-1), [[296, 5], [300, 1], [304, 5]]);
 });
 
-test("a limit that is known nowhere is not drawn", () => {
+test("a limit without known values is not drawn", () => {
   assert.deepEqual(draw([500], [{ name: "volume", values: [null], isGiven: true }]).written, []);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { buildScaling, describeCell, moveWithin, prepareScaling, sayCell } from "../../static/js/charts/scaling/scaling.js";
+import { buildScaling, describeCell, moveWithin, prepareScaling, describeLines } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
 import { compareCells } from "../../static/js/site/sortable.js";
 
@@ -39,7 +39,7 @@ function makeChart(lines, more = {}) {
 
 const build = (data, look = { colors }) => buildScaling(prepareScaling(data), 0, look);
 
-test("each pattern has its fixed color and a hatch of its own", () => {
+test("each pattern has its fixed color and its own hatch", () => {
   const { styles } = prepareScaling(makeChart([[makeCell(1)], [makeCell(2)]]));
 
   assert.deepEqual(styles.map(({ color }) => color), ["green", "purple"]);
@@ -76,7 +76,7 @@ test("all panels share one axis", () => {
   assert.equal(buildScaling(prepared, 0, { colors }).options.scales.y.max, buildScaling(prepared, 1, { colors }).options.scales.y.max);
 });
 
-test("a limit that is near widens the axis, one that is far does not press the bars flat", () => {
+test("a limit that is near widens the axis, one that is far does not flatten the bars", () => {
   const withLimit = (value) => {
     const facets = [{ label: "", lines: [[makeCell(1000)]], limits: [{ name: "limit", values: [value], isGiven: true }], knees: [] }];
     return prepareScaling(makeChart([[]], { facets })).domain.max;
@@ -86,7 +86,7 @@ test("a limit that is near widens the axis, one that is far does not press the b
   assert.ok(withLimit(50000) < 3000);
 });
 
-test("the ideal line does not press the values flat", () => {
+test("the linear-scaling line does not flatten the values", () => {
   const { domain } = prepareScaling(makeChart([[makeCell(1000, { ideal: 1000 }), makeCell(1100, { ideal: 16000 })]], { ideal: true }));
 
   assert.ok(domain.max < 2000);
@@ -100,7 +100,7 @@ test("a log axis is offered where the values spread far, and keeps zero out", ()
   assert.match(buildScaling(prepared, 0, { colors }).options.scales.y.title.text, /log axis/);
 });
 
-test("latency over throughput stands at its throughput", () => {
+test("latency is plotted at its throughput", () => {
   const data = makeChart([[makeCell(2e5, { over: 10000 }), makeCell(9e5, { over: 40000 })]], {
     metric: { label: "Mean latency", unit: "ns", better: "lower" },
     over: { label: "IOPS", unit: "operations/s" },
@@ -112,7 +112,7 @@ test("latency over throughput stands at its throughput", () => {
   assert.equal(config.options.scales.y.title.text, "Mean latency, µs");
 });
 
-test("a mark is told with its line, its place, its spread and its share of ideal", () => {
+test("a mark is described with its line, x, spread and share of ideal", () => {
   const cell = makeCell(30180, { low: 29900, high: 31000, n: 12, efficiency: 0.26 });
   const prepared = prepareScaling(makeChart([[null, null, cell], [makeCell(1)]]));
 
@@ -122,12 +122,12 @@ test("a mark is told with its line, its place, its spread and its share of ideal
   );
 });
 
-test("one run says that it has no spread, a failed one that it failed, several percentiles that they are not mixed", () => {
+test("one run has no spread, a failed one no value, several percentiles a range", () => {
   const prepared = prepareScaling(makeChart([[makeCell(10)]]));
 
-  assert.ok(sayCell(prepared, { cell: makeCell(10) }).includes("one run, no spread"));
-  assert.deepEqual(sayCell(prepared, { cell: makeCell(null, { state: "failed" }) }), ["failed, no IOPS"]);
-  assert.match(sayCell(prepared, { cell: makeCell(null, { state: "apart", low: 1, high: 9, series: 3 }) })[0], /^3 series, percentiles are not mixed/);
+  assert.ok(describeLines(prepared, { cell: makeCell(10) }).includes("one run, no spread"));
+  assert.deepEqual(describeLines(prepared, { cell: makeCell(null, { state: "failed" }) }), ["failed, no IOPS"]);
+  assert.match(describeLines(prepared, { cell: makeCell(null, { state: "apart", low: 1, high: 9, series: 3 }) })[0], /^3 series, range of the percentile/);
 });
 
 test("arrows up and down go to another line at the same place, over gaps", () => {

@@ -1,4 +1,4 @@
-"""Two things side by side."""
+"""Compare two hosts, layouts, periods or runs."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -53,9 +53,9 @@ def _run() -> serializers.IntegerField:
 
 
 class ComparisonParameters(FormatParameters):
-    """What stands on the two sides, and what is compared."""
+    """The two sides and the metrics to compare."""
 
-    q = _filter_parameter("filter that holds for both sides")
+    q = _filter_parameter("common filter of both sides")
     a = _filter_parameter("filter of side A: host:db-1")
     b = _filter_parameter("filter of side B: host:db-2")
     a_run = _run()
@@ -68,7 +68,7 @@ class ComparisonParameters(FormatParameters):
 
 
 class PairOutput(Output):
-    title = text(help_text="what is the same on both sides")
+    title = text(help_text="workload and layout common to both sides")
     metric = serializers.ChoiceField(choices=METRIC_FIELDS)
     unit = text()
     rw = text()
@@ -82,17 +82,19 @@ class PairOutput(Output):
     b_p10 = real()
     b_p90 = real()
     ratio = maybe_real(help_text="median of B / median of A")
-    ratio_low = maybe_real(help_text="95 % interval, bootstrap of medians; null under 5 values a side")
+    ratio_low = maybe_real(
+        help_text="95 % interval, bootstrap of medians; null for fewer than 5 values on a side"
+    )
     ratio_high = maybe_real()
     p = maybe_real(help_text="Mann-Whitney, two-sided")
     adjusted_p = maybe_real(help_text="among all pairs, Benjamini-Hochberg")
     cliffs_delta = real()
     effect = serializers.ChoiceField(choices=("negligible", "small", "medium", "large"))
     is_significant = serializers.BooleanField(
-        help_text="the interval leaves out 1, and adjusted_p is under 0.05"
+        help_text="the interval excludes 1 and adjusted_p is below 0.05"
     )
-    is_worse = serializers.BooleanField(allow_null=True, help_text="null where the medians are equal")
-    usual_low = maybe_real(help_text="of few values: p10 / median of the series' runs")
+    is_worse = serializers.BooleanField(allow_null=True, help_text="null if the medians are equal")
+    usual_low = maybe_real(help_text="for fewer than 5 values: p10 / median of the series")
     usual_high = maybe_real()
     a_series = serializers.ListField(child=number())
     b_series = serializers.ListField(child=number())
@@ -110,19 +112,19 @@ class DifferenceOutput(Output):
 
 
 class ComparisonPage(PageOutput):
-    only_a = UnmatchedOutput(many=True, help_text="series without a counterpart")
+    only_a = UnmatchedOutput(many=True, help_text="unmatched series")
     only_b = UnmatchedOutput(many=True)
-    differing = serializers.ListField(child=text(), help_text="dimensions under comparison that do differ")
+    differing = serializers.ListField(child=text(), help_text="compared dimensions that differ")
     environment = DifferenceOutput(many=True)
     series_of_a = number()
     series_of_b = number()
-    is_cut = serializers.BooleanField(help_text="a side has more series than are compared")
+    is_cut = serializers.BooleanField(help_text="a side has more series or values than are compared")
     pairs = PairOutput(many=True)
     next = maybe_text()
 
 
 class ComparisonView(ApiView):
-    """Two things side by side."""
+    """Compare two hosts, layouts, periods or runs."""
 
     permission_classes = [MayRead]
 
@@ -131,12 +133,12 @@ class ComparisonView(ApiView):
         parameters=[ComparisonParameters],
         responses={
             (200, "application/json"): ComparisonPage,
-            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR, "the pairs, without the rest"),
-            (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR, "the pairs, without the rest"),
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR, "only the pairs"),
+            (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR, "only the pairs"),
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """Compare two hosts, layouts, periods or runs: what matters first."""
+        """Compare two hosts, layouts, periods or runs, most significant first."""
         wanted = read_parameters(request, ComparisonParameters)
         a, b = (_read_side(wanted, name) for name in _SIDES)
         found = compare_sides(

@@ -1,7 +1,4 @@
-"""The matrix as rows: a cell each.
-
-What the answer about a matrix holds.
-"""
+"""The matrix: a row for each combination."""
 
 from typing import Any, Final
 
@@ -35,10 +32,10 @@ from benchapp.queries.charts.scaling_shapes import BadChart
 
 
 class MatrixParameters(FormatParameters):
-    """Which matrix; what is left out is chosen so that it says something."""
+    """The parameters of the matrix page; what is not given is chosen."""
 
     q = FilterField(source="match")
-    metric = text_parameter(30, help_text=f"there are: {', '.join(METRIC_FIELDS)}; default: iops")
+    metric = text_parameter(30, help_text=f"available: {', '.join(METRIC_FIELDS)}; default: iops")
     x = text_parameter(30, help_text="a dimension: the columns; default: volume_count if it varies")
     rows = text_parameter(
         100, help_text="up to two dimensions, separated by commas; default: pattern,block_size_bytes"
@@ -63,15 +60,13 @@ class MatrixCellOutput(Output):
     first_at = maybe_time()
     last_at = maybe_time()
     is_stale = serializers.BooleanField(allow_null=True)
-    badges = badge_codes("codes that the series' newest measurement bears, the gravest first")
-    recent = serializers.ListField(
-        child=serializers.FloatField(), help_text="newest values in the order of time"
-    )
+    badges = badge_codes("badges of the newest measurement, most severe first")
+    recent = serializers.ListField(child=serializers.FloatField(), help_text="newest values, oldest first")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the dimensions, of which a cell has those of its place."""
+        """Add the dimensions; a cell has those of its axes."""
         dimensions: dict[str, serializers.Field[Any, Any, Any, Any]] = {
-            name: serializers.JSONField(allow_null=True, required=False, help_text="of the cell's place")
+            name: serializers.JSONField(allow_null=True, required=False, help_text="value on an axis")
             for name in DIMENSIONS
         }
         return dimensions | super().get_fields()
@@ -90,23 +85,23 @@ class MatrixOutput(Output):
     x = text()
     rows = serializers.ListField(child=text())
     facet = serializers.ListField(child=text())
-    q = text(help_text="the filter with what is fixed")
+    q = text(help_text="the filter with the fixed dimensions")
     fixed = MatrixFixedOutput(many=True)
-    mixed = serializers.ListField(child=text(), help_text="dimensions of which some cell has several values")
+    mixed = serializers.ListField(child=text(), help_text="dimensions with several values in one combination")
     counts = serializers.DictField(child=number(), help_text="cells by state")
-    omitted = serializers.DictField(child=number(), help_text="what is not shown")
-    is_cut = serializers.BooleanField(help_text="more series fit than are looked at")
+    omitted = serializers.DictField(child=number(), help_text="counts of what is not shown")
+    is_cut = serializers.BooleanField(help_text="more series match than are read")
     cells = MatrixCellOutput(many=True)
 
 
 MEASURED_COLUMNS: Final = tuple(name for name in MatrixCellOutput._declared_fields if name != "recent")
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the cells alone")
+_LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
 
 
 class MatrixView(ApiView):
-    """What each combination stands at."""
+    """The current level of each combination."""
 
     permission_classes = [MayRead]
 
@@ -120,7 +115,7 @@ class MatrixView(ApiView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """Read the matrix of a filter: a cell for each combination, also for those that are missing."""
+        """Read the matrix of a filter: a cell for each combination, also missing ones."""
         wanted = read_parameters(request, MatrixParameters)
         format = wanted.pop("format")
         try:

@@ -1,7 +1,4 @@
-"""One metric over one dimension: the numbers of the scaling page.
-
-What the answer about a scaling chart holds.
-"""
+"""One metric over one dimension: the data of the scaling page."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -50,18 +47,18 @@ class ScalingCellOutput(Output):
     x = maybe_text()
     state = serializers.ChoiceField(
         choices=STATES,
-        help_text="apart: several series whose percentiles have no common median; unvalued: without this metric",
+        help_text="apart: several series without a common percentile; unvalued: without this metric",
     )
     median = maybe_real()
     p10 = maybe_real()
     p90 = maybe_real()
     n = number(help_text="measurements, of at most the newest 100 of each series")
     last_at = maybe_time()
-    over = maybe_real(help_text="the throughput here, where the latency is drawn over it")
-    ideal = maybe_real(help_text="as many times the first value as there are volumes or stripes")
+    over = maybe_real(help_text="throughput, if the latency is plotted against it")
+    ideal = maybe_real(help_text="linear scaling from the first value, by volumes or stripes")
     efficiency = maybe_real(help_text="median / ideal")
-    earlier_median = maybe_real(help_text="the median at the earlier moment")
-    series = serializers.ListField(child=number(), help_text="ids of the series in this cell")
+    earlier_median = maybe_real(help_text="median at the end of the earlier period")
+    series = serializers.ListField(child=number(), help_text="series IDs of this combination")
 
 
 class FixedOutput(Output):
@@ -81,59 +78,57 @@ class CountsOutput(Output):
 
 
 class ScalingOutput(PageOutput):
-    filter = text(help_text="the filter, with what is fixed")
+    filter = text(help_text="the filter with the fixed dimensions")
     x = text()
     color = maybe_text()
     facet = maybe_text()
     metric = MetricOutput()
     over = maybe_text()
     fixed = FixedOutput(many=True)
-    mixed = serializers.ListField(child=text(), help_text="dimensions of which some cell has several values")
+    mixed = serializers.ListField(child=text(), help_text="dimensions with several values in one combination")
     counts = CountsOutput()
     cells = ScalingCellOutput(many=True)
 
 
-# In the order in which `scaling.py` writes them.
+# The order of the CSV columns.
 SCALING_COLUMNS: Final = tuple(ScalingCellOutput().fields)
 METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the same cells, without the rest")
+_LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
 _COMPARE_MAXIMUM_DAYS: Final = 3650
-_DIMENSION: Final = f"a dimension; chosen where left out; there are: {', '.join(DIMENSIONS)}"
+_DIMENSION: Final = f"a dimension; chosen if not given; available: {', '.join(DIMENSIONS)}"
 
 
 class ScalingParameters(FormatParameters):
-    """Which chart: the parameters of the scaling page."""
+    """The parameters of the scaling page."""
 
     repeatable = ("limit",)
     q = FilterField(source="match")
     x = text_parameter(40, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
-    color = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen where left out")
+    color = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen if not given")
     facet = text_parameter(40, help_text=f"a dimension, or {NONE}, the default")
     over = serializers.ChoiceField(
-        choices=THROUGHPUTS, required=False, help_text="draw a latency over this throughput"
+        choices=THROUGHPUTS, required=False, help_text="plot a latency against this throughput"
     )
-    any = text_parameter(
-        400, help_text="dimensions not to fix though they vary, separated by commas", default=""
-    )
-    as_of = serializers.DateField(required=False, help_text="as it was at the end of this day, UTC")
+    any = text_parameter(400, help_text="dimensions not to fix, separated by commas", default="")
+    as_of = serializers.DateField(required=False, help_text="the state at the end of this day, UTC")
     compare_days = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=_COMPARE_MAXIMUM_DAYS,
-        help_text="also as it was so many days earlier",
+        help_text="also the state this many days earlier",
     )
     limit = serializers.ListField(
         child=serializers.CharField(max_length=200),
         required=False,
         max_length=LIMITS_MAXIMUM,
-        help_text="NAME:VALUE of a limit; of the drawing",
+        help_text="NAME:VALUE of a limit, display only",
     )
-    draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="of the drawing")
-    scale = serializers.ChoiceField(choices=("linear", "log"), required=False, help_text="of the drawing")
-    ideal = serializers.ChoiceField(choices=("1",), required=False, help_text="of the drawing")
+    draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="display only")
+    scale = serializers.ChoiceField(choices=("linear", "log"), required=False, help_text="display only")
+    ideal = serializers.ChoiceField(choices=("1",), required=False, help_text="display only")
 
 
 class Scaling(ApiView):
@@ -151,7 +146,7 @@ class Scaling(ApiView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """Read how a metric moves with a dimension: a median and a spread for each cell of the chart."""
+        """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingParameters)
         chart = _read_chart(wanted)
         return answer_rows(
@@ -167,7 +162,7 @@ class Scaling(ApiView):
 
 
 def make_rows(chart: ScalingChart) -> Iterator[Row]:
-    """Give a row for each cell: its values on the axes as the filter writes them, its numbers in base units."""
+    """Yield a row for each cell: its values on the axes in filter syntax, its numbers in base units."""
     for facet, line, place, cell in chart.walk():
         yield _make_row(chart, facet, line, place=place, cell=cell)
 
@@ -195,7 +190,7 @@ def _make_row(
 
 
 def _write(name: str, value: Value | None) -> str | None:
-    """Return text as it is and numbers as the filter writes them: 4k, 16; None is unknown."""
+    """Return text unchanged and numbers in filter syntax: 4k, 16; None is unknown."""
     return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
 
 

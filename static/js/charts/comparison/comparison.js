@@ -18,9 +18,9 @@ export function prepareComparison(lines) {
   return { entries, domain: { min: least * Math.exp(-room), max: most * Math.exp(room) } };
 }
 
-/** Say one line in words; for the readout and for screen readers. */
+/** Describe one line, for the readout and for screen readers. */
 export function describeRatio({ number, name, metric, a, b, ratio, low, high, verdict }) {
-  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, sayRatio({ ratio, low, high }), verdict].join(" · ");
+  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, formatRatio({ ratio, low, high }), verdict].join(" · ");
 }
 
 /** Round ticks of the ratio within a domain: the finer where all is near 1. */
@@ -50,8 +50,8 @@ export function buildComparison(comparison, { colors, isNarrow = false }) {
   };
 }
 
-function sayRatio({ ratio, low, high }) {
-  const interval = low === null ? "no interval" : `95 % ${low.toFixed(3)}–${high.toFixed(3)}`;
+function formatRatio({ ratio, low, high }) {
+  const interval = low === null ? "no interval" : `95 % CI ${low.toFixed(3)}–${high.toFixed(3)}`;
   return `B / A ${ratio.toFixed(3)}, ${interval}`;
 }
 
@@ -152,7 +152,7 @@ function makeTooltip(entries, colors) {
       title: ([item]) => `${entries[item.dataIndex].number}  ${entries[item.dataIndex].name}`,
       label: (item) => {
         const entry = entries[item.dataIndex];
-        return [`${entry.metric}: ${entry.a} → ${entry.b}`, sayRatio(entry), entry.verdict];
+        return [`${entry.metric}: ${entry.a} → ${entry.b}`, formatRatio(entry), entry.verdict];
       },
     },
   };

@@ -1,4 +1,4 @@
-// The ratios of a comparison: drawn from the numbers in the page, walked by keys, saved as a picture.
+// The ratios of a comparison: drawn from the JSON in the page, with keyboard navigation and PNG download.
 import { buildComparison, describeRatio, prepareComparison } from "./comparison.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";

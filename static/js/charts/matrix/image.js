@@ -1,4 +1,4 @@
-// The tables of a matrix on one canvas: what the page says in its cells is what the file says.
+// The tables of a matrix on one canvas: with the text of the cells on the page.
 import { drawMatrix, layMatrix } from "./matrix_image.js";
 import { readColors, readFontFamily } from "../shared/colors.js";
 
@@ -41,7 +41,7 @@ function readCell(cell) {
   };
 }
 
-// Without what is said to those alone who hear the page.
+// Without the text for screen readers.
 function readText(element) {
   const copy = element.cloneNode(true);
   copy.querySelectorAll(".visually-hidden").forEach((hidden) => hidden.remove());

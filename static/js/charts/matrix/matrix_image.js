@@ -8,7 +8,7 @@ const SMALL_LINE = 14;
 const SPARK_HEIGHT = 20;
 const GAP = 16;
 const PAD = 8;
-// A picture of one or two columns still has room for its title.
+// An image of one or two columns still has room for its title.
 const LEAST_WIDTH = 480;
 
 /**

@@ -1,12 +1,12 @@
 // The matrix as a grid: one cell is in the order of Tab, arrows and Home, End move between cells, Enter opens one.
 import { startImageButton } from "../shared/chart_frame.js";
 
-/** Start a figure with its tables: keys, and the button that saves all of them as one picture. */
+/** Start a figure with its tables: keys, and the button that saves all of them as one image. */
 export function startMatrix(figure) {
   figure.querySelectorAll("[data-matrix]").forEach(startGrid);
   startImageButton(figure, {
     async drawCopy(ratio) {
-      // Fetched when it is wanted: few readers save a picture.
+      // Fetched when it is wanted: few readers save an image.
       const { drawTables } = await import("./image.js");
       return drawTables(figure, ratio);
     },

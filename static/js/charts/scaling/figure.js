@@ -1,4 +1,4 @@
-// Draws every scaling figure on a page from the numbers that it carries, and lets it be walked and saved.
+// Draws a scaling figure from the JSON in the page, with keyboard navigation and PNG download.
 import { findNearest } from "../shared/marks.js";
 import { buildScaling, describeCell, MOST_END_LABELS, moveWithin, prepareScaling } from "./scaling.js";
 import { HATCHES } from "./marks.js";
@@ -33,7 +33,7 @@ function startPanel(figure, box, prepared, place) {
         findNearest: (pixel) => findNearest(panel.marks.map(({ element }) => centerOf(chart.placeOf(element))), pixel),
         move: (key, from) => moveWithin(panel, from, key),
         open: (index) => {
-          // Of a shared study nothing leads on.
+          // A shared study has no links.
           if (panel.marks[index].cell.url) {
             location.assign(panel.marks[index].cell.url);
           }
@@ -44,7 +44,7 @@ function startPanel(figure, box, prepared, place) {
   return { box, drawCopy: chart.drawCopy };
 }
 
-// A bar is meant anywhere along its height.
+// A bar is selected anywhere along its height.
 function centerOf(element) {
   return { x: element.x, y: Number.isFinite(element.y) ? element.y : (element.base ?? 0) };
 }
@@ -63,7 +63,7 @@ function showLegend(figure, { colors, styles, isBars, panels }, box) {
   });
 }
 
-// All panels on one canvas, as they stand on the page, each with its heading.
+// All panels on one canvas, arranged as on the page, each with its heading.
 function drawPanels(charts, { panels }, ratio) {
   if (charts.length === 1) {
     return charts[0].drawCopy(ratio);

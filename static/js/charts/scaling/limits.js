@@ -1,4 +1,4 @@
-// Limits across a scaling chart: steps or lines that no value should pass, each with its name where it covers least.
+// Limits across a scaling chart: steps or lines, each with its name where it covers the least.
 import { shorten } from "../shared/marks.js";
 
 const LABEL_HEIGHT = 13;
@@ -6,13 +6,13 @@ const APART = 2;
 const LINE_WIDTH = 1.25;
 // A line between two marks is avoided as a row of boxes of this size.
 const TRACE_STEP = 6;
-// A name may stand so many lines above its limit, with a stroke to it; each line farther counts as so many pixels covered.
+// A name may be lifted this many lines above its limit, with a leader line; each line costs this many covered pixels.
 const LIFTS = [0, 1, 2, 3, 4, 5];
 const LIFT_COSTS = 60;
 
 /**
  * Draw limits. limits: [{name, values, isGiven}], values by x, null where not known; data: {isBars, farFrom},
- * values above farFrom lie outside the drawing; say: value → words. What lies outside is named at the upper edge.
+ * values above farFrom lie outside the drawing; say: value → words. Limits outside are named at the upper edge.
  */
 export function drawLimits(limits, { isBars, farFrom }, { colors, say }) {
   return {
@@ -94,7 +94,7 @@ function strokeSteps(ctx, { shown, beyond, isGiven }) {
   });
   ctx.stroke();
   ctx.setLineDash([]);
-  // It goes on above the chart: an arrow where it would be.
+  // The limit continues above the chart: an arrow.
   for (const { from, to, y } of shown.length > 0 ? beyond : []) {
     const middle = (from + to) / 2;
     ctx.beginPath();
@@ -105,7 +105,7 @@ function strokeSteps(ctx, { shown, beyond, isGiven }) {
   }
 }
 
-// Along what is shown, above it or below; what is beyond altogether stands at the upper edge with its value.
+// Above or below the drawn steps; a limit entirely off the scale is named at the upper edge with its value.
 function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, say }) {
   if (shown.length === 0 && beyond.length === 0) {
     return null;
@@ -115,7 +115,7 @@ function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, say }) 
   const text = shorten(ctx, isOutside ? `↑ ${name}: ${say(least)}` : name, chartArea.width - 8);
   const size = { width: ctx.measureText(text).width, height: LABEL_HEIGHT };
   const boxes = (isOutside ? beyond : shown).flatMap((step) =>
-    (isOutside ? listHangs(step) : listStands(step)).flatMap((height) =>
+    (isOutside ? listTopsBelow(step) : listTopsNear(step)).flatMap((height) =>
       [step.from, (step.from + step.to - size.width) / 2, step.to - size.width].map((left) => ({
         left: Math.min(Math.max(left, chartArea.left + 2), chartArea.right - size.width - 2),
         ...height,
@@ -128,14 +128,14 @@ function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, say }) 
   return { text, ...choosePlace(inside.length > 0 ? inside : boxes, taken) };
 }
 
-// Just above a limit, just below it, or lifted above what stands there.
-function listStands({ y }) {
+// Just above a limit, just below it, or lifted above the bars.
+function listTopsNear({ y }) {
   const above = LIFTS.map((lift) => ({ top: y - (lift + 1) * LABEL_HEIGHT - APART, lift, cost: lift * LIFT_COSTS }));
   return [above[0], { top: y + APART, lift: 0 }, ...above.slice(1)];
 }
 
-// From the upper edge, a line lower where another name hangs.
-function listHangs({ y }) {
+// Below the upper edge, a line lower if another name is there.
+function listTopsBelow({ y }) {
   return [0, 1, 2].map((line) => ({ top: y + APART + line * LABEL_HEIGHT, lift: 0, cost: line }));
 }
 
@@ -151,7 +151,7 @@ function writeName(ctx, { text, left, top, width, lift, step }, colors) {
   }
   ctx.textBaseline = "top";
   ctx.textAlign = "left";
-  // The halo keeps the words apart from what is behind them.
+  // The halo separates the text from its background.
   ctx.lineJoin = "round";
   ctx.lineWidth = 3;
   ctx.strokeStyle = colors.paper;

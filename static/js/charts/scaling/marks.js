@@ -1,4 +1,4 @@
-// Marks of the scaling pictures: plugins of Chart.js for what it cannot draw by itself.
+// Marks of the scaling charts: plugins of Chart.js.
 import { drawHollowCross } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
@@ -61,7 +61,7 @@ function hatch(ctx, { left, top, width, height }, angles, { paper }) {
   ctx.restore();
 }
 
-/** p10 to p90 with caps, where several runs stand behind a mark. */
+/** p10 to p90 with caps, if a mark has several runs. */
 export function drawWhiskers(marks, styles, { colors, isBars }) {
   return {
     id: "whiskers",
@@ -114,7 +114,7 @@ export function drawRanges(marks, styles, colors) {
   };
 }
 
-/** What was before: an outline without filling around a bar, a hollow ring for a line. */
+/** The value of the earlier period: an outline around a bar, a hollow ring for a line. */
 export function drawEarlier(marks, styles, { isBars, isLog }) {
   return {
     id: "earlier",
@@ -145,7 +145,7 @@ export function drawEarlier(marks, styles, { isBars, isLog }) {
   };
 }
 
-/** n times the first value, dashed, for each line. */
+/** Linear scaling from the first value, dashed, for each line. */
 export function drawIdeals(lines, styles) {
   return {
     id: "ideals",
@@ -173,7 +173,7 @@ export function drawIdeals(lines, styles) {
   };
 }
 
-/** What failed without a value: an outlined cross on the floor. */
+/** Failed runs without a value: an outlined cross at the bottom. */
 export function drawCrosses(marks, colors) {
   return {
     id: "crosses",
@@ -193,7 +193,7 @@ export function drawCrosses(marks, colors) {
   };
 }
 
-/** The knee of a curve: a ring with its words. knees: [{line, place, words}]. */
+/** The knee of a curve: a ring with a label. knees: [{line, place, words}]. */
 export function drawKnees(knees, colors) {
   return {
     id: "knees",

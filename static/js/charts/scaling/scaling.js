@@ -15,9 +15,9 @@ import {
 } from "./marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 
-/** Up to so many lines are labelled at their ends; more would cover each other and get a legend. */
+/** Up to this many lines have labels at their ends; more lines get a legend. */
 export const MOST_END_LABELS = 6;
-// What lies farther above all values than this is named at the upper edge: drawn, it would press them flat.
+// A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
 const FAR = 3;
 const ROOM_FOR_IDEAL = 1.25;
 
@@ -71,9 +71,9 @@ function listMarks(facet) {
   );
 }
 
-/** Say in one line what a mark is; for the readout below the chart and for screen readers. */
+/** Describe a mark in one line, for the readout below the chart and for screen readers. */
 export function describeCell(prepared, panel, mark) {
-  return [...nameCell(prepared, panel, mark), ...sayCell(prepared, mark)].join(" · ");
+  return [...nameCell(prepared, panel, mark), ...describeLines(prepared, mark)].join(" · ");
 }
 
 function nameCell({ x, colors }, panel, { element }) {
@@ -81,14 +81,14 @@ function nameCell({ x, colors }, panel, { element }) {
   return [...named, ...(panel.label === "" ? [] : [panel.label]), x.settings[element.index]];
 }
 
-/** Say the parts of a cell that a tooltip lists under its name. */
-export function sayCell({ unit, over, metric }, { cell }) {
+/** List the lines of the tooltip of a cell. */
+export function describeLines({ unit, over, metric }, { cell }) {
   if (cell.state === "failed") {
     return [`failed, no ${metric.label}`];
   }
   const lines = [];
   if (cell.state === "apart") {
-    lines.push(`${cell.series} series, percentiles are not mixed: ${formatValue(cell.low, unit)} to ${formatValue(cell.high, unit)}`);
+    lines.push(`${cell.series} series, range of the percentile: ${formatValue(cell.low, unit)} to ${formatValue(cell.high, unit)}`);
   } else {
     lines.push(withUnit(cell.value, unit));
   }
@@ -102,7 +102,7 @@ export function sayCell({ unit, over, metric }, { cell }) {
     lines.push(`${Math.round(cell.efficiency * 100)} % of ideal`);
   }
   if (cell.earlier !== null && cell.earlier.value !== null) {
-    lines.push(`before: ${formatValue(cell.earlier.value, unit)}`);
+    lines.push(`earlier: ${formatValue(cell.earlier.value, unit)}`);
   }
   if (cell.series > 1 && cell.state === "measured") {
     lines.push(`median of ${cell.series} series`);
@@ -113,7 +113,7 @@ export function sayCell({ unit, over, metric }, { cell }) {
   return cell.lastAt === null ? lines : [...lines, `last ${formatMoment(cell.lastAt)}`];
 }
 
-/** Where a key leads within a panel: along the line, or to the next line at the same place; null for other keys. */
+/** Return the mark that ArrowUp or ArrowDown leads to: the next line at the same x; null for other keys. */
 export function moveWithin(panel, from, key) {
   const step = { ArrowUp: 1, ArrowDown: -1 }[key];
   if (step === undefined || from === null) {
@@ -272,17 +272,17 @@ function makeTooltip({ prepared, panel, colors }) {
     ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => nameCell(prepared, panel, find(item)).join(" · "),
-      label: (item) => sayCell(prepared, find(item)),
-      footer: ([item]) => sayWay(find(item).cell),
+      label: (item) => describeLines(prepared, find(item)),
+      footer: ([item]) => describeLink(find(item).cell),
     },
   };
 }
 
-function sayWay({ url, series }) {
+function describeLink({ url, series }) {
   if (!url) {
     return "";
   }
-  return series > 1 ? "click or Enter lists the series" : "click or Enter opens the series";
+  return series > 1 ? "Click or Enter: list of series" : "Click or Enter: series";
 }
 
 function withUnit(value, unit) {

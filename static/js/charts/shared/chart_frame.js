@@ -62,9 +62,9 @@ export function startImageButton(figure, { drawCopy: drawAt, describe }) {
   const button = figure.querySelector("[data-save-image]");
   button.hidden = false;
   button.addEventListener("click", async () => {
-    // Fetched when it is wanted: few readers save a picture.
+    // Loaded on demand: few readers save an image.
     const [{ saveImage }, { readLegend }] = await Promise.all([import("./image.js"), import("./image_legend.js")]);
-    // The link that goes on showing the same, where the page chose something by itself.
+    // The link with the automatic choices, which keeps showing the same.
     const address = document.querySelector('link[rel="canonical"]')?.href ?? location.href;
     const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
     saveImage(await drawAt(IMAGE_RATIO), {

@@ -7,9 +7,9 @@ const KEY_LINE = 18;
 
 /** Save a chart's canvas, drawn at `ratio` pixels for one. words: {title, filter, date, address}; legend: of readLegend. */
 export async function saveImage(canvas, { ratio, words, legend, colors, family, fileName }) {
-  const picture = composeImage(canvas, { ratio, words, legend, colors, family });
+  const image = composeImage(canvas, { ratio, words, legend, colors, family });
   const blob = await new Promise((resolve) => {
-    picture.toBlob(resolve, "image/png");
+    image.toBlob(resolve, "image/png");
   });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -19,8 +19,8 @@ export async function saveImage(canvas, { ratio, words, legend, colors, family, 
 }
 
 function composeImage(canvas, { ratio, words, legend, colors, family }) {
-  const picture = document.createElement("canvas");
-  const context = picture.getContext("2d");
+  const image = document.createElement("canvas");
+  const context = image.getContext("2d");
   const chart = { width: canvas.width / ratio, height: canvas.height / ratio };
   const width = chart.width + 2 * MARGIN;
   const font = (size, weight = 400) => `${weight} ${size}px ${family}`;
@@ -35,8 +35,8 @@ function composeImage(canvas, { ratio, words, legend, colors, family }) {
   const below = top + chart.height + 8;
   const footTop = below + (keys.length > 0 ? keys.length * KEY_LINE + 4 : 0);
   const height = footTop + foot.length * LINE + MARGIN;
-  picture.width = width * ratio;
-  picture.height = height * ratio;
+  image.width = width * ratio;
+  image.height = height * ratio;
   context.scale(ratio, ratio);
   context.fillStyle = colors.paper;
   context.fillRect(0, 0, width, height);
@@ -53,7 +53,7 @@ function composeImage(canvas, { ratio, words, legend, colors, family }) {
   );
   context.fillStyle = colors.muted;
   foot.forEach((line, place) => context.fillText(line, MARGIN, footTop + place * LINE));
-  return picture;
+  return image;
 }
 
 function breakLines(context, text, width) {
@@ -71,7 +71,7 @@ function breakLines(context, text, width) {
   return [...lines, line];
 }
 
-// An address has no spaces; what is wider than the picture would be cut off.
+// An address has no spaces; what is wider than the image would be cut off.
 function breakWord(context, word, width) {
   const parts = [];
   let part = "";

@@ -1,4 +1,4 @@
-// The legend of a figure in its picture: what the page tells beside the drawing, the file tells below it.
+// The legend of a figure in its image: beside the chart on the page, below it in the file.
 import { tracePoint } from "../history/marks.js";
 import { fillHatched, HATCHES } from "../scaling/marks.js";
 

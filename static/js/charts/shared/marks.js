@@ -1,4 +1,4 @@
-// Marks: plugins of Chart.js for what it cannot draw by itself, or not fast; and which mark a pointer means.
+// Marks: plugins of Chart.js for marks that it cannot draw, or not fast; and the mark nearest to a pointer.
 
 const LABEL_HEIGHT = 13;
 

@@ -36,7 +36,7 @@ export function assignStyles(lines) {
   return wanted.map((index, place) => STYLES[index ?? takeNext(taken, place)]);
 }
 
-/** Return the style of one line that stands alone. */
+/** Return the style of a single line. */
 export function styleOf(line) {
   return STYLES[MEANING.get(nameMeaning(line)) ?? 0];
 }

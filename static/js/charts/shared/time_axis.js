@@ -63,7 +63,7 @@ function monthTicks(from, to, step) {
   }
 }
 
-// The year stands once, where it begins to hold.
+// The year is written once, at its first tick.
 function withYear(ticks) {
   let year = null;
   return ticks.map(({ value, label }) => {

@@ -23,7 +23,7 @@ export function zoomAround(view, at, { factor, whole }) {
   return clampView({ from: at - (at - view.from) * factor, to: at + (view.to - at) * factor }, whole);
 }
 
-/** Return the view moved by a share of its length. */
+/** Return the view shifted by a share of its length. */
 export function shiftView(view, share, whole) {
   const length = view.to - view.from;
   const from = Math.min(Math.max(view.from + share * length, whole.from), whole.to - length);
@@ -48,7 +48,7 @@ export function moveEdge(view, { key, isLong, edge, whole }) {
   return clampEdge({ ...view, [edge]: to ?? view[edge] + by }, edge, whole);
 }
 
-/** Return a view whose one edge was moved: it stops at the other edge and at the end of the whole. */
+/** Return a view with one edge dragged: it stops at the other edge and at the end of the whole. */
 export function clampEdge(view, edge, whole) {
   return edge === "from"
     ? { from: Math.min(Math.max(view.from, whole.from), view.to - LEAST_MS), to: view.to }
