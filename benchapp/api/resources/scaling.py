@@ -1,7 +1,7 @@
 """One metric over one dimension: the data of the scaling page."""
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from django.http import HttpResponse
@@ -34,9 +34,15 @@ from benchapp.queries.charts.scaling import (
     ScalingFacet,
     ScalingLine,
     ScalingPoint,
+    ScalingRequest,
     read_scaling,
 )
-from benchapp.queries.charts.scaling_shapes import LIMITS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
+from benchapp.queries.charts.scaling_shapes import (
+    COMPARE_DAYS_MAXIMUM,
+    LIMITS_MAXIMUM,
+    SCALING_METRICS,
+    THROUGHPUTS,
+)
 
 STATES: Final = ("measured", "apart", "failed", "unvalued", "missing")
 
@@ -96,15 +102,14 @@ METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
 _LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
-_COMPARE_MAXIMUM_DAYS: Final = 3650
 _DIMENSION: Final = f"a dimension; chosen if not given; available: {', '.join(DIMENSIONS)}"
 
 
 class ScalingParameters(FormatParameters):
-    """The parameters of the scaling page."""
+    """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
 
     repeatable = ("limit",)
-    q = FilterField(source="match")
+    q = FilterField(source="filter")
     x = text_parameter(40, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
     color = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen if not given")
@@ -112,15 +117,16 @@ class ScalingParameters(FormatParameters):
     over = serializers.ChoiceField(
         choices=THROUGHPUTS, required=False, help_text="plot a latency against this throughput"
     )
-    any = text_parameter(400, help_text="dimensions not to fix, separated by commas", default="")
+    any = text_parameter(400, source="free", help_text="dimensions not to fix, separated by commas")
     as_of = serializers.DateField(required=False, help_text="the state at the end of this day, UTC")
     compare_days = serializers.IntegerField(
         required=False,
         min_value=1,
-        max_value=_COMPARE_MAXIMUM_DAYS,
+        max_value=COMPARE_DAYS_MAXIMUM,
         help_text="also the state this many days earlier",
     )
     limit = serializers.ListField(
+        source="limits",
         child=serializers.CharField(max_length=200),
         required=False,
         max_length=LIMITS_MAXIMUM,
@@ -148,7 +154,7 @@ class Scaling(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingParameters)
-        chart = _read_chart(wanted)
+        chart = _read_chart(make_request(wanted))
         return answer_rows(
             request,
             list(make_rows(chart)),
@@ -194,21 +200,16 @@ def _write(name: str, value: Value | None) -> str | None:
     return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
 
 
-def _read_chart(wanted: dict[str, Any]) -> ScalingChart:
-    compare_days = wanted.get("compare_days")
+def make_request(values: Mapping[str, Any]) -> ScalingRequest:
+    """Return the request of validated parameters, without those of the display."""
+    given = {field.name: values[field.name] for field in fields(ScalingRequest) if field.name in values}
+    names = tuple(name for name in given.get("free", "").split(",") if name)
+    return ScalingRequest(**given | {"free": names, "limits": tuple(given.get("limits", ()))})
+
+
+def _read_chart(request: ScalingRequest) -> ScalingChart:
     try:
-        return read_scaling(
-            wanted["match"],
-            x=wanted.get("x"),
-            metric=wanted.get("metric"),
-            color=wanted.get("color"),
-            facet=wanted.get("facet"),
-            over=wanted.get("over"),
-            free=[name for name in wanted["any"].split(",") if name],
-            as_of=wanted.get("as_of"),
-            compare_period=None if compare_days is None else timedelta(days=compare_days),
-            limits=wanted.get("limit", ()),
-        )
+        return read_scaling(request)
     except BadChart as error:
         detail = f"{error.parameter}: {error}"
         raise Problem(

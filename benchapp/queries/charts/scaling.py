@@ -1,14 +1,12 @@
-"""How a metric moves with one dimension: the numbers of the scaling page, its API and the studies."""
+"""A metric by one dimension: the data of the scaling page, its API and the studies."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
-from benchapp.grammar import Filter
-from benchapp.queries.charts.scaling_build import Request, build_chart
+from benchapp.queries.charts.scaling_build import ResolvedRequest, build_chart
 from benchapp.queries.charts.scaling_defaults import choose_axes
 from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
@@ -23,6 +21,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingLine,
     ScalingMetric,
     ScalingPoint,
+    ScalingRequest,
     ScalingSpread,
     parse_limit,
 )
@@ -37,69 +36,45 @@ __all__ = [
     "ScalingLimit",
     "ScalingLine",
     "ScalingPoint",
+    "ScalingRequest",
     "ScalingSpread",
     "read_scaling",
 ]
 
-# Said in an address instead of a dimension: all in one color, in one panel.
+# A parameter value instead of a dimension: one color, one panel.
 NONE: Final = "none"
 _USUAL_METRIC: Final = "iops"
 _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.
 _TIMED_METRIC: Final = "elapsed_s"
+_AXES: Final = ("x", "color", "facet")
 _DEPTHS: Final = ("iodepth", "numjobs")
 
 
-def read_scaling(
-    filter: Filter,
-    *,
-    x: str | None = None,
-    metric: str | None = None,
-    color: str | None = None,
-    facet: str | None = None,
-    over: str | None = None,
-    free: Sequence[str] = (),
-    as_of: date | None = None,
-    compare_period: timedelta | None = None,
-    limits: Sequence[str] = (),
-) -> ScalingChart:
-    """Return the chart of a filter; what is None is chosen so that the chart says something.
+def read_scaling(request: ScalingRequest) -> ScalingChart:
+    """Return the chart of a request. Raises BadChart.
 
-    x, color, facet: dimensions, by name or short name; color and facet may be "none". free: dimensions that are not
-    fixed, though they vary. over: draw a latency over this throughput. as_of: as it was at the end of this day of
-    UTC; earlier: also as it was so much earlier. limits: "NAME:VALUE". One query where nothing changed (`read_table`),
-    one more for each moment of the past, and where nothing has IOPS and no metric was asked for. Raises BadChart.
+    One query if nothing changed (`read_table`), one more for as_of, one for compare_days, and one if no series has IOPS
+    and no metric was given.
     """
-    shown = _find_metric(metric or (_USUAL_METRIC if over is None else _USUAL_LATENCY))
+    over = request.over
+    shown = _find_metric(request.metric or (_USUAL_METRIC if over is None else _USUAL_LATENCY))
     under = _find_over(over, shown)
-    parsed_limits = _read_limits(limits, shown)
-    axes = {
-        "x": _find_name("x", x),
-        "color": _find_name("color", color),
-        "facet": _find_name("facet", facet),
-    }
+    limits = _read_limits(request.limits, shown)
+    axes = {name: _find_name(name, getattr(request, name)) for name in _AXES}
     _refuse_twice(axes)
-    everything, is_cut = read_table(filter, _bases(shown, under))
+    everything, is_cut = read_table(request.filter, _bases(shown, under))
     valued = _select_valued(everything, shown, under)
-    if metric is None and not valued.length and over is None:
+    if request.metric is None and not valued.length and over is None:
         timed = SCALING_METRICS[_TIMED_METRIC]
-        timings, is_cut = read_table(filter, _bases(timed, None))
+        timings, is_cut = read_table(request.filter, _bases(timed, None))
         if (timed_values := _select_valued(timings, timed, None)).length:
-            shown, everything, valued, parsed_limits = timed, timings, timed_values, ()
+            shown, everything, valued, limits = timed, timings, timed_values, ()
     if under is not None and axes["x"] is None:
         axes["x"] = max(_DEPTHS, key=lambda name: len(valued.distinct(name)))
-    chosen = choose_axes(valued, **axes, free=_spread_free(free))
-    request = Request(
-        filter=filter,
-        metric=shown,
-        over=under,
-        limits=parsed_limits,
-        free=tuple(free),
-        as_of=end_of_day(as_of),
-        compare_period=compare_period,
-        is_cut=is_cut,
-    )
-    return build_chart(request, everything, valued, chosen=chosen)
+    chosen = choose_axes(valued, **axes, free=_spread_free(request.free))
+    resolved = ResolvedRequest(request, shown, under, limits, is_cut)
+    return build_chart(resolved, everything, valued, chosen=chosen)
 
 
 def _select_valued(table: SeriesTable, metric: ScalingMetric, over: ScalingMetric | None) -> SeriesTable:
@@ -112,13 +87,6 @@ def _select_valued(table: SeriesTable, metric: ScalingMetric, over: ScalingMetri
 
 def _bases(metric: ScalingMetric, over: ScalingMetric | None) -> list[str]:
     return [metric.base] if over is None else [metric.base, over.base]
-
-
-def end_of_day(day: date | None) -> datetime | None:
-    """Return the first moment after a day of UTC; behind the calendar's last one there is none."""
-    if day is None or day == date.max:
-        return None
-    return datetime.combine(day, time.min, UTC) + timedelta(days=1)
 
 
 def _find_metric(name: str) -> ScalingMetric:

@@ -6,7 +6,7 @@ What series stood at before a moment: from their measurements, as summaries are 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingChart,
     ScalingMetric,
     ScalingPoint,
+    ScalingRequest,
     ScalingSpread,
 )
 from benchapp.queries.charts.series_table import SeriesTable
@@ -70,47 +71,57 @@ _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a chart is painted from, checked. as_of: the moment (exclusive) that it shows, None for now."""
+class ResolvedRequest:
+    """A valid request with its metrics and parsed limits. is_cut: more series match than were read."""
 
-    filter: Filter
+    request: ScalingRequest
     metric: ScalingMetric
     over: ScalingMetric | None
     limits: tuple[Limit, ...]
-    free: tuple[str, ...]
-    as_of: datetime | None
-    compare_period: timedelta | None
     is_cut: bool
 
     @property
+    def as_of(self) -> datetime | None:
+        """Return the end of the requested day (exclusive), None for now."""
+        return end_of_day(self.request.as_of)
+
+    @property
     def earlier_at(self) -> datetime | None:
-        """Return the moment that the earlier shows, not before the calendar begins; None without a earlier."""
-        if self.compare_period is None:
+        """Return the time of the earlier period, not before the first day of the calendar; None without one."""
+        if self.request.compare_days is None:
             return None
+        period = timedelta(days=self.request.compare_days)
         shown_at = self.as_of or timezone.now()
-        return max(shown_at - _FIRST_MOMENT, self.compare_period) - self.compare_period + _FIRST_MOMENT
+        return max(shown_at - _FIRST_MOMENT, period) - period + _FIRST_MOMENT
+
+
+def end_of_day(day: date | None) -> datetime | None:
+    """Return the first moment after a day of UTC; None after the last day of the calendar."""
+    if day is None or day == date.max:
+        return None
+    return datetime.combine(day, time.min, UTC) + timedelta(days=1)
 
 
 def build_chart(
-    request: Request, everything: SeriesTable, valued: SeriesTable, *, chosen: ChosenAxes
+    resolved: ResolvedRequest, everything: SeriesTable, valued: SeriesTable, *, chosen: ChosenAxes
 ) -> ScalingChart:
     """Return the chart. everything: all series of the filter; valued: those that have a value; chosen: of those."""
-    axes = chosen.axes
+    request, axes = resolved.request, chosen.axes
     still = everything
     for fixed in chosen.fixed:
         still = keep_values(still, fixed.dimension, fixed.values)
     shown = set(chosen.table.column("id"))
     grid, omitted = _make_grid(_select_drawn(still, shown), axes)
     drawn = _select_within(still, grid)
-    levels = _read_levels(request, drawn, shown)
-    facets = fill_facets(drawn, levels, grid, metric=request.metric, limits=request.limits)
+    levels = _read_levels(resolved, drawn, shown)
+    facets = fill_facets(drawn, levels, grid, metric=resolved.metric, limits=resolved.limits)
     cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
     counts = _count_series(still, valued, chosen, cells=cells, omitted=omitted)
     return ScalingChart(
         filter=request.filter,
         shown_filter=add_fixed_terms(request.filter, chosen),
-        metric=request.metric,
-        over=request.over,
+        metric=resolved.metric,
+        over=resolved.over,
         x=_make_axis(axes.x, grid.xs),
         color=_make_axis(axes.color, grid.colors) if axes.color else None,
         facet=_make_axis(axes.facet, grid.facets) if axes.facet else None,
@@ -119,12 +130,12 @@ def build_chart(
         common=_list_common(chosen),
         mixed=list_mixed(chosen.table, axes),
         free=request.free,
-        limits=request.limits,
+        limits=resolved.limits,
         counts=counts,
-        as_of=request.as_of,
-        earlier_at=request.earlier_at,
-        is_cut=request.is_cut,
-        is_thinned=(request.as_of or request.compare_period) is not None and len(shown) > PAST_SERIES_MAXIMUM,
+        as_of=resolved.as_of,
+        earlier_at=resolved.earlier_at,
+        is_cut=resolved.is_cut,
+        is_thinned=(resolved.as_of or request.compare_days) is not None and len(shown) > PAST_SERIES_MAXIMUM,
     )
 
 
@@ -156,9 +167,9 @@ def _count_series(
     )
 
 
-def _read_levels(request: Request, table: SeriesTable, shown: set[int]) -> CurrentLevels:
+def _read_levels(resolved: ResolvedRequest, table: SeriesTable, shown: set[int]) -> CurrentLevels:
     ids = [series_id for series_id in table.column("id") if series_id in shown]
-    divisors = _list_divisors(table, request.metric)
+    divisors = _list_divisors(table, resolved.metric)
 
     def read(metric: ScalingMetric, before_at: datetime | None) -> Mapping[int, ScalingSpread]:
         found = (
@@ -172,9 +183,9 @@ def _read_levels(request: Request, table: SeriesTable, shown: set[int]) -> Curre
             if series_id in shown
         }
 
-    earlier = {} if request.earlier_at is None else read(request.metric, request.earlier_at)
-    overs = {} if request.over is None else read(request.over, request.as_of)
-    return CurrentLevels(read(request.metric, request.as_of), earlier, overs)
+    earlier = {} if resolved.earlier_at is None else read(resolved.metric, resolved.earlier_at)
+    overs = {} if resolved.over is None else read(resolved.over, resolved.as_of)
+    return CurrentLevels(read(resolved.metric, resolved.as_of), earlier, overs)
 
 
 def _take_now(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, ScalingSpread]:

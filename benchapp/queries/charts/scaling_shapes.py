@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, Literal
 
 from benchapp.dimensions import Dimension
@@ -12,6 +12,7 @@ from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 
 LIMITS_MAXIMUM: Final = 8
+COMPARE_DAYS_MAXIMUM: Final = 3650
 _NAME_MAXIMUM: Final = 60
 _VALUE: Final = re.compile(
     r"(?P<number>\d{1,12}(?:\.\d{1,6})?)\s*(?P<unit>[A-Za-zµ/]{0,6})\s*(?P<each>\*\s*n)?", re.IGNORECASE
@@ -115,6 +116,27 @@ SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
 }
 # What a latency may be drawn over.
 THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRequest:
+    """The parameters of a chart; None: not given, chosen by the chart.
+
+    x, color, facet: dimensions by name or short name; color and facet may be "none". over: a throughput to plot a
+    latency against. free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also
+    the state so many days earlier. limits: "NAME:VALUE", parameter `limit`.
+    """
+
+    filter: Filter
+    x: str | None = None
+    metric: str | None = None
+    color: str | None = None
+    facet: str | None = None
+    over: str | None = None
+    free: tuple[str, ...] = ()
+    as_of: date | None = None
+    compare_days: int | None = None
+    limits: tuple[str, ...] = ()
 
 
 CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]

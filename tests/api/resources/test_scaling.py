@@ -1,9 +1,12 @@
 import csv
 import io
+from dataclasses import fields
 from datetime import timedelta
 
 import pytest
 
+from benchapp.api.resources.scaling import ScalingParameters
+from benchapp.queries.charts.scaling import ScalingRequest
 from tests.ebs import make_ebs_series, make_summary
 from tests.factories import make_series, make_target
 
@@ -100,6 +103,15 @@ def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer
     assert response.headers["Content-Type"] == "application/problem+json"
     assert response.json()["pointer"] == pointer
     assert words in response.json()["detail"]
+
+
+def test_parameters_are_those_of_a_request_and_of_the_display():
+    sources = {field.source for field in ScalingParameters().fields.values()}
+
+    requested = {field.name for field in fields(ScalingRequest)}
+    assert len(requested) == 10
+    assert sources - requested == {"format", "draw", "scale", "ideal"}
+    assert requested <= sources
 
 
 def test_empty_server_has_an_empty_picture(reader):

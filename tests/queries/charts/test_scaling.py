@@ -7,7 +7,7 @@ import pytest
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.models import Series
 from benchapp.queries.charts import series_columns as scaling_rows
-from benchapp.queries.charts.scaling import BadChart, ScalingChart, read_scaling
+from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from tests.ebs import make_ebs_series, make_summary
 from tests.factories import (
@@ -46,7 +46,7 @@ def host(db):
 
 
 def read(text="", **options) -> ScalingChart:
-    return read_scaling(parse_filter(text), **options)
+    return read_scaling(ScalingRequest(parse_filter(text), **options))
 
 
 def values(chart, place=0):
@@ -115,7 +115,7 @@ def test_what_is_let_free_is_mixed_and_said():
     make_sweep({1: 1000.0}, target={"filesystem": "xfs"})
     make_sweep({1: 3000.0, 2: 5000.0}, target={"filesystem": "ext4"})
 
-    chart = read(free=["filesystem"])
+    chart = read(free=("filesystem",))
 
     assert values(chart) == {"random read": [2000.0, 5000.0]}
     assert chart.mixed == ("filesystem",)
@@ -257,7 +257,7 @@ def test_what_is_provisioned_is_a_ceiling_by_itself():
 def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
     make_sweep({1: 1e6, 4: 4e6}, metric="bandwidth_bytes_per_s")
 
-    chart = read(metric="bandwidth_bytes_per_s", limits=["instance:125MB/s", "volume: 60 MiB/s*n"])
+    chart = read(metric="bandwidth_bytes_per_s", limits=("instance:125MB/s", "volume: 60 MiB/s*n"))
 
     assert [(each.name, each.values) for each in chart.facets[0].limits] == [
         ("instance", (125e6, 125e6)),
@@ -310,7 +310,7 @@ def test_ghost_stands_beside_as_many_days_before():
     series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
     make_summary(series, "iops", 200.0)
 
-    cell = read(as_of=date(2026, 12, 1), compare_period=timedelta(days=5)).facets[0].lines[0].cells[0]
+    cell = read(as_of=date(2026, 12, 1), compare_days=5).facets[0].lines[0].cells[0]
 
     assert (cell.value, cell.earlier.median, cell.earlier.n) == (150.0, 100.0, 1)
 
@@ -331,10 +331,10 @@ def test_series_that_began_later_are_not_in_a_past_picture():
         ({"facet": "iodepth", "color": "depth"}, "color", "must be different dimensions"),
         ({"over": "iops", "metric": "iops"}, "over", "iops is not a latency"),
         ({"over": "elapsed_s"}, "over", "is not a throughput metric"),
-        ({"free": ["speed"]}, "any", "is not a valid dimension"),
-        ({"limits": ["16000"]}, "limit", "is not NAME:VALUE; write it as limit:16000"),
-        ({"limits": ["a:3ms"]}, "limit", "'ms' is not a unit of this metric; available: iops"),
-        ({"limits": ["a:1"] * 9}, "limit", "9 limits given, at most 8 allowed"),
+        ({"free": ("speed",)}, "any", "is not a valid dimension"),
+        ({"limits": ("16000",)}, "limit", "is not NAME:VALUE; write it as limit:16000"),
+        ({"limits": ("a:3ms",)}, "limit", "'ms' is not a unit of this metric; available: iops"),
+        ({"limits": ("a:1",) * 9}, "limit", "9 limits given, at most 8 allowed"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_what_there_is(options, parameter, words):
@@ -377,6 +377,6 @@ def test_picture_is_read_once_and_once_more_for_each_moment_of_the_past(
     with django_assert_num_queries(0):  # that of scaling_rows is fetched beside Django's cursor
         read()
     with django_assert_num_queries(2):
-        read(as_of=date(2026, 12, 1), compare_period=timedelta(days=5))
+        read(as_of=date(2026, 12, 1), compare_days=5)
 
     assert len(fetched) == 2

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,37 +11,23 @@ from django.utils.dateparse import parse_date
 
 from benchapp.dimensions import find_dimension
 from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
-from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, read_scaling
+from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest, read_scaling
+from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM
 
 PATH: Final = "/scaling/"
 API_PATH: Final = "/api/v1/scaling"
-PARAMETERS: Final = (
-    *("x", "metric", "color", "facet", "over", "any", "as_of", "compare_days"),
-    *("draw", "scale", "ideal", "limit"),
-)
 _DRAWS: Final = ("bars", "lines")
-_COMPARE_MAXIMUM_DAYS: Final = 3650
 # A bad parameter is readdress and the chart is read again without it; each is readdress once.
 _TRIES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingForm:
-    """The parameters of a chart; None: not given. as_of: a day, inclusive; free: dimensions not to fix."""
+class ScalingForm(ScalingRequest):
+    """The parameters of the page: those of the chart, and of its display; None: not given."""
 
-    filter: Filter
-    x: str | None = None
-    metric: str | None = None
-    color: str | None = None
-    facet: str | None = None
-    over: str | None = None
-    free: tuple[str, ...] = ()
-    as_of: date | None = None
-    compare_days: int | None = None
     draw: str | None = None
     scale: str | None = None
     is_ideal: bool = False
-    limits: tuple[str, ...] = ()
 
     @property
     def is_log(self) -> bool:
@@ -70,11 +56,11 @@ def read_chart(asked: ScalingForm, errors: list[str]) -> ScalingChart:
     """Return the chart; bad parameters are left out and added to errors."""
     for _ in range(_TRIES):
         try:
-            return _read(asked)
+            return read_scaling(asked)
         except BadChart as problem:
             errors.append(f"{problem.parameter.title()}: {problem}.")
             asked = _leave_out(asked, problem.parameter)
-    return _read(ScalingForm(asked.filter))
+    return read_scaling(ScalingRequest(asked.filter))
 
 
 def apply_fixed(query: QueryDict) -> QueryDict | None:
@@ -145,21 +131,6 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
     return named | limits
 
 
-def _read(asked: ScalingForm) -> ScalingChart:
-    return read_scaling(
-        asked.filter,
-        x=asked.x,
-        metric=asked.metric,
-        color=asked.color,
-        facet=asked.facet,
-        over=asked.over,
-        free=asked.free,
-        as_of=asked.as_of,
-        compare_period=timedelta(days=asked.compare_days) if asked.compare_days else None,
-        limits=asked.limits,
-    )
-
-
 def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
     empty: dict[str, Any] = {"any": {"free": ()}, "limit": {"limits": ()}}
     return replace(asked, **empty.get(parameter, {parameter: None}))
@@ -196,8 +167,8 @@ def _read_compare_days(query: QueryDict, errors: list[str]) -> int | None:
     text = query.get("compare_days", "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= _COMPARE_MAXIMUM_DAYS):
-        errors.append(f"Compare: {text[:40]!r} is not a number of days from 1 to {_COMPARE_MAXIMUM_DAYS}.")
+    if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= COMPARE_DAYS_MAXIMUM):
+        errors.append(f"Compare: {text[:40]!r} is not a number of days from 1 to {COMPARE_DAYS_MAXIMUM}.")
         return None
     return int(text)
 
