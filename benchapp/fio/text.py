@@ -26,7 +26,7 @@ _PREFIX_LENGTH_MAXIMUM: Final = 200
 
 def decode_output(output: bytes, notes: Notes) -> str:
     """Return the text without NUL, lone surrogates and terminal escapes; a note says what was replaced."""
-    if output.isascii() and not any(mark in output for mark in (b"\x00", b"\x1b", b"\\u")):
+    if output.isascii() and not (b"\x00" in output or b"\x1b" in output or b"\\u" in output):
         # Nothing below can be in it.
         return output.decode()
     text = _decode(output, notes)

@@ -91,6 +91,9 @@ class _Scan:
             if words[0] == "|" and self._rows is not None:
                 self._rows.append(line)
                 continue
+            # Nearly every line is part of a job: try this before the tests of _read_line.
+            if line[0] == " " and "(g" not in line and self._read_job_line(words):
+                continue
             self._number = number
             if not self._read_line(line, words):
                 self.foreign.append(number)
