@@ -56,7 +56,7 @@ class SourceFacts(Struct, frozen=True, gc=False):
     dropped_ios: str | None = None
 
 
-class ValueSources(Struct, frozen=True):
+class ValueSources(Struct, frozen=True, gc=False):
     """missing and sources of a direction, as in report.py."""
 
     missing: Mapping[str, str]

@@ -35,7 +35,7 @@ DirectionName = Literal["read", "write", "trim", "mixed", "sync", "total"]
 Format = Literal["json", "json+", "terse", "normal", "time"]
 
 
-class Note(Struct, frozen=True):
+class Note(Struct, frozen=True, gc=False):
     """A warning with a stable code.
 
     where: a path such as "document 0, job 2 (randread), write", empty for the whole text; message: a sentence
@@ -47,7 +47,7 @@ class Note(Struct, frozen=True):
     message: str
 
 
-class Latency(Struct, frozen=True):
+class Latency(Struct, frozen=True, gc=False):
     """One latency distribution, ns.
 
     count: samples behind it, None where the version does not say.
@@ -64,7 +64,7 @@ class Latency(Struct, frozen=True):
     bins: Mapping[int, int] | None = None
 
 
-class Samples(Struct, frozen=True):
+class Samples(Struct, frozen=True, gc=False):
     """fio's own samples of bandwidth (bytes/s) or IOPS within the run, one every 500 ms by default."""
 
     minimum: float
@@ -74,7 +74,7 @@ class Samples(Struct, frozen=True):
     count: int | None
 
 
-class Direction(Struct, frozen=True):
+class Direction(Struct, frozen=True, gc=False):
     """The values of one direction of one job, or of a group of jobs that ran together.
 
     submission, completion, total: fio's slat, clat, lat; None where fio measured none.
@@ -103,7 +103,7 @@ class Direction(Struct, frozen=True):
     elapsed_s: float | None = None
 
 
-class SteadyState(Struct, frozen=True):
+class SteadyState(Struct, frozen=True, gc=False):
     """What fio's own steadystate found.
 
     criterion: as asked ("iops_slope:0.3%"); deviation: as reached ("2.54%"); iops, bandwidth_bytes_per_s: means
@@ -118,7 +118,7 @@ class SteadyState(Struct, frozen=True):
     bandwidth_bytes_per_s: float | None = None
 
 
-class Job(Struct, frozen=True):
+class Job(Struct, frozen=True, gc=False):
     """One entry as fio printed it.
 
     index: its place in the document; clones: how many jobs fio summed into it (1 unless group_reporting).
@@ -161,7 +161,7 @@ class Job(Struct, frozen=True):
     may_hide_jobs: bool = False
 
 
-class Group(Struct, frozen=True):
+class Group(Struct, frozen=True, gc=False):
     """Clones of one job that ran together, rolled up: what becomes one measurement per direction.
 
     jobs: indices of the entries merged. A single entry is taken as it is; of several, io, iops and bandwidth are
@@ -183,7 +183,7 @@ class Group(Struct, frozen=True):
     has_all_options: bool = True
 
 
-class Total(Struct, frozen=True):
+class Total(Struct, frozen=True, gc=False):
     """What all jobs of one group of fio did together: they ran at the same time, on all servers.
 
     directions: as in Group, by the same rules; behind them "total", where there is more than one of read, write
@@ -195,7 +195,7 @@ class Total(Struct, frozen=True):
     groups: tuple[int, ...]
 
 
-class Disk(Struct, frozen=True):
+class Disk(Struct, frozen=True, gc=False):
     """One line of disk_util: counts of I/Os, milliseconds busy as seconds, utilisation in per cent.
 
     is_member: a disk under the md or dm device that was listed before it.
@@ -213,7 +213,7 @@ class Disk(Struct, frozen=True):
     is_member: bool = False
 
 
-class Document(Struct, frozen=True):
+class Document(Struct, frozen=True, gc=False):
     """One report of fio: one execution, one Run.
 
     fio_version: as printed, "fio-3.33"; empty where the text does not say.
@@ -237,7 +237,7 @@ class Document(Struct, frozen=True):
     has_precise_values: bool = True
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, gc=False):
     """Everything that was read from one text.
 
     messages: the lines that were not part of a report (fio's own complaints, a wrapper's chatter), in order,

@@ -22,7 +22,7 @@ _BANDWIDTH_SAMPLES: Final = "bw_min, bw_max, bw_mean, bw_dev in KiB/s × 1024"
 _IOPS_SAMPLES: Final = "iops_min, iops_max, iops_mean, iops_stddev"
 
 
-class _Words(Struct, frozen=True):
+class _Words(Struct, frozen=True, gc=False):
     """The sources of latencies, and of their percentiles, in one unit."""
 
     submission: str
@@ -51,7 +51,7 @@ _IN_NS: Final = _word("_ns", "")
 _IN_US: Final = _word("", " in µs × 1000")
 
 
-class Printing(Struct, frozen=True):
+class Printing(Struct, frozen=True, gc=False):
     """What decides how an entry is to be read: the version, and how many clones fio summed into it.
 
     is_mislabelled: percentiles of lat stand under clat_ns.

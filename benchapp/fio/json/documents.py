@@ -33,7 +33,7 @@ _DECODER: Final = json.JSONDecoder(strict=False)
 _STRICT: Final = msgspec.json.Decoder(PrintedReport)
 
 
-class FoundDocument(Struct, frozen=True):
+class FoundDocument(Struct, frozen=True, gc=False):
     """One report as printed, not yet understood; is_partial: its end is missing.
 
     number: its place in the text, from 0, reports of which nothing was kept included.
@@ -44,7 +44,7 @@ class FoundDocument(Struct, frozen=True):
     number: int = 0
 
 
-class Findings(Struct, frozen=True):
+class Findings(Struct, frozen=True, gc=False):
     """All reports of a text in order, and the text around and between them."""
 
     reports: tuple[FoundDocument, ...]

@@ -9,7 +9,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.workload.options import _NONE, AGGREGATE, overlay_options
 
 
-class Effective(Struct, frozen=True):
+class Effective(Struct, frozen=True, gc=False):
     """The options in effect for one entry; is_told: fio printed those of the job itself."""
 
     options: Mapping[str, str]

@@ -19,7 +19,7 @@ _T = TypeVar("_T", int, float)
 _ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 
 
-class MergeParts(Struct, frozen=True):
+class MergeParts(Struct, frozen=True, gc=False):
     """What is merged: a word for people, and the reason why there are no percentiles without histograms.
 
     last_weight: by what means are weighted where neither samples nor I/Os are counted (before 2.1.14, and in
@@ -42,7 +42,7 @@ GROUPS: Final = MergeParts("groups", "groups-without-bins", _RATE)
 DIRECTIONS: Final = MergeParts("directions", "groups-without-bins", _RATE)
 
 
-class _Weights(Struct, frozen=True):
+class _Weights(Struct, frozen=True, gc=False):
     """How much each part counts, and by what; of one kind for all parts, none where that cannot be known."""
 
     kind: str

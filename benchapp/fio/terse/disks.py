@@ -20,7 +20,7 @@ _CUT: Final = re.compile(r"\d{0,20}\.?\d{0,2}", re.ASCII)
 _OF_MEMBERS: Final = "slaves"
 
 
-class Further(Struct, frozen=True):
+class Further(Struct, frozen=True, gc=False):
     """What was found there; is_cut: the text ends within the disks."""
 
     disks: tuple[Disk, ...]

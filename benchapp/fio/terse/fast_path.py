@@ -79,7 +79,7 @@ def read_plain_line(text: str, *, stride: int) -> PlainLine | None:
     return PlainLine(head.split(";"), layout.blocks, length, numbers, further)
 
 
-class _Layout(Struct, frozen=True):
+class _Layout(Struct, frozen=True, gc=False):
     """How many blocks there are, and fields behind the tail."""
 
     blocks: int

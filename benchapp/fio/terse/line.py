@@ -64,7 +64,7 @@ class UnreadableTerse(Exception):
         self.fields = fields
 
 
-class TerseLine(Struct, frozen=True):
+class TerseLine(Struct, frozen=True, gc=False):
     """What one line says.
 
     at: where it begins, in characters; number: of the line, from 1; job: its index is to be set.

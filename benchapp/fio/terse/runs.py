@@ -21,7 +21,7 @@ _SNAPSHOT_GROWTH_S: Final = 0.5
 _Key = tuple[str | None, str, int]
 
 
-class TerseReport(Struct, frozen=True):
+class TerseReport(Struct, frozen=True, gc=False):
     """The lines of one execution, in order, at least one; is_partial: the text ended before the report did."""
 
     lines: tuple[TerseLine, ...]

@@ -28,7 +28,7 @@ _SHORT_RUN_S: Final = 2.0
 _IOPS_SAMPLES_SINCE: Final[Version] = (2, 99, 0)
 
 
-class JobFacts(Struct, frozen=True):
+class JobFacts(Struct, frozen=True, gc=False):
     """What of a job bears on all its directions.
 
     issued, short, dropped: counts of I/Os of reads, writes, trims and (3.4) syncs; empty where not printed.

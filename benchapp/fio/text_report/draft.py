@@ -18,7 +18,7 @@ _JOB: Final = re.compile(
 Identity = tuple[str | None, int, str, int]
 
 
-class DirectionDraft(Struct):
+class DirectionDraft(Struct, gc=False):
     """Lines of one direction: label ("read", …, "sync"), what follows it, and what is listed under it.
 
     A label is empty where the line with it is missing.
@@ -43,7 +43,7 @@ class DirectionDraft(Struct):
         return figures
 
 
-class JobDraft(Struct):
+class JobDraft(Struct, gc=False):
     """Lines of one job: those that occur once by their first word ("cpu", "issued"), and the directions."""
 
     name: str
@@ -82,7 +82,7 @@ class JobDraft(Struct):
         return self.is_whole or any(direction.figures is not None for direction in self.directions)
 
 
-class ReportDraft(Struct):
+class ReportDraft(Struct, gc=False):
     """Lines of one report. at: where it begins; line_numbers: of the lines before its first job.
 
     has_end: whether fio went on to the status of the groups, so that all jobs were printed.

@@ -60,7 +60,7 @@ _CUT_TO_WHOLE: Final = 1
 _UNIT_AND_ROUNDING: Final = 1.06
 
 
-class Figure(Struct, frozen=True):
+class Figure(Struct, frozen=True, gc=False):
     """One printed number in base units (bytes, operations).
 
     step: what one more in its last digit is worth; unit: what one more before the point is worth; prefix: as

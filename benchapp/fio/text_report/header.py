@@ -27,7 +27,7 @@ _RANGES: Final = re.compile(r"[,/] ?")
 BlockSizes = tuple[int | None, int | None, int | None]
 
 
-class Header(Struct, frozen=True):
+class Header(Struct, frozen=True, gc=False):
     """What the line of one job tells, or of several that are alike (has_clones: "..." follows).
 
     options: rw, bs or bsrange in plain bytes, ioengine, iodepth; as fio names them. Shared between headers.
@@ -40,7 +40,7 @@ class Header(Struct, frozen=True):
     block_sizes: BlockSizes
 
 
-class Greeting(Struct, frozen=True):
+class Greeting(Struct, frozen=True, gc=False):
     """What a server says of itself to a client."""
 
     hostname: str

@@ -51,7 +51,7 @@ _PROCESSOR_NS_MINIMUM: Final = 2_000_000
 _NO_SIZES: Final = (None, None, None)
 
 
-class Issued(Struct, frozen=True):
+class Issued(Struct, frozen=True, gc=False):
     """Counts of I/Os of reads, writes, trims and (3.4) syncs."""
 
     total: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Issued(Struct, frozen=True):
     dropped: tuple[int, ...] = ()
 
 
-class _Processor(Struct, frozen=True):
+class _Processor(Struct, frozen=True, gc=False):
     user_percent: float | None = None
     system_percent: float | None = None
     context_switches: int | None = None

@@ -60,7 +60,7 @@ _RUNTIMES_MAXIMUM: Final = 10
 _HOUR_NS: Final = 3600 * 10**9
 
 
-class LatencyReading(Struct, frozen=True):
+class LatencyReading(Struct, frozen=True, gc=False):
     """A distribution as read; reason: why it, or some of it, is absent, empty where all is there.
 
     unit: in which fio printed it; has_rounded_percents: percents of its table occur twice ("100th" for 99.5 to

@@ -35,7 +35,7 @@ _FAULTS: Final = {
 }
 
 
-class RateSummary(Struct, frozen=True):
+class RateSummary(Struct, frozen=True, gc=False):
     """The first line of a direction, its figures as printed; other_bandwidth: in the other kind of prefixes."""
 
     io: str
@@ -46,7 +46,7 @@ class RateSummary(Struct, frozen=True):
     is_modern: bool
 
 
-class Rates(Struct, frozen=True):
+class Rates(Struct, frozen=True, gc=False):
     """Values in base units, with reasons for what is absent, origins, and faults of fio's as (code, sentence).
 
     is_decimal: whether the run had kb_base=1000.
@@ -74,7 +74,7 @@ def read_summary(text: str) -> RateSummary | None:
     return RateSummary(io, bandwidth, "", iops, int(runtime), is_modern=False)
 
 
-class _Printed(Struct, frozen=True):
+class _Printed(Struct, frozen=True, gc=False):
     """A figure with its label and the text it was read from."""
 
     label: str
@@ -91,7 +91,7 @@ class _Printed(Struct, frozen=True):
         return f"{self.label}= in {figure.prefix}{figure.suffix} × {factor}{divided}"
 
 
-class _Reference(Struct, frozen=True):
+class _Reference(Struct, frozen=True, gc=False):
     """What counts or another figure say a value is, ± tolerance; source: in words."""
 
     value: float
