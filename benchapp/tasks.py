@@ -1,7 +1,7 @@
 """The asynchronous flow, top to bottom. The database row is the truth; the queue carries hints.
 
-post → wake_up → normalize ─┐
-beat → sweep ───────────────┴─▶ normalize again while anything waits or is due
+post → queue.wake_up → normalize ─┐
+beat → sweep ─────────────────────┴─▶ normalize again while anything waits or is due
        normalize ─▶ summarize the series that it touched: when nothing waits, and every 2 s while something does
                  ─▶ judge them: when nothing waits, and every 5 s while something does
        judge ─▶ changes, incidents and notices into the outbox, one transaction a batch ─▶ notify
@@ -11,17 +11,14 @@ beat → forget notices that were settled long ago
 """
 
 import gc
-import threading
 import time
-from typing import Any, Final
+from typing import Final
 
-import structlog
 from celery import shared_task
-from celery.signals import worker_process_init
+from celery.signals import worker_init
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerAway
 
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
@@ -32,10 +29,6 @@ from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
-log = structlog.get_logger(__name__)
-
-# After a publish that failed, posts do not try for a while: beat's sweep takes what they brought.
-_BROKER_PAUSE_S: Final = 10.0
 # One task settles batches for this long, then lets others have the worker.
 _TASK_BUDGET_S: Final = 20.0
 # While a long backlog is worked off, charts follow it this closely.
@@ -46,13 +39,13 @@ _JUDGING_INTERVAL_S: Final = 5.0
 _JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 
-_broker_lock = threading.Lock()
-_broker_away_until = 0.0
 
-
-@worker_process_init.connect
+@worker_init.connect
 def tune_collector(**_: object) -> None:
-    """Collect garbage rarely: a batch makes 100 000 objects that all die with it (measured: a fifth of its time)."""
+    """Collect garbage rarely: a batch makes 100 000 objects that all die with it (measured: a fifth of its time).
+
+    Before the worker forks: objects that are frozen here stay in memory that parent and children share.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -144,27 +137,3 @@ def renormalize() -> None:
     while time.monotonic() - started < 2 * _TASK_BUDGET_S and summarize_due():
         continue
     _hint_judge()
-
-
-def wake_up() -> bool:
-    """Hint to the workers that something waits; False when there is no broker or it is away."""
-    return _hint(normalize)
-
-
-def wake_notify() -> bool:
-    """Hint to the workers that a notice waits; False when there is no broker or it is away."""
-    return _hint(notify)
-
-
-def _hint(task: Any) -> bool:
-    global _broker_away_until
-    if not settings.BROKER_URL or time.monotonic() < _broker_away_until:
-        return False
-    try:
-        task.apply_async(expires=60, ignore_result=True, retry=False)
-    except (BrokerAway, OSError) as error:
-        with _broker_lock:
-            _broker_away_until = time.monotonic() + _BROKER_PAUSE_S
-        log.warning("tasks.broker_away", error=str(error)[:200], pause_s=_BROKER_PAUSE_S)
-        return False
-    return True

@@ -1,9 +1,11 @@
 """Who may import whom: between layers, and between the subpackages of a layer; move the code if an import fails."""
 
 import ast
+import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,9 +24,10 @@ LAYERS: dict[str, set[str]] = {
     "models": {"metrics", "dimensions", "grammar"},
     "queries": {"models", "metrics", "dimensions", "grammar", "analysis"},
     "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar"},
+    "queue": set(),
     "tasks": {"pipeline", "models"},
-    "api": {"queries", "pipeline", "tasks", "models", "csv_export", "metrics", "dimensions", "grammar"},
-    "web": {"queries", "pipeline", "tasks", "models", "csv_export", "metrics", "dimensions", "grammar"},
+    "api": {"queries", "pipeline", "queue", "models", "csv_export", "metrics", "dimensions", "grammar"},
+    "web": {"queries", "pipeline", "queue", "models", "csv_export", "metrics", "dimensions", "grammar"},
     "templatetags": {"metrics"},
 }
 # May import anything; imported by no layer.
@@ -225,6 +228,23 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
 
 MODULES_MAXIMUM = 22
 
+INGEST = "benchapp.api.ingest.app"
+# What the workers and the pages alone import. Accepting a result must not load it.
+NOT_IN_INGEST = (
+    "benchapp.tasks",
+    "benchapp.web",
+    "benchapp.pipeline.judge",
+    "benchapp.pipeline.detection",
+    "benchapp.pipeline.incidents",
+    "benchapp.pipeline.maintenance",
+    "benchapp.pipeline.normalize",
+    "benchapp.pipeline.notifications",
+    "benchapp.analysis.changepoints",
+    "benchapp.analysis.detection",
+    "benchapp.analysis.incidents",
+    "numpy",
+)
+
 
 def list_modules(root: Path) -> dict[str, Path]:
     """Return every module of benchapp and agent by its dotted name, migrations apart."""
@@ -333,6 +353,27 @@ def group_edges(modules: Mapping[str, Path]) -> dict[str, set[str]]:
     return edges
 
 
+def find_closure(start: str, modules: Mapping[str, Path]) -> set[str]:
+    """Return what importing a module imports, of the project and of third parties, with the packages around it."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if "." in name:
+            waiting.append(name.rpartition(".")[0])
+        if name in modules:
+            waiting += [find_module(other, modules) or other for _, other in list_imports(modules[name])]
+    return found
+
+
+def select_below(names: Iterable[str], packages: tuple[str, ...]) -> list[str]:
+    """Return the names that are one of the packages or lie in one."""
+    return sorted(name for name in names if any(f"{name}.".startswith(f"{package}.") for package in packages))
+
+
 MODULES = list_modules(ROOT)
 
 
@@ -364,6 +405,33 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 def test_no_subpackage_imports_itself_in_a_circle() -> None:
     assert find_cycles(group_edges(MODULES)) == []
+
+
+def test_ingest_imports_no_code_of_workers_and_pages() -> None:
+    closure = find_closure(INGEST, MODULES)
+
+    assert {"benchapp.queue", "benchapp.pipeline.intake.submissions"} <= closure
+    assert select_below(closure, NOT_IN_INGEST) == []
+
+
+def test_process_that_accepts_a_result_and_publishes_it_loads_no_code_of_workers_and_pages() -> None:
+    """Also what is loaded by name, as Celery loads tasks and Django loads apps."""
+    program = (
+        "import sys, django; django.setup()\n"
+        f"import {INGEST}, benchapp.queue\n"
+        "benchapp.queue.wake_up()\n"
+        "print(*sys.modules)"
+    )
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings", "BENCHAPP_ROLE": "web"}
+    environment["BROKER_URL"] = "redis://127.0.0.1:1"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+
+    loaded = done.stdout.split()
+    assert {INGEST, "benchapp.queue"} <= set(loaded)
+    assert select_below(loaded, NOT_IN_INGEST) == []
 
 
 @pytest.mark.parametrize("layer", sorted(PURE))

@@ -36,9 +36,3 @@ def test_beat_tells_every_minute(settings: Any) -> None:
     entry = settings.CELERY_BEAT_SCHEDULE["notify"]
 
     assert (entry["task"], entry["schedule"]) == ("benchapp.tasks.notify", 60.0)
-
-
-def test_hint_without_a_broker_is_no_fault(settings: Any) -> None:
-    settings.BROKER_URL = ""
-
-    assert tasks.wake_notify() is False

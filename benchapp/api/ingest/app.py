@@ -52,7 +52,7 @@ from benchapp.pipeline.intake.submissions import (
     IncomingSubmission,
     accept_submission,
 )
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 
 log = structlog.get_logger(__name__)
 

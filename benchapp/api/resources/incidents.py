@@ -48,7 +48,7 @@ from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, Unk
 from benchapp.queries.incidents.changes import ChangeFilter, ChangeRow, list_changes
 from benchapp.queries.incidents.incidents import list_incidents, read_incident
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentFilter, IncidentRow, Tab
-from benchapp.tasks import wake_notify, wake_up
+from benchapp.queue import wake_notify, wake_up
 
 
 class ChangeOutput(Output):

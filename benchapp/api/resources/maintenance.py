@@ -51,7 +51,7 @@ from benchapp.queries.maintenance import (
     list_expectations,
     read_expectation,
 )
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 
 
 class ExpectationRowOutput(Output):

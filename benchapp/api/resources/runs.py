@@ -60,7 +60,7 @@ from benchapp.pipeline.exclusions import REASON_MAXIMUM, BadReason, UnknownRun, 
 from benchapp.pipeline.intake.submissions import pack, unpack
 from benchapp.queries.runs.runs import RunFilter, list_runs, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 
 
 class SummaryColumns(Output):

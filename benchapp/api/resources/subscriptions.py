@@ -29,7 +29,7 @@ from benchapp.pipeline.notifications.subscriptions import (
     request_test,
 )
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
-from benchapp.tasks import wake_notify
+from benchapp.queue import wake_notify
 
 _SECRET = {"Cache-Control": "no-store"}
 

@@ -30,7 +30,7 @@ from benchapp.pipeline.importing.files import (
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
 from benchapp.pipeline.normalize.summaries import summarize_due
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 
 _BY_FILE: Final = "mtime"
 _DETAIL_LENGTH: Final = 200

@@ -16,7 +16,7 @@ from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
 from benchapp.pipeline.incidents.undo import undo
-from benchapp.tasks import wake_notify, wake_up
+from benchapp.queue import wake_notify, wake_up
 from benchapp.web.site.access import choose_next, needs_role, read_person
 
 _SNOOZE_DAYS_MAXIMUM: Final = 366

@@ -36,7 +36,7 @@ from benchapp.queries.maintenance import (
     read_expectation,
     read_incident_reach,
 )
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 from benchapp.web.maintenance.forms import KINDS, ExpectationForm, make_initial, read_zones, write_scopes
 from benchapp.web.maintenance.texts import say_effect, say_expectation, say_list, say_reach
 from benchapp.web.site.access import may_read, needs_role, read_person

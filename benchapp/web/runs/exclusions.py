@@ -7,7 +7,7 @@ from django.views.decorators.http import require_POST
 
 from benchapp.models import Role
 from benchapp.pipeline.exclusions import BadReason, UnknownRun, exclude_run, include_run
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 from benchapp.web.site.access import needs_role, read_person
 
 

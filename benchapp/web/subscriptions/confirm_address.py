@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from benchapp.pipeline.notifications import email_confirmation
-from benchapp.tasks import wake_notify
+from benchapp.queue import wake_notify
 
 _CHOICES: Final = {
     "confirm": email_confirmation.confirm_address,

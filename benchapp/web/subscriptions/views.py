@@ -30,7 +30,7 @@ from benchapp.queries.subscriptions import (
     list_subscriptions,
     read_subscription,
 )
-from benchapp.tasks import wake_notify
+from benchapp.queue import wake_notify
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
 from benchapp.web.site.access import can, needs_role, read_person
 from benchapp.web.site.command_lines import say_request

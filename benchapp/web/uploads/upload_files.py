@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from benchapp.models import Host, Role
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
-from benchapp.tasks import wake_up
+from benchapp.queue import wake_up
 from benchapp.web.accounts.forms import HandInForm
 from benchapp.web.site.access import needs_role
 from benchapp.web.uploads.file_intake import FileResult, take_in_files
