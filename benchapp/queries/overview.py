@@ -1,4 +1,4 @@
-"""The start page: what moved among the freshest series, what is silent, what was rejected."""
+"""The overview page: recent changes, silent hosts, rejected uploads."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,9 +13,9 @@ from benchapp.queries.hosts import list_known, read_schedules
 from benchapp.queries.series.current_levels import CurrentLevel, read_standings
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
-# A page of them; what moved is looked for among these, and not among a million.
-_FRESHEST: Final = 100
-# Those not heard of for longest: a host that misses its runs is among them.
+# Changes are searched in these only, not in a million series.
+_RECENT_SERIES: Final = 100
+# Least recently seen first: these include the hosts whose runs are overdue.
 _HOSTS_MAXIMUM: Final = 500
 _COUNT_MAXIMUM: Final = 1000
 _RECENT: Final = timedelta(days=7)
@@ -23,17 +23,17 @@ _MEANINGS: Final = {"worse": 0, "better": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesStanding:
-    """One series and what its usual metric stands at."""
+class SeriesLevel:
+    """One series with the current level of its main metric."""
 
     row: SeriesRow
     metric: Metric
-    standing: CurrentLevel
+    level: CurrentLevel
 
 
 @dataclass(frozen=True, slots=True)
 class SilentHost:
-    """A host that misses its runs; since_at: the first that it missed."""
+    """A host whose runs are overdue; since_at: when the first of them was due."""
 
     name: str
     since_at: datetime
@@ -41,30 +41,30 @@ class SilentHost:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What to look at first.
+    """What the overview page shows.
 
-    series: of the freshest 100, what got worse, then what got better, then the freshest. silent: the longest first,
-    of the 500 hosts not heard of for longest. rejected: uploads of the last seven days; waiting: all of them; both at
-    most 1 000.
+    series: of the 100 most recent ones, first the regressed, then the improved, then the others by time. silent: of
+    the 500 hosts least recently seen, those silent for longest first. rejected: uploads of the last seven days.
+    waiting: uploads not yet processed. Both counts stop at 1 000.
     """
 
-    series: tuple[SeriesStanding, ...]
-    worse_count: int
-    better_count: int
+    series: tuple[SeriesLevel, ...]
+    regressed_count: int
+    improved_count: int
     silent: tuple[SilentHost, ...]
     rejected: int
     waiting: int
 
 
 def read_overview(*, limit: int = 10) -> Overview:
-    """Return the overview; six to eight queries, each bounded. limit: of series."""
-    found = _read_freshest()
-    meanings = [one.standing.shift.meaning for one in found if one.standing.shift]
+    """Return the overview in six to eight bounded queries. limit: maximum number of series."""
+    found = _read_recent_series()
+    meanings = [one.level.shift.meaning for one in found if one.level.shift]
     found.sort(key=_rank)
     return Overview(
         series=tuple(found[:limit]),
-        worse_count=meanings.count("worse"),
-        better_count=meanings.count("better"),
+        regressed_count=meanings.count("worse"),
+        improved_count=meanings.count("better"),
         silent=_list_silent(),
         rejected=Submission.objects.filter(state=State.REJECTED, received_at__gte=timezone.now() - _RECENT)[
             :_COUNT_MAXIMUM
@@ -73,23 +73,23 @@ def read_overview(*, limit: int = 10) -> Overview:
     )
 
 
-def _read_freshest() -> list[SeriesStanding]:
-    rows = list_rows(with_points(), limit=_FRESHEST)
-    usual, timed = CATALOGUE["iops"], CATALOGUE["elapsed_s"]
-    standings = read_standings([row.id for row in rows], usual)
-    others = [row.id for row in rows if row.id not in standings]
-    timings = read_standings(others, timed) if others else {}
+def _read_recent_series() -> list[SeriesLevel]:
+    rows = list_rows(with_points(), limit=_RECENT_SERIES)
+    iops, elapsed = CATALOGUE["iops"], CATALOGUE["elapsed_s"]
+    iops_levels = read_standings([row.id for row in rows], iops)
+    others = [row.id for row in rows if row.id not in iops_levels]
+    elapsed_levels = read_standings(others, elapsed) if others else {}
     return [
-        SeriesStanding(row, usual if row.id in standings else timed, standing)
+        SeriesLevel(row, iops if row.id in iops_levels else elapsed, level)
         for row in rows
-        if (standing := standings.get(row.id) or timings.get(row.id))
+        if (level := iops_levels.get(row.id) or elapsed_levels.get(row.id))
     ]
 
 
-def _rank(one: SeriesStanding) -> tuple[int, float]:
-    shift = one.standing.shift
+def _rank(one: SeriesLevel) -> tuple[int, float]:
+    shift = one.level.shift
     if shift is None or shift.meaning == "within":
-        # A stable sort leaves these as they are: the freshest first.
+        # The sort is stable: these stay in order of time.
         return (2, 0.0)
     return (_MEANINGS[shift.meaning], -abs(shift.percent))
 

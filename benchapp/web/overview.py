@@ -1,4 +1,4 @@
-"""The start page: what is new, what moved, what needs a look."""
+"""The overview page: open regressions, recent changes, what needs attention."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.queries.incidents.incidents import list_gravest
 from benchapp.queries.incidents.shapes import IncidentFilter, Tab
-from benchapp.queries.overview import Overview, SeriesStanding, read_overview
+from benchapp.queries.overview import Overview, SeriesLevel, read_overview
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
 from benchapp.web.charts.matrix.texts import ShiftWords, describe_shift, format_metric_value
@@ -28,68 +28,72 @@ _INCIDENTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesLine:
-    """One series of the table. line: the points of its sparkline."""
+class OverviewSeries:
+    """One row of the table. sparkline: its points."""
 
-    one: SeriesStanding
+    series: SeriesLevel
     value: str
-    shift: ShiftWords | None
-    line: str
+    change: ShiftWords | None
+    sparkline: str
     age: str
 
 
 @require_safe
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
-    """Show what is new and what moved; the first steps where there is nothing yet."""
+    """Show the overview; the first steps while the server has no runs."""
     page = list_runs(RunFilter(), limit=_RUNS)
     if not page.items:
         steps = say_first_steps(make_base_url(request))
-        return render(request, "home.html", {"title": "Welcome to benchapp", "steps": steps})
+        return render(request, "site/overview.html", {"title": "Welcome to benchapp", "steps": steps})
     overview = read_overview()
     incidents = list_gravest(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
-    columns, lines = make_run_lines(page.items)
+    columns, runs = make_run_lines(page.items)
     context = {
-        "title": _describe_title(overview, open_count=len(incidents.items)),
+        "title": _format_title(overview, open_count=len(incidents.items)),
         "overview": overview,
-        "lines": make_incident_lines(incidents.items),
+        "incidents": make_incident_lines(incidents.items),
         "silent": overview.silent[:_SILENT],
         "more_silent": max(0, len(overview.silent) - _SILENT),
-        "series": [_make_line(one) for one in overview.series],
+        "series": [_make_row(series) for series in overview.series],
         "columns": columns,
-        "runs": lines,
+        "runs": runs,
         "studies": list_studies(limit=_STUDIES).items,
     }
-    return render(request, "home.html", context)
+    return render(request, "site/overview.html", context)
 
 
-def _make_line(one: SeriesStanding) -> SeriesLine:
-    standing = one.standing
-    return SeriesLine(
-        one=one,
-        value=format_metric_value(standing.median, one.metric),
-        shift=describe_shift(standing.shift, one.metric),
-        line=make_sparkline(standing.recent),
-        age=say_age(standing.last_at),
+def _make_row(series: SeriesLevel) -> OverviewSeries:
+    level = series.level
+    return OverviewSeries(
+        series=series,
+        value=format_metric_value(level.median, series.metric),
+        change=describe_shift(level.shift, series.metric),
+        sparkline=make_sparkline(level.recent),
+        age=say_age(level.last_at),
     )
 
 
-def _describe_title(overview: Overview, *, open_count: int) -> str:
-    """Say the answer first: "3 series got worse, 1 better; 2 hosts silent; 4 uploads rejected"."""
-    moved = [
-        f"{count} {word}"
-        for count, word in ((overview.worse_count, "got worse"), (overview.better_count, "got better"))
-        if count
-    ]
-    parts = [f"Of the freshest series {', '.join(moved)}" if moved else "No fresh series moved"]
+def _format_title(overview: Overview, *, open_count: int) -> str:
+    """Summarize: "4 open regressions; recent series: 3 regressed, 1 improved; 2 hosts silent"."""
+    parts = []
     if open_count:
-        # As many as are listed; the inbox has them all.
+        # The list is limited; the page Incidents has all of them.
         more = " or more" if open_count == _INCIDENTS else ""
-        parts.insert(0, f"{open_count}{more} open {'regression' if open_count == 1 else 'regressions'}")
-        parts[1] = parts[1][0].lower() + parts[1][1:]
+        parts.append(f"{open_count}{more} open {'regression' if open_count == 1 else 'regressions'}")
+    if overview.regressed_count or overview.improved_count:
+        parts.append(f"recent series: {_format_counts(overview)}")
     if overview.silent:
         count = len(overview.silent)
         parts.append(f"{count} {'host' if count == 1 else 'hosts'} silent")
     if overview.rejected:
         parts.append(f"{overview.rejected} {'upload' if overview.rejected == 1 else 'uploads'} rejected")
-    return "; ".join(parts)
+    if not (open_count or overview.regressed_count or overview.improved_count):
+        parts.insert(0, "No performance changes")
+    title = "; ".join(parts)
+    return title[0].upper() + title[1:]
+
+
+def _format_counts(overview: Overview) -> str:
+    counts = ((overview.regressed_count, "regressed"), (overview.improved_count, "improved"))
+    return ", ".join(f"{count} {word}" for count, word in counts if count)

@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, or a signed-in person."""
+"""Authentication by bearer token."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from benchapp.pipeline.access.tokens import TokenRefused, read_token, require_fo
 
 
 class TokenUser:
-    """The face that a token shows where a user is expected."""
+    """Represents a token where DRF expects a user."""
 
     is_authenticated = True
     is_active = True
@@ -29,7 +29,7 @@ class TokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer bench_…`; request.auth is then the ApiToken."""
 
     def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
-        """Return the token's face and the token; None where the request brings no bearer token."""
+        """Return the token as user and as token; None without the header Authorization."""
         header = request.headers.get("Authorization", "")
         if not header:
             return None
@@ -37,7 +37,7 @@ class TokenAuthentication(BaseAuthentication):
         return TokenUser(token), token
 
     def authenticate_header(self, request: Request) -> str:
-        """Name the scheme that a 401 asks for."""
+        """Return the scheme for WWW-Authenticate."""
         return "Bearer"
 
 
@@ -51,7 +51,7 @@ def authenticate_bearer(header: str) -> ApiToken:
 
 
 def require_bearer(header: str) -> str:
-    """Return the token's text, whose form is right, without asking the database; Problem 401 otherwise."""
+    """Return the well-formed token of the header without a database query; Problem 401 otherwise."""
     scheme, _, text = header.strip().partition(" ")
     if scheme.lower() != "bearer" or not text:
         raise _refuse("token-missing", "send the token as `Authorization: Bearer bench_…`")
@@ -63,4 +63,4 @@ def require_bearer(header: str) -> str:
 
 
 def _refuse(code: str, detail: str) -> Problem:
-    return Problem(401, code, "Token refused", detail, headers={"WWW-Authenticate": "Bearer"})
+    return Problem(401, code, "Token rejected", detail, headers={"WWW-Authenticate": "Bearer"})

@@ -1,4 +1,4 @@
-"""Say "try again" and not "error" while PostgreSQL is away."""
+"""503 with Retry-After instead of 500 while PostgreSQL is not available."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,12 +28,12 @@ log = structlog.get_logger(__name__)
 def answer_unavailable_database(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Turn a database that is away into 503 with Retry-After; stands last in MIDDLEWARE.
+    """Answer 503 with Retry-After while the database is not available; must be last in MIDDLEWARE.
 
-    By Django's `process_exception` hook: a middleware's get_response has turned exceptions into 500 already.
+    Uses Django's `process_exception` hook: get_response has already turned exceptions into 500.
 
-    Sync only, and on purpose: under ASGI the last middleware decides for all before it. One that can be async leaves
-    each of Django's with two hops to a thread, 14 for a request; this way the whole chain is one.
+    Deliberately sync only: under ASGI the last middleware decides for all before it. An async one costs two thread
+    hops for each of Django's own, 14 per request; this way the whole chain takes one.
     """
     answer: Any = _pass(get_response)
     answer.process_exception = answer_database_away
@@ -41,7 +41,7 @@ def answer_unavailable_database(
 
 
 def answer_database_away(request: HttpRequest, exception: Exception) -> HttpResponse | None:
-    """Answer 503 for an exception that says that PostgreSQL is away, or was asked too much; None for any other."""
+    """Return 503 for an unavailable database, a conflict or a statement timeout; None for any other exception."""
     if not isinstance(exception, DATABASE_AWAY):
         return None
     if is_too_slow(exception):
@@ -52,7 +52,7 @@ def answer_database_away(request: HttpRequest, exception: Exception) -> HttpResp
     refresh_connections()
     if request.path.startswith("/api/"):
         return answer_problem(database_away())
-    # Without the request: the frame of other pages asks who is signed in, and that is a query.
+    # Without the request: the navigation bar would query the signed-in user.
     page = render_to_string("503.html", {"retry_after_s": RETRY_AFTER_S})
     headers = {"Retry-After": str(RETRY_AFTER_S), "Cache-Control": "no-store"}
     return HttpResponse(page, status=503, headers=headers)
@@ -85,9 +85,9 @@ def _pass(
 
 
 def refresh_connections() -> None:
-    """Throw out the pool's connections that died with PostgreSQL, so that one request meets that and not sixteen.
+    """Drop broken connections from the pool, so that one request fails instead of sixteen.
 
-    Called after a failure instead of testing each connection before its use: that costs every POST a round trip.
+    Called after a failure instead of testing each connection before use, which costs every POST a round trip.
     """
     connection.close()
     pool = getattr(connection, "pool", None)

@@ -1,4 +1,4 @@
-"""Query parameters: typed, bounded, and refused with a list of the valid ones where unknown."""
+"""Query parameters: typed, bounded; an unknown one is rejected with a list of the valid ones."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -25,36 +25,36 @@ FORMATS: Final = ("json", "csv", "ndjson")
 
 
 class NamesField(serializers.CharField):
-    """Some of a list of names, separated by commas."""
+    """A comma-separated selection from a list of names."""
 
     def __init__(self, allowed: Sequence[str], **options: Any) -> None:
         self.allowed = tuple(allowed)
         super().__init__(required=False, max_length=2000, **options)
-        self.help_text = f"{self.help_text}; there are: {', '.join(allowed)}"
+        self.help_text = f"{self.help_text}. Valid values: {', '.join(allowed)}"
 
     def to_internal_value(self, data: Any) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the names in the order asked for, each once."""
+        """Return the names in the given order, without duplicates."""
         names = tuple(dict.fromkeys(part.strip() for part in super().to_internal_value(data).split(",")))
         for name in names:
             if name not in self.allowed:
-                raise serializers.ValidationError(f"{name[:80]!r} is none of: {', '.join(self.allowed)}")
+                raise serializers.ValidationError(f"{name[:80]!r} is not a valid value. Valid values: {', '.join(self.allowed)}")
         return names
 
 
 class FilterField(serializers.CharField):
-    """A filter of the bar's language; none leaves out nothing."""
+    """A filter expression; without one nothing is filtered out."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, default="", allow_blank=True, **options)
         self.help_text = "filter: host:db-* volume_type:gp3,io2 iodepth:>=8 -fs:xfs words (docs/filters.md)"
 
     def run_validation(self, data: Any = empty) -> Filter:
-        """Return the filter, an empty one where none is given."""
+        """Return the filter; without a value, an empty one."""
         value = super().run_validation(data)
         return value if isinstance(value, Filter) else Filter()
 
     def to_internal_value(self, data: Any) -> Filter:  # type: ignore[override]
-        """Return the filter of a text."""
+        """Parse the filter expression."""
         try:
             return parse_filter(super().to_internal_value(data))
         except BadFilter as problem:
@@ -62,16 +62,16 @@ class FilterField(serializers.CharField):
 
 
 class Parameters(serializers.Serializer[Any]):
-    """The query parameters of one view; every field is optional. columns: what `fields` may choose from.
+    """The query parameters of one view; every field is optional.
 
-    repeatable: names of parameters that may be given several times, as lists.
+    columns: valid values of `fields`. repeatable: names of parameters that may occur several times, as lists.
     """
 
     columns: tuple[str, ...] = ()
     repeatable: tuple[str, ...] = ()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add `fields`, which cannot be declared: a serializer has an attribute of that name."""
+        """Add `fields`, which cannot be declared: a serializer has an attribute with that name."""
         chosen = NamesField(
             self.columns, source="columns", help_text="columns, separated by commas; default: all"
         )
@@ -79,25 +79,25 @@ class Parameters(serializers.Serializer[Any]):
 
 
 class PageParameters(Parameters):
-    """Where a page of a list begins, and how long it is."""
+    """Cursor and size of a page of a list."""
 
     cursor = serializers.CharField(
-        required=False, max_length=300, help_text="`next_cursor` of the page before"
+        required=False, max_length=300, help_text="`next_cursor` of the previous page"
     )
     limit = serializers.IntegerField(
         required=False,
         default=LIMIT_DEFAULT,
         min_value=1,
         max_value=LIMIT_MAXIMUM,
-        help_text="rows of a page",
+        help_text="rows per page",
     )
 
 
 class SpanParameters(Parameters):
-    """A span of time: from is inclusive, to exclusive."""
+    """A time range: from is inclusive, to exclusive."""
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the two whose names are no names in Python."""
+        """Add `from` and `to`; `from` is a keyword of Python."""
         return super().get_fields() | {
             "from": serializers.DateTimeField(
                 source="from_at",
@@ -109,7 +109,7 @@ class SpanParameters(Parameters):
 
 
 class FormatParameters(Parameters):
-    """How rows are written."""
+    """The output format."""
 
     format = serializers.ChoiceField(choices=FORMATS, required=False, default="json")
 
@@ -120,7 +120,7 @@ def text_parameter(maximum: int, **options: Any) -> serializers.CharField:
 
 
 def count_parameter() -> serializers.IntegerField:
-    """Return a field for a whole number that a column of four bytes holds."""
+    """Return a field for a whole number that fits into a four-byte column."""
     return serializers.IntegerField(required=False, min_value=0, max_value=_INTEGER_MAXIMUM)
 
 
@@ -130,23 +130,23 @@ def size_parameter() -> serializers.IntegerField:
 
 
 def flag_parameter(**options: Any) -> serializers.BooleanField:
-    """Return a field for yes or no; left out is neither."""
+    """Return a field for a Boolean; None without a value."""
     return serializers.BooleanField(required=False, allow_null=True, default=None, **options)
 
 
 def badge_parameter(help_text: str) -> NamesField:
-    """Return a field for codes of badges."""
+    """Return a field for badge codes."""
     return NamesField(BADGE_CODES, source="badges", help_text=help_text)
 
 
 def refuse_undecodable(query: str) -> None:
-    """Raise Problem 400 for a query whose percent-encoding is not UTF-8: whoever decodes it would put U+FFFD there."""
+    """Raise Problem 400 for a query whose percent-encoding is not UTF-8; decoding it would insert U+FFFD."""
     for pair in query.split("&") if "%" in query else ():
         name = unquote(pair.partition("=")[0].replace("+", " "))[:80]
         try:
             unquote_to_bytes(pair).decode()
         except UnicodeDecodeError:
-            detail = f"parameter {name!r} is not UTF-8: percent-encode the bytes of UTF-8"
+            detail = f"parameter {name!r} is not valid UTF-8; percent-encode its UTF-8 bytes"
             raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=name) from None
 
 
@@ -154,7 +154,7 @@ def refuse_undecodable(query: str) -> None:
 def check_query(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Refuse a query that is not UTF-8, on every address."""
+    """Reject a query string that is not UTF-8, for every URL."""
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         try:
@@ -169,7 +169,7 @@ def check_query(
 
 
 def read_parameters(request: Request, kind: type[Parameters]) -> dict[str, Any]:
-    """Return the checked parameters by their fields' sources, defaults filled in; Problem 400 for what is wrong."""
+    """Return the validated parameters by source name, with defaults; Problem 400 if one is not valid."""
     serializer = kind(data=_read_once(request, _list_names(kind), kind.repeatable))
     if not serializer.is_valid():
         name, errors = next(iter(serializer.errors.items()))
@@ -179,13 +179,13 @@ def read_parameters(request: Request, kind: type[Parameters]) -> dict[str, Any]:
 
 
 def refuse_parameters(request: Request) -> None:
-    """Refuse every query parameter, for a view that takes none."""
+    """Reject every query parameter, for a view without parameters."""
     _read_once(request, ())
 
 
 @cache
 def _list_names(kind: type[Parameters]) -> tuple[str, ...]:
-    # Once: making a serializer copies all its fields, which is half a millisecond.
+    # Cached: a serializer copies all its fields, which takes half a millisecond.
     return tuple(sorted(kind().fields))
 
 
@@ -195,12 +195,12 @@ def _read_once(
     given: dict[str, str | list[str]] = {}
     for name, values in request.query_params.lists():
         if name not in valid:
-            there_are = f"there are: {', '.join(valid)}" if valid else "there are none here"
+            valid_names = f"Valid parameters: {', '.join(valid)}" if valid else "This resource has no parameters"
             raise Problem(
                 400,
                 "parameter-unknown",
                 "Unknown query parameter",
-                f"parameter {name[:80]!r} is unknown; {there_are}",
+                f"unknown parameter {name[:80]!r}. {valid_names}",
                 pointer=name[:80],
                 extra={"valid": list(valid)},
             )
@@ -211,8 +211,8 @@ def _read_once(
             raise Problem(
                 400,
                 "parameter-repeated",
-                "Query parameter given twice",
-                f"parameter {name!r} is given {len(values)} times",
+                "Repeated query parameter",
+                f"parameter {name!r} occurs {len(values)} times; only one value is allowed",
                 pointer=name,
             )
         given[name] = values[0]

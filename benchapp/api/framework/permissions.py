@@ -1,4 +1,4 @@
-"""Who may ask what of the API."""
+"""Permissions of API views."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from benchapp.models import ApiToken, Role, Scope, User
 
 
 class MayRead(BasePermission):
-    """Everybody where BENCHAPP_PUBLIC_READ is on; else who is signed in, and tokens that read.
+    """Everybody if BENCHAPP_PUBLIC_READ is on; otherwise signed-in users and tokens with the scope read or admin.
 
-    A host's own token (ingest) reads only through views that set `admits_ingest`: who holds one host's
-    credential must not see the others.
+    A host's own token (ingest) reads only through views that set `admits_ingest`: the credential of one host must
+    not give access to the others.
     """
 
-    message = "this token does not read: use one of the scope read or admin"
+    message = "this token cannot read; use one with the scope read or admin"
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether this request may read."""
+        """Return whether this request may read."""
         token = read_api_token(request)
         if token is None:
             return settings.PUBLIC_READ or is_signed_in(request)
@@ -35,34 +35,34 @@ class MayRead(BasePermission):
 
 
 class MayIngest(BasePermission):
-    """A host with its own token, and nobody else."""
+    """Hosts only, with their own token."""
 
-    message = "this is for a host's own token"
+    message = "this requires the token of a host"
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether a host asks."""
+        """Return whether the request comes from a host."""
         token = read_api_token(request)
         return token is not None and token.scope == Scope.INGEST
 
 
 class MayEnroll(BasePermission):
-    """Who holds an enrolment token, or a token of an admin."""
+    """Enrollment tokens, and tokens with the scope admin."""
 
-    message = "this takes an enrolment token: an admin makes one on the page Hosts"
+    message = "this requires an enrollment token; an admin creates one on the page Hosts"
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether this request may make hosts known."""
+        """Return whether this request may enroll hosts."""
         token = read_api_token(request)
         return token is not None and token.scope in (Scope.ENROLL, Scope.ADMIN)
 
 
 class MayEdit(BasePermission):
-    """Editors and admins, signed in, or a token of the scope admin."""
+    """Signed-in editors and admins, and tokens with the scope admin."""
 
-    message = "this needs an editor: a person of the role editor or admin, or a token of the scope admin"
+    message = "this requires the role editor or admin, or a token with the scope admin"
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether this request may judge what was measured."""
+        """Return whether this request may edit."""
         token = read_api_token(request)
         if token is not None:
             return token.scope == Scope.ADMIN
@@ -70,23 +70,23 @@ class MayEdit(BasePermission):
 
 
 class MayReadOrEdit(BasePermission):
-    """Whoever may read reads; editors and tokens of the scope admin write."""
+    """MayRead for safe methods, MayEdit for the others."""
 
     message = MayEdit.message
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether this request may do what it asks for."""
+        """Return whether this request is allowed."""
         kind = MayRead if request.method in SAFE_METHODS else MayEdit
         return kind().has_permission(request, view)
 
 
 class MayAdminister(BasePermission):
-    """Admins, signed in or by a token of the scope admin."""
+    """Signed-in admins, and tokens with the scope admin."""
 
-    message = "this needs an admin: a person of the role admin, or a token of the scope admin"
+    message = "this requires the role admin, or a token with the scope admin"
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether this request may change hosts and tokens."""
+        """Return whether this request may change hosts and tokens."""
         token = read_api_token(request)
         if token is not None:
             return token.scope == Scope.ADMIN
@@ -94,9 +94,9 @@ class MayAdminister(BasePermission):
 
 
 def require_editor(authorization: str, cookies: str) -> None:
-    """Let pass what MayEdit does, by the headers alone; Problem 401 or 403 otherwise.
+    """Check MayEdit by the headers only; Problem 401 or 403 if it does not apply.
 
-    For what must be known before a large body is read; the view checks again, behind it.
+    For checks before a large body is read; the view checks again.
     """
     if authorization:
         may_edit = authenticate_bearer(authorization).scope == Scope.ADMIN
@@ -109,7 +109,7 @@ def require_editor(authorization: str, cookies: str) -> None:
                 401,
                 "token-missing",
                 "Not signed in",
-                "a body of this size needs an editor: sign in, or send a token of the scope admin",
+                "a body of this size requires the role editor; sign in, or send a token with the scope admin",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         may_edit = person.has_role(Role.EDITOR)
@@ -118,12 +118,12 @@ def require_editor(authorization: str, cookies: str) -> None:
 
 
 def read_api_token(request: Request) -> ApiToken | None:
-    """Return the token that the request came with, None for a person or a stranger."""
+    """Return the token of the request; None for a user or an anonymous request."""
     return request.auth if isinstance(request.auth, ApiToken) else None
 
 
 def find_person(request: Request) -> User | None:
-    """Return who answers for a request: who asks, or who made the token; None for a token that nobody made."""
+    """Return the user responsible for a request: the user or the owner of the token; None without an owner."""
     token = read_api_token(request)
     if token is not None:
         return token.created_by
@@ -131,7 +131,7 @@ def find_person(request: Request) -> User | None:
 
 
 def require_api_token(request: Request) -> ApiToken:
-    """Return the token of a request that no person may make; NotAuthenticated where it has none."""
+    """Return the token of a request that requires one; NotAuthenticated without a token."""
     token = read_api_token(request)
     if token is None:
         raise NotAuthenticated
@@ -139,5 +139,5 @@ def require_api_token(request: Request) -> ApiToken:
 
 
 def is_signed_in(request: Request) -> bool:
-    """Say whether a person asks who is signed in."""
+    """Return whether the request comes from a signed-in user."""
     return bool(request.user and request.user.is_authenticated)

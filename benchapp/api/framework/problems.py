@@ -1,4 +1,4 @@
-"""Every error that a machine is told, in one shape: application/problem+json (RFC 9457)."""
+"""All API errors in one format: application/problem+json (RFC 9457)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -20,17 +20,17 @@ from benchapp.queries.pagination import BadCursor
 log = structlog.get_logger(__name__)
 
 CONTENT_TYPE: Final = "application/problem+json"
-# What tells that PostgreSQL is away rather than that a query is wrong.
+# Raised when PostgreSQL is not available, not when a query is wrong.
 DATABASE_AWAY: Final = (OperationalError, InterfaceError, PoolTimeout)
-# Crash recovery of a laptop's PostgreSQL takes some seconds; cron comes back later in any case.
+# Crash recovery of PostgreSQL on a laptop takes some seconds; cron retries later in any case.
 RETRY_AFTER_S: Final = 15
 
 
 class Problem(Exception):
-    """An answer that is an error.
+    """An error response.
 
-    code: stable, and explained in `catalogue.PROBLEMS`; detail: a sentence that names what is wrong and where.
-    pointer: JSON pointer into the body, or the name of the query parameter, where one of them is at fault.
+    code: stable, documented in `problem_codes.PROBLEMS`; detail: what is wrong and where. pointer: JSON pointer into
+    the body, or the name of the query parameter, if one of them is wrong.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ def problem_body(problem: Problem) -> dict[str, Any]:
 
 
 def answer_problem(problem: Problem) -> HttpResponse:
-    """Answer a problem outside DRF."""
+    """Return the response for a problem outside DRF."""
     return HttpResponse(
         orjson.dumps(problem_body(problem)),
         status=problem.status,
@@ -79,12 +79,12 @@ def answer_problem(problem: Problem) -> HttpResponse:
 
 
 def answer_exception(exception: Exception, context: Mapping[str, Any]) -> Response:
-    """Answer whatever a view raised; a fault of ours is logged with its traceback and answered with 500."""
+    """Return the response for any exception of a view; an unexpected one is logged with its traceback, 500."""
     problem = find_problem(exception)
     if problem is None:
-        # The edge of the process: DRF hands over what it caught and goes on with what it gets.
+        # The edge of the process: DRF sends whatever response this returns.
         log.exception("api.fault", exc_info=exception)
-        problem = Problem(500, "fault", "Our fault", "this failed on our side; the server's log says more")
+        problem = Problem(500, "fault", "Internal server error", "internal error; see the server log")
     return Response(
         problem_body(problem),
         status=problem.status,
@@ -94,51 +94,51 @@ def answer_exception(exception: Exception, context: Mapping[str, Any]) -> Respon
 
 
 def answer_not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer a path of the API that leads nowhere."""
+    """Return the response for an unknown API path."""
     return answer_problem(
-        _not_found(f"there is nothing at {request.path[:200]}; /api/v1/ lists what there is")
+        _not_found(f"unknown path {request.path[:200]}; /api/v1/ lists the resources")
     )
 
 
 def database_away() -> Problem:
-    """Return the problem that says: not now, try again."""
+    """Return the problem for an unavailable database."""
     return Problem(
         503,
         "database-away",
         "Try again later",
-        "the database does not answer just now: try again",
+        "the database is not available; try again",
         headers={"Retry-After": str(RETRY_AFTER_S)},
     )
 
 
 def database_busy() -> Problem:
-    """Return the problem of a transaction that met others again and again: nothing is wrong with the database."""
+    """Return the problem for a transaction that conflicted repeatedly with others; the database itself is fine."""
     return Problem(
         503,
         "busy",
         "Try again later",
-        "others changed the same at the same time; nothing was stored: try again",
+        "conflict with a concurrent change; nothing was stored. Try again",
         headers={"Retry-After": "1"},
     )
 
 
 def is_too_slow(exception: Exception) -> bool:
-    """Say whether PostgreSQL stopped a statement that took longer than one may (BENCHAPP_STATEMENT_TIMEOUT_S)."""
+    """Return whether PostgreSQL canceled a statement after BENCHAPP_STATEMENT_TIMEOUT_S."""
     return isinstance(exception, OperationalError) and isinstance(exception.__cause__, QueryCanceled)
 
 
 def database_too_slow() -> Problem:
-    """Return the problem that says: not this, ask for less."""
+    """Return the problem for a query that exceeded the statement timeout."""
     return Problem(
         503,
         "database-too-slow",
-        "Too much to ask",
-        "the database was stopped as this took too long: ask for less, by a narrower filter or a shorter time",
+        "Query timeout",
+        "the query was canceled because it took too long; narrow the filter or the time range",
     )
 
 
 def find_problem(exception: Exception) -> Problem | None:
-    """Return the problem that an exception stands for, None where it is a fault of ours."""
+    """Return the problem for an exception; None for an unexpected one."""
     if isinstance(exception, Problem):
         return exception
     if is_too_slow(exception):
@@ -152,16 +152,16 @@ def find_problem(exception: Exception) -> Problem | None:
     if isinstance(exception, BadCursor):
         return Problem(400, "cursor-invalid", "Bad cursor", str(exception), pointer="cursor")
     if isinstance(exception, DataError):
-        # A value that no column can hold, such as a NUL in a path: nothing of that name can be here.
-        return _not_found("there is nothing under a name that holds such characters or numbers")
+        # A value that no column can store, such as a NUL in a path: no such object can exist.
+        return _not_found("not found: the name has characters or numbers that are not allowed")
     if isinstance(exception, Http404):
-        return _not_found(str(exception) or "there is nothing here")
+        return _not_found(str(exception) or "not found")
     if isinstance(exception, DjangoPermissionDenied):
-        return Problem(403, "forbidden", "Not allowed", str(exception) or "you may not do this")
+        return Problem(403, "forbidden", "Not allowed", str(exception) or "not allowed")
     if isinstance(exception, RequestDataTooBig):
         return Problem(413, "body-too-big", "Body too big", str(exception))
     if isinstance(exception, SuspiciousOperation):
-        return Problem(400, "request-invalid", "Bad request", str(exception) or "this request makes no sense")
+        return Problem(400, "request-invalid", "Bad request", str(exception) or "the request is not valid")
     if isinstance(exception, exceptions.APIException):
         return _translate(exception)
     return None

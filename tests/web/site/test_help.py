@@ -1,4 +1,4 @@
-"""The agent, the words behind error codes, and the pages for what went wrong."""
+"""The agent archive, the list of error codes, and the error pages."""
 
 import io
 import subprocess
@@ -47,7 +47,7 @@ def test_archive_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_stranger_gets_the_agent_once_and_then_not_again() -> None:
+def test_agent_is_public_and_sent_once_per_etag() -> None:
     response = Client().get(reverse("agent_archive"))
     again = Client().get(reverse("agent_archive"), headers={"If-None-Match": response["ETag"]})
 
@@ -57,7 +57,7 @@ def test_stranger_gets_the_agent_once_and_then_not_again() -> None:
 
 
 @pytest.mark.django_db
-def test_every_code_that_a_machine_is_told_has_its_place_in_the_docs() -> None:
+def test_every_problem_code_is_documented() -> None:
     text = Client().get(reverse("docs_errors")).content.decode()
 
     ids = {tag["id"] for _, tag in Page(Client().get(reverse("docs_errors"))).tags if "id" in tag}
@@ -66,18 +66,18 @@ def test_every_code_that_a_machine_is_told_has_its_place_in_the_docs() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.view)
-def test_bar_marks_where_one_is(place, viewer: Client) -> None:
+def test_navigation_marks_the_current_page(place, viewer: Client) -> None:
     page = Page(viewer.get(reverse(place.view)))
 
     here = [tag["href"] for name, tag in page.tags if name == "a" and tag.get("aria-current") == "page"]
     assert here == [reverse(place.view)]
 
 
-def test_page_that_is_none_is_said_in_words(viewer: Client) -> None:
+def test_unknown_address_has_its_own_error_page(viewer: Client) -> None:
     response = viewer.get("/nowhere/")
 
     assert response.status_code == 404
-    assert "There is nothing at this address" in response.content.decode()
+    assert "Page not found" in response.content.decode()
     assert "tried" not in response.content.decode()
 
 
@@ -85,7 +85,7 @@ def test_fault_needs_neither_database_nor_session() -> None:
     response = fault(RequestFactory().get("/"))
 
     assert response.status_code == 500
-    assert "it is our fault" in response.content.decode()
+    assert "Internal server error" in response.content.decode()
 
 
 @pytest.mark.django_db
