@@ -1,9 +1,9 @@
-"""The filter bar's language: `host:db-* volume_type:gp3,io2 iodepth:>=8 bs:4k -fs:xfs words`. Pure.
+"""The filter language: `host:db-* volume_type:gp3,io2 iodepth:>=8 bs:4k -fs:xfs words`. Pure.
 
-A term is NAME:VALUES. VALUES: one or several separated by commas (any of them), "*" in text for any characters,
-">=8", "<64k", "1..16" (both included) for numbers, sizes with fio's units (4k = 4096), yes/no for flags, "unknown"
-for what is not known, quotes around what holds spaces, commas or stars (a quotation mark in them is doubled). A "-"
-before the name turns the term round. Words without a name must all occur somewhere. docs/filters.md shows it all.
+A term is NAME:VALUES. VALUES: one or more, separated by commas (any of them matches); "*" in text matches any
+characters; ">=8", "<64k", "1..16" (inclusive) for numbers; sizes with fio's units (4k = 4096); yes/no for flags;
+"unknown" for a missing value; quotes around spaces, commas or literal stars (a quotation mark in quotes is doubled).
+A "-" before the name negates the term. Words without a name must all occur. docs/filters.md has the reference.
 """
 
 import re
@@ -38,12 +38,12 @@ Value = str | int | float | bool
 
 
 class BadFilter(Exception):
-    """A filter that cannot be understood; the message names the part and what would be right."""
+    """Not a valid filter; the message names the wrong part and the valid values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One of a term's alternatives. values: one, two for "between", none for "unknown"."""
+    """One alternative of a term. values: one; two for "between", none for "unknown"."""
 
     operator: Operator
     values: tuple[Value, ...] = ()
@@ -51,7 +51,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Any of the tests holds of the dimension's value; or none of them, where it is negated."""
+    """Matches if any of the tests matches the value of the dimension; negated, if none does."""
 
     dimension: str
     tests: tuple[Test, ...]
@@ -60,27 +60,27 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """All terms hold, and all words occur."""
+    """Matches if all terms match and all words occur."""
 
     terms: tuple[Term, ...] = ()
     words: tuple[str, ...] = ()
 
     def without(self, dimension: str) -> "Filter":
-        """Return the filter without the terms of a dimension."""
+        """Return the filter without its terms for a dimension."""
         return Filter(tuple(term for term in self.terms if term.dimension != dimension), self.words)
 
-    def holding(self, dimension: str, value: Value | None) -> "Filter":
-        """Return the filter with one more term: the dimension has this value; None is unknown."""
+    def with_value(self, dimension: str, value: Value | None) -> "Filter":
+        """Return the filter with one term for the dimension: this value; None is unknown."""
         test = Test("unknown") if value is None else Test("=", (value,))
         return Filter((*self.without(dimension).terms, Term(dimension, (test,))), self.words)
 
 
 def parse_filter(text: str) -> Filter:
-    """Read a filter. Raises BadFilter, with the part that is wrong and what there is."""
+    """Parse a filter. Raises BadFilter with the wrong part and the valid values."""
     if len(text) > LENGTH_MAXIMUM:
-        raise BadFilter(f"the filter has {len(text)} characters; at most {LENGTH_MAXIMUM} are read")
+        raise BadFilter(f"The filter has {len(text)} characters; at most {LENGTH_MAXIMUM} are allowed")
     if "\x00" in text:
-        raise BadFilter("the filter has a NUL character, which no value can have")
+        raise BadFilter("The filter has a NUL character; remove it")
     terms: list[Term] = []
     words: list[str] = []
     for token in _split(text):
@@ -90,18 +90,18 @@ def parse_filter(text: str) -> Filter:
         else:
             terms.append(_read_term(named[2].lower(), named[3], is_negated=bool(named[1])))
     if len(terms) > TERMS_MAXIMUM or len(words) > WORDS_MAXIMUM:
-        raise BadFilter(f"a filter has at most {TERMS_MAXIMUM} terms and {WORDS_MAXIMUM} words")
+        raise BadFilter(f"A filter has at most {TERMS_MAXIMUM} terms and {WORDS_MAXIMUM} words")
     return Filter(tuple(terms), tuple(word for word in words if word))
 
 
 def write_filter(filter: Filter) -> str:
-    """Write a filter as its language says it; parse_filter reads the same again."""
+    """Write a filter in the filter language; parse_filter returns the same filter."""
     terms = [_write_term(term) for term in filter.terms]
     return " ".join([*terms, *(_quote(word, is_word=True) for word in filter.words)])
 
 
 def write_value(dimension: Dimension, value: Value | None) -> str:
-    """Write one value as the language does: 4k, 5G, yes, unknown, text in quotes where it needs them."""
+    """Write one value in the filter language: 4k, 5G, yes, unknown, text in quotes if needed."""
     if value is None:
         return "unknown"
     if isinstance(value, bool):
@@ -119,7 +119,7 @@ def _split(text: str) -> Iterator[str]:
             continue
         token = _TOKEN.match(text, place)
         if token is None or text[token.end() : token.end() + 1] == '"':
-            raise BadFilter(f"a quotation mark is not closed: {text[place : place + 40]}")
+            raise BadFilter(f"Missing closing quotation mark: {text[place : place + 40]}")
         yield token[0]
         place = token.end()
 
@@ -127,16 +127,15 @@ def _split(text: str) -> Iterator[str]:
 def _read_term(name: str, rest: str, *, is_negated: bool) -> Term:
     dimension = find_dimension(name)
     if dimension is None:
-        there_are = ", ".join(dict.fromkeys(_SHORT.get(known, known) for known in DIMENSIONS))
+        available = ", ".join(dict.fromkeys(_SHORT.get(known, known) for known in DIMENSIONS))
         raise BadFilter(
-            f"{name[:40]!r} is nothing to filter by; there are: {there_are};"
-            ' a word with a colon is written in quotes: "a:b"'
+            f'Unknown filter {name[:40]!r}. Available: {available}. Quote a word with a colon: "a:b"'
         )
     tests = [_read_test(dimension, value) for value in _VALUE.findall(rest)]
     if not tests:
-        raise BadFilter(f"{name}: has no value; write {name}:VALUE")
+        raise BadFilter(f"{name}: has no value. Write {name}:VALUE")
     if len(tests) > VALUES_MAXIMUM:
-        raise BadFilter(f"{name}: has {len(tests)} values; at most {VALUES_MAXIMUM} are read")
+        raise BadFilter(f"{name}: has {len(tests)} values; at most {VALUES_MAXIMUM} are allowed")
     return Term(dimension.name, tuple(tests), is_negated)
 
 
@@ -148,7 +147,7 @@ def _read_test(dimension: Dimension, value: str) -> Test:
         return _read_text(dimension, value)
     if dimension.kind == "flag":
         if text.lower() not in _FLAGS:
-            raise BadFilter(f"{dimension.name}:{text[:40]} is neither yes nor no")
+            raise BadFilter(f"{dimension.name}:{text[:40]} is not a valid flag. Valid values: yes, no")
         return Test("=", (_FLAGS[text.lower()],))
     low, dots, high = text.partition("..")
     if dots:
@@ -160,25 +159,25 @@ def _read_test(dimension: Dimension, value: str) -> Test:
 
 
 def _read_text(dimension: Dimension, value: str) -> Test:
-    """Read text; a "*" outside quotation marks stands for any characters."""
+    """Parse text; a "*" outside quotation marks matches any characters."""
     bare = "".join(part for part in _PART.findall(value) if not part.startswith('"'))
     text = _unquote(value)
     if "*" not in bare:
         return Test("=", (text,))
     if text.count("*") > bare.count("*"):
         raise BadFilter(
-            f"{dimension.name}:{value[:40]} has a * in quotes and one outside: only one of them goes"
+            f"{dimension.name}:{value[:40]} has a * in quotes and one outside; they cannot be combined"
         )
     text = re.sub(r"\*+", "*", text)
     if text.count("*") > _STARS_MAXIMUM:
-        raise BadFilter(f"{dimension.name}:{value[:40]} has more than {_STARS_MAXIMUM} *")
+        raise BadFilter(f"{dimension.name}:{value[:40]} has more than {_STARS_MAXIMUM} stars")
     return Test("like", (text,))
 
 
 def _read_range(dimension: Dimension, low: str, high: str) -> Test:
     lowest, highest = _read_number(dimension, low), _read_number(dimension, high)
     if lowest > highest:
-        raise BadFilter(f"{dimension.name}:{low}..{high} ends before it begins; write {high}..{low}")
+        raise BadFilter(f"{dimension.name}:{low}..{high} is not a valid range. Write {high}..{low}")
     return Test("between", (lowest, highest))
 
 
@@ -187,23 +186,23 @@ def _read_number(dimension: Dimension, text: str) -> int | float:
     match = (_SIZE if is_size else _NUMBER).fullmatch(text.strip())
     if match is None:
         example = "4k, 5G, 1..16, >=8" if is_size else "8, 1..16, >=8"
-        raise BadFilter(f"{dimension.name}:{text[:40]} is no {noun}; write it as {example}")
-    # Exact: a size is compared with whole bytes, of which a float keeps 15 digits.
+        raise BadFilter(f"{dimension.name}:{text[:40]} is not a valid {noun}. Examples: {example}")
+    # Exact: sizes are compared as whole bytes; a float has 15 digits only.
     value = Fraction(match[1]) * (1024 ** _POWERS[match[2].lower()] if is_size else 1)
     if value > _NUMBER_MAXIMUM:
-        raise BadFilter(f"{dimension.name}:{text[:40]} is more than any {noun}")
+        raise BadFilter(f"{dimension.name}:{text[:40]} is too large")
     if value.denominator == 1:
         return int(value)
     if dimension.kind != "seconds":
-        raise BadFilter(f"{dimension.name}:{text[:40]} is no whole {noun}")
+        raise BadFilter(f"{dimension.name}:{text[:40]} is not a whole {noun}")
     return float(value)
 
 
 _NOUNS: Final = {
     "count": "number",
-    "size": "size in bytes",
+    "size": "size",
     "seconds": "number of seconds",
-    "percent": "number of per cent",
+    "percent": "percentage",
 }
 _SHORT: Final = {full: alias for alias, full in ALIASES.items()}
 
@@ -220,7 +219,7 @@ def _write_test(dimension: Dimension, test: Test) -> str:
     if test.operator == "between":
         return "..".join(write_value(dimension, value) for value in test.values)
     if test.operator == "like":
-        # The stars stay outside the quotation marks, where they stand for any characters.
+        # Stars must stay outside the quotation marks to match any characters.
         return "*".join(part and _quote(part) for part in str(test.values[0]).split("*"))
     sign = "" if test.operator == "=" else test.operator
     return f"{sign}{write_value(dimension, test.values[0])}"
@@ -237,7 +236,7 @@ def _write_number(dimension: Dimension, value: int | float) -> str:
 
 
 def _unquote(text: str) -> str:
-    """Take the quotation marks off the quoted parts."""
+    """Remove the quotation marks of the quoted parts."""
     return "".join(
         part[1:-1].replace('""', '"') if part.startswith('"') else part for part in _PART.findall(text)
     )

@@ -207,8 +207,8 @@ DISK_RESERVE_BYTES = (
 )
 
 # Of each address that reads shared studies (docs/studies.md).
-SHARED_PICTURES_PER_MINUTE = read_integer(
-    "BENCHAPP_SHARED_PICTURES_PER_MINUTE", default=300, minimum=1, maximum=1_000_000
+SHARED_CHARTS_PER_MINUTE = read_integer(
+    "BENCHAPP_SHARED_CHARTS_PER_MINUTE", default=300, minimum=1, maximum=1_000_000
 )
 
 # Notices (docs/notifications.md).

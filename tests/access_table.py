@@ -137,7 +137,7 @@ WEB = {
     "studies/<int:study_id>/remove": (Row("POST", PAGE_ADMINS),),
     # The token is the key.
     "shared/<share_token:token>/": (EVERYBODY,),
-    "shared/<share_token:token>/pictures/<int:place>": (EVERYBODY,),
+    "shared/<share_token:token>/charts/<int:place>": (EVERYBODY,),
     "matrix/": (PAGE_READERS,),
     "hosts/": (PAGE_READERS,),
     "hosts/add": (Row("POST", PAGE_ADMINS),),

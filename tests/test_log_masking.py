@@ -18,7 +18,7 @@ TOKEN = f"bench_abcdefgh2345_{SECRET}0a1b2c3d"
     ("text", "masked"),
     [
         (f"GET /shared/{SECRET}/ HTTP/1.1", "GET /shared/***/ HTTP/1.1"),
-        (f"GET /shared/{SECRET}/pictures/3 200", "GET /shared/***/pictures/3 200"),
+        (f"GET /shared/{SECRET}/charts/3 200", "GET /shared/***/charts/3 200"),
         ("GET /shared/half-of-it", "GET /shared/***"),
         (f"/setup/{SECRET}/?x=1", "/setup/***/?x=1"),
         (f"/sign-in/?next=%2Fsetup%2F{SECRET}", "/sign-in/?next=%2Fsetup%2F***"),
@@ -80,13 +80,13 @@ def test_logs_of_the_server_hold_no_secret(servers: Servers) -> None:
     with psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection:
         connection.execute("ALTER TABLE benchapp_study RENAME TO benchapp_study_away")
 
-    fault = servers.get(f"/shared/{SECRET}/pictures/1")
+    fault = servers.get(f"/shared/{SECRET}/charts/1")
 
     log = servers.directory / "web.log"
-    wait_for(lambda: "asked /shared/***/pictures/1?" in log.read_text(), within_s=10, what="the access log")
+    wait_for(lambda: "asked /shared/***/charts/1?" in log.read_text(), within_s=10, what="the access log")
     lines = log.read_text()
     assert fault[0] == 500
-    assert "Internal Server Error: /shared/***/pictures/1" in lines
+    assert "Internal Server Error: /shared/***/charts/1" in lines
     assert "ProgrammingError" in lines and "shared_studies.py" in lines
     assert "asked /setup/***/?" in lines
     assert "asked /api/v1/runs?token=***" in lines

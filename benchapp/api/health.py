@@ -1,4 +1,4 @@
-"""For those who watch the processes: is it alive, is it ready, how much is there."""
+"""Monitoring: liveness, readiness, metrics."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -32,7 +32,7 @@ _BROKER_TIMEOUT_S = 1.0
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Say that this process answers, and which it is; asks nobody else."""
+    """Liveness: return the id of this process; no dependencies are checked."""
     return JsonResponse(
         {"status": "ok", "instance": settings.INSTANCE_ID}, headers={"Cache-Control": "no-store"}
     )
@@ -40,10 +40,10 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Say whether requests can be served: PostgreSQL answers and is migrated.
+    """Readiness: PostgreSQL is available and migrated.
 
     Without a broker results are still taken and shown, only later: that is degraded, and ready. So is a disk that is
-    low: results are refused (503 disk-low), and the pages still show what there is.
+    low: results are rejected (503 disk-low); reading still works.
     """
     database = check_database()
     broker = check_broker()
@@ -88,7 +88,7 @@ def check_database() -> str:
 
 
 def check_broker() -> str:
-    """Return "ok", "away", or "none" where none is configured; within about a second."""
+    """Return "ok", "away", or "none" if none is configured; within about a second."""
     if not settings.BROKER_URL:
         return "none"
     options = {
@@ -100,20 +100,20 @@ def check_broker() -> str:
         with Connection(settings.BROKER_URL, transport_options=options) as broker:  # type: ignore[no-untyped-call]
             broker.default_channel.client.ping()
     except Exception as error:
-        # Each transport has errors of its own, and whatever they are, the answer is the same.
+        # Each transport has its own exceptions; all mean that the broker is not available.
         log.warning("readyz.broker_away", error=str(error)[:200])
         return "away"
     return "ok"
 
 
 class Metrics(ApiView):
-    """What Prometheus scrapes."""
+    """Metrics for Prometheus."""
 
     permission_classes = [MayRead]
 
     @extend_schema(exclude=True)
     def get(self, request: Request) -> HttpResponse:
-        """Count what there is, in PostgreSQL, now: every web process tells the same."""
+        """Return current totals from PostgreSQL; the same in every web process."""
         registry = CollectorRegistry()
         registry.register(_Totals(count_totals()))
         registry.register(_Disk(measure_disk()))
@@ -126,13 +126,13 @@ metrics = Metrics.as_view()
 
 
 class _Totals(Collector):
-    """Totals as Prometheus writes them."""
+    """Totals in Prometheus format."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
 
     def collect(self) -> Iterator[Metric]:
-        """Yield one family for each total."""
+        """Yield one metric family per total."""
         totals = self._totals
         states = GaugeMetricFamily("benchapp_submissions", "Submissions by state.", labels=["state"])
         for state, count in totals.submissions.items():
@@ -140,7 +140,7 @@ class _Totals(Collector):
         yield states
         yield GaugeMetricFamily(
             "benchapp_oldest_received_age_seconds",
-            "Age of the oldest submission that waits; 0 where none does.",
+            "Age of the oldest waiting submission; 0 without one.",
             value=totals.oldest_received_age_s,
         )
         yield GaugeMetricFamily("benchapp_runs", "Runs stored.", value=totals.runs)
@@ -149,18 +149,18 @@ class _Totals(Collector):
 
 
 class _Disk(Collector):
-    """The disk of the data directory of the process that answers, where it has one."""
+    """The disk of the data directory of this process, if it has one."""
 
     def __init__(self, disk: DiskSpace | None) -> None:
         self._disk = disk
 
     def collect(self) -> Iterator[Metric]:
-        """Yield whether it is low, and the numbers behind it."""
+        """Yield the free space, the reserve, and whether it is below."""
         if self._disk is None:
             return
         yield GaugeMetricFamily(
             "benchapp_disk_low",
-            "1 while results are refused, as less is free than is kept back; else 0.",
+            "1 while results are rejected because free space is below the reserve; else 0.",
             value=int(self._disk.is_low),
         )
         yield GaugeMetricFamily(
@@ -170,7 +170,7 @@ class _Disk(Collector):
         )
         yield GaugeMetricFamily(
             "benchapp_disk_reserve_bytes",
-            "Free space that is kept back (BENCHAPP_DISK_RESERVE_MIB).",
+            "Reserved free space (BENCHAPP_DISK_RESERVE_MIB).",
             value=settings.DISK_RESERVE_BYTES,
         )
 

@@ -1,4 +1,4 @@
-"""A saved, shareable view: filter + axes + metric + words."""
+"""Studies: saved, shareable charts with text."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from benchapp.models.account import User
 
 
 class PanelKind(models.TextChoices):
-    """Which page a panel of a study shows."""
+    """The page that a panel of a study shows."""
 
     SCALING = "scaling", "Scaling"
     MATRIX = "matrix", "Matrix"
@@ -15,11 +15,11 @@ class PanelKind(models.TextChoices):
 
 
 class Study(models.Model):
-    """One or more pictures with a title and words.
+    """Charts with title and text.
 
-    words: Markdown, made safe where it is shown. owner: null for what came with benchapp.
-    panels: [{kind: PanelKind, query: the page's address behind "?", title, words}].
-    share_token: whoever has the link may read this study, and nothing else; null while it is not shared.
+    words: Markdown, sanitized when it is rendered. owner: null for a sample.
+    panels: [{kind: PanelKind, query: query string of the page, title, words}].
+    share_token: gives anyone with the link read access to this study only; null while it is not shared.
     """
 
     title = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""Studies: the list of all, one by its id, and one by the token of its shared link."""
+"""Studies: the list, one by id, and one by the token of its shared link."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cur
 
 @dataclass(frozen=True, slots=True)
 class PanelRow:
-    """One picture of a study. query: its page's address behind "?"; title: "" for the picture's own."""
+    """One chart of a study. query: query string of its page; title: "" for the automatic title."""
 
     kind: str
     query: str
@@ -23,7 +23,7 @@ class PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class StudyRow:
-    """One study in the list; owner_name: "" for what came with benchapp."""
+    """One study in the list; owner_name: "" for a sample."""
 
     id: int
     title: str
@@ -36,9 +36,9 @@ class StudyRow:
 
 @dataclass(frozen=True, slots=True)
 class StudyDetail:
-    """One study. words: Markdown as it was written. version: names this state of it.
+    """One study. words: Markdown source. version: to detect concurrent changes.
 
-    owner_id, owner_name: None and "" for what came with benchapp, and for whoever reads by a shared link.
+    owner_id, owner_name: None and "" for a sample and for a shared link.
     """
 
     id: int
@@ -54,7 +54,7 @@ class StudyDetail:
 
 
 def list_studies(*, after: str | None = None, limit: int = 100) -> Page[StudyRow]:
-    """Return studies, those changed last first, behind the cursor; one query. Raises BadCursor."""
+    """Return the studies after the cursor, most recently updated first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
     rows = (
         Study.objects.filter(behind("updated_at", cursor, is_descending=True))
@@ -70,21 +70,21 @@ def list_studies(*, after: str | None = None, limit: int = 100) -> Page[StudyRow
 
 
 def list_own_studies(person: User, *, may_edit_all: bool = False, limit: int = 100) -> list[tuple[int, str]]:
-    """Return (id, title) of the studies that a person may put a picture into, those changed last first."""
+    """Return (id, title) of the studies that a user may add charts to, most recently updated first."""
     studies = Study.objects.all() if may_edit_all else Study.objects.filter(owner=person)
     return list(studies.order_by("-updated_at", "-id").values_list("id", "title")[:limit])
 
 
 def read_study(study_id: int) -> StudyDetail | None:
-    """Return one study, None where there is none; one query."""
+    """Return one study, None if it does not exist; one query."""
     study = Study.objects.filter(pk=study_id).select_related("owner").first()
     return None if study is None else _make_detail(study, owner=study.owner)
 
 
 def read_shared_study(token: str) -> StudyDetail | None:
-    """Return the study that a shared link names, None where there is none or it is shared no longer; one query.
+    """Return the study of a shared link, None if the link is not valid or was revoked; one query.
 
-    Without its owner: a sign-in name is half of what it takes to sign in, and whoever has the link needs none.
+    Without its owner: readers of a shared link must not learn sign-in names.
     """
     study = Study.objects.filter(share_token=token).first()
     return None if study is None else _make_detail(study, owner=None)

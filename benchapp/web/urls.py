@@ -104,9 +104,9 @@ urlpatterns = [
     path("studies/<int:study_id>/remove", study_edits.remove_study, name="remove_study"),
     path("shared/<share_token:token>/", shared_studies.shared_study, name="shared_study"),
     path(
-        "shared/<share_token:token>/pictures/<int:place>",
-        shared_studies.shared_picture,
-        name="shared_picture",
+        "shared/<share_token:token>/charts/<int:place>",
+        shared_studies.shared_chart,
+        name="shared_chart",
     ),
     path("matrix/", matrix.matrix, name="matrix"),
     path("hosts/", hosts.hosts, name="hosts"),

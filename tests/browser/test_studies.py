@@ -1,4 +1,4 @@
-"""Studies in a browser: kept from a chart page, and read by a stranger through the shared link."""
+"""Studies in a browser: saved from a chart page, read by the shared link."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +8,9 @@ from tests.browser.watch import Watched
 from tests.browser.world import World
 
 
-def wait_for_pictures(page: Any) -> None:
-    """Wait until every picture of a shared study is in the place that was kept for it."""
-    wait_for_count(page, "[data-picture]", 0)
+def wait_for_shared_charts(page: Any) -> None:
+    """Wait until all charts of a shared study are loaded."""
+    wait_for_count(page, "[data-study-chart]", 0)
 
 
 def wait_for_count(page: Any, selector: str, count: int) -> None:
@@ -29,7 +29,7 @@ def test_list_and_forms_are_sound(world: World, visit: Callable[..., Watched]) -
         check_everywhere(visit(path))
 
 
-def test_shared_study_is_sound_and_asks_for_nothing_but_its_own_files(
+def test_shared_study_requests_only_its_own_files(
     world: World, visit: Callable[..., Watched]
 ) -> None:
     watched = visit("/sign-in/", is_stranger=True)
@@ -37,9 +37,9 @@ def test_shared_study_is_sound_and_asks_for_nothing_but_its_own_files(
     watched.page.on("request", lambda request: asked.append("/" + request.url.split("/", 3)[3]))
 
     watched.page.goto(world.shared)
-    wait_for_pictures(watched.page)
+    wait_for_shared_charts(watched.page)
 
-    # What the scripts of the pages do to a picture is done to one that came later too.
+    # The scripts of the pages also start charts that were loaded later.
     assert watched.page.locator("[data-matrix]").first.get_attribute("role") == "grid"
     assert watched.page.locator("[data-sortable] button.sort").count() > 0
     check_everywhere(watched)
@@ -50,9 +50,9 @@ def test_shared_study_is_sound_and_asks_for_nothing_but_its_own_files(
     assert [link for link in links if not link.startswith("#")] == []
 
 
-def test_keys_in_a_shared_picture_lead_nowhere(world: World, visit: Callable[..., Watched]) -> None:
+def test_keys_in_a_shared_chart_open_no_page(world: World, visit: Callable[..., Watched]) -> None:
     watched = visit(world.shared, is_stranger=True)
-    wait_for_pictures(watched.page)
+    wait_for_shared_charts(watched.page)
     watched.wait_for_charts()
 
     for box in watched.page.locator(".chart-box[tabindex='0']").all():
@@ -63,7 +63,7 @@ def test_keys_in_a_shared_picture_lead_nowhere(world: World, visit: Callable[...
     assert watched.page.url.endswith(world.shared)
 
 
-def test_picture_is_kept_from_its_page_and_removed(visit: Callable[..., Watched]) -> None:
+def test_chart_is_saved_as_a_study_and_deleted(visit: Callable[..., Watched]) -> None:
     page = visit("/scaling/?q=host:db-01").page
 
     page.get_by_role("link", name="Save as a study").click()
@@ -74,12 +74,12 @@ def test_picture_is_kept_from_its_page_and_removed(visit: Callable[..., Watched]
     assert page.get_by_role("heading", level=1).inner_text() == "Kept in a browser"
     page.get_by_role("link", name="Edit").click()
     page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Remove this study").click()
+    page.get_by_role("button", name="Delete").click()
     page.wait_for_url("**/studies/")
-    assert "is removed" in page.inner_text(".banner")
+    assert "deleted" in page.inner_text(".banner")
 
 
-def test_words_of_a_shared_study_are_there_before_its_pictures(
+def test_text_of_a_shared_study_comes_before_its_charts(
     world: World, visit: Callable[..., Watched]
 ) -> None:
     page = visit("/sign-in/", is_stranger=True).page
@@ -90,59 +90,59 @@ def test_words_of_a_shared_study_are_there_before_its_pictures(
         if len(asked) > 1:
             route.continue_()
 
-    page.route("**/pictures/*", hold_first)
+    page.route("**/charts/*", hold_first)
 
-    with page.expect_request("**/pictures/1"):
+    with page.expect_request("**/charts/1"):
         page.goto(world.shared)
 
     assert page.get_by_role("heading", level=1).inner_text() == "Disks of db-01"
-    assert page.locator("[data-picture]").count() == 4
+    assert page.locator("[data-study-chart]").count() == 4
     # One after the other: the second is asked for when the first is there.
     assert [route.request.url.rpartition("/")[2] for route in asked] == ["1"]
     asked[0].continue_()
-    wait_for_pictures(page)
+    wait_for_shared_charts(page)
     assert page.locator(".panel").count() == 4
 
 
-def test_picture_that_did_not_come_is_said_and_tried_again(
+def test_chart_that_fails_to_load_is_reported_and_retried(
     world: World, visit: Callable[..., Watched]
 ) -> None:
     page = visit("/sign-in/", is_stranger=True).page
     too_much = {"status": 429, "headers": {"Retry-After": "42"}}
-    page.route("**/pictures/1", lambda route: route.fulfill(**too_much))
-    page.route("**/pictures/3", lambda route: route.abort())
+    page.route("**/charts/1", lambda route: route.fulfill(**too_much))
+    page.route("**/charts/3", lambda route: route.abort())
 
     page.goto(world.shared)
-    wait_for_count(page, "[data-picture]", 2)
+    wait_for_count(page, "[data-study-chart]", 2)
     wait_for_count(page, ".chart-notice", 2)
 
     words = [notice.inner_text() for notice in page.locator(".chart-notice").all()]
     assert "Try again in 42 s." in words[0]
     assert "The server cannot be reached" in words[1]
-    page.unroute("**/pictures/1")
+    page.unroute("**/charts/1")
     page.get_by_role("button", name="Try again").first.click()
     page.wait_for_selector("[data-scaling] .chart-box[data-drawn]")
 
 
-def test_withdrawn_link_is_said_in_the_place_of_a_picture(
+def test_revoked_link_is_reported_in_place_of_the_chart(
     world: World, visit: Callable[..., Watched]
 ) -> None:
     page = visit("/sign-in/", is_stranger=True).page
-    gone = page.url.replace("/sign-in/", world.shared.replace("s" * 43, "x" * 43)) + "pictures/1"
-    page.route("**/pictures/1", lambda route: route.continue_(url=gone))
+    gone = page.url.replace("/sign-in/", world.shared.replace("s" * 43, "x" * 43)) + "charts/1"
+    page.route("**/charts/1", lambda route: route.continue_(url=gone))
 
     page.goto(world.shared)
 
     notice = page.wait_for_selector(".chart-notice")
-    assert "it may have been withdrawn" in notice.inner_text()
+    assert "link may have been revoked" in notice.inner_text()
 
 
 def test_shared_study_is_readable_without_script(world: World, visit: Callable[..., Watched]) -> None:
     page = visit(world.shared, is_stranger=True, java_script_enabled=False).page
 
-    page.get_by_role("link", name="Show the picture “Matrix”").click()
+    page.get_by_role("link", name="Show chart “Matrix”").click()
 
     assert page.get_by_role("heading", level=2).inner_text() == "Matrix"
     assert page.locator("table").count() >= 1
-    page.get_by_role("link", name="the whole study").click()
-    assert page.locator("[data-picture]").count() == 4
+    page.get_by_role("link", name="Whole study").click()
+    assert page.locator("[data-study-chart]").count() == 4

@@ -1,4 +1,4 @@
-"""Write answers as JSON."""
+"""Responses in JSON."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -22,12 +22,12 @@ class JsonRenderer(BaseRenderer):
         accepted_media_type: str | None = None,
         renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """Return the bytes of an answer; no bytes where there is nothing to say (204)."""
+        """Return the bytes of a response; none for 204."""
         return b"" if data is None else dump_json(data)
 
 
 def dump_json(value: Any) -> bytes:
-    """Return the JSON of plain values and dataclasses; NaN and infinities, which JSON lacks, become null."""
+    """Return the JSON of plain values and dataclasses; NaN and infinities, which JSON does not have, become null."""
     return orjson.dumps(value, default=_plain, option=orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS)
 
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document cannot learn from the views: intake, which stands beside Django; tokens; errors."""
+"""The parts of the OpenAPI document that are not derived from views: intake (outside Django), tokens, errors."""
 
 import hashlib
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDocument:
-    """The document and what tells its versions apart."""
+    """The document and its version."""
 
     body: dict[str, object]
     etag: str
@@ -25,13 +25,13 @@ class SchemaDocument:
 
 @cache
 def make_schema() -> SchemaDocument:
-    """Generate the OpenAPI document, once: it takes as long as a hundred other answers."""
+    """Generate the OpenAPI document, once: it takes as long as a hundred other requests."""
     body = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return SchemaDocument(body, f'W/"{hashlib.sha256(dump_json(body)).hexdigest()[:24]}"')
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Bearer tokens, as the document names them."""
+    """Bearer tokens in the document."""
 
     target_class = "benchapp.api.framework.authentication.TokenAuthentication"
     name = "token"
@@ -42,7 +42,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 def add_intake_paths(result: Json, **kwargs: Any) -> Json:
-    """Add POST /api/v1/submissions and POST /api/v1/fio, and the one shape of all errors."""
+    """Add POST /api/v1/submissions and POST /api/v1/fio, and the format of all errors."""
     components = result.setdefault("components", {})
     components.setdefault("securitySchemes", {})["token"] = _TOKEN
     components.setdefault("schemas", {}).update(Problem=_PROBLEM, Receipt=_RECEIPT, Envelope=_ENVELOPE)
@@ -83,8 +83,8 @@ _PROBLEM: Final = _object(
         "type": {"type": "string", "format": "uri-reference"},
         "title": _TEXT,
         "status": {"type": "integer"},
-        "code": {"type": "string", "description": "stable; /docs/errors explains each"},
-        "detail": {"type": "string", "description": "a sentence that names what is wrong and where"},
+        "code": {"type": "string", "description": "stable; documented at /docs/errors"},
+        "detail": {"type": "string", "description": "what is wrong and where"},
         "pointer": {
             "type": "string",
             "description": "JSON pointer or query parameter, where one is at fault",
@@ -94,7 +94,7 @@ _PROBLEM: Final = _object(
     description="RFC 9457",
 )
 _ERROR: Final[Json] = {
-    "description": "a problem; 429 and 503 say in Retry-After when to come back",
+    "description": "a problem; 429 and 503 have Retry-After",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 _RECEIPT: Final = _object(
@@ -113,13 +113,13 @@ _TARGET: Final = _object(
         )
         for field in TARGET_FIELDS
     },
-    description="the storage under test; unknown is null or left out, never a guess",
+    description="the storage under test; null or omitted if unknown, never guessed",
     additionalProperties=False,
 )
 _ENVELOPE: Final = _object(
     {
         "schema": {"type": "string", "enum": ["benchapp-envelope/1"]},
-        "id": {"type": "string", "format": "uuid", "description": "made once; the same on every retry"},
+        "id": {"type": "string", "format": "uuid", "description": "created once; the same on every retry"},
         "kind": {"type": "string", "enum": ["fio"]},
         "agent": _object({"version": _TEXT, "python": _TEXT}),
         "profile": _nullable("string", maxLength=100),
@@ -134,13 +134,13 @@ _ENVELOPE: Final = _object(
                 "jobfile": _nullable("string"),
             }
         ),
-        "fio_output": {"type": "string", "description": "exactly what fio printed on standard output"},
+        "fio_output": {"type": "string", "description": "exact standard output of fio"},
         "target": _TARGET,
         "labels": {"type": "object", "additionalProperties": _TEXT},
         "environment": _object({name: {} for name in ENVIRONMENT_FIELDS if name != "fio_version"}),
         "conditions": {
             "type": "object",
-            "description": "what held at this run alone, by name: load_before, extents, knee_iops, …",
+            "description": "facts of this run only, by name: load_before, extents, knee_iops, …",
         },
         "sweep": _nullable("string", format="uuid"),
         "logs": {
@@ -167,8 +167,8 @@ def _post(
         "requestBody": {"required": True, "content": content},
         "security": [{"token": []}],
         "responses": {
-            "202": {"description": "committed; Location says where to ask for it", **receipt},
-            "200": {"description": "was here already: Idempotency-Replayed is true", **receipt},
+            "202": {"description": "committed; Location is the URL of its state", **receipt},
+            "200": {"description": "received before: Idempotency-Replayed is true", **receipt},
         },
     }
 

@@ -1,4 +1,4 @@
-"""The fields of answers, and the groups of them that several answers share."""
+"""Fields of responses, and groups of fields that several responses share."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class MetricOutput(Output):
     name = text()
     unit = text()
     better = serializers.ChoiceField(choices=("higher", "lower"))
-    label = text()  # type: ignore[assignment]  # a serializer has a label itself
+    label = text()  # type: ignore[assignment]  # a serializer has its own label
 
 
 def number(**options: Any) -> serializers.IntegerField:

@@ -1,4 +1,4 @@
-"""Write answers: JSON, CSV or NDJSON, compressed, with an ETag, and with the way to the next page."""
+"""Responses: JSON, CSV or NDJSON, compressed, with ETag and the link to the next page."""
 
 import hashlib
 import zlib
@@ -17,14 +17,14 @@ from benchapp.csv_export import CONTENT_TYPE, Cell, write_csv
 
 # 1 000 points, 287 KB: level 1 takes 1.5 ms for 58 KB, 3 takes 2.1 for 54, 5 takes 3.9 for 49 (measured).
 _COMPRESSION: Final = 3
-# Below this it saves nothing: the answer is one packet either way.
+# Below this it saves nothing: the response is one packet either way.
 _COMPRESSION_FROM_BYTES: Final = 1024
 
 Row = dict[str, Any]
 
 
 def answer_json(request: Request, body: Any, *, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    """Answer a read with JSON."""
+    """Return a JSON response."""
     return _answer(request, dump_json(body), "application/json", headers or {})
 
 
@@ -40,7 +40,7 @@ def answer_rows(
     about: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HttpResponse:
-    """Answer one page of rows as {name: [...], next, next_cursor}, or as bare lines of CSV or NDJSON.
+    """Return one page of rows as {name: [...], next, next_cursor}, or as bare lines of CSV or NDJSON.
 
     columns: of the CSV, also where there is no row; about: further members of the JSON body. `next` is a path with
     its query, and stands in the header Link in all formats.
@@ -64,39 +64,39 @@ def choose_columns(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
 
 
 def make_etag(request: Request, version: str) -> str:
-    """Return a weak ETag of what this address shows in this version of what lies behind it, and of our code."""
+    """Return a weak ETag from the URL, the version of the data and the version of benchapp."""
     text = f"{__version__}\n{request.get_full_path()}\n{version}"
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Say whether the asker has this version already."""
+    """Return whether the client has this version already."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
     return "*" in known or etag.removeprefix("W/") in {each.removeprefix("W/") for each in known}
 
 
 def answer_not_modified(etag: str) -> HttpResponse:
-    """Answer that nothing changed."""
+    """Return 304."""
     response = HttpResponse(status=304, headers={"ETag": etag, "Cache-Control": "private, no-cache"})
     patch_vary_headers(response, ("Accept-Encoding", "Authorization", "Cookie"))
     return response
 
 
 def link_next(request: Request, place: str, *, parameter: str = "cursor") -> str:
-    """Return path and query of the next page: this request with another cursor, or what else says where it begins."""
+    """Return path and query of the next page: this request with another cursor or other start parameters."""
     query = request.query_params.copy()
     query[parameter] = place
     return f"{request.path}?{query.urlencode()}"
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Say whether the asker unpacks gzip."""
+    """Return whether the client accepts gzip."""
     offers = request.headers.get("Accept-Encoding", "").lower().replace(" ", "").split(",")
     return any(offer == "gzip" or (offer.startswith("gzip;q=") and offer != "gzip;q=0") for offer in offers)
 
 
 def _make_cell(value: Any) -> Cell:
-    """Return text and numbers as they are, and the JSON of anything else, of times without its quotes."""
+    """Return text and numbers unchanged, everything else as JSON, times without quotes."""
     is_plain = value is None or isinstance(value, str | int | float | Decimal)
     return value if is_plain else dump_json(value).decode().strip('"')
 

@@ -1,4 +1,4 @@
-"""What all views of the API share."""
+"""Base class of API views."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from benchapp.api.framework.problems import Problem
 
 
 def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-    """Return the checked members of a JSON body; Problem 400 for a wrong or an unknown one."""
+    """Return the validated members of a JSON body; Problem 400 for an invalid or unknown one."""
     if not isinstance(request.data, dict):
         raise Problem(400, "value-invalid", "Bad value", "the body must be a JSON object")
     unknown = sorted(set(request.data) - set(kind().fields))
@@ -36,12 +36,12 @@ def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict
 
 
 class JsonParser(BaseParser):
-    """JSON by orjson, which stops at 1024 levels and knows no NaN."""
+    """JSON by orjson: at most 1024 levels, no NaN."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        """Return the value of a body; ParseError where it is not JSON."""
+        """Parse the body; ParseError if it is not valid JSON."""
         try:
             return orjson.loads(stream.read())
         except orjson.JSONDecodeError as error:
@@ -49,7 +49,7 @@ class JsonParser(BaseParser):
 
 
 class WhateverIsAccepted(BaseContentNegotiation):
-    """Answer in our one format whatever the asker says to accept: `format` chooses where there is a choice."""
+    """Ignore the header Accept: the parameter `format` selects the format where there are several."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         """Return the parser for the body's type."""
@@ -64,12 +64,12 @@ class WhateverIsAccepted(BaseContentNegotiation):
 
 
 class ApiView(APIView):
-    """A resource: authenticates, validates, makes one call, answers."""
+    """A resource: authenticate, validate, one call, respond."""
 
     parser_classes = [JsonParser]
     renderer_classes = [JsonRenderer]
     content_negotiation_class = WhateverIsAccepted
 
     def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """Answer with the header Allow alone: the schema describes the rest."""
+        """Return the header Allow only; the schema describes the rest."""
         return Response(status=204)

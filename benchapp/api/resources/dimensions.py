@@ -1,4 +1,4 @@
-"""What series differ in, and the values that there are: what a filter can be made of.
+"""Dimensions and their values: what filters are made of.
 
 What the answers about dimensions hold.
 """
@@ -25,7 +25,7 @@ from benchapp.queries.titles import describe_value
 
 
 class DimensionValueParameters(Parameters):
-    """Which values of a dimension."""
+    """Selection of values."""
 
     q = FilterField(source="match")
     prefix = serializers.CharField(
@@ -34,10 +34,10 @@ class DimensionValueParameters(Parameters):
         allow_blank=True,
         trim_whitespace=False,
         max_length=500,
-        help_text="how the value begins",
+        help_text="prefix of the value",
     )
     limit = serializers.IntegerField(
-        required=False, default=20, min_value=1, max_value=200, help_text="the most frequent so many"
+        required=False, default=20, min_value=1, max_value=200, help_text="number of values, most frequent first"
     )
 
 
@@ -46,10 +46,10 @@ class DimensionOutput(Output):
     label = words()  # type: ignore[assignment]  # a serializer has a label itself
     kind = words(help_text=", ".join(get_args(DimensionKind)))
     group = serializers.ChoiceField(choices=("scope", "workload", "target"))
-    short = words(help_text="the shortest name that the filter's language takes")
-    aliases = serializers.ListField(child=words(), help_text="further names in the filter's language")
-    examples = serializers.ListField(child=words(), help_text="terms of the filter's language")
-    values = words(help_text="address of its values")
+    short = words(help_text="shortest name in the filter language")
+    aliases = serializers.ListField(child=words(), help_text="other names in the filter language")
+    examples = serializers.ListField(child=words(), help_text="terms in the filter language")
+    values = words(help_text="URL of its values")
 
 
 class DimensionList(Output):
@@ -58,18 +58,18 @@ class DimensionList(Output):
 
 class DimensionValueOutput(Output):
     value = serializers.JSONField(allow_null=True, help_text="text, number or boolean; null is unknown")
-    text = words(help_text="the value as the filter's language writes it")
+    text = words(help_text="the value in the filter language")
     label = words()  # type: ignore[assignment]  # a serializer has a label itself
-    series = number(help_text="series with this value that fit the rest of the filter")
-    is_chosen = serializers.BooleanField(help_text="the filter names this value")
-    q = words(help_text="the filter with this value in place of what it says of the dimension")
+    series = number(help_text="series with this value that match the rest of the filter")
+    is_chosen = serializers.BooleanField(help_text="the filter contains this value")
+    q = words(help_text="the filter with this value for the dimension")
 
 
 class DimensionValues(Output):
     dimension = words()
     values = DimensionValueOutput(many=True)
-    count = number(help_text="values in all, at most 1 000")
-    is_cut = serializers.BooleanField(help_text="there are more than `values` holds")
+    count = number(help_text="total number of values, at most 1 000")
+    is_cut = serializers.BooleanField(help_text="more values exist than `values` contains")
 
 
 _EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
@@ -96,13 +96,13 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Dimensions(ApiView):
-    """What series differ in."""
+    """All dimensions."""
 
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="list_dimensions", responses=DimensionList)
     def get(self, request: Request) -> HttpResponse:
-        """List the dimensions: what filters, charts and comparisons can be made over."""
+        """List the dimensions, for filters, chart axes and comparisons."""
         refuse_parameters(request)
         return answer_json(request, {"dimensions": [_make_row(one) for one in DIMENSIONS.values()]})
 
@@ -116,15 +116,15 @@ class Values(ApiView):
         operation_id="list_dimension_values", parameters=[DimensionValueParameters], responses=DimensionValues
     )
     def get(self, request: Request, dimension_name: str) -> HttpResponse:
-        """List the values of a dimension with how many series have each, under the rest of a filter."""
+        """List the values of a dimension with their number of series, for a filter."""
         dimension = find_dimension(dimension_name)
         if dimension is None:
-            there_are = ", ".join(DIMENSIONS)
+            available = ", ".join(DIMENSIONS)
             raise Problem(
                 404,
                 "not-found",
-                "No such dimension",
-                f"{dimension_name[:80]!r} is no dimension; there are: {there_are}",
+                "Unknown dimension",
+                f"{dimension_name[:80]!r} is not a valid dimension. Available: {available}",
             )
         wanted = read_parameters(request, DimensionValueParameters)
         filter = wanted["match"]
@@ -136,7 +136,7 @@ class Values(ApiView):
                 "label": describe_value(dimension.name, one.value),
                 "series": one.series_count,
                 "is_chosen": one.is_chosen,
-                "q": write_filter(filter.holding(dimension.name, one.value)),
+                "q": write_filter(filter.with_value(dimension.name, one.value)),
             }
             for one in facet.values
         ]

@@ -1,4 +1,4 @@
-"""The entrance: what there is, and the OpenAPI document of it."""
+"""The index of resources, and the OpenAPI document."""
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -48,7 +48,7 @@ RESOURCES = {
 
 
 class Index(ApiView):
-    """The list of resources; open, as it says nothing that the source does not."""
+    """The list of resources; public, as it has no data."""
 
     permission_classes = [AllowAny]
     authentication_classes = []
@@ -61,7 +61,7 @@ class Index(ApiView):
 
 
 class Schema(ApiView):
-    """The OpenAPI document; open like the index."""
+    """The OpenAPI document; public like the index."""
 
     permission_classes = [AllowAny]
     authentication_classes = []
@@ -78,5 +78,5 @@ class Schema(ApiView):
 
 @csrf_exempt
 def answer_unknown_path(request: HttpRequest, path: str) -> HttpResponse:
-    """Answer any other path below /api/v1/; nothing is changed here, and a program must not get the page on CSRF."""
+    """Return 404 for any other path below /api/v1/. Exempt from CSRF: a client must not get the HTML error page."""
     return answer_not_found(request)

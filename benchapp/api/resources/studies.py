@@ -1,4 +1,4 @@
-"""Studies: pictures that somebody kept, with a title and words."""
+"""Studies: saved charts with title and text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ _KINDS: Final = ", ".join(PanelKind.values)
 
 class PanelOutput(Output):
     kind = text(help_text=_KINDS)
-    query = text(help_text="the picture: what stands behind `?` in the address of its page")
+    query = text(help_text="query string of the chart's page")
     title = text()
     words = text(help_text="Markdown")
     page = text()
@@ -45,9 +45,9 @@ class PanelOutput(Output):
 class StudyRowOutput(Output):
     id = number()
     title = text()
-    owner = text(allow_null=True, help_text="null for what came with benchapp")
+    owner = text(allow_null=True, help_text="null for a sample")
     panel_count = number()
-    is_shared = serializers.BooleanField(help_text="there is a link with which anybody may read it")
+    is_shared = serializers.BooleanField(help_text="the study has a shared link")
     created_at = time()
     updated_at = time()
     url = text()
@@ -55,7 +55,7 @@ class StudyRowOutput(Output):
 
 
 class StudyOutput(StudyRowOutput):
-    words = text(help_text="Markdown, as it was written")
+    words = text(help_text="Markdown source")
     panels = PanelOutput(many=True)
 
 
@@ -64,7 +64,7 @@ class StudyPage(PageOutput):
 
 
 class PanelInput(serializers.Serializer[Any]):
-    """One picture."""
+    """One chart."""
 
     kind = serializers.CharField(help_text=_KINDS)
     query = serializers.CharField(required=False, allow_blank=True)
@@ -73,7 +73,7 @@ class PanelInput(serializers.Serializer[Any]):
 
 
 class StudyInput(serializers.Serializer[Any]):
-    """A study to make, or what to change of one."""
+    """A new study."""
 
     title = serializers.CharField(max_length=TITLE_LENGTH)
     words = serializers.CharField(
@@ -83,7 +83,7 @@ class StudyInput(serializers.Serializer[Any]):
 
 
 class StudyChanges(StudyInput):
-    """What to change of a study; what is left out stays."""
+    """Changes to a study; omitted members are not changed."""
 
     title = serializers.CharField(required=False, max_length=TITLE_LENGTH)
 
@@ -95,7 +95,7 @@ class Studies(ApiView):
 
     @extend_schema(operation_id="list_studies", parameters=[PageParameters], responses=StudyPage)
     def get(self, request: Request) -> HttpResponse:
-        """List studies, those changed last first."""
+        """List studies, most recently updated first."""
         wanted = read_parameters(request, PageParameters)
         page = list_studies(after=wanted.get("cursor"), limit=wanted["limit"])
         return answer_rows(
@@ -108,7 +108,7 @@ class Studies(ApiView):
 
     @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyOutput})
     def post(self, request: Request) -> Response:
-        """Make a study; it belongs to who asks, or to who made the token."""
+        """Create a study; its owner is the user, or the owner of the token."""
         refuse_parameters(request)
         wanted = read_body(request, StudyInput)
         with _name_faults():
@@ -129,13 +129,13 @@ class OneStudy(ApiView):
 
     @extend_schema(operation_id="read_study", responses=StudyOutput)
     def get(self, request: Request, study_id: int) -> HttpResponse:
-        """Read one study with its pictures."""
+        """Read one study with its charts."""
         refuse_parameters(request)
         return answer_json(request, _study_detail(_find(study_id)))
 
     @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyOutput)
     def patch(self, request: Request, study_id: int) -> HttpResponse:
-        """Change title, words or pictures of a study: what is given takes the place of what was there."""
+        """Change title, text or charts of a study; given members replace the stored ones."""
         refuse_parameters(request)
         _check_mine(request, _find(study_id))
         wanted = read_body(request, StudyChanges)
@@ -147,7 +147,7 @@ class OneStudy(ApiView):
 
     @extend_schema(operation_id="delete_study", responses={204: None})
     def delete(self, request: Request, study_id: int) -> Response:
-        """Remove a study for good; the measurements that it shows stay."""
+        """Delete a study permanently; measurements are not affected."""
         refuse_parameters(request)
         _check_mine(request, _find(study_id))
         delete_study(study_id)
@@ -161,24 +161,24 @@ def _name_faults() -> Iterator[None]:
     except BadStudy as error:
         raise Problem(400, "value-invalid", "Bad value", str(error), pointer=error.pointer) from error
     except StudyChanged as error:
-        raise Problem(404, "not-found", "No such study", str(error)) from error
+        raise Problem(404, "not-found", "Study not found", str(error)) from error
 
 
 def _find(study_id: int) -> StudyDetail:
     study = read_study(study_id)
     if study is None:
-        raise Problem(404, "not-found", "No such study", f"there is no study {study_id}")
+        raise Problem(404, "not-found", "Study not found", f"study {study_id} not found")
     return study
 
 
 def _check_mine(request: Request, study: StudyDetail) -> None:
-    """Refuse who may edit, and not this: a study belongs to its owner, and to admins."""
+    """Reject editors who do not own the study; admins may change all."""
     if read_api_token(request) is not None:
         return
     person = find_person(request)
     if person is None or not (person.has_role(Role.ADMIN) or person.pk == study.owner_id):
-        owner = study.owner_name or "nobody, as it came with benchapp"
-        raise Problem(403, "forbidden", "Not yours", f"study {study.id} belongs to {owner}: ask an admin")
+        owner = study.owner_name or "nobody (sample)"
+        raise Problem(403, "forbidden", "Not allowed", f"study {study.id} belongs to {owner}; only its owner and admins can change it")
 
 
 def _study_row(study: StudyRow) -> Row:

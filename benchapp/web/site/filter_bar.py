@@ -120,7 +120,7 @@ def _read_text(query: QueryDict, old: Sequence[str]) -> tuple[str, Filter, str |
     try:
         filter = parse_filter(whole)
     except BadFilter as problem:
-        return whole, Filter(), f"Filter: {problem}."
+        return whole, Filter(), f"{problem}."
     return (write_filter(filter) if added else text), filter, None
 
 

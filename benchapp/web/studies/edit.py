@@ -1,4 +1,4 @@
-"""Keep a picture as a study, and change, share and remove studies."""
+"""Save a chart as a study; edit, share and delete studies."""
 
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -34,14 +34,14 @@ _TITLE_LENGTH: Final = 200
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.EDITOR)
 def add_study(request: HttpRequest) -> HttpResponse:
-    """Offer to keep a picture (kind, query, title) as a new study or in one that is there, and keep it."""
+    """Show the form that saves a chart (kind, query, title) to a new or existing study, and save it."""
     given = request.POST if request.method == "POST" else request.GET
     person = read_person(request)
     own = list_own_studies(person, may_edit_all=can(person, Role.ADMIN))
     error = ""
     if request.method == "POST":
         try:
-            return redirect("study", study_id=_keep(request, given))
+            return redirect("study", study_id=_save_chart(request, given))
         except (BadStudy, StudyChanged) as problem:
             error = f"{problem}."
     context = {
@@ -61,7 +61,7 @@ def add_study(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.EDITOR)
 def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
-    """Show a study as a form; save it, and move or take out the panel whose button was pressed."""
+    """Show a study as a form; save it, and move or remove the panel whose button was pressed."""
     detail = _find_mine(request, study_id)
     if request.method != "POST":
         return _show_form(request, detail)
@@ -79,7 +79,7 @@ def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
     except StudyChanged as problem:
         return _show_form(request, read_study(study_id) or detail, error=f"{problem}.", status=409)
     if request.POST.get("do", "save") == "save":
-        messages.success(request, "The study is saved.", extra_tags="good")
+        messages.success(request, "Study saved.", extra_tags="good")
         return redirect("study", study_id=study_id)
     return redirect("edit_study", study_id=study_id)
 
@@ -87,38 +87,38 @@ def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
 @require_POST
 @needs_role(Role.EDITOR)
 def share(request: HttpRequest, study_id: int) -> HttpResponse:
-    """Make the link with which anybody may read this study, or withdraw it."""
+    """Create or revoke the shared link of a study."""
     _find_mine(request, study_id)
     if request.POST.get("share") == "yes":
         share_study(study_id)
-        words = "Whoever has the link below may read this study, and nothing else."
+        text = "Shared link created. Anyone with the link below can read this study."
     else:
         stop_sharing(study_id)
-        words = "The link leads nowhere now."
-    messages.success(request, words, extra_tags="good")
+        text = "Shared link revoked."
+    messages.success(request, text, extra_tags="good")
     return redirect("study", study_id=study_id)
 
 
 @require_POST
 @needs_role(Role.EDITOR)
 def remove_study(request: HttpRequest, study_id: int) -> HttpResponse:
-    """Remove a study; the measurements that it shows stay."""
+    """Delete a study; measurements are not affected."""
     detail = _find_mine(request, study_id)
     delete_study(study_id)
-    messages.success(request, f"The study “{detail.title}” is removed.", extra_tags="good")
+    messages.success(request, f"Study “{detail.title}” deleted.", extra_tags="good")
     return redirect("studies")
 
 
 def _find_mine(request: HttpRequest, study_id: int) -> StudyDetail:
     detail = find_study(study_id)
     if not may_edit(request, detail):
-        whose = detail.owner_name or "nobody: it came with benchapp"
-        raise PermissionDenied(f"This study belongs to {whose}. Its owner and admins may change it.")
+        owner = detail.owner_name or "nobody (sample)"
+        raise PermissionDenied(f"This study belongs to {owner}. Only its owner and admins can change it.")
     return detail
 
 
-def _keep(request: HttpRequest, given: Any) -> int:
-    """Make the study, or put the picture into the one that was chosen; return its id."""
+def _save_chart(request: HttpRequest, given: Any) -> int:
+    """Create the study, or add the chart to the chosen one; return its id."""
     has_panel = bool(given.get("kind"))
     into = given.get("into", "")
     title, words = given.get("title", ""), given.get("words", "")
@@ -127,7 +127,7 @@ def _keep(request: HttpRequest, given: Any) -> int:
         return create_study(title, words=words, panels=panels, owner=read_person(request)).pk
     study = _find_mine(request, int(into))
     if has_panel:
-        # What the page proposed says what the numbers say today; without a title the panel says it of its own day.
+        # The proposed title describes today's data; a panel without a title always describes the current data.
         own_title = "" if title == given.get("proposed") else title
         add_panel(study.id, read_panel({**_plain(_make_panel(given)), "title": own_title, "words": words}))
     return study.id
@@ -138,10 +138,10 @@ def _make_panel(given: Any) -> StudyPanel:
 
 
 def _read_query(text: str) -> str:
-    """Return the query of a picture from what a page gave: the query, or the address that says all of the picture."""
+    """Return the query string of a chart, given that or the whole address."""
     path, mark, behind = text.strip().partition("?")
     query = behind if mark and (not path or path.startswith(("/", "http://", "https://"))) else text
-    # What turns pages is no part of a picture.
+    # The cursor of a list does not belong to the chart.
     return "&".join(part for part in query.split("&") if part and "after" not in parse_qs(part))
 
 
@@ -150,7 +150,7 @@ def _plain(panel: StudyPanel) -> dict[str, str]:
 
 
 def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
-    """Return the panels with the words of the form, moved as the pressed button says ("up:2")."""
+    """Return the panels with the texts of the form, in the order after the pressed button ("up:2")."""
     panels = [
         read_panel(
             {
@@ -176,7 +176,7 @@ def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
 def _show_form(
     request: HttpRequest, detail: StudyDetail, *, error: str = "", status: int = 200
 ) -> HttpResponse:
-    """Show the form with what was typed where that was refused, else with what is stored."""
+    """Show the form with the input if that was rejected, else with the stored values."""
     typed = request.POST if status == 400 else {}
     context = {
         "study": detail,

@@ -1,4 +1,4 @@
-"""The charts of a study as its page shows them: each drawn by the page that it comes from, or why it cannot be."""
+"""The charts of a study: each rendered by the code of its page, or the reason why it cannot be."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +30,9 @@ _PAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownStudyPanel:
-    """One chart. template: which fragment draws it, "" where it is only named. figure: the fragment's value.
+    """One chart. template: its fragment, "" if it cannot be rendered. figure: the context of the fragment.
 
-    page_url: the page that shows it alone; "" for strangers, who cannot open it. problem: why it, or a part of what
-    its address asks for, cannot be drawn.
+    page_url: its own page; "" on shared pages. problem: why it, or one of its parameters, cannot be shown.
     """
 
     place: int
@@ -49,19 +48,19 @@ class ShownStudyPanel:
 def make_panels(
     request: HttpRequest, panels: Sequence[PanelRow], *, has_links: bool
 ) -> list[ShownStudyPanel]:
-    """Return the panels in order, drawn anew from the numbers of today; has_links: False for a shared study."""
+    """Return the panels in order with current data; has_links: False for a shared study."""
     return [
         make_panel(request, panel, place, has_links=has_links) for place, panel in enumerate(panels, start=1)
     ]
 
 
 def list_kinds(panels: Sequence[ShownStudyPanel]) -> list[str]:
-    """Return the kinds of the charts that are drawn, each once: what scripts and styles the page needs."""
+    """Return the distinct kinds of the rendered panels, which determine scripts and styles of the page."""
     return sorted({panel.kind for panel in panels if panel.template})
 
 
 def find_page(panel: PanelRow) -> str:
-    """Return the address of the page that shows a panel alone, "" where this server has none."""
+    """Return the address of the page of a panel; "" if this server has none."""
     try:
         path = reverse(_PAGES[PanelKind(panel.kind)])
     except (NoReverseMatch, ValueError):
@@ -70,21 +69,21 @@ def find_page(panel: PanelRow) -> str:
 
 
 def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownStudyPanel:
-    """Return one panel, the place-th of its study from 1, drawn anew from the numbers of today."""
+    """Return one panel with current data; place: its position in the study, from 1."""
     page_url = find_page(panel) if has_links else ""
     words = render_markdown(panel.words, has_own_links=has_links)
-    make = _MAKERS.get(panel.kind)
-    if make is None:
-        problem = "Open its page to see it." if page_url else "It is shown on a page of its own."
+    render = _RENDERERS.get(panel.kind)
+    if render is None:
+        problem = "Open its page to see it." if page_url else "It has its own page."
         return ShownStudyPanel(place, panel.kind, name_panel(panel), words, page_url, problem=problem)
-    template, title, figure, problem = make(request, panel, place, has_links)
+    template, title, figure, problem = render(request, panel, place, has_links)
     return ShownStudyPanel(
         place, panel.kind, panel.title or title, words, page_url, template, figure, problem
     )
 
 
 def name_panel(panel: PanelRow) -> str:
-    """Return what a panel is called before it is drawn: its title, else its kind."""
+    """Return the name of a panel that is not rendered yet: its title, else its kind."""
     kind = str(PanelKind(panel.kind).label) if panel.kind in PanelKind.values else panel.kind
     return panel.title or kind
 
@@ -94,10 +93,10 @@ def _show_scaling(
 ) -> tuple[str, str, ScalingFigure | None, str]:
     query = QueryDict(panel.query)
     try:
-        # Not drawn without its filter: whoever has a shared link would see all that was ever measured.
+        # Not shown without its filter: a shared link would give access to all measurements.
         parse_filter(query.get("q", ""))
     except BadFilter as error:
-        return "", name_panel(panel), None, f"Filter: {error}."
+        return "", name_panel(panel), None, f"{error}."
     figure = show_scaling(query, key=f"panel-{place}", base_url=make_base_url(request))
     shown = figure if has_links else _close_scaling(figure)
     return "studies/_study_scaling.html", figure.title, shown, " ".join(figure.errors)
@@ -109,7 +108,7 @@ def _show_history(
     try:
         figure = show_history(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
     except BadFilter as error:
-        return "", name_panel(panel), None, f"Filter: {error}."
+        return "", name_panel(panel), None, f"{error}."
     shown = figure if has_links else _close_history(figure)
     return "studies/_study_history.html", figure.title, shown, ""
 
@@ -135,7 +134,7 @@ def _show_comparison(
 
 
 def _close_history(figure: HistoryFigure) -> HistoryFigure:
-    """Return the figure without a way to the series and incidents behind it."""
+    """Return the figure without links to series and incidents."""
     document = figure.document or {}
     lines = [
         {
@@ -150,7 +149,7 @@ def _close_history(figure: HistoryFigure) -> HistoryFigure:
 
 
 def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
-    """Return the figure without a way to any other page: whoever has a shared link may see this and no more."""
+    """Return the figure without links to other pages, which readers of a shared link cannot open."""
     facets = [
         {**facet, "lines": [[cell and {**cell, "url": None} for cell in line] for line in facet["lines"]]}
         for facet in figure.document["facets"]
@@ -170,12 +169,12 @@ def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
     )
 
 
-# Kind → what draws it: template, title, the template's value, and what was wrong with the address.
-_Maker = Callable[[HttpRequest, PanelRow, int, bool], tuple[str, str, Any, str]]
-_MAKERS: Final[Mapping[str, _Maker]] = {
+# Kind → renderer: template, title, context of the template, and what is wrong with the address.
+_Renderer = Callable[[HttpRequest, PanelRow, int, bool], tuple[str, str, Any, str]]
+_RENDERERS: Final[Mapping[str, _Renderer]] = {
     PanelKind.SCALING: _show_scaling,
     PanelKind.MATRIX: _show_matrix,
     PanelKind.HISTORY: _show_history,
     PanelKind.COMPARE: _show_comparison,
 }
-DRAWN_KINDS: Final = frozenset(_MAKERS)
+RENDERED_KINDS: Final = frozenset(_RENDERERS)

@@ -1,4 +1,4 @@
-"""What strangers may ask for: so many pictures of shared studies a minute from one address."""
+"""Rate limit for shared studies: charts per minute per client address."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from benchapp.pipeline.access.accounts import network_of
 from benchapp.pipeline.access.rate_limit import WindowQuota
 from benchapp.web.site.security import read_client_address
 
-# Of each web process; a key takes some hundred bytes.
+# Per web process; a key takes a few hundred bytes.
 _QUOTA: Final = WindowQuota(window_s=60, keys_maximum=10_000)
 
 
-def count_picture(request: HttpRequest) -> int:
-    """Count one picture for the address that asks. Return 0 while it may have it, else the seconds to wait."""
+def count_chart(request: HttpRequest) -> int:
+    """Count one chart for the client. Return 0 within the limit, else the seconds to wait."""
     counted = _QUOTA.count(network_of(read_client_address(request)))
-    return counted.seconds_left if counted.count > settings.SHARED_PICTURES_PER_MINUTE else 0
+    return counted.seconds_left if counted.count > settings.SHARED_CHARTS_PER_MINUTE else 0

@@ -1,4 +1,4 @@
-"""Studies: pictures that somebody kept, with a title and words, for who may read this server."""
+"""Studies: saved charts with title and text."""
 
 from typing import Final
 
@@ -22,14 +22,14 @@ STUDIES_ON_A_PAGE: Final = 50
 @require_safe
 @may_read
 def studies(request: HttpRequest) -> HttpResponse:
-    """List all studies, those changed last first."""
+    """List all studies, most recently updated first."""
     errors: list[str] = []
     page, links = turn_page(
         request, errors, read=lambda after: list_studies(after=after, limit=STUDIES_ON_A_PAGE)
     )
     context = {
         **links,
-        "title": _say_studies(len(page.items), is_all=not any(links.values())),
+        "title": _format_title(len(page.items)),
         "errors": errors,
         "studies": page.items,
         "api_line": say_request(f"{make_base_url(request)}/api/v1/studies"),
@@ -40,7 +40,7 @@ def studies(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def study(request: HttpRequest, study_id: int) -> HttpResponse:
-    """Show one study: its words, and every picture with its table."""
+    """Show one study: its text, and every chart with its table."""
     detail = find_study(study_id)
     is_mine = may_edit(request, detail)
     panels = make_panels(request, detail.panels, has_links=True)
@@ -50,38 +50,37 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
         "panels": panels,
         "kinds": list_kinds(panels),
         "is_mine": is_mine,
-        # Whoever has the link can read the study: it is shown to those only who could make one.
-        "shared_url": _say_shared_url(request, detail) if is_mine else "",
+        # The link gives access to the study: shown only to those who can create one.
+        "shared_url": _make_shared_url(request, detail) if is_mine else "",
         "api_line": say_request(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
     }
     return render(request, "studies/study.html", context)
 
 
 def find_study(study_id: int) -> StudyDetail:
-    """Return a study; Http404 where there is none."""
+    """Return a study; Http404 if it does not exist."""
     detail = read_study(study_id)
     if detail is None:
         raise Http404(
-            f"There is no study {study_id}. It may have been removed, or the link is from another server."
+            f"Study {study_id} not found. It may have been deleted, or the link belongs to another server."
         )
     return detail
 
 
 def may_edit(request: HttpRequest, study: StudyDetail) -> bool:
-    """Say whether this visitor may change a study: its owner while an editor, and admins."""
+    """Return whether this visitor may change a study: its owner with the role editor, and admins."""
     visitor = find_visitor(request)
     is_owner = visitor is not None and visitor.pk == study.owner_id
     return can(visitor, Role.ADMIN) or (is_owner and can(visitor, Role.EDITOR))
 
 
-def _say_studies(count: int, *, is_all: bool) -> str:
+def _format_title(count: int) -> str:
     if not count:
-        return "Studies: none"
-    said = "1 study" if count == 1 else f"{count} studies"
-    return f"{said}, all there are" if is_all else said
+        return "Studies"
+    return "1 study" if count == 1 else f"{count} studies"
 
 
-def _say_shared_url(request: HttpRequest, study: StudyDetail) -> str:
+def _make_shared_url(request: HttpRequest, study: StudyDetail) -> str:
     if study.share_token is None:
         return ""
     return make_base_url(request) + reverse("shared_study", args=[study.share_token])

@@ -1,8 +1,8 @@
-// A shared study: the words are there at once, the pictures come one after the other, each by its own request.
+// A shared study: the page has the text; the charts are loaded one after the other, each by its own request.
 import { getPage } from "../site/api.js";
 import { showProblem } from "../charts/shared/chart_frame.js";
 
-// Kind of picture → what starts one that was put into the page. The modules start by themselves what was there before.
+// Kind of chart → function that starts a chart inserted later. The modules start charts of the initial page automatically.
 const STARTERS = {
   async scaling() {
     const [{ startScaling }, { startSorting }] = await Promise.all([
@@ -10,41 +10,41 @@ const STARTERS = {
       import("../site/sortable.js"),
       import("../charts/scaling/page.js"),
     ]);
-    return (picture) => {
-      picture.querySelectorAll("[data-scaling]").forEach(startScaling);
-      picture.querySelectorAll("[data-sortable]").forEach(startSorting);
+    return (panel) => {
+      panel.querySelectorAll("[data-scaling]").forEach(startScaling);
+      panel.querySelectorAll("[data-sortable]").forEach(startSorting);
     };
   },
   async history() {
     const { startHistory } = await import("../charts/history/figure.js");
-    return (picture) => picture.querySelectorAll("[data-history]").forEach((figure) => startHistory(figure));
+    return (panel) => panel.querySelectorAll("[data-history]").forEach((figure) => startHistory(figure));
   },
   async compare() {
     const { startComparison } = await import("../charts/comparison/page.js");
-    return (picture) => picture.querySelectorAll("[data-comparison]").forEach(startComparison);
+    return (panel) => panel.querySelectorAll("[data-comparison]").forEach(startComparison);
   },
   async matrix() {
     const { startMatrix } = await import("../charts/matrix/page.js");
-    return (picture) => picture.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);
+    return (panel) => panel.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);
   },
 };
-// A picture of a kind that nothing draws says so in words.
+// A chart of an unknown kind is a text without script.
 const startNothing = async () => () => {};
 
 async function show(section) {
   try {
     const load = STARTERS[section.dataset.kind] ?? startNothing;
-    const [page, start] = await Promise.all([getPage(section.dataset.picture), load()]);
-    const picture = document.adoptNode(page.querySelector(".panel"));
-    section.replaceWith(picture);
-    start(picture);
+    const [page, start] = await Promise.all([getPage(section.dataset.studyChart), load()]);
+    const panel = document.adoptNode(page.querySelector(".panel"));
+    section.replaceWith(panel);
+    start(panel);
   } catch (error) {
     section.removeAttribute("aria-busy");
-    const message = error.name === "ApiProblem" ? error.message : "This picture could not be drawn.";
-    showProblem(section.querySelector(".picture-to-come"), message, () => show(section));
+    const message = error.name === "ApiProblem" ? error.message : "The chart could not be rendered.";
+    showProblem(section.querySelector(".pending-chart"), message, () => show(section));
   }
 }
 
-for (const section of document.querySelectorAll("[data-picture]")) {
+for (const section of document.querySelectorAll("[data-study-chart]")) {
   await show(section);
 }

@@ -21,12 +21,12 @@ def test_api_says_503_and_when_to_come_back(exception):
     assert response.headers["Content-Type"] == "application/problem+json"
 
 
-def test_page_says_it_in_words():
+def test_page_names_the_problem():
     response = answer_database_away(RequestFactory().get("/runs/"), OperationalError("refused"))
 
     assert response.status_code == 503
     assert response.headers["Retry-After"] == "15"
-    assert b"database" in response.content
+    assert b"Database unavailable" in response.content
 
 
 @pytest.mark.parametrize("cause", [DeadlockDetected(), SerializationFailure()])
@@ -42,7 +42,7 @@ def test_conflict_of_transactions_is_busy_and_not_away(cause, monkeypatch):
 
     assert (answer.status_code, json.loads(answer.content)["code"]) == (503, "busy")
     assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
-    assert b"does not answer" not in page.content
+    assert b"not available" not in page.content
     assert find_problem(conflict).code == "busy"
 
 

@@ -18,7 +18,7 @@ def test_unknown_parameter_is_refused_with_the_valid_ones(reader, url):
 
     assert (problem["code"], problem["pointer"]) == ("parameter-unknown", "hots")
     assert {"cursor", "limit"} <= set(problem["valid"])
-    assert problem["detail"] == f"parameter 'hots' is unknown; there are: {', '.join(problem['valid'])}"
+    assert problem["detail"] == f"unknown parameter 'hots'. Valid parameters: {', '.join(problem['valid'])}"
 
 
 def test_view_without_parameters_takes_none(reader):

@@ -90,9 +90,9 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("limit=fast", "limit", "is not NAME:VALUE"),
         ("compare_days=0", "compare_days", "greater than or equal to 1"),
         ("as_of=x", "as_of", "Date has wrong format"),
-        ("q=speed:9", "q", "is nothing to filter by"),
-        ("speed=9", "speed", "is unknown; there are: any, as_of"),
-        ("any=speed", "any", "'speed' is not a valid dimension"),
+        ("q=speed:9", "q", "Unknown filter"),
+        ("speed=9", "speed", "Valid parameters: any, as_of"),
+        ("any=speed", "any", "'speed' is no dimension"),
         ("x=iodepth&x=numjobs", "x", "is given 2 times"),
     ],
 )

@@ -39,7 +39,7 @@ def test_pages_of_studies_follow_each_other(reader: Client) -> None:
     assert [row["title"] for row in (*first["studies"], *second["studies"])] == ["C", "B", "A"]
 
 
-def test_study_is_read_with_its_pictures_and_without_the_key_to_its_shared_link(reader: Client) -> None:
+def test_study_is_read_with_its_charts_and_without_its_share_token(reader: Client) -> None:
     study = make_study(share_token="s" * 43)
 
     response = reader.get(f"/api/v1/studies/{study.pk}")
@@ -91,7 +91,7 @@ def test_editor_changes_no_foreign_study(person: Callable[[Role], Client]) -> No
     assert "belongs to grace" in response.json()["detail"]
 
 
-def test_removed_study_is_gone(admin: Client) -> None:
+def test_study_is_deleted(admin: Client) -> None:
     study = make_study()
 
     assert admin.delete(f"/api/v1/studies/{study.pk}").status_code == 204

@@ -155,7 +155,7 @@ def test_filter_that_is_understood_no_longer_pauses_and_says_so() -> None:
 
     broken.refresh_from_db()
     assert not broken.is_active
-    assert "'flavour' is nothing to filter by" in broken.paused_reason
+    assert "Unknown filter 'flavour'" in broken.paused_reason
     assert len(list_keys(fine)) == 1
 
 

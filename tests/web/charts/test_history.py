@@ -78,7 +78,7 @@ def test_filter_that_makes_no_sense_is_said_and_leaves_the_page_unfiltered(viewe
     response = viewer.get(reverse("history"), {"q": "colour:red"})
 
     assert response.status_code == 400
-    assert "is nothing to filter by" in Page(response).words
+    assert "Unknown filter" in Page(response).words
     assert "1 series." in Page(response).words
 
 

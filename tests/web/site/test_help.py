@@ -24,7 +24,7 @@ def test_same_sources_make_the_same_archive() -> None:
 
 
 def test_archive_holds_the_agent_without_tests_and_caches(tmp_path: Path) -> None:
-    for name in ("cli.py", "tests/test_cli.py", "__pycache__/cli.pyc", "jobs/quick.fio"):
+    for name in ("commands/cli.py", "tests/test_cli.py", "__pycache__/cli.pyc", "jobs/quick.fio"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
 

@@ -15,9 +15,9 @@ STYLE = b"body { margin: 0 }\n" * 50
 
 @pytest.fixture
 def collected(tmp_path: Path, settings) -> Iterator[Path]:
-    (tmp_path / "css").mkdir()
-    (tmp_path / "css" / "base.css").write_bytes(STYLE)
-    (tmp_path / "css" / "base.css.gz").write_bytes(gzip.compress(STYLE))
+    (tmp_path / "css" / "site").mkdir(parents=True)
+    (tmp_path / "css" / "site" / "base.css").write_bytes(STYLE)
+    (tmp_path / "css" / "site" / "base.css.gz").write_bytes(gzip.compress(STYLE))
     settings.STATIC_ROOT = tmp_path
     settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = False
     _read_index.cache_clear()
@@ -80,7 +80,7 @@ def test_file_of_a_checkout_comes_as_it_lies_there_now(collected: Path, settings
     settings.WHITENOISE_AUTOREFRESH = True
     _read_index.cache_clear()
     ask("/static/css/site/base.css")
-    (collected / "css" / "base.css").write_bytes(b"p { margin: 0 }\n")
+    (collected / "css" / "site" / "base.css").write_bytes(b"p { margin: 0 }\n")
 
     is_answered, (start, body) = ask("/static/css/site/base.css")
 

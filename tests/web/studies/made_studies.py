@@ -8,6 +8,6 @@ QUERY = "q=host:db-1&x=volume_count&metric=iops&color=pattern"
 
 
 def make_study(**fields: Any) -> Study:
-    """Make a study of one chart, of what the fixture `measured` makes."""
+    """Create a study with one chart of the data of the fixture `measured`."""
     panel = {"kind": "scaling", "query": QUERY, "title": "Reads", "words": "as *measured*"}
     return Study.objects.create(**{"title": "Disks", "words": "", "panels": [panel], **fields})

@@ -1,4 +1,4 @@
-"""Pages kept in the process: made once, bounded, and dropped when they are no longer true."""
+"""The page cache: one rendering per page, bounded size, invalidation."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchapp.web.studies.page_cache import KeptPages
+from benchapp.web.studies.page_cache import PageCache
 
 
 @pytest.fixture
@@ -20,71 +20,71 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_to
 
 
-def keep(pages: KeptPages, owner: str, page: bytes, *, name: str = "1", state: str = "a") -> bytes:
-    return pages.read_or_make(owner, name, state=state, make=lambda: page)
+def cache(pages: PageCache, owner: str, page: bytes, *, name: str = "1", state: str = "a") -> bytes:
+    return pages.get_or_render(owner, name, state=state, render=lambda: page)
 
 
-def test_page_is_kept_for_its_time(set_clock: Callable[[float], None]) -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=1000)
-    keep(pages, "x", b"old")
+def test_page_is_cached_until_it_expires(set_clock: Callable[[float], None]) -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=1000)
+    cache(pages, "x", b"old")
 
     set_clock(299.9)
-    assert keep(pages, "x", b"new") == b"old"
+    assert cache(pages, "x", b"new") == b"old"
     set_clock(300.0)
-    assert keep(pages, "x", b"new") == b"new"
+    assert cache(pages, "x", b"new") == b"new"
 
 
-def test_page_of_another_state_is_made_anew(set_clock: Callable[[float], None]) -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=1000)
-    keep(pages, "x", b"old")
+def test_page_in_another_state_is_rendered_again(set_clock: Callable[[float], None]) -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=1000)
+    cache(pages, "x", b"old")
 
-    assert keep(pages, "x", b"new", state="b") == b"new"
-    assert keep(pages, "x", b"newest", state="b") == b"new"
+    assert cache(pages, "x", b"new", state="b") == b"new"
+    assert cache(pages, "x", b"newest", state="b") == b"new"
 
 
-def test_forgotten_owner_has_no_page_and_others_keep_theirs(set_clock: Callable[[float], None]) -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=1000)
+def test_discarding_an_owner_does_not_affect_others(set_clock: Callable[[float], None]) -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=1000)
     for owner, name in (("x", "1"), ("x", "2"), ("y", "1")):
-        keep(pages, owner, b"old", name=name)
+        cache(pages, owner, b"old", name=name)
 
-    pages.forget("x")
+    pages.discard("x")
 
-    assert [keep(pages, "x", b"new", name=name) for name in ("1", "2")] == [b"new", b"new"]
-    assert keep(pages, "y", b"new") == b"old"
-
-
-def test_what_was_asked_for_longest_ago_goes_first(set_clock: Callable[[float], None]) -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=2, bytes_maximum=1000)
-    keep(pages, "x", b"old")
-    keep(pages, "y", b"old")
-    keep(pages, "x", b"new")
-
-    keep(pages, "z", b"old")
-
-    assert keep(pages, "x", b"new") == b"old"
-    assert keep(pages, "y", b"new") == b"new"
+    assert [cache(pages, "x", b"new", name=name) for name in ("1", "2")] == [b"new", b"new"]
+    assert cache(pages, "y", b"new") == b"old"
 
 
-def test_bytes_are_bounded(set_clock: Callable[[float], None]) -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=10)
-    keep(pages, "x", b"123456")
-    keep(pages, "y", b"123456")
+def test_least_recently_used_page_is_evicted(set_clock: Callable[[float], None]) -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=2, bytes_maximum=1000)
+    cache(pages, "x", b"old")
+    cache(pages, "y", b"old")
+    cache(pages, "x", b"new")
 
-    assert keep(pages, "y", b"new") == b"123456"
-    assert keep(pages, "x", b"new") == b"new"
+    cache(pages, "z", b"old")
 
-
-def test_page_that_is_too_large_is_shown_and_not_kept(set_clock: Callable[[float], None]) -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=10)
-    keep(pages, "x", b"small")
-
-    assert keep(pages, "y", b"12345678901") == b"12345678901"
-    assert keep(pages, "y", b"new") == b"new"
-    assert keep(pages, "x", b"new") == b"small"
+    assert cache(pages, "x", b"new") == b"old"
+    assert cache(pages, "y", b"new") == b"new"
 
 
-def test_page_that_many_ask_for_at_once_is_made_once() -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=1000)
+def test_total_size_is_bounded(set_clock: Callable[[float], None]) -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=10)
+    cache(pages, "x", b"123456")
+    cache(pages, "y", b"123456")
+
+    assert cache(pages, "y", b"new") == b"123456"
+    assert cache(pages, "x", b"new") == b"new"
+
+
+def test_page_over_the_size_limit_is_not_cached(set_clock: Callable[[float], None]) -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=10)
+    cache(pages, "x", b"small")
+
+    assert cache(pages, "y", b"12345678901") == b"12345678901"
+    assert cache(pages, "y", b"new") == b"new"
+    assert cache(pages, "x", b"new") == b"small"
+
+
+def test_concurrent_requests_render_a_page_once() -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=1000)
     made: list[str] = []
     at_the_door = Barrier(8)
     is_asked = Event()
@@ -96,7 +96,7 @@ def test_page_that_many_ask_for_at_once_is_made_once() -> None:
 
     def ask(_: int) -> bytes:
         at_the_door.wait()
-        return pages.read_or_make("x", "1", state="a", make=make)
+        return pages.get_or_render("x", "1", state="a", render=make)
 
     with ThreadPoolExecutor(8) as asking:
         answers = list(asking.map(ask, range(8)))
@@ -104,13 +104,13 @@ def test_page_that_many_ask_for_at_once_is_made_once() -> None:
     assert (answers, made) == ([b"page"] * 8, ["made"])
 
 
-def test_page_that_could_not_be_made_is_tried_again() -> None:
-    pages = KeptPages(kept_s=300, pages_maximum=10, bytes_maximum=1000)
+def test_page_is_rendered_again_after_an_error() -> None:
+    pages = PageCache(ttl_s=300, pages_maximum=10, bytes_maximum=1000)
 
     def fail() -> bytes:
         raise RuntimeError("the database is away")
 
     with pytest.raises(RuntimeError):
-        pages.read_or_make("x", "1", state="a", make=fail)
+        pages.get_or_render("x", "1", state="a", render=fail)
 
-    assert keep(pages, "x", b"page") == b"page"
+    assert cache(pages, "x", b"page") == b"page"

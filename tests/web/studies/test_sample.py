@@ -163,7 +163,7 @@ def test_small_and_large_files_stand_side_by_side(viewer: Client, sample: Loaded
     assert shown["15 GiB", "random read"]["1"] == "375"
 
 
-def test_each_study_says_what_it_found(viewer: Client, sample: Loaded) -> None:
+def test_each_study_has_its_findings(viewer: Client, sample: Loaded) -> None:
     words = [
         "gain up to 4 volumes",
         "about 30 000 reads",

@@ -1,4 +1,4 @@
-"""A crowd that follows a shared link to a picture that takes long: everybody else goes on."""
+"""Many concurrent readers of a slow shared chart do not block other requests."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ def servers() -> Iterator[Servers]:
         servers.stop()
 
 
-def test_crowd_that_waits_for_a_picture_holds_no_connections(servers: Servers) -> None:
+def test_requests_waiting_for_a_chart_hold_no_connections(servers: Servers) -> None:
     token = servers.manage("shell", "--no-imports", "-c", _MAKE_STUDY).strip().splitlines()[-1]
     socket_directory = str(servers.postgres.socket_directory)
 
@@ -45,8 +45,8 @@ def test_crowd_that_waits_for_a_picture_holds_no_connections(servers: Servers) -
         psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection,
     ):
         connection.execute("LOCK TABLE benchapp_series IN ACCESS EXCLUSIVE MODE")
-        asked = [crowd.submit(ask, f"/shared/{token}/pictures/1") for _ in range(CROWD)]
-        wait_for(lambda: count_waiting() == 1, within_s=20, what="one picture that is being drawn")
+        asked = [crowd.submit(ask, f"/shared/{token}/charts/1") for _ in range(CROWD)]
+        wait_for(lambda: count_waiting() == 1, within_s=20, what="one chart being rendered")
         others = [ask(f"/shared/{token}/") for _ in range(20)]
         drawing = count_waiting()
         connection.rollback()

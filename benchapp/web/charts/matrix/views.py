@@ -76,7 +76,7 @@ def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest) -> 
     for choice in fixed.choices:
         if choice.value not in fixed.values:
             query = request.GET.copy()
-            query["q"] = write_filter(bar.filter.holding(fixed.dimension, choice.value))
+            query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
             others.append((describe_value(fixed.dimension, choice.value), f"?{query.urlencode(safe=':,/*')}"))
     values = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
     return FixedLine(dimension.label, values, tuple(others[:_OTHERS_MAXIMUM]), len(others[_OTHERS_MAXIMUM:]))

@@ -99,7 +99,7 @@ def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, pl
 
 
 def _add(filter: Filter, name: str, value: Value | None) -> Filter:
-    return filter.holding(DIMENSIONS[name].name, value)
+    return filter.with_value(DIMENSIONS[name].name, value)
 
 
 def _make_cell(
