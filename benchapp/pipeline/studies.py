@@ -46,7 +46,8 @@ def read_panel(given: Mapping[str, Any], pointer: str = "") -> StudyPanel:
     for name in given:
         if name not in _MEMBERS:
             raise BadStudy(
-                f"{pointer}/{name[:80]}", f"unknown member {name[:80]!r}. Valid members: {', '.join(_MEMBERS)}"
+                f"{pointer}/{name[:80]}",
+                f"unknown member {name[:80]!r}. Valid members: {', '.join(_MEMBERS)}",
             )
     kind = given.get("kind")
     if kind not in PanelKind.values:
@@ -174,5 +175,5 @@ def _lock(study_id: int, version: str | None) -> Study:
     if study is None:
         raise StudyChanged("this study was deleted")
     if version is not None and version != version_of(study):
-        raise StudyChanged("this study was changed by someone else since you opened it; reload it and repeat your change")
+        raise StudyChanged("this study was changed by someone else since you opened it; reload the page")
     return study

@@ -1,4 +1,4 @@
-"""How values are shown on a page: the template face of benchapp.metrics.format_value."""
+"""Template filters that format values."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ register = template.Library()
 _STEPS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "h"), (60, "min"))
 _AFTER_NUMBER: Final = re.compile(r"([0-9×]) (?=[^·])")
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
-_NOT_STATED: Final = "not stated by the host"
+_NOT_STATED: Final = "not reported by the host"
 
 
 @register.filter
 def metric_value(value: float | None, name: str) -> str:
-    """Show a value of a metric of the catalogue, with its unit."""
+    """Format a value of a metric with its unit."""
     return format_value(value, CATALOGUE[name].unit)
 
 
@@ -35,7 +35,7 @@ def in_unit(value: float | None, unit: str) -> str:
 
 @register.filter
 def size(value: int | None) -> str:
-    """Show bytes without digits that say nothing: 4 KiB and 39 B, but 7.55 GiB."""
+    """Format bytes without insignificant digits: 4 KiB and 39 B, but 7.55 GiB."""
     if value is None:
         return UNKNOWN
     if abs(value) < 1024:
@@ -55,19 +55,19 @@ def unbroken(value: str) -> str:
 
 @register.filter
 def whole(value: int | None) -> str:
-    """Show a count in full, with thin spaces between thousands."""
+    """Format a count with thin spaces between thousands."""
     return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
 
 
 @register.filter
 def raw(value: float | None) -> str:
-    """Show a value exactly as it is stored, for titles and data attributes; nothing where it is unknown."""
+    """Format a value exactly as stored, for titles and data attributes; "" if unknown."""
     return "" if value is None else repr(value)
 
 
 @register.filter
 def signed(value: float | None) -> str:
-    """Show a difference in per cent with its sign, one digit after the point."""
+    """Format a difference in percent with sign and one decimal."""
     if value is None:
         return ""
     sign = "±" if abs(value) < 0.05 else "+" if value > 0 else "−"
@@ -76,7 +76,7 @@ def signed(value: float | None) -> str:
 
 @register.filter
 def or_unknown(value: Any, reason: str = _NOT_STATED) -> Any:
-    """Show a value, or an en dash that says why there is none."""
+    """Return a value, or an en dash with the reason why it is unknown."""
     if value is None or value == "":
         return format_html(
             '<span class="none" title="{}">{}<span class="visually-hidden"> unknown: {}</span></span>',
@@ -95,7 +95,7 @@ def pairs(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 @register.filter
 def fact(value: Any) -> str:
-    """Show a fact of the environment, however it is nested: "vda, vdb", "rotational 1 · nr_requests 256"."""
+    """Format a fact of the environment, also a nested one: "vda, vdb", "rotational 1 · nr_requests 256"."""
     if isinstance(value, Mapping):
         return " · ".join(f"{name} {fact(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -105,31 +105,31 @@ def fact(value: Any) -> str:
 
 @register.filter
 def as_command(argv: Iterable[Any]) -> str:
-    """Show the arguments of a command as a shell would take them."""
+    """Format the arguments of a command for a shell."""
     return join(str(argument) for argument in argv)
 
 
 @register.filter
 def yes_no(value: bool | None) -> str | None:
-    """Show a truth value in a word; None stays None, for or_unknown."""
+    """Return "yes" or "no"; None stays None, for or_unknown."""
     return None if value is None else "yes" if value else "no"
 
 
 @register.filter
 def moment(value: datetime | None) -> SafeString:
-    """Show a moment with its zone; the title says how long ago that is."""
+    """Format a time with its zone; the title has its age."""
     return _show_moment(value, "{0:%-d} {0:%b} {0:%Y} {0:%H}:{0:%M} UTC")
 
 
 @register.filter
 def moment_in_utc_column(value: datetime | None) -> SafeString:
-    """Show a moment under a header that names the zone."""
+    """Format a time without its zone, which is in the header."""
     return _show_moment(value, "{0:%Y}-{0:%m}-{0:%d} {0:%H}:{0:%M}")
 
 
 @register.filter
 def ago(value: datetime | None) -> SafeString:
-    """Show how long ago a moment is; the title has the moment itself."""
+    """Format the age of a time; the title has the time."""
     if value is None:
         return format_html("{}", "never")
     iso = _to_iso(value)
@@ -138,25 +138,25 @@ def ago(value: datetime | None) -> SafeString:
 
 @register.filter
 def iso(value: datetime | None) -> str:
-    """Show a moment as the API does: RFC 3339, UTC."""
+    """Format a time as the API does: RFC 3339, UTC."""
     return "" if value is None else _to_iso(value)
 
 
 @register.filter
 def iso_day(value: date | None) -> str:
-    """Show a day as a date field takes it."""
+    """Format a date for a date field."""
     return "" if not value else value.isoformat()
 
 
 @register.filter
 def clock(value: datetime) -> str:
-    """Show the time of day, UTC, under an axis."""
+    """Format the time of day, UTC, for an axis."""
     return f"{value.astimezone(UTC):%H:%M}"
 
 
 @register.filter
 def lasted(value: float | None) -> str:
-    """Show a duration in seconds as people say it."""
+    """Format a duration in seconds."""
     if value is None:
         return UNKNOWN
     seconds = round(value)
@@ -167,7 +167,7 @@ def lasted(value: float | None) -> str:
 
 
 def describe_age(value: datetime, *, now: datetime | None = None) -> str:
-    """Say how far a moment is from now, in its largest unit."""
+    """Return the distance from now in its largest unit: "3 days ago"."""
     seconds = ((now or timezone.now()) - value).total_seconds()
     for length, name in _STEPS:
         count = int(abs(seconds) // length)
@@ -179,7 +179,7 @@ def describe_age(value: datetime, *, now: datetime | None = None) -> str:
 
 def _show_moment(value: datetime | None, pattern: str) -> SafeString:
     if value is None:
-        return format_html('<span class="none" title="{}">{}</span>', "it never happened", UNKNOWN)
+        return format_html('<span class="none" title="{}">{}</span>', "never", UNKNOWN)
     utc = value.astimezone(UTC)
     title = f"{describe_age(value)} · {_to_iso(value)}"
     return format_html('<time datetime="{}" title="{}">{}</time>', _to_iso(value), title, pattern.format(utc))

@@ -1,4 +1,4 @@
-"""What the server hands out beside its pages: the agent, and the words behind error codes."""
+"""The agent archive, and the lists of badges and error codes."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,7 +12,7 @@ from benchapp.web.site.reason_texts import MISSING, REJECTED
 
 @require_safe
 def agent_archive(request: HttpRequest) -> HttpResponse:
-    """Hand out the agent as one file that Python runs; open to all, as a host that wants it has no token yet."""
+    """Send the agent as one executable file; public, as a new host has no token yet."""
     archive = read_agent_archive()
     etag = f'"{archive.digest}"'
     headers = {"ETag": etag, "Cache-Control": "public, no-cache", "X-Content-SHA256": archive.digest}
@@ -24,13 +24,13 @@ def agent_archive(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def docs_badges(request: HttpRequest) -> HttpResponse:
-    """Explain every badge; the pages of runs and series point here by `/docs/badges#CODE`."""
+    """List all badges; pages of runs and series link to `/docs/badges#CODE`."""
     return render(request, "site/docs_badges.html", {"badges": BADGES.items()})
 
 
 @require_safe
 def docs_errors(request: HttpRequest) -> HttpResponse:
-    """Explain every error code; problem documents point here by `/docs/errors#CODE`."""
+    """List all error codes; problem documents link to `/docs/errors#CODE`."""
     return render(
         request, "site/docs_errors.html", {"rejected": REJECTED.items(), "missing": MISSING.items()}
     )

@@ -1,4 +1,4 @@
-"""The pages and the buttons on them."""
+"""URLs of pages and forms."""
 
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
@@ -30,7 +30,7 @@ from benchapp.web.uploads import views as uploads
 
 
 class HostNameConverter(StringConverter):
-    """Whatever can be a name in PostgreSQL: NUL is not found here, before it is refused there."""
+    """Any host name without NUL, which PostgreSQL would reject."""
 
     regex = r"[^/\x00]+"
 
@@ -42,7 +42,7 @@ class TokenIdConverter(StringConverter):
 
 
 class ShareTokenConverter(StringConverter):
-    """What a shared link is made of: 32 random bytes."""
+    """The token of a shared link: 32 random bytes."""
 
     regex = "[A-Za-z0-9_-]{43}"
 

@@ -1,4 +1,4 @@
-"""The filter bar under the hands of a reader: completion by keys and pointer, chips, what there is, no script."""
+"""The filter bar in a browser: completion by keys and pointer, chips, values, no script."""
 
 from collections.abc import Callable
 from typing import Any
@@ -110,7 +110,7 @@ def test_what_there_is_can_be_clicked(visit: Visit) -> None:
     watched = visit("/runs/?from=2020-01-01&host=db-01")
     page = watched.page
 
-    page.get_by_text("what there is").click()
+    page.get_by_text("Browse values").click()
     page.locator(".facet > summary", has_text="Filesystem").click()
     page.get_by_role("link", name="ext4").click()
 
@@ -121,14 +121,14 @@ def test_what_there_is_can_be_clicked(visit: Visit) -> None:
 def test_bar_is_a_plain_form_without_script(visit: Visit) -> None:
     page = visit("/series/", java_script_enabled=False).page
 
-    page.get_by_text("+ add filter").click()
+    page.get_by_text("+ Add filter").click()
     page.get_by_label("Dimension").select_option("filesystem")
     page.get_by_label("Value").fill("ext4")
     page.get_by_role("button", name="Add").click()
 
     assert page.locator(".term").inner_text().split() == ["Filesystem", "ext4", "×"]
     assert field_of(page).input_value() == "filesystem:ext4"
-    assert not page.get_by_text("what there is").is_visible()
+    assert not page.get_by_text("Browse values").is_visible()
 
 
 @pytest.mark.parametrize("path", ["/series/", "/runs/", "/matrix/", "/scaling/"])

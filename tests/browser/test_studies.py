@@ -29,9 +29,7 @@ def test_list_and_forms_are_sound(world: World, visit: Callable[..., Watched]) -
         check_everywhere(visit(path))
 
 
-def test_shared_study_requests_only_its_own_files(
-    world: World, visit: Callable[..., Watched]
-) -> None:
+def test_shared_study_requests_only_its_own_files(world: World, visit: Callable[..., Watched]) -> None:
     watched = visit("/sign-in/", is_stranger=True)
     asked: list[str] = []
     watched.page.on("request", lambda request: asked.append("/" + request.url.split("/", 3)[3]))
@@ -79,9 +77,7 @@ def test_chart_is_saved_as_a_study_and_deleted(visit: Callable[..., Watched]) ->
     assert "deleted" in page.inner_text(".banner")
 
 
-def test_text_of_a_shared_study_comes_before_its_charts(
-    world: World, visit: Callable[..., Watched]
-) -> None:
+def test_text_of_a_shared_study_comes_before_its_charts(world: World, visit: Callable[..., Watched]) -> None:
     page = visit("/sign-in/", is_stranger=True).page
     asked: list[Any] = []
 
@@ -124,9 +120,7 @@ def test_chart_that_fails_to_load_is_reported_and_retried(
     page.wait_for_selector("[data-scaling] .chart-box[data-drawn]")
 
 
-def test_revoked_link_is_reported_in_place_of_the_chart(
-    world: World, visit: Callable[..., Watched]
-) -> None:
+def test_revoked_link_is_reported_in_place_of_the_chart(world: World, visit: Callable[..., Watched]) -> None:
     page = visit("/sign-in/", is_stranger=True).page
     gone = page.url.replace("/sign-in/", world.shared.replace("s" * 43, "x" * 43)) + "charts/1"
     page.route("**/charts/1", lambda route: route.continue_(url=gone))

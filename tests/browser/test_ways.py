@@ -81,7 +81,7 @@ def test_filter_makes_a_short_address(visit: Visit) -> None:
     page = visit("/runs/").page
 
     page.get_by_label("Profile", exact=True).select_option("quick")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Apply").click()
 
     page.wait_for_url("**/runs/?profile=quick")
     assert page.get_by_label("Profile", exact=True).input_value() == "quick"

@@ -26,32 +26,32 @@ test("no answer at all is said in words", async () => {
   await assert.rejects(getJson("/x"), { name: "ApiProblem", message: /cannot be reached/ });
 });
 
-test("an answer that breaks off is said in words", async () => {
+test("a truncated response is reported", async () => {
   answerWith('{"points": [');
 
-  await assert.rejects(getJson("/x"), { name: "ApiProblem", message: /broke off/ });
+  await assert.rejects(getJson("/x"), { name: "ApiProblem", message: /incomplete/ });
 });
 
-test("a problem document speaks for itself", async () => {
+test("the detail of a problem document is shown", async () => {
   answerWith('{"detail": "from: this is no time"}', { status: 400 });
 
   await assert.rejects(getJson("/x"), { message: /status 400.*from: this is no time/ });
 });
 
-test("who is signed out is told so", async () => {
+test("a signed-out user is reported", async () => {
   answerWith("", { status: 401 });
 
   await assert.rejects(getJson("/x"), (error) => error instanceof ApiProblem && error.isSignedOut);
 });
 
-test("a server that starts up is worth another try", async () => {
+test("a starting server suggests to try again", async () => {
   answerWith("<html>", { status: 503 });
 
   await assert.rejects(getJson("/x"), { message: /Try again/ });
 });
 
-test("who asks for too much is told when to come back", async () => {
+test("a rate limit reports the time to wait", async () => {
   answerWith("", { status: 429, headers: { "Retry-After": "42" } });
 
-  await assert.rejects(getJson("/x"), { message: /too much at once\. Try again in 42 s/ });
+  await assert.rejects(getJson("/x"), { message: /Too many requests\. Try again in 42 s/ });
 });

@@ -37,7 +37,9 @@ class NamesField(serializers.CharField):
         names = tuple(dict.fromkeys(part.strip() for part in super().to_internal_value(data).split(",")))
         for name in names:
             if name not in self.allowed:
-                raise serializers.ValidationError(f"{name[:80]!r} is not a valid value. Valid values: {', '.join(self.allowed)}")
+                raise serializers.ValidationError(
+                    f"{name[:80]!r} is not a valid value. Valid values: {', '.join(self.allowed)}"
+                )
         return names
 
 
@@ -195,7 +197,9 @@ def _read_once(
     given: dict[str, str | list[str]] = {}
     for name, values in request.query_params.lists():
         if name not in valid:
-            valid_names = f"Valid parameters: {', '.join(valid)}" if valid else "This resource has no parameters"
+            valid_names = (
+                f"Valid parameters: {', '.join(valid)}" if valid else "This resource has no parameters"
+            )
             raise Problem(
                 400,
                 "parameter-unknown",

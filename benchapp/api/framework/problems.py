@@ -95,9 +95,7 @@ def answer_exception(exception: Exception, context: Mapping[str, Any]) -> Respon
 
 def answer_not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Return the response for an unknown API path."""
-    return answer_problem(
-        _not_found(f"unknown path {request.path[:200]}; /api/v1/ lists the resources")
-    )
+    return answer_problem(_not_found(f"unknown path {request.path[:200]}; /api/v1/ lists the resources"))
 
 
 def database_away() -> Problem:

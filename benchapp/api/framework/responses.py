@@ -42,8 +42,8 @@ def answer_rows(
 ) -> HttpResponse:
     """Return one page of rows as {name: [...], next, next_cursor}, or as bare lines of CSV or NDJSON.
 
-    columns: of the CSV, also where there is no row; about: further members of the JSON body. `next` is a path with
-    its query, and stands in the header Link in all formats.
+    columns: of the CSV, also without rows; about: other members of the JSON body. `next` is a path with query, and
+    also the header Link in all formats.
     """
     following = link_next(request, next_cursor) if next_cursor else None
     headers = {**(headers or {}), **({"Link": f'<{following}>; rel="next"'} if following else {})}

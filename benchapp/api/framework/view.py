@@ -27,7 +27,7 @@ def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict
             400,
             "member-unknown",
             "Unknown member",
-            f"{unknown[0][:80]!r} is unknown; there are: {', '.join(kind().fields)}",
+            f"unknown member {unknown[0][:80]!r}. Valid members: {', '.join(kind().fields)}",
             pointer=f"/{unknown[0][:80]}",
         )
     serializer = kind(data=request.data)

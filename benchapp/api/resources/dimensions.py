@@ -37,7 +37,11 @@ class DimensionValueParameters(Parameters):
         help_text="prefix of the value",
     )
     limit = serializers.IntegerField(
-        required=False, default=20, min_value=1, max_value=200, help_text="number of values, most frequent first"
+        required=False,
+        default=20,
+        min_value=1,
+        max_value=200,
+        help_text="number of values, most frequent first",
     )
 
 

@@ -178,7 +178,12 @@ def _check_mine(request: Request, study: StudyDetail) -> None:
     person = find_person(request)
     if person is None or not (person.has_role(Role.ADMIN) or person.pk == study.owner_id):
         owner = study.owner_name or "nobody (sample)"
-        raise Problem(403, "forbidden", "Not allowed", f"study {study.id} belongs to {owner}; only its owner and admins can change it")
+        raise Problem(
+            403,
+            "forbidden",
+            "Not allowed",
+            f"study {study.id} belongs to {owner}; only its owner and admins can change it",
+        )
 
 
 def _study_row(study: StudyRow) -> Row:

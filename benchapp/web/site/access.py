@@ -1,4 +1,4 @@
-"""Who may look and who may change."""
+"""Access control of pages."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +18,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def may_read(view: View) -> View:
-    """Let in whoever is signed in, and everybody where BENCHAPP_PUBLIC_READ is on."""
+    """Allow signed-in users, and everybody if BENCHAPP_PUBLIC_READ is on."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -30,7 +30,7 @@ def may_read(view: View) -> View:
 
 
 def needs_role(role: Role) -> Callable[[View], View]:
-    """Let in whoever has this role or a higher one; others read which role it takes."""
+    """Allow users with this role or a higher one; others get 403 with the required role."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -39,7 +39,7 @@ def needs_role(role: Role) -> Callable[[View], View]:
                 return redirect_to_sign_in(request)
             if not request.user.has_role(role):
                 raise PermissionDenied(
-                    f"This needs the role {role.value}; you are {request.user.role}. An admin can change that."
+                    f"This requires the role {role.value}; your role is {request.user.role}. An admin can change it."
                 )
             return view(request, *args, **kwargs)
 
@@ -49,26 +49,26 @@ def needs_role(role: Role) -> Callable[[View], View]:
 
 
 def redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Send to the sign-in page, and back here afterwards where this page can be asked for again."""
+    """Redirect to the sign-in page, with `next` for GET and HEAD."""
     here = request.get_full_path() if request.method in ("GET", "HEAD") else ""
     query = f"?{urlencode({'next': here})}" if here and here != "/" else ""
     return HttpResponseRedirect(reverse("sign_in") + query)
 
 
 def choose_next(request: HttpRequest, default: str) -> str:
-    """Return where to go after signing in: `next` where it is a page of ours, else the default view."""
+    """Return the address after sign-in: `next` if it is on this server, else the default view."""
     wanted = request.POST.get("next") or request.GET.get("next") or ""
     is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None, require_https=request.is_secure())
     return wanted if wanted.startswith("/") and is_ours else reverse(default)
 
 
 def read_person(request: HttpRequest) -> User:
-    """Return who is signed in, behind a decorator that lets in nobody else."""
+    """Return the signed-in user, for views that require one."""
     if not isinstance(request.user, User):
         raise PermissionDenied("Sign in first.")
     return request.user
 
 
 def can(user: object, role: Role) -> bool:
-    """Say whether this visitor, signed in or not, may do what the role may."""
+    """Return whether this user has the role; False if not signed in."""
     return isinstance(user, User) and user.is_authenticated and user.has_role(role)

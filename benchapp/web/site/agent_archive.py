@@ -12,7 +12,7 @@ from django.conf import settings
 
 _SHEBANG: Final = b"#!/usr/bin/env python3\n"
 _MAIN: Final = b"import sys\n\nfrom agent.commands.cli import main\n\nsys.exit(main())\n"
-# The earliest moment a zip can hold: the same sources must give the same bytes, and so the same ETag.
+# The earliest time in a zip: the same sources must give the same bytes, and so the same ETag.
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 _LEFT_OUT: Final = {"__pycache__", "tests"}
 
@@ -27,13 +27,13 @@ class AgentArchive:
 
 @cache
 def read_agent_archive() -> AgentArchive:
-    """Return the archive of the agent that lies beside this server; built once per process."""
+    """Return the archive of the agent shipped with this server; built once per process."""
     content = build_agent_archive(Path(settings.BASE_DIR) / "agent")
     return AgentArchive(content, hashlib.sha256(content).hexdigest())
 
 
 def build_agent_archive(folder: Path) -> bytes:
-    """Zip the agent's folder with a `__main__.py` in front: the same sources give the same bytes."""
+    """Zip the agent's directory with a `__main__.py`; the same sources give the same bytes."""
     buffer = io.BytesIO()
     buffer.write(_SHEBANG)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

@@ -1,4 +1,4 @@
-"""Command lines that a page shows to be copied."""
+"""Command lines to copy from a page."""
 
 from dataclasses import dataclass
 from shlex import quote
@@ -10,7 +10,7 @@ from benchapp.web.site.agent_archive import read_agent_archive
 
 @dataclass(frozen=True, slots=True)
 class FirstSteps:
-    """How the first results come in."""
+    """Commands for the first results."""
 
     here: str
     agent: tuple[str, ...]
@@ -18,7 +18,7 @@ class FirstSteps:
 
 
 def say_first_steps(base_url: str) -> FirstSteps:
-    """Return the lines that fill an empty server."""
+    """Return the commands for an empty server."""
     return FirstSteps(
         here="make up",
         agent=say_agent_lines(base_url),
@@ -30,11 +30,11 @@ def say_first_steps(base_url: str) -> FirstSteps:
 
 
 def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> tuple[str, ...]:
-    """Return the lines that set up the agent on a host: download, verify, enroll, run once, schedule."""
-    # The token goes through the environment: arguments are seen by everybody on the host.
+    """Return the commands that set up the agent: download, verify, enroll, run once, schedule."""
+    # The token is passed in the environment: arguments are visible to all users of the host.
     return (
         f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
-        # Removed on a mismatch: the lines below, pasted together with this one, then run nothing.
+        # Removed on a mismatch, so that the following lines fail if all are pasted together.
         f"echo '{read_agent_archive().digest}  bench-agent.pyz' | sha256sum --check || rm bench-agent.pyz",
         f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
         "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
@@ -46,7 +46,7 @@ def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> 
 
 
 def say_request(url: str, *, is_personal: bool = False) -> str:
-    """Return the curl line that gets what a page shows; what is_personal needs a token even where all is public."""
-    # Where everybody may read there is no token to send.
+    """Return the curl command for the data of a page; is_personal: needs a token even with BENCHAPP_PUBLIC_READ."""
+    # No token is needed where everybody may read.
     token = "" if settings.PUBLIC_READ and not is_personal else ' -H "Authorization: Bearer $BENCHAPP_TOKEN"'
     return f"curl -fsS{token} {quote(url)}"

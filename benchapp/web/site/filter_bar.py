@@ -1,4 +1,4 @@
-"""The filter bar of every list and chart: what the address asks for in the filter's language, as text and as chips."""
+"""The filter bar of lists and charts: the filter of the address as text and as chips."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from benchapp.grammar import (
     write_value,
 )
 
-# What the bar itself sends: the text, and the term of the two fields that work without script.
+# Parameters of the bar itself: the text, and the two fields that add a term without script.
 _OWN: Final = ("q", "add", "value", "after")
 _SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
 WORDS: Final = "text"
@@ -29,7 +29,7 @@ WORDS: Final = "text"
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One term or word as shown. text: as the language writes it; url: the page without it."""
+    """One term or word. text: in the filter language; url: the page without it."""
 
     label: str
     value: str
@@ -39,30 +39,29 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class FilterBar:
-    """What `_filter_bar.html` shows.
+    """The context of `_filter_bar.html`.
 
-    text: as typed, with what old parameters and the two fields add; written anew where those add something. filter:
-    empty where the text is bad. keep: (name, value) of the parameters that another filter leaves as they are. action:
-    the page's path; clear_url: the page without any filter, None where there is none. offered: the dimensions to add.
-    form: with from_day and to_day, where the page has a span. fields: a template with more fields of the form. old:
-    names, separated by spaces, of the parameters of older links.
+    text: as typed, including legacy parameters and the two fields. filter: empty if the text is not valid. hidden:
+    (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page without
+    filter, None if there is none. offered: dimensions to add. form: with from_day and to_day, if the page has a time
+    range. fields: a template with more fields of the form. legacy: names of legacy parameters, separated by spaces.
     """
 
     text: str
     filter: Filter
     error: str | None
     chips: tuple[Chip, ...]
-    keep: tuple[tuple[str, str], ...]
+    hidden: tuple[tuple[str, str], ...]
     action: str
     clear_url: str | None
     offered: tuple[Dimension, ...] = tuple(DIMENSIONS.values())
     form: forms.Form | None = None
     fields: str = ""
-    old: str = ""
+    legacy: str = ""
 
     @property
     def errors(self) -> list[str]:
-        """Return what is wrong with the filter, as a list to go with what else is."""
+        """Return the error of the filter as a list."""
         return [self.error] if self.error else []
 
 
@@ -74,11 +73,10 @@ def make_filter_bar(
     form: forms.Form | None = None,
     fields: str = "",
 ) -> FilterBar:
-    """Read the filter of an address.
+    """Read the filter of the address.
 
-    keep: names of parameters to keep as hidden inputs, in their order; all values of a repeated one. old: parameters
-    of older links that are terms today (`host`, `rw`, `text` for words). form, fields: as in FilterBar; their
-    parameters are not to be kept.
+    keep: names of parameters for hidden inputs, in order; repeated ones with all values. old: legacy parameters that
+    are terms now (`host`, `rw`, `text` for words). form, fields: as in FilterBar; their parameters are not in keep.
     """
     text, filter, error = _read_text(request.GET, old)
     path = escape_uri_path(request.path)
@@ -94,28 +92,28 @@ def make_filter_bar(
         filter=filter,
         error=error,
         chips=_make_chips(filter, path, rest),
-        keep=kept,
+        hidden=kept,
         action=path,
         clear_url=_link(path, "", list(kept)) if text or rest != list(kept) else None,
         form=form,
         fields=fields,
-        old=" ".join(old),
+        legacy=" ".join(old),
     )
 
 
 def say_filter(filter: Filter) -> str:
-    """Say a filter in words for captions and pictures: "Volume type gp3, io2; not Filesystem xfs"; "" for none."""
+    """Return a filter as text for captions: "Volume type gp3, io2; not Filesystem xfs"; "" without a filter."""
     terms = [
-        f"{'not ' if term.is_negated else ''}{DIMENSIONS[term.dimension].label} {_say_tests(term)}"
+        f"{'not ' if term.is_negated else ''}{DIMENSIONS[term.dimension].label} {_format_tests(term)}"
         for term in filter.terms
     ]
     return "; ".join([*terms, *(f"“{word}”" for word in filter.words)])
 
 
 def _read_text(query: QueryDict, old: Sequence[str]) -> tuple[str, Filter, str | None]:
-    """Return the text, its filter and what is wrong with it."""
+    """Return the text, its filter and its error."""
     text = query.get("q", "").strip()
-    added = [term for term in (_read_added(query), *_read_old(query, old)) if term]
+    added = [term for term in (_read_added(query), *_read_legacy(query, old)) if term]
     whole = " ".join(part for part in (text, *added) if part)
     try:
         filter = parse_filter(whole)
@@ -125,16 +123,16 @@ def _read_text(query: QueryDict, old: Sequence[str]) -> tuple[str, Filter, str |
 
 
 def _read_added(query: QueryDict) -> str:
-    """Return the term of the two fields that work without script."""
+    """Return the term of the two fields that add one without script."""
     name, value = query.get("add", ""), query.get("value", "").strip()
     if not name or not value:
         return ""
-    # Spaces in the field belong to the value; in the text they end it.
+    # Spaces in the field are part of the value; in the text they end it.
     return f"{name}:{value}" if '"' in value or not re.search(r"\s", value) else f'{name}:"{value}"'
 
 
-def _read_old(query: QueryDict, old: Sequence[str]) -> list[str]:
-    """Return what the parameters of an older link say, as terms and words."""
+def _read_legacy(query: QueryDict, old: Sequence[str]) -> list[str]:
+    """Return legacy parameters as terms and words."""
     written = []
     for name in old:
         value = query.get(name, "")
@@ -152,7 +150,7 @@ def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> t
         others = Filter((*filter.terms[:place], *filter.terms[place + 1 :]), filter.words)
         label = f"{'not ' if term.is_negated else ''}{DIMENSIONS[term.dimension].label}"
         text = write_filter(Filter((term,)))
-        chips.append(Chip(label, _say_tests(term), text, _link(path, write_filter(others), rest)))
+        chips.append(Chip(label, _format_tests(term), text, _link(path, write_filter(others), rest)))
     for place, word in enumerate(filter.words):
         others = Filter(filter.terms, (*filter.words[:place], *filter.words[place + 1 :]))
         text = write_filter(Filter((), (word,)))
@@ -160,12 +158,12 @@ def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> t
     return tuple(chips)
 
 
-def _say_tests(term: Term) -> str:
+def _format_tests(term: Term) -> str:
     dimension = DIMENSIONS[term.dimension]
-    return ", ".join(_say_test(dimension, test) for test in term.tests)
+    return ", ".join(_format_test(dimension, test) for test in term.tests)
 
 
-def _say_test(dimension: Dimension, test: Test) -> str:
+def _format_test(dimension: Dimension, test: Test) -> str:
     if test.operator == "unknown":
         return "unknown"
     if dimension.kind == "text":

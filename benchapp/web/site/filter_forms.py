@@ -1,4 +1,4 @@
-"""What a reader asked for in the address, checked and in words."""
+"""Forms for query parameters of pages."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypedDict
@@ -15,19 +15,19 @@ from benchapp.queries.runs.runs import RunFilter
 
 
 class DayField(forms.DateField):
-    """A day of the calendar, UTC."""
+    """A date, UTC."""
 
     def __init__(self, label: str) -> None:
         super().__init__(
             label=label,
             required=False,
             input_formats=["%Y-%m-%d"],
-            error_messages={"invalid": f"{label} is no day: write it as 2026-05-12."},
+            error_messages={"invalid": f"{label} is not a valid date. Example: 2026-05-12."},
         )
 
 
 class RunFilterForm(forms.Form):
-    """What the runs are filtered by beside the filter's language; days are whole days of UTC, both included."""
+    """Filters of runs outside the filter language; dates are whole UTC days, inclusive."""
 
     profile = forms.CharField(required=False, max_length=100)
     from_day = DayField("From")
@@ -35,16 +35,16 @@ class RunFilterForm(forms.Form):
     badge = forms.ChoiceField(
         required=False,
         choices=[("", "any"), *((code, code) for code in BADGE_CODES)],
-        error_messages={"invalid_choice": f"there is no such badge; there are: {', '.join(BADGE_CODES)}."},
+        error_messages={"invalid_choice": f"not a valid badge. Valid values: {', '.join(BADGE_CODES)}."},
     )
     failed = forms.BooleanField(required=False)
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a span that ends before it begins."""
+        """Reject a range that ends before it starts."""
         return _check_span(super().clean() or {})
 
     def make_filter(self, match: Filter) -> RunFilter:
-        """Return what the query takes; fields with errors leave out nothing."""
+        """Return the filter of the query; fields with errors are ignored."""
         values = self.cleaned_data
         return RunFilter(
             match=match,
@@ -57,13 +57,13 @@ class RunFilterForm(forms.Form):
 
 
 class HostFilterForm(forms.Form):
-    """The filter bar of the hosts; the retired are left out unless asked for."""
+    """Filters of hosts; retired hosts are excluded by default."""
 
     text = forms.CharField(required=False, max_length=200)
     retired = forms.BooleanField(required=False)
 
     def make_filter(self) -> HostFilter:
-        """Return what the query takes."""
+        """Return the filter of the query."""
         values = self.cleaned_data
         return HostFilter(
             text=values.get("text") or None, is_retired=None if values.get("retired") else False
@@ -71,25 +71,25 @@ class HostFilterForm(forms.Form):
 
 
 class UploadFilterForm(forms.Form):
-    """The state and the reason of uploads."""
+    """Filters of uploads: state and reason."""
 
     state = forms.ChoiceField(required=False, choices=[("", "all"), *State.choices])
     reason = forms.CharField(required=False, max_length=50)
 
 
 class SpanForm(forms.Form):
-    """From and to of a history."""
+    """The time range of a history."""
 
     from_day = DayField("From")
     to_day = DayField("To")
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a span that ends before it begins."""
+        """Reject a range that ends before it starts."""
         return _check_span(super().clean() or {})
 
 
 def read_form(form_class: type[forms.Form], query: QueryDict) -> Any:
-    """Bind and check a filter form; `from` and `to` of the address are its from_day and to_day."""
+    """Bind and validate a form; `from` and `to` of the address are its from_day and to_day."""
     values = query.copy()
     for name in ("from", "to"):
         if name in values:
@@ -100,7 +100,7 @@ def read_form(form_class: type[forms.Form], query: QueryDict) -> Any:
 
 
 def list_errors(form: forms.Form) -> list[str]:
-    """Return what is wrong with a filter, each as a sentence."""
+    """Return the errors of a form as sentences."""
     return [
         message if message.startswith(("From", "To")) else f"{name.title()}: {message}"
         for name, messages in form.errors.items()
@@ -109,37 +109,37 @@ def list_errors(form: forms.Form) -> list[str]:
 
 
 def is_filtering(form: forms.Form) -> bool:
-    """Say whether the address asks for less than everything."""
+    """Return whether the address has a filter."""
     return any(form.cleaned_data.values()) or bool(form.errors)
 
 
 class Span(TypedDict):
-    """Part of a history: from inclusive, to exclusive."""
+    """A time range: from inclusive, to exclusive."""
 
     from_at: datetime | None
     to_at: datetime | None
 
 
 def read_span(form: forms.Form) -> Span:
-    """Return the moments that the days of a form stand for."""
+    """Return the time range of the dates of a form."""
     values = form.cleaned_data
     return {"from_at": start_of(values.get("from_day")), "to_at": end_of(values.get("to_day"))}
 
 
 def start_of(day: date | None) -> datetime | None:
-    """Return the first moment of a day."""
+    """Return the start of a day."""
     return None if day is None else datetime.combine(day, time.min, UTC)
 
 
 def end_of(day: date | None) -> datetime | None:
-    """Return the first moment after a day; behind the calendar's last one there is none."""
+    """Return the end of a day, exclusive; None for the last day of the calendar."""
     if day is None or day == date.max:
         return None
     return datetime.combine(day, time.min, UTC) + timedelta(days=1)
 
 
 def keep_query(query: QueryDict, **changes: str | None) -> str:
-    """Return the address's query with some parameters changed; None takes one out; "?" stands for none at all."""
+    """Return the query string with some parameters changed; None removes one; "?" without parameters."""
     kept = {name: value for name, value in query.dict().items() if name not in changes}
     kept |= {name: value for name, value in changes.items() if value is not None}
     return f"?{urlencode(kept)}"
@@ -148,5 +148,5 @@ def keep_query(query: QueryDict, **changes: str | None) -> str:
 def _check_span(values: dict[str, Any]) -> dict[str, Any]:
     first, last = values.get("from_day"), values.get("to_day")
     if first and last and first > last:
-        raise forms.ValidationError("From is after To: swap the two.")
+        raise forms.ValidationError("From is after To. Swap them.")
     return values

@@ -1,4 +1,4 @@
-"""Words that people wrote, as HTML that can do nothing: CommonMark with tables, no HTML, no pictures."""
+"""Markdown of users as safe HTML: CommonMark with tables, without HTML and images."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ import nh3
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
-# A page's own headings are h1 and h2: those of the words lie below them.
+# Headings h1 and h2 belong to the page.
 _HEADING_SHIFT: Final = 2
 _TAGS: Final = frozenset({"p", "br", "hr", "em", "strong", "code", "pre", "blockquote", "a"}) | frozenset(
     {"ul", "ol", "li", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"}
@@ -17,7 +17,7 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table").dis
 
 
 def render_markdown(text: str, *, has_own_links: bool = True) -> SafeString:
-    """Return Markdown as safe HTML; has_own_links: keep links to pages of this server, which strangers cannot open."""
+    """Return Markdown as safe HTML; has_own_links: keep links to this server (not on shared pages)."""
     tokens = _MARKDOWN.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
@@ -36,5 +36,5 @@ def render_markdown(text: str, *, has_own_links: bool = True) -> SafeString:
         url_schemes=set(_SCHEMES),
         link_rel="noopener noreferrer nofollow",
     )
-    # nh3 let through what is listed above, and nothing else.
+    # nh3 allows only what is listed above.
     return mark_safe(clean)  # nosec B308 B703

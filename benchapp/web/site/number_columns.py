@@ -1,4 +1,4 @@
-"""Columns of numbers for a table: one unit in the header, digits that say something, the raw value beside them."""
+"""Number columns of tables: the unit in the header, significant digits, the raw value in the title."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ SHORT_LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A unit to show values in: divisor base units are one of it; the name is empty for IOPS."""
+    """A display unit: 1 unit = divisor base units; the name is empty for IOPS."""
 
     divisor: float
     name: str
@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class NumberCell:
-    """One number as shown. raw: in the base unit, None where unknown; reason: then says why."""
+    """One formatted number. raw: in the base unit, None if unknown; reason: why it is unknown."""
 
     text: str
     raw: float | None
@@ -53,8 +53,8 @@ class NumberCell:
 def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, ...]:
     """Choose a unit for each base unit over all rows (objects with the metrics as attributes).
 
-    All latencies share one, so that the eye can go along a row. Elapsed time is a column where some row has it, and
-    the only one where no row has anything else.
+    All latencies share one unit, to be comparable within a row. Elapsed time is a column if some row has it, and the
+    only one if no row has another metric.
     """
     kept = list(rows)
     metrics = _choose_metrics(kept, metrics)
@@ -81,7 +81,7 @@ def _choose_metrics(rows: Sequence[Any], metrics: Sequence[str]) -> Sequence[str
 
 
 def make_cells(row: Any, columns: Iterable[Column]) -> tuple[NumberCell, ...]:
-    """Show a row's values in the columns' units; what is unknown says why, from the row's `missing` if it has one."""
+    """Format a row's values in the columns' units; unknown ones with their reason from the row's `missing`."""
     missing: Mapping[str, str] = getattr(row, "missing", {})
     return tuple(
         make_cell(
@@ -95,7 +95,7 @@ def make_cells(row: Any, columns: Iterable[Column]) -> tuple[NumberCell, ...]:
 
 
 def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) -> NumberCell:
-    """Show one value in a unit."""
+    """Format one value in a unit."""
     return NumberCell(format_scaled(value, scale), value, reason if value is None else "", metric)
 
 
@@ -107,7 +107,7 @@ def choose_scale(values: Iterable[float | None], unit: str) -> Scale:
 
 
 def format_scaled(value: float | None, scale: Scale) -> str:
-    """Show a value under a header that carries the unit; whole numbers are grouped from 1000 on."""
+    """Format a value without its unit; whole numbers from 1000 are grouped."""
     if value is None:
         return UNKNOWN
     shown = value / scale.divisor
@@ -116,12 +116,12 @@ def format_scaled(value: float | None, scale: Scale) -> str:
     if 0 < abs(shown) < 0.9995:
         # Under one column 0.240 and 0.241 have the same digits.
         return f"{shown:#.3g}"
-    # Seconds have one step only, so that the digits come without a change of unit.
+    # Seconds have a single unit, so the digits are not rescaled.
     return format_value(shown, "s").removesuffix(" s")
 
 
 def find_reason(missing: Mapping[str, str], metric: str) -> str:
-    """Say why a metric has no value: by its own name, by its group, or by the whole measurement."""
+    """Return why a metric has no value: the reason of the metric, its group, or the whole measurement."""
     groups = ["percentiles"] if metric in PERCENTILES else []
     for name in (metric, *groups, "latency" if metric.startswith("latency_") else metric, "all"):
         if name in missing:

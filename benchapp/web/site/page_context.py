@@ -1,4 +1,4 @@
-"""What every page's frame needs to know."""
+"""Context of the navigation bar and footer."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,7 @@ from benchapp.web.site.access import can
 
 @dataclass(frozen=True, slots=True)
 class NavigationPlace:
-    """One entry of the bar: views lists the names of the pages that belong to it."""
+    """One entry of the navigation bar. views: URL names of its pages."""
 
     label: str
     view: str
@@ -44,7 +44,7 @@ PLACES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A place as the bar shows it. new: how many things there nobody has looked at."""
+    """One rendered entry. new: number of items nobody has opened yet."""
 
     label: str
     url: str
@@ -53,7 +53,7 @@ class Link:
 
 
 def describe_frame(request: HttpRequest) -> dict[str, Any]:
-    """Return the places, what this visitor may do, and the version, for base.html."""
+    """Return navigation, permissions of this visitor and version, for base.html."""
     here = request.resolver_match.url_name if request.resolver_match else None
     visitor = find_visitor(request)
     may_see = settings.PUBLIC_READ or visitor is not None
@@ -72,7 +72,7 @@ def _link_place(place: NavigationPlace, here: str | None) -> Link:
 
 
 def _count_new() -> int:
-    """Return how many regressions are new; none where the database is away, as this is on error pages too."""
+    """Return the number of new regressions; 0 while the database is not available, as error pages use this too."""
     try:
         return count_new()
     except DatabaseError:
@@ -80,12 +80,12 @@ def _count_new() -> int:
 
 
 def make_base_url(request: HttpRequest) -> str:
-    """Return how people and hosts reach this server, without a slash at the end."""
+    """Return the base URL of this server, without a trailing slash."""
     return settings.PUBLIC_URL or f"{request.scheme}://{request.get_host()}"
 
 
 def find_visitor(request: HttpRequest) -> User | None:
-    """Return who is signed in; None for a stranger, and on an error page that comes before we can know."""
+    """Return the signed-in user; None if anonymous, or if the database is not available."""
     try:
         user = getattr(request, "user", None)
         return user if isinstance(user, User) and user.is_authenticated else None

@@ -1,4 +1,4 @@
-"""Turn the pages of a list."""
+"""Pagination of lists."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,15 +14,15 @@ T = TypeVar("T")
 def turn_page(
     request: HttpRequest, errors: list[str], *, read: Callable[[str | None], Page[T]]
 ) -> tuple[Page[T], dict[str, Any]]:
-    """Return the page behind the address's cursor, and the links to the newest and to the older rows.
+    """Return the page at the cursor of the address, and the links to the newest and the older rows.
 
-    A cursor that leads nowhere gives the first page, and a sentence in errors.
+    An invalid cursor gives the first page, and an error.
     """
     after = request.GET.get("after")
     try:
         page = read(after)
     except BadCursor:
-        errors.append("This link leads to a place that is not in the list: here is its beginning.")
+        errors.append("Invalid page link; this is the first page.")
         after = None
         page = read(None)
     return page, {

@@ -1,4 +1,4 @@
-"""Headers that every answer carries, and who is really asking."""
+"""Security headers of all responses, and the client address."""
 
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-# No inline script or style and nothing from elsewhere: what HTML in a job name could do, it cannot do.
+# No inline scripts or styles and no other origins: injected HTML, as in a job name, has no effect.
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -23,7 +23,7 @@ AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 @sync_and_async_middleware
 def add_headers(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:
-    """Add the policies to every answer, and keep caches from storing what somebody who signed in was answered."""
+    """Add the policies to every response, and keep personal responses out of caches."""
     if iscoroutinefunction(get_response):
         answer_later = cast(AsyncAnswer, get_response)
 
@@ -40,9 +40,9 @@ def add_headers(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:
 
 
 def read_client_address(request: HttpRequest) -> str:
-    """Return the address of who asks: the rightmost hop that is not one of our proxies.
+    """Return the client address: the rightmost hop that is not a trusted proxy.
 
-    X-Forwarded-For is read only when the connection itself comes from a listed proxy: anybody can write it.
+    X-Forwarded-For is used only if the connection comes from a trusted proxy, as any client can send it.
     """
     address = request.META.get("REMOTE_ADDR", "") or "unknown"
     hops = [hop.strip() for hop in request.headers.get("X-Forwarded-For", "").split(",") if hop.strip()]
@@ -52,7 +52,7 @@ def read_client_address(request: HttpRequest) -> str:
 
 
 def is_trusted_proxy(address: str) -> bool:
-    """Say whether an address is one of BENCHAPP_TRUSTED_PROXIES; ::ffff:10.0.0.1 is 10.0.0.1."""
+    """Return whether an address is one of BENCHAPP_TRUSTED_PROXIES; ::ffff:10.0.0.1 is 10.0.0.1."""
     try:
         client = ip_address(address)
     except ValueError:
@@ -65,12 +65,12 @@ def _add_headers(request: HttpRequest, response: HttpResponseBase) -> HttpRespon
     response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
     if _is_personal(request, response):
-        # Views that know better say so themselves: the API's reads are checked by ETag, the agent is the same for all.
+        # Views may override this: API reads use ETags, the agent archive is public.
         response.headers.setdefault("Cache-Control", "private, no-store")
     return response
 
 
 def _is_personal(request: HttpRequest, response: HttpResponseBase) -> bool:
-    """Return whether a request came with a session or token, valid or not, or the answer sets a cookie: no query."""
+    """Return whether the request has a session or token, valid or not, or the response sets a cookie; no query."""
     has_key = settings.SESSION_COOKIE_NAME in request.COOKIES or "Authorization" in request.headers
     return has_key or bool(response.cookies)

@@ -1,4 +1,4 @@
-"""A few values as a small line: the points of an inline SVG."""
+"""Sparklines: points of an inline SVG."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,20 +6,20 @@ from typing import Final
 WIDTH: Final = 72
 HEIGHT: Final = 18
 _MARGIN: Final = 2
-# Less than a tenth of the level is drawn small: noise must not look like news.
-_LEAST_RANGE: Final = 0.1
+# A range below 10 % of the level does not fill the height: noise must not look like a change.
+_RANGE_MINIMUM: Final = 0.1
 
 
 def make_sparkline(values: Sequence[float]) -> str:
-    """Return the `points` of a polyline in a box of 72 × 18, the oldest first; "" below two values.
+    """Return the `points` of a polyline in a box of 72 × 18, oldest first; "" for fewer than two values.
 
-    The line fills the box where the values differ by a tenth of their level, and lies in its middle where they do not.
+    The line fills the height if the values differ by at least 10 % of their level.
     """
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)
     middle = (low + high) / 2
-    span = max(high - low, abs(middle) * _LEAST_RANGE) or 1.0
+    span = max(high - low, abs(middle) * _RANGE_MINIMUM) or 1.0
     step = (WIDTH - 2 * _MARGIN) / (len(values) - 1)
     room = HEIGHT - 2 * _MARGIN
     return " ".join(

@@ -1,4 +1,4 @@
-"""Static files straight from ASGI: a page asks for twenty, and each saves a thread and eight middlewares."""
+"""Static files directly from ASGI: a page loads twenty; each saves a thread and eight middlewares."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -11,8 +11,8 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-# What whitenoise asks of a request, in the names of WSGI.
-_ASKED: Final = {
+# Request headers used by whitenoise, with their WSGI names.
+_REQUEST_HEADERS: Final = {
     b"accept-encoding": "HTTP_ACCEPT_ENCODING",
     b"if-modified-since": "HTTP_IF_MODIFIED_SINCE",
     b"if-none-match": "HTTP_IF_NONE_MATCH",
@@ -21,7 +21,7 @@ _ASKED: Final = {
 
 
 async def answer_static_file(scope: Scope, send: Send) -> bool:
-    """Answer a request for a file, collected or, in a checkout, as it lies there; False where there is none."""
+    """Send a static file, collected or, in a checkout, from the source tree; False if there is none."""
     whitenoise = _read_index()
     path = scope["path"]
     file = (
@@ -31,8 +31,12 @@ async def answer_static_file(scope: Scope, send: Send) -> bool:
     )
     if file is None:
         return False
-    asked = {_ASKED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _ASKED}
-    answer = file.get_response(scope["method"], asked)
+    headers_read = {
+        _REQUEST_HEADERS[name]: value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in _REQUEST_HEADERS
+    }
+    answer = file.get_response(scope["method"], headers_read)
     content = b""
     if answer.file is not None:
         with answer.file:

@@ -1,4 +1,4 @@
-"""Static files under names that carry their content's hash, so that browsers may keep them for ever."""
+"""Static files with content hashes in their names, so that browsers can cache them forever."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +10,13 @@ _OWN_SCRIPTS: Final = "js/"
 
 
 class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise is not typed
-    """Also rewrites the imports between our ES modules, and leaves their comments out.
+    """Also rewrites imports between ES modules and removes comments.
 
-    The source maps of third-party files are not shipped, so references to them stay as they are.
+    Source maps of third-party files are not shipped; references to them are not changed.
     """
 
     support_js_module_import_aggregation = True
-    # A pass for each module of the longest chain of imports, ten of them today; Django's five are for style sheets.
+    # One pass per module of the longest import chain (currently ten); Django's default of five is for style sheets.
     max_post_process_passes = 30
     patterns = tuple(
         (extension, patterns)
@@ -27,7 +27,7 @@ class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     def post_process(
         self, paths: dict[str, tuple[Any, str]], dry_run: bool = False, **options: Any
     ) -> Iterator[Any]:
-        """Give the collected files their names; paths: file → its storage and its path there."""
+        """Name the collected files; paths: file → storage and path."""
         if not dry_run:
             for name, (storage, path) in paths.items():
                 if name.startswith(_OWN_SCRIPTS) and name.endswith(".js"):
@@ -38,10 +38,10 @@ class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
 
 
 def strip_script(text: str) -> str:
-    """Return a script of ours without the lines that are comments, without blank lines and indentation.
+    """Return a script without comment lines, blank lines and indentation.
 
-    Comments that begin behind code stay. No template literal may run over more than one line, as its indentation would
-    be lost. A fifth less to send, compressed; and no tool that knows JavaScript is needed.
+    Comments after code stay. Template literals must not span lines, as they would lose their indentation. Saves a
+    fifth of the compressed size without a JavaScript parser.
     """
     kept = []
     is_comment = False

@@ -1,6 +1,6 @@
-// The page's address follows what the reader changes on the page, so that a copied link shows the same.
+// Keeps the address in sync with changes on the page, so that a copied link shows the same.
 
-/** Put parameters into the address; null takes one out. */
+/** Set parameters in the address; null removes one. */
 export function keepInAddress(changes) {
   const address = new URL(location.href);
   for (const [name, value] of Object.entries(changes)) {

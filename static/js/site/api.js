@@ -1,12 +1,12 @@
-// The only fetch, and the only XMLHttpRequest: fetch tells nothing of how far a body is sent.
-// Every failure becomes an ApiProblem whose message the page can show as it is.
+// The only fetch, and the only XMLHttpRequest: fetch does not report upload progress.
+// Every failure becomes an ApiProblem whose message can be shown on the page.
 
-const AWAY = "The server cannot be reached. Is it running, and are you online?";
-const SIGNED_OUT = "You are signed out. Sign in, then come back to this page.";
+const AWAY = "The server cannot be reached. Check your connection, then try again.";
+const SIGNED_OUT = "You are signed out. Sign in, then reload this page.";
 const BUSY = "The server is busy or starting up. Try again in a few seconds.";
-const NO_REASON = "The server gave no reason.";
+const NO_REASON = "no reason given";
 
-/** A request that gave no numbers; the message says what happened and what to do. */
+/** A failed request; the message names the problem and what to do. */
 export class ApiProblem extends Error {
   constructor(message, { isSignedOut = false, code = "" } = {}) {
     super(message);
@@ -22,20 +22,20 @@ export async function getJson(url, { signal } = {}) {
   if (response.ok) {
     return readJson(response);
   }
-  throw await describeRefusal(response);
+  throw await describeFailure(response);
 }
 
-/** Get a page of ours as a document that is not shown: its scripts do not run. */
+/** Get a page of this server as a document whose scripts do not run. */
 export async function getPage(url, { signal } = {}) {
   const response = await request(url, signal);
   if (!response.ok || response.redirected) {
-    throw await describeRefusal(response);
+    throw await describeFailure(response);
   }
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
 /**
- * Post a form to a page of ours and return its JSON. onProgress: told the share that is sent, 0 to 1.
+ * Post a form and return the JSON response. onProgress: called with the share sent, 0 to 1.
  * signal: aborts; the promise is rejected with an AbortError then.
  */
 export function postForm(url, form, { onProgress, signal } = {}) {
@@ -77,7 +77,7 @@ function readAnswer(sender) {
     }
     return new ApiProblem(answer.detail ?? answer.title ?? NO_REASON, { code: answer.code ?? "" });
   } catch {
-    return new ApiProblem(`The server gave no answer that this page understands (status ${sender.status}). Try again.`);
+    return new ApiProblem(`Unexpected response (status ${sender.status}). Try again.`);
   }
 }
 
@@ -96,25 +96,25 @@ async function readJson(response) {
   try {
     return await response.json();
   } catch {
-    throw new ApiProblem("The answer broke off half way. Try again.");
+    throw new ApiProblem("The response is incomplete. Try again.");
   }
 }
 
-async function describeRefusal(response) {
+async function describeFailure(response) {
   if (response.status === 401 || response.status === 403) {
     return new ApiProblem(SIGNED_OUT, { isSignedOut: true });
   }
   const wait = Number(response.headers.get("Retry-After"));
   if (response.status === 429 && wait > 0) {
-    return new ApiProblem(`Your address asked for too much at once. Try again in ${wait} s.`);
+    return new ApiProblem(`Too many requests. Try again in ${wait} s.`);
   }
   if (response.status === 503 || response.status === 429) {
     return new ApiProblem(BUSY);
   }
-  return new ApiProblem(`The numbers did not come (status ${response.status}): ${await readReason(response)}`);
+  return new ApiProblem(`Request failed (status ${response.status}): ${await readReason(response)}`);
 }
 
-// A problem document of the API, or a page of ours that says what is wrong.
+// The reason in a problem document or an error page.
 async function readReason(response) {
   const text = await response.text().catch(() => "");
   if (response.headers.get("Content-Type")?.startsWith("text/html")) {

@@ -1,4 +1,4 @@
-// What is being typed in the filter's language at the caret, and what a completion makes of it. Pure.
+// Completion in the filter language: the term at the caret, and the text after a completion. Pure.
 
 const NAMED = /^(-?)([A-Za-z_][A-Za-z0-9_]*):/;
 

@@ -1,13 +1,13 @@
-// The filter bar: completion of names and values (a combobox with a listbox), what there is with counts, "f" to it.
+// The filter bar: completion of names and values (a combobox with a listbox), values with counts, shortcut "f".
 import { getJson } from "./api.js";
 import { complete, findPiece, fitNames, withoutPiece } from "./completion.js";
 
 const API = "/api/v1/dimensions";
 const WAIT_MS = 120;
-const MOST = 12;
+const LIMIT = 12;
 let known = null;
 
-// Asked for once, by the first bar that needs them.
+// Loaded once, by the first bar that needs them.
 function loadDimensions() {
   known ??= getJson(API).then((answer) => answer.dimensions);
   known.catch(() => {
@@ -21,9 +21,9 @@ function addressOf(name, parameters) {
   return `${API}/${encodeURIComponent(name)}/values?${query}`;
 }
 
-// What stands elsewhere in the bar may be half typed: then all values are counted.
+// The rest of the filter may be incomplete: then all values are counted.
 async function loadValues(name, { q, prefix, signal }) {
-  const limit = String(MOST);
+  const limit = String(LIMIT);
   try {
     return await getJson(addressOf(name, { q, prefix, limit }), { signal });
   } catch (error) {
@@ -43,7 +43,7 @@ function startCompletion(input) {
   let asked = null;
 
   function show(entries) {
-    // Answers may come while somebody is on an entry already: it stays chosen where it is still there.
+    // Responses may arrive after an entry was selected: it stays selected if it is still listed.
     const chosen = active < 0 ? undefined : options[active].written;
     options = entries;
     list.replaceChildren(...entries.map(makeOption));
@@ -94,7 +94,7 @@ function startCompletion(input) {
         show(entries);
       }
     } catch {
-      // Without completion the bar is what it is without script: text that can be sent.
+      // Without completion the bar still works as a text field.
       if (!signal.aborted) {
         show([]);
       }
@@ -160,7 +160,7 @@ async function listEntries(text, piece, signal) {
   const dimensions = await loadDimensions();
   if (piece.kind === "name") {
     return fitNames(dimensions, piece.typed)
-      .slice(0, MOST)
+      .slice(0, LIMIT)
       .map(({ name, short, label }) => ({ written: short, shown: `${short}:`, note: short === name ? label : `${label} (${name})` }));
   }
   const dimension = dimensions.find(({ name, aliases }) => name === piece.name || aliases.includes(piece.name));
@@ -182,7 +182,7 @@ function startFacets(panel, form) {
       const dimensions = await loadDimensions();
       list.replaceChildren(...dimensions.map((dimension) => makeFacet(dimension, form)));
     } catch (error) {
-      list.replaceChildren(say(error.message));
+      list.replaceChildren(makeError(error.message));
     }
   });
 }
@@ -201,7 +201,7 @@ function makeFacet(dimension, form) {
       const answer = await loadValues(dimension.name, { q: form.dataset.filter, prefix: "" });
       facet.append(makeValues(answer, form));
     } catch (error) {
-      facet.append(say(error.message));
+      facet.append(makeError(error.message));
     }
   });
   return facet;
@@ -220,25 +220,25 @@ function makeValues(answer, form) {
     list.append(item);
   }
   if (answer.values.length === 0) {
-    list.append(Object.assign(document.createElement("li"), { textContent: "no series fits the rest of the filter" }));
+    list.append(Object.assign(document.createElement("li"), { textContent: "no series match the rest of the filter" }));
   } else if (answer.is_cut) {
-    list.append(Object.assign(document.createElement("li"), { textContent: `${answer.count} values in all: type in the filter for more` }));
+    list.append(Object.assign(document.createElement("li"), { textContent: `${answer.count} values in total; type in the filter to find more` }));
   }
   return list;
 }
 
-// This page with another filter: all other parameters of the address stay, and a list begins at its beginning.
+// This page with another filter: other parameters stay, pagination restarts.
 function addressWith(form, q) {
   const query = new URLSearchParams(location.search);
-  for (const name of ["after", "add", "value", ...(form.dataset.old ?? "").split(" ")]) {
+  for (const name of ["after", "add", "value", ...(form.dataset.legacy ?? "").split(" ")]) {
     query.delete(name);
   }
   query.set("q", q);
   return `${form.getAttribute("action")}?${query}`;
 }
 
-function say(words) {
-  return Object.assign(document.createElement("p"), { className: "field-error", textContent: words });
+function makeError(text) {
+  return Object.assign(document.createElement("p"), { className: "field-error", textContent: text });
 }
 
 function startKey(input) {

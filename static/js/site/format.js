@@ -1,4 +1,4 @@
-// How values are shown; the same table of cases tests benchapp/metrics.py (tests/data/format_cases.json).
+// Formatting of values; tested with the same cases as benchapp/metrics.py (tests/data/format_cases.json).
 const SCALES = {
   "operations/s": [[1, ""]],
   "bytes/s": [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]],
@@ -11,7 +11,7 @@ const SCALES = {
 export const UNKNOWN = "–";
 const THIN_SPACE = "\u202f";
 
-/** Show a value in a base unit, at three significant digits or as a whole number; null gives an en dash. */
+/** Format a value in a base unit, with three significant digits or as a whole number; null gives an en dash. */
 export function formatValue(value, unit) {
   if (value === null || value === undefined || !Number.isFinite(value)) {
     return UNKNOWN;
@@ -23,7 +23,7 @@ export function formatValue(value, unit) {
   return `${threeDigits(value / scale.divisor)} ${scale.suffix}`;
 }
 
-/** Show a tick of an axis that carries the unit: the round number, with no digit that says nothing. */
+/** Format a tick of an axis that has the unit in its title. */
 export function formatTick(value, scale) {
   const scaled = Number((value / scale.divisor).toPrecision(6));
   return Math.abs(scaled) >= 1000 ? groupThousands(scaled) : String(scaled);
@@ -36,17 +36,17 @@ export function chooseScale(values, unit) {
     const [divisor, suffix] = SCALES[unit].at(-1);
     return { divisor, suffix };
   }
-  const least = known.reduce((a, b) => Math.min(a, b));
-  const most = known.reduce((a, b) => Math.max(a, b));
-  return findScale(Math.sqrt(least) * Math.sqrt(most), unit);
+  const minimum = known.reduce((a, b) => Math.min(a, b));
+  const maximum = known.reduce((a, b) => Math.max(a, b));
+  return findScale(Math.sqrt(minimum) * Math.sqrt(maximum), unit);
 }
 
-/** Name the unit of a scale as an axis or a header does. */
+/** Return the name of the unit for an axis or a header. */
 export function nameUnit(scale, unit) {
   return unit === "operations/s" ? "IOPS" : scale.suffix;
 }
 
-/** Show how far a value is from what was before, in per cent: "+3.2 %"; null where there is nothing before. */
+/** Format the change from an earlier value in percent: "+3.2 %"; null without an earlier value. */
 export function formatDifference(value, before) {
   if (value === null || before === null || before === undefined || before === 0) {
     return null;
@@ -58,33 +58,33 @@ export function formatDifference(value, before) {
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** Show a moment (milliseconds since 1970) with its zone: "12 May 2026 02:10 UTC". */
+/** Format a time (milliseconds since 1970) with its zone: "12 May 2026 02:10 UTC". */
 export function formatMoment(ms) {
   const moment = new Date(ms);
   const clock = `${two(moment.getUTCHours())}:${two(moment.getUTCMinutes())}`;
   return `${formatDay(ms)} ${moment.getUTCFullYear()} ${clock} UTC`;
 }
 
-/** Show a day of the year: "12 May". */
+/** Format a day of the year: "12 May". */
 export function formatDay(ms) {
   const moment = new Date(ms);
   return `${moment.getUTCDate()} ${MONTHS[moment.getUTCMonth()]}`;
 }
 
-/** Show a month: "May 2026". */
+/** Format a month: "May 2026". */
 export function formatMonth(ms) {
   const moment = new Date(ms);
   return `${MONTHS[moment.getUTCMonth()]} ${moment.getUTCFullYear()}`;
 }
 
-/** Show the time of day: "02:10". */
+/** Format the time of day: "02:10". */
 export function formatClock(ms) {
   const moment = new Date(ms);
   return `${two(moment.getUTCHours())}:${two(moment.getUTCMinutes())}`;
 }
 
 function findScale(magnitude, unit) {
-  // 999.7 kB/s rounds to 1000 kB/s: step up where the rounded figure reaches the next unit.
+  // 999.7 kB/s rounds to 1000 kB/s: use the next unit if the rounded value reaches it.
   const [divisor, suffix] = SCALES[unit].find(([step]) => magnitude >= step * 0.9995) ?? SCALES[unit].at(-1);
   return { divisor, suffix };
 }

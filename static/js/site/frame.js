@@ -1,4 +1,4 @@
-// What every page's frame does: theme switch, "/" to search, copy buttons, menus, questions before what cannot be undone.
+// Scripts of every page: theme switch, "/" for search, copy buttons, menus, confirmations.
 
 const THEME_KEY = "benchapp-theme";
 const darkPreferred = matchMedia("(prefers-color-scheme: dark)");
@@ -18,7 +18,7 @@ function startThemeSwitch() {
   };
   button.hidden = false;
   button.addEventListener("click", () => {
-    keepTheme(isDark() ? "light" : "dark");
+    storeTheme(isDark() ? "light" : "dark");
     show();
     document.dispatchEvent(new CustomEvent("themechange"));
   });
@@ -26,8 +26,8 @@ function startThemeSwitch() {
   show();
 }
 
-// What equals the system's preference is not kept, so that the page goes on following it.
-function keepTheme(theme) {
+// A theme equal to the system preference is not stored, so that the page follows later changes of it.
+function storeTheme(theme) {
   const isPreference = (theme === "dark") === darkPreferred.matches;
   if (isPreference) {
     delete document.documentElement.dataset.theme;
@@ -41,7 +41,7 @@ function keepTheme(theme) {
       localStorage.setItem(THEME_KEY, theme);
     }
   } catch {
-    // Storage is refused: the choice holds for this page.
+    // Storage is not available: the choice applies to this page only.
   }
 }
 
@@ -63,17 +63,17 @@ function startCopyButtons() {
     if (button === null) {
       return;
     }
-    const words = button.textContent;
+    const label = button.textContent;
     button.textContent = (await copyText(readCopyText(button))) ? "copied" : "press Ctrl+C";
     setTimeout(() => {
-      button.textContent = words;
+      button.textContent = label;
     }, 1500);
   });
 }
 
 function readCopyText(button) {
   if (button.dataset.copy === "link") {
-    // A page that chose something by itself says so in its canonical link, so that a copy goes on showing the same.
+    // The canonical link has the defaults that the page chose, so that a copied link shows the same.
     return document.querySelector('link[rel="canonical"]')?.href ?? location.href;
   }
   return document.getElementById(button.dataset.copy).textContent;
@@ -84,7 +84,7 @@ async function copyText(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Without TLS the browser offers no clipboard: leave the text selected for the reader's own Ctrl+C.
+    // Without TLS the browser has no clipboard API: the user copies with Ctrl+C.
     return false;
   }
 }
@@ -115,7 +115,7 @@ function startQuestions() {
   });
 }
 
-// A filter form leaves its empty fields out of the address, so that links stay short.
+// Empty fields of filter forms are left out of the address, so that links stay short.
 function startShortAddresses() {
   document.addEventListener("submit", (event) => {
     if (!event.target.matches("[data-short-address]")) {

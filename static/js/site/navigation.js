@@ -1,12 +1,12 @@
-// Walk a chart's points by pointer and by keys: arrows one step, Page keys ten, Home and End, Enter opens.
+// Navigation in a chart by pointer and keys: arrows one step, Page keys ten, Home and End, Enter opens.
 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageUp: -10, PageDown: 10 };
 
 /**
- * Make the points of a chart walkable.
- * points: {count, elementAt(index) → {datasetIndex, index}, describe(index) → words, findNearest(pixel) → index,
- * open(index), where a point leads somewhere; move(key, index) → index, where keys go otherwise than along the row}.
- * getChart: returns the chart of the moment (a change of theme makes a new one).
+ * Make the points of a chart selectable.
+ * points: {count, elementAt(index) → {datasetIndex, index}, describe(index) → text, findNearest(pixel) → index,
+ * open(index), optional; move(key, index) → index, optional, for other than linear movement}.
+ * getChart: returns the current chart (a theme change creates a new one).
  */
 export function startNavigation(box, readout, { getChart, points }) {
   const canvas = box.querySelector("canvas");
@@ -62,7 +62,7 @@ export function startNavigation(box, readout, { getChart, points }) {
   });
 }
 
-/** Where a key leads from a point; null for other keys. */
+/** Return the index after a key press; null for other keys. */
 export function moveBy(key, from, count) {
   if (key === "Home" || key === "End") {
     return key === "Home" ? 0 : count - 1;

@@ -1,7 +1,7 @@
-// Tables that sort by a column: [data-sortable]; a cell's data-value goes before its words.
+// Sortable tables: [data-sortable]; a cell's data-value takes precedence over its text.
 const collator = new Intl.Collator(undefined, { numeric: true });
 
-/** Compare two cells, {value (number or null), words}: numbers by size, words by their order, the unknown last. */
+/** Compare two cells, {value (number or null), words}: numbers by size, text by collation, unknown last. */
 export function compareCells(one, other, isDescending) {
   if (one.value === null || other.value === null) {
     const isOne = one.value === null;
@@ -11,7 +11,7 @@ export function compareCells(one, other, isDescending) {
   return (isDescending ? -1 : 1) * (one.value - other.value);
 }
 
-/** Let the headers of a table's columns sort its rows. */
+/** Make the column headers of a table sort its rows. */
 export function startSorting(table) {
   const heads = findHeads(table);
   heads.forEach((head, column) => {
@@ -29,8 +29,8 @@ export function startSorting(table) {
   });
 }
 
-// The headers of single columns, in the order of the cells: those that span both rows stand before those of a group,
-// which sorts nothing, also where it has but one column.
+// The headers of single columns, in the order of the cells: those that span both rows come first. Headers of groups do not
+// sort.
 function findHeads(table) {
   const [first, ...others] = table.tHead.rows;
   return [...[...first.cells].filter((cell) => cell.scope !== "colgroup"), ...others.flatMap((row) => [...row.cells])];

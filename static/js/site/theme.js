@@ -1,4 +1,4 @@
-// Runs before the first paint (a classic script in the head), so that the other theme never flashes up.
+// Runs before the first paint (a classic script in the head), to avoid a flash of the other theme.
 (() => {
   try {
     const theme = localStorage.getItem("benchapp-theme");
@@ -6,6 +6,6 @@
       document.documentElement.dataset.theme = theme;
     }
   } catch {
-    // Storage is refused (a private window, a policy): the system's preference stands.
+    // Storage is not available (private window, policy): the system preference applies.
   }
 })();

@@ -16,7 +16,7 @@ def bar_of(query, **options):
     return make_filter_bar(RequestFactory().get("/series/", query), **options)
 
 
-def test_filter_is_read_as_it_was_typed() -> None:
+def test_filter_text_is_unchanged() -> None:
     bar = bar_of({"q": " bs:4k  gp3 "})
 
     assert (bar.text, bar.filter, bar.error) == ("bs:4k  gp3", parse_filter("bs:4k gp3"), None)
@@ -36,7 +36,7 @@ def test_every_term_is_a_chip_with_a_link_to_the_page_without_it() -> None:
     )
 
 
-def test_filter_that_does_not_parse_leaves_out_nothing_and_stays_to_be_mended() -> None:
+def test_invalid_filter_is_not_applied_and_stays_in_the_field() -> None:
     bar = bar_of({"q": "speed:4"})
 
     assert (bar.text, bar.filter, bar.chips) == ("speed:4", Filter(), ())
@@ -73,11 +73,11 @@ def test_two_fields_add_a_term_without_script(query: dict[str, str], text: str) 
         ({"host": ""}, ""),
     ],
 )
-def test_parameters_of_older_links_are_terms(query: dict[str, str], text: str) -> None:
+def test_legacy_parameters_are_terms(query: dict[str, str], text: str) -> None:
     assert bar_of(query, old=OLD).text == text
 
 
-def test_chips_of_older_links_lead_to_links_of_today() -> None:
+def test_chips_of_legacy_links_use_the_filter() -> None:
     bar = bar_of({"host": "db-01", "rw": "randread"}, old=OLD)
 
     assert [chip.url for chip in bar.chips] == ["/series/?q=rw%3Arandread", "/series/?q=host%3Adb-01"]
@@ -88,16 +88,16 @@ def test_parameters_to_keep_are_hidden_fields_in_their_order() -> None:
         {"ceiling": ["a:1", "b:2"], "x": "bs", "empty": "", "metric": "iops"}, keep=("x", "ceiling", "empty")
     )
 
-    assert bar.keep == (("x", "bs"), ("ceiling", "a:1"), ("ceiling", "b:2"))
+    assert bar.hidden == (("x", "bs"), ("ceiling", "a:1"), ("ceiling", "b:2"))
     assert bar.clear_url == "/series/?x=bs&ceiling=a%3A1&ceiling=b%3A2"
 
 
-def test_there_is_nothing_to_clear_where_nothing_is_asked() -> None:
+def test_clear_is_not_offered_without_a_filter() -> None:
     assert bar_of({}).clear_url is None
     assert bar_of({"x": "bs"}, keep=("x",)).clear_url is None
 
 
-def test_filter_is_said_in_words() -> None:
+def test_filter_is_described_for_captions() -> None:
     said = say_filter(parse_filter("type:gp3,io2 -fs:xfs depth:1..8 bs:<=4k direct:yes slow"))
 
     assert (
@@ -107,7 +107,7 @@ def test_filter_is_said_in_words() -> None:
 
 
 @pytest.mark.parametrize("name", ["series_list", "runs", "matrix"])
-def test_bar_stands_on_the_page_and_says_what_is_wrong(name: str, viewer: Client) -> None:
+def test_bar_shows_the_error_of_the_filter(name: str, viewer: Client) -> None:
     response = viewer.get(reverse(name), {"q": "speed:4 <script>"})
 
     page = Page(response)
@@ -118,7 +118,7 @@ def test_bar_stands_on_the_page_and_says_what_is_wrong(name: str, viewer: Client
     assert "<script>" not in response.content.decode().replace("<script ", "").replace("<script src", "")
 
 
-def test_series_fit_the_filter_and_a_link_clears_it(viewer: Client) -> None:
+def test_series_match_the_filter_and_a_link_clears_it(viewer: Client) -> None:
     for name, kind in (("db-01", "gp3"), ("db-02", "io2")):
         make_series([1.0], host=make_host(name), target=make_target(volume_type=kind))
 

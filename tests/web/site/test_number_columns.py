@@ -42,7 +42,7 @@ def test_iops_need_no_unit_name() -> None:
     assert choose_scale([33_415.0], "operations/s") == Scale(1.0, "")
 
 
-def test_nothing_known_still_has_a_unit() -> None:
+def test_unit_is_chosen_without_known_values() -> None:
     assert choose_scale([None, 0.0], "bytes/s") == Scale(1.0, "B/s")
 
 
@@ -54,7 +54,7 @@ def test_all_latencies_share_one_unit() -> None:
     assert [column.scale for column in columns] == [MS, MS]
 
 
-def test_cell_keeps_the_raw_value_beside_what_is_shown() -> None:
+def test_cell_has_the_raw_value() -> None:
     row = SimpleNamespace(iops=33_415.26)
 
     (cell,) = make_cells(row, make_columns([row], ["iops"]))
@@ -73,11 +73,11 @@ def test_cell_keeps_the_raw_value_beside_what_is_shown() -> None:
         ({"percentiles": "clones-without-bins"}, "latency_mean_ns", "fio did not print it"),
     ],
 )
-def test_missing_value_says_why(missing: dict[str, str], metric: str, reason: str) -> None:
+def test_missing_value_has_its_reason(missing: dict[str, str], metric: str, reason: str) -> None:
     assert find_reason(missing, metric).startswith(reason)
 
 
-def test_seconds_and_nanoseconds_have_units_of_their_own() -> None:
+def test_seconds_and_nanoseconds_have_separate_units() -> None:
     assert choose_scale([0.116, 3.118], "s") == Scale(1.0, "s")
     assert choose_scale([3e9], "ns") == Scale(1e9, "s")
 
@@ -92,7 +92,7 @@ def test_seconds_and_nanoseconds_have_units_of_their_own() -> None:
         ([], ["iops"]),
     ],
 )
-def test_elapsed_time_is_a_column_where_there_is_one(
+def test_elapsed_time_is_a_column_if_a_row_has_it(
     rows: list[tuple[float | None, float | None]], shown: list[str]
 ) -> None:
     given = [SimpleNamespace(iops=iops, elapsed_s=elapsed_s) for iops, elapsed_s in rows]

@@ -22,7 +22,7 @@ NOON = datetime(2026, 5, 12, 12, 0, 3, tzinfo=UTC)
         (8149237760, "7.59 GiB"),
     ],
 )
-def test_size_has_no_digits_that_say_nothing(given: int | None, shown: str) -> None:
+def test_size_has_no_insignificant_digits(given: int | None, shown: str) -> None:
     assert values.size(given) == shown
 
 
@@ -38,11 +38,11 @@ def test_size_has_no_digits_that_say_nothing(given: int | None, shown: str) -> N
         (timedelta(minutes=-5), "in 5 min"),
     ],
 )
-def test_age_is_told_in_its_largest_unit(apart: timedelta, words: str) -> None:
+def test_age_is_in_its_largest_unit(apart: timedelta, words: str) -> None:
     assert values.describe_age(NOON, now=NOON + apart) == words
 
 
-def test_moment_is_absolute_with_its_zone_and_relative_in_the_title() -> None:
+def test_time_has_its_zone_and_its_age_in_the_title() -> None:
     shown = values.moment(datetime(2026, 5, 12, 2, 10, 3, tzinfo=UTC))
 
     assert ">12 May 2026 02:10 UTC<" in shown
@@ -50,13 +50,13 @@ def test_moment_is_absolute_with_its_zone_and_relative_in_the_title() -> None:
     assert "· 2026-05-12T02:10:03Z" in shown
 
 
-def test_moment_of_another_zone_is_shown_in_utc() -> None:
+def test_time_of_another_zone_is_shown_in_utc() -> None:
     tokyo = datetime(2026, 5, 12, 9, 0, tzinfo=timezone(timedelta(hours=9)))
 
     assert ">12 May 2026 00:00 UTC<" in values.moment(tokyo)
 
 
-def test_unknown_says_why_to_eyes_and_to_screen_readers() -> None:
+def test_unknown_value_has_its_reason_also_for_screen_readers() -> None:
     shown = values.or_unknown(None, "nobody <asked>")
 
     assert 'title="nobody &lt;asked&gt;"' in shown
@@ -77,21 +77,21 @@ def test_difference_has_a_sign(given: float | None, shown: str) -> None:
 @pytest.mark.parametrize(
     ("given", "shown"), [(None, "–"), (60.001, "60.0 s"), (130.0, "2 min 10 s"), (7_500.0, "2 h 5 min")]
 )
-def test_duration_is_told_as_people_do(given: float | None, shown: str) -> None:
+def test_duration_is_formatted_in_minutes_and_hours(given: float | None, shown: str) -> None:
     assert values.lasted(given) == shown
 
 
-def test_command_can_be_copied_into_a_shell() -> None:
+def test_command_is_quoted_for_a_shell() -> None:
     assert values.as_command(["fio", "--filename=/srv/a file", 7]) == "fio '--filename=/srv/a file' 7"
 
 
-def test_number_and_its_word_stay_on_one_line() -> None:
+def test_number_and_unit_stay_on_one_line() -> None:
     shown = values.unbroken("4k read · iodepth 8 × 1 job · 2 GiB file")
 
     assert shown == "4k read · iodepth 8\u00a0×\u00a01\u00a0job · 2\u00a0GiB file"
 
 
-def test_mapping_with_a_key_named_items_is_walked_all_the_same() -> None:
+def test_mapping_with_a_key_named_items_is_listed() -> None:
     assert values.pairs({"items": "x"}) == [("items", "x")]
 
 
@@ -105,5 +105,5 @@ def test_mapping_with_a_key_named_items_is_walked_all_the_same() -> None:
         ([], ""),
     ],
 )
-def test_fact_is_shown_in_words_and_not_as_code(value: object, text: str) -> None:
+def test_nested_fact_is_formatted_as_text(value: object, text: str) -> None:
     assert values.fact(value) == text

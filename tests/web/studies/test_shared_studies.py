@@ -71,9 +71,7 @@ def test_text_and_placeholders_of_charts_take_one_query(
     ]
 
 
-def test_each_chart_has_a_link_for_readers_without_script(
-    stranger: Client, measured: None
-) -> None:
+def test_each_chart_has_a_link_for_readers_without_script(stranger: Client, measured: None) -> None:
     token = share(("scaling", QUERY))
     (link,) = [link for link in Page(stranger.get(f"/shared/{token}/")).links if not link.startswith("#")]
 
@@ -148,9 +146,7 @@ def test_shared_text_links_to_other_sites_only(stranger: Client) -> None:
 
 
 @pytest.mark.parametrize("kind", ["study", "chart", "revoked", "limited"])
-def test_every_response_keeps_the_token_private(
-    kind: str, stranger: Client, settings: LazySettings
-) -> None:
+def test_every_response_keeps_the_token_private(kind: str, stranger: Client, settings: LazySettings) -> None:
     token = share(("scaling", QUERY))
     if kind == "revoked":
         stop_sharing(Study.objects.get().pk)
@@ -258,9 +254,7 @@ def test_edited_study_is_rendered_again(
     assert stranger.get(chart_path(token)).content == b"new"
 
 
-def test_client_over_the_limit_gets_retry_after(
-    stranger: Client, settings: LazySettings
-) -> None:
+def test_client_over_the_limit_gets_retry_after(stranger: Client, settings: LazySettings) -> None:
     settings.SHARED_CHARTS_PER_MINUTE = 2
     token = share(("scaling", QUERY))
 
@@ -273,7 +267,9 @@ def test_client_over_the_limit_gets_retry_after(
     assert stranger.get(f"/shared/{token}/").status_code == 200
 
 
-def test_clients_behind_a_trusted_proxy_are_counted_separately(settings: LazySettings, stranger: Client) -> None:
+def test_clients_behind_a_trusted_proxy_are_counted_separately(
+    settings: LazySettings, stranger: Client
+) -> None:
     settings.SHARED_CHARTS_PER_MINUTE = 1
     settings.TRUSTED_PROXIES = [ip_network("10.0.0.0/8")]
     token = share(("scaling", QUERY))
@@ -292,7 +288,9 @@ def test_addresses_of_one_ipv6_network_are_counted_together(settings: LazySettin
     settings.SHARED_CHARTS_PER_MINUTE = 1
     token = share(("scaling", QUERY))
 
-    asked = [Client(REMOTE_ADDR=f"2001:db8:0:1::{last}").get(chart_path(token)).status_code for last in (1, 2)]
+    asked = [
+        Client(REMOTE_ADDR=f"2001:db8:0:1::{last}").get(chart_path(token)).status_code for last in (1, 2)
+    ]
 
     assert asked == [200, 429]
     assert Client(REMOTE_ADDR="2001:db8:0:2::1").get(chart_path(token)).status_code == 200

@@ -34,9 +34,7 @@ def test_empty_list_shows_what_to_do(editor: Client) -> None:
     assert reverse("add_study") in page.links
 
 
-def test_list_of_studies_takes_one_query(
-    viewer: Client, django_assert_num_queries: Any
-) -> None:
+def test_list_of_studies_takes_one_query(viewer: Client, django_assert_num_queries: Any) -> None:
     for number in range(5):
         make_study(title=f"Study {number}", owner=make_user())
     viewer.get(reverse("studies"))
@@ -292,9 +290,7 @@ def test_chart_of_an_unknown_kind_is_reported(viewer: Client) -> None:
     assert "Chart not available." in page.words
 
 
-def test_link_to_save_a_chart_contains_its_address(
-    visitor: Callable[[Role], Client], measured: None
-) -> None:
+def test_link_to_save_a_chart_contains_its_address(visitor: Callable[[Role], Client], measured: None) -> None:
     form = Page(
         visitor(Role.EDITOR).get(reverse("add_study"), {"kind": "scaling", "query": QUERY, "title": "T"})
     )
@@ -315,9 +311,7 @@ def test_other_kinds_of_charts_are_rendered_in_a_study(kind: str, viewer: Client
 
 
 @pytest.mark.parametrize("kind", ["matrix", "history"])
-def test_other_kinds_of_charts_report_a_bad_filter(
-    kind: str, viewer: Client, measured: None
-) -> None:
+def test_other_kinds_of_charts_report_a_bad_filter(kind: str, viewer: Client, measured: None) -> None:
     study = make_study(panels=[{"kind": kind, "query": "q=speed:9", "title": "", "words": ""}])
 
     response = viewer.get(address("study", study))
