@@ -18,7 +18,7 @@ ACTORS = (
     "ingest token",
     "read token",
     "admin token",
-    "enrol token",
+    "enroll token",
 )
 
 
@@ -31,7 +31,7 @@ class Row:
     public: str | None = None
 
 
-#                     anonymous, viewer, editor, admin, ingest, read, admin, enrol token
+#                     anonymous, viewer, editor, admin, ingest, read, admin, enroll token
 EVERYBODY = Row("GET", "++++++++")
 API_READERS = Row("GET", "s+++-++-", public="++++++++")
 API_READERS_AND_HOST = Row("GET", "s+++.++-", public="++++.+++")
@@ -141,7 +141,7 @@ WEB = {
     "matrix/": (PAGE_READERS,),
     "hosts/": (PAGE_READERS,),
     "hosts/add": (Row("POST", PAGE_ADMINS),),
-    "hosts/enrolment": (Row("POST", PAGE_ADMINS),),
+    "hosts/enrollment": (Row("POST", PAGE_ADMINS),),
     "hosts/<host_name:name>/": (PAGE_READERS,),
     "hosts/<host_name:name>/token": (Row("POST", PAGE_ADMINS),),
     "hosts/<host_name:name>/pool": (Row("POST", PAGE_ADMINS),),

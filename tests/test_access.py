@@ -77,7 +77,7 @@ def clients(db):
         "ingest token": Scope.INGEST,
         "read token": Scope.READ,
         "admin token": Scope.ADMIN,
-        "enrol token": Scope.ENROLL,
+        "enroll token": Scope.ENROLL,
     }
     clients = {"anonymous": Client()}
     for role in Role:

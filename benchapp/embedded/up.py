@@ -288,7 +288,7 @@ class Up:
 
 
 def host_name() -> str:
-    """Return this machine's name as a host name that enrolment accepts."""
+    """Return this machine's name as a host name that enrollment accepts."""
     name = "".join(
         letter if (letter.isascii() and letter.isalnum()) or letter in ".-_" else "-"
         for letter in socket.gethostname()

@@ -62,7 +62,7 @@ class Scope(models.TextChoices):
     INGEST = "ingest", "Posts the results of one host"
     READ = "read", "Reads everything"
     ADMIN = "admin", "Reads everything and manages hosts"
-    ENROLL = "enroll", "Enrols new hosts"
+    ENROLL = "enroll", "Enrolls new hosts"
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):

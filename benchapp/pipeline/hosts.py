@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 RESERVED_NAMES: Final = frozenset({"me"})
 
 
-class EnrolmentRefused(Exception):
+class EnrollmentRefused(Exception):
     """A host that cannot be enrolled; `code` is stable, the message says what to do."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -37,17 +37,17 @@ def issue_host_token(name: str, *, label: str = "", created_by: User | None = No
     return plaintext
 
 
-def enroll_host(name: str, *, enrolment: ApiToken, agent_version: str = "") -> tuple[Host, str]:
+def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> tuple[Host, str]:
     """Make a new host and its token; a name that has a working token already is refused.
 
     A host that lost its token is enrolled anew once an admin has revoked the old one: else whoever holds an
-    enrolment token could speak for any host.
+    enrollment token could speak for any host.
     """
     now = timezone.now()
     with transaction.atomic():
         host, is_new = Host.objects.select_for_update().get_or_create(name=check_host_name(name))
         if not is_new and host.tokens.valid_at(now).exists():
-            raise EnrolmentRefused(
+            raise EnrollmentRefused(
                 "host-exists",
                 f"host {name} is enrolled and its token works: revoke it on the page Hosts first, or use another name",
             )
@@ -55,21 +55,21 @@ def enroll_host(name: str, *, enrolment: ApiToken, agent_version: str = "") -> t
             retired_at=None, agent_version=agent_version[:50], last_seen_at=now
         )
         _, plaintext = issue_token(
-            scope=Scope.INGEST, host=host, label="enrolled", created_by=enrolment.created_by
+            scope=Scope.INGEST, host=host, label="enrolled", created_by=enrollment.created_by
         )
     return host, plaintext
 
 
 def check_host_name(name: str) -> str:
-    """Return the name in lower case; EnrolmentRefused when it is not a valid host name, or reserved."""
+    """Return the name in lower case; EnrollmentRefused when it is not a valid host name, or reserved."""
     if not _NAME.fullmatch(name):
-        raise EnrolmentRefused(
+        raise EnrollmentRefused(
             "host-name-invalid",
             f"{name[:80]!r} is no host name: letters, digits, dots, hyphens and underscores, 253 at most",
         )
     # A host that got such a name before it was reserved keeps it.
     if name.lower() in RESERVED_NAMES and not Host.objects.filter(name=name.lower()).exists():
-        raise EnrolmentRefused(
+        raise EnrollmentRefused(
             "host-name-invalid",
             f"{name!r} is reserved: /api/v1/hosts/{name.lower()} is the host that asks; choose another name",
         )

@@ -282,7 +282,7 @@ def _read_tokens(ids: Iterable[int]) -> dict[int, list[TokenRow]]:
 
 
 def _encode(name: str) -> str:
-    # Names are unique and safe in a URL (enrolment sees to both): the last one seen is the place.
+    # Names are unique and safe in a URL (enrollment sees to both): the last one seen is the place.
     return _CURSOR_MARK + name
 
 

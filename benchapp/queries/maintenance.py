@@ -25,10 +25,10 @@ _SCOPES_MAXIMUM: Final = 50
 class ExpectationState(TextChoices):
     """Where an expectation is in its time."""
 
-    RUNNING = "running", "running"
-    COMING = "coming", "to come"
-    PAST = "past", "over"
-    TAKEN_BACK = "taken_back", "taken back"
+    RUNNING = "running", "active"
+    COMING = "coming", "upcoming"
+    PAST = "past", "past"
+    TAKEN_BACK = "taken_back", "canceled"
 
 
 # Running and to come: the parts that a person looks at, and may still change.
@@ -70,8 +70,8 @@ class TrailRow:
     via: str
 
     @property
-    def words(self) -> str:
-        """Say the act."""
+    def label(self) -> str:
+        """Return the text of the action."""
         return str(self.act.label)
 
 

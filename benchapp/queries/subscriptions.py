@@ -1,4 +1,4 @@
-"""Subscriptions with what last became of them, and the delivery log of one."""
+"""Subscriptions with their last deliveries, and the delivery log of one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ NOTICES_SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """One subscription. address: whole for its owner; for others a webhook's host alone, as its path is a secret.
+    """One subscription. address: complete for its owner; others see only a webhook host, as its path is a secret.
 
-    waiting: notices that wait; last_at: when the last one was sent, None where none was. address_state: "confirmed",
+    waiting: queued notices; last_at: when the last one was sent, None if never. address_state: "confirmed",
     "unconfirmed" or "refused" of an e-mail address, "" of a webhook; confirmation_asked_at: when the newest
-    confirmation mail was requested. withheld: notices never sent as the address was not confirmed within a day.
+    confirmation mail was requested. withheld: notices not sent because the address was not confirmed within a day.
     """
 
     id: int
@@ -57,23 +57,23 @@ class SubscriptionRow:
 
     @property
     def is_confirmed(self) -> bool:
-        """Say whether its notices are sent: a webhook needs no confirmation."""
+        """Return whether notices are sent; a webhook needs no confirmation."""
         return self.address_state in ("", "confirmed")
 
     @property
-    def shown_address(self) -> str:
-        """Return the address as pages show it: on a screen that others see, too."""
+    def display_address(self) -> str:
+        """Return the address for pages, without a webhook's secret path."""
         return hide_secret(self.channel, self.address)
 
     @property
-    def channel_words(self) -> str:
-        """Say the channel."""
+    def channel_label(self) -> str:
+        """Return the name of the channel."""
         return str(Channel(self.channel).label)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to send. outcome: "" while it is under way, or where its sender was killed."""
+    """One attempt to send. outcome: "" while it runs, or if its sender was killed."""
 
     at: datetime
     outcome: str
@@ -81,13 +81,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class NoticeRow:
-    """One notice. not_before_at: of the next attempt, where it waits; log: the last ten attempts, oldest first."""
+    """One notice. not_before_at: time of the next attempt while queued; log: the last ten attempts, oldest first."""
 
     id: int
     key: str
     subject: str
     state: str
-    state_words: str
+    state_label: str
     attempts: int
     not_before_at: datetime
     created_at: datetime
@@ -97,12 +97,12 @@ class NoticeRow:
 
     @property
     def is_waiting(self) -> bool:
-        """Say whether it is still to go out."""
+        """Return whether the notice is queued."""
         return self.state == NoticeState.WAITING
 
 
 def list_subscriptions(visitor: User, *, owner: User | None) -> list[SubscriptionRow]:
-    """Return the subscriptions of a person, or with None all of them, by owner; one query."""
+    """Return the subscriptions of one owner, or all with None, ordered by owner; one query."""
     rows = _annotate(
         Subscription.objects.all() if owner is None else Subscription.objects.filter(owner=owner)
     )
@@ -110,13 +110,13 @@ def list_subscriptions(visitor: User, *, owner: User | None) -> list[Subscriptio
 
 
 def read_subscription(subscription_id: int, visitor: User) -> SubscriptionRow | None:
-    """Return one subscription, None where there is none; one query."""
+    """Return one subscription or None; one query."""
     row = _annotate(Subscription.objects.filter(pk=subscription_id)).first()
     return _make_row(row, visitor) if row else None
 
 
 def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[NoticeRow]:
-    """Return the newest notices of a subscription; what only marks that a host is told elsewhere is left out."""
+    """Return the newest notices of a subscription; markers of hosts reported in a group notice are excluded."""
     rows = Notice.objects.filter(subscription_id=subscription_id).exclude(body__has_key="told_in")
     return [
         NoticeRow(
@@ -124,7 +124,7 @@ def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[No
             key=row.key,
             subject=str(row.body.get("subject", row.key)),
             state=row.state,
-            state_words=str(NoticeState(row.state).label),
+            state_label=str(NoticeState(row.state).label),
             attempts=row.attempts,
             not_before_at=row.not_before_at,
             created_at=row.created_at,
@@ -137,7 +137,7 @@ def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[No
 
 
 def hide_secret(channel: str, address: str) -> str:
-    """Return what others may see of an address: of a webhook its host, as whoever knows the path may post there."""
+    """Return an address without secrets: only the host of a webhook, as its path authorizes posting."""
     if channel == Channel.EMAIL:
         return address
     parts = urlsplit(address)

@@ -1,4 +1,4 @@
-"""Saying a maintenance in the reader's own zone, looking at what it reaches, and taking it back."""
+"""Schedule maintenance in the reader's time zone, preview its impact, and cancel it."""
 
 from collections.abc import Callable
 
@@ -12,34 +12,34 @@ Visit = Callable[..., Watched]
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_maintenance_is_said_in_the_reader_s_zone_looked_at_and_taken_back(
+def test_maintenance_is_scheduled_in_the_reader_s_zone_previewed_and_canceled(
     visit: Visit, world: World, theme: str, width: int
 ) -> None:
     watched = visit(world.host, color_scheme=theme, width=width, timezone_id="Asia/Kolkata")
     page = watched.page
-    page.get_by_role("link", name="Say a maintenance of this host").click()
+    page.get_by_role("link", name="Schedule maintenance").click()
     page.wait_for_selector("[name=zone] option:checked[value^=Asia]", state="attached")
-    assert page.get_by_label("Zone of both times").input_value() in ("Asia/Kolkata", "Asia/Calcutta")
-    assert page.get_by_label("Of what").input_value() == "host:db-01"
+    assert page.get_by_label("Time zone").input_value() in ("Asia/Kolkata", "Asia/Calcutta")
+    assert page.get_by_label("Applies to").input_value() == "host:db-01"
     page.get_by_label("From").fill("2027-03-01T10:00")
     page.get_by_label("Until").fill("2027-03-01T12:00")
 
-    page.get_by_role("button", name="Show what it reaches").click()
-    page.wait_for_selector("text=/The filter leaves \\d+ series of 1 host \\(db-01\\)/")
+    page.get_by_role("button", name="Preview affected series").click()
+    page.wait_for_selector("text=/Matches \\d+ series on 1 host \\(db-01\\)/")
     assert (watched.barriers(), watched.overhang_px()) == ([], 0)
     # What was written stays as it was written.
     assert page.get_by_label("From").input_value() == "2027-03-01T10:00"
-    page.get_by_label("Why").fill("new disks <b>tonight</b>")
-    page.get_by_role("button", name="Keep it").click()
+    page.get_by_label("Reason").fill("new disks <b>tonight</b>")
+    page.get_by_role("button", name="Save").click()
 
-    page.wait_for_selector("text=It is kept.")
+    page.wait_for_selector("text=Saved.")
     facts = page.inner_text("dl.facts")
     assert "1 Mar 2027 04:30 UTC" in facts
     assert "1 Mar 2027 06:30 UTC" in facts
     assert "new disks <b>tonight</b>" in page.inner_text("main")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Take it back").click()
-    page.wait_for_selector("h1:has-text('taken back')")
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_selector("h1:has-text('canceled')")
     assert (watched.barriers(), watched.overhang_px()) == ([], 0)
     assert watched.complaints == []
     assert watched.violations() == []
@@ -48,7 +48,7 @@ def test_maintenance_is_said_in_the_reader_s_zone_looked_at_and_taken_back(
 def test_filter_of_a_maintenance_is_completed(visit: Visit) -> None:
     watched = visit("/expectations/add")
     page = watched.page
-    field = page.get_by_label("Of what")
+    field = page.get_by_label("Applies to")
     field.click()
     field.press_sequentially("host:db-01")
 
@@ -62,4 +62,4 @@ def test_filter_of_a_maintenance_is_completed(visit: Visit) -> None:
 def test_times_stay_utc_without_script(visit: Visit) -> None:
     watched = visit("/expectations/add", java_script_enabled=False, timezone_id="Asia/Kolkata")
 
-    assert watched.page.get_by_label("Zone of both times").input_value() == "UTC"
+    assert watched.page.get_by_label("Time zone").input_value() == "UTC"

@@ -107,7 +107,7 @@ def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World
     page.get_by_label("Label").fill("spare")
     page.get_by_role("button", name="Make a token").click()
 
-    secret = page.inner_text("#shown-once-secret")
+    secret = page.inner_text("#one-time-secret-value")
     page.locator(".banner [data-copy]").first.click()
     page.wait_for_selector("text=copied")
 

@@ -1,4 +1,4 @@
-"""Make and revoke the tokens of hosts, and enrol new hosts."""
+"""Make and revoke the tokens of hosts, and enroll new hosts."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from benchapp.api.resources.hosts import no_host
 from benchapp.api.resources.shapes import PREFIX, token_row
 from benchapp.models import Host, Scope
 from benchapp.pipeline.access.tokens import issue_token, revoke_token
-from benchapp.pipeline.hosts import EnrolmentRefused, enroll_host
+from benchapp.pipeline.hosts import EnrollmentRefused, enroll_host
 from benchapp.queries.hosts import read_host
 
 
@@ -151,9 +151,9 @@ class Enrollments(ApiView):
         token = require_api_token(request)
         try:
             host, plaintext = enroll_host(
-                wanted["name"], enrolment=token, agent_version=wanted["agent_version"]
+                wanted["name"], enrollment=token, agent_version=wanted["agent_version"]
             )
-        except EnrolmentRefused as refusal:
+        except EnrollmentRefused as refusal:
             status = 409 if refusal.code == "host-exists" else 422
             raise Problem(status, refusal.code, "Not enrolled", str(refusal), pointer="/name") from refusal
         url = f"{PREFIX}/hosts/{host.name}"

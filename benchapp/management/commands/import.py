@@ -17,7 +17,7 @@ from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
-from benchapp.pipeline.hosts import EnrolmentRefused
+from benchapp.pipeline.hosts import EnrollmentRefused
 from benchapp.pipeline.importing.discovery import Folder, find_folders
 from benchapp.pipeline.importing.files import (
     FileGroup,
@@ -157,7 +157,7 @@ def _read_order(options: Mapping[str, Any]) -> ImportOptions:
         host = find_host(options["host"], may_create=options["create_host"])
     except BadLayout as error:
         raise CommandError(f"{error.pointer.lstrip('/')}: {error}") from error
-    except (BadParameter, UnknownHost, EnrolmentRefused) as error:
+    except (BadParameter, UnknownHost, EnrollmentRefused) as error:
         raise CommandError(str(error)) from error
     return ImportOptions(
         host.pk, parameters, dates_by_file=started_at == _BY_FILE, is_queued=options["no_wait"]

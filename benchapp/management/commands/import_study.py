@@ -13,7 +13,7 @@ from benchapp.embedded.backup import BackupFailed
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
-from benchapp.pipeline.hosts import EnrolmentRefused
+from benchapp.pipeline.hosts import EnrollmentRefused
 from benchapp.pipeline.importing.files import UnknownHost, find_host
 from benchapp.pipeline.importing.published import Imported, import_published
 from benchapp.pipeline.importing.published_csv import FAULTS_MAXIMUM, BadTable, read_table
@@ -74,7 +74,7 @@ class Command(BaseCommand):
             with use_database(options["data_dir"]):
                 host = find_host(options["host"] or file.stem, may_create=True)
                 imported = import_published(runs, source, host_id=host.pk)
-        except (UnknownHost, EnrolmentRefused, BackupFailed, NoBinaries, BadEnvelope) as error:
+        except (UnknownHost, EnrollmentRefused, BackupFailed, NoBinaries, BadEnvelope) as error:
             raise CommandError(str(error)) from error
         except (OperationalError, InterfaceError) as error:
             raise CommandError(f"the database does not answer: {error}; run it again once it does") from error

@@ -19,7 +19,7 @@ _SECRET_LENGTH: Final = 43  # 256 bits in URL-safe base64
 _CRC_LENGTH: Final = 8
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LAST_USED_RESOLUTION: Final = timedelta(minutes=10)
-ENROLMENT_LIFETIME: Final = timedelta(hours=24)
+ENROLLMENT_LIFETIME: Final = timedelta(hours=24)
 
 
 class TokenRefused(Exception):
@@ -81,13 +81,13 @@ def issue_token(
     return row, f"{_PREFIX}{public_id}_{secret}{_checksum(public_id, secret)}"
 
 
-def issue_enrolment_token(*, created_by: User | None = None) -> tuple[ApiToken, str]:
-    """Make a token that enrols hosts for the next 24 hours."""
+def issue_enrollment_token(*, created_by: User | None = None) -> tuple[ApiToken, str]:
+    """Make a token that enrolls hosts for the next 24 hours."""
     return issue_token(
         scope=Scope.ENROLL,
-        label="enrolment",
+        label="enrollment",
         created_by=created_by,
-        expires_at=timezone.now() + ENROLMENT_LIFETIME,
+        expires_at=timezone.now() + ENROLLMENT_LIFETIME,
     )
 
 
@@ -111,7 +111,9 @@ def read_token(text: str) -> ApiToken:
     if token.expires_at is not None and token.expires_at <= now:
         raise TokenRefused("token-expired", f"{token} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC")
     if token.host is not None and token.host.retired_at is not None:
-        raise TokenRefused("host-retired", f"host {token.host.name} is retired: bring it back, or enrol anew")
+        raise TokenRefused(
+            "host-retired", f"host {token.host.name} is retired: bring it back, or enroll anew"
+        )
     _note_use(token, now)
     return token
 

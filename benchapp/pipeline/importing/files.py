@@ -93,7 +93,7 @@ class _PendingFile:
 
 
 def find_host(name: str, *, may_create: bool = False) -> Host:
-    """Return the host of this name, made where it is new and may be. Raises UnknownHost or EnrolmentRefused."""
+    """Return the host of this name, made where it is new and may be. Raises UnknownHost or EnrollmentRefused."""
     checked = check_host_name(name)
     host = Host.objects.filter(name=checked).first()
     if host is None and may_create:

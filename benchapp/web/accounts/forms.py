@@ -1,4 +1,4 @@
-"""What people fill in."""
+"""Forms for sign-in, accounts, hosts, tokens and uploads."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class SignInForm(forms.Form):
 
 
 class SetUpForm(forms.Form):
-    """The account that a one-time link makes."""
+    """A new account from a one-time link."""
 
     username = forms.CharField(
         label="User name",
@@ -41,23 +41,23 @@ class SetUpForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     password_again = forms.CharField(
-        label="Password again",
+        label="Repeat password",
         max_length=4096,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 
     def clean(self) -> dict[str, Any]:
-        """Refuse two passwords that differ."""
+        """Reject two different passwords."""
         cleaned: dict[str, Any] = super().clean() or {}
         password, again = cleaned.get("password"), cleaned.get("password_again")
         if password and again and password != again:
-            self.add_error("password_again", "This is not the same as the password above.")
+            self.add_error("password_again", "Passwords do not match.")
         return cleaned
 
 
 class AccountForm(PasswordChangeForm):
-    """A new password, with the old one as proof."""
+    """A new password, confirmed by the current one."""
 
     field_order = ("old_password", "new_password1", "new_password2")
 
@@ -69,37 +69,37 @@ class RoleForm(forms.Form):
 
 
 class HostNameForm(forms.Form):
-    """A host to make a token for."""
+    """A new host."""
 
     name = forms.CharField(label="Host name", max_length=253)
     label = forms.CharField(max_length=100, required=False)
 
 
 class LabelForm(forms.Form):
-    """What a token is for."""
+    """The label of a token."""
 
     label = forms.CharField(max_length=100, required=False)
 
 
 class PoolForm(forms.Form):
-    """The pool whose history a host shares; empty for none."""
+    """The pool of a host; empty for none."""
 
     pool = forms.CharField(max_length=100, required=False)
 
 
 class TokenForm(forms.Form):
-    """A token for a program."""
+    """An API token."""
 
     scope = forms.ChoiceField(
-        label="May",
+        label="Scope",
         choices=[(scope.value, scope.label) for scope in (Scope.READ, Scope.ADMIN)],
         initial=Scope.READ,
     )
-    label = forms.CharField(label="For what", max_length=100)
+    label = forms.CharField(label="Label", max_length=100)
 
 
 class ManyFilesInput(forms.FileInput):
-    """A file input that takes several."""
+    """A file input for several files."""
 
     allow_multiple_selected = True
 

@@ -1,17 +1,17 @@
-"""Secrets that a page shows once, right after they were made."""
+"""Secrets that a page shows once, directly after creation."""
 
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from django.http import HttpRequest
 
-# In the session, not in a message: messages travel in a cookie. Taken out by the very next page.
-_KEY: Final = "shown_once"
+# In the session, not in a message: messages are stored in a cookie. Removed by the next page.
+_KEY: Final = "one_time_secret"
 
 
 @dataclass(frozen=True, slots=True)
-class ShownOnce:
-    """A secret and the words above it; command is a line that uses it, empty where there is none."""
+class OneTimeSecret:
+    """A secret with its title. command: shell lines that use it, "" for none."""
 
     title: str
     secret: str
@@ -19,11 +19,11 @@ class ShownOnce:
 
 
 def keep_for_next_page(request: HttpRequest, title: str, secret: str, *, command: str = "") -> None:
-    """Keep a secret for the page that the answer redirects to."""
-    request.session[_KEY] = asdict(ShownOnce(title, secret, command))
+    """Store a secret for the next page."""
+    request.session[_KEY] = asdict(OneTimeSecret(title, secret, command))
 
 
-def take_from_last_page(request: HttpRequest) -> ShownOnce | None:
-    """Return what the last page left for this one, and forget it."""
-    kept = request.session.pop(_KEY, None)
-    return ShownOnce(**kept) if kept else None
+def take_from_last_page(request: HttpRequest) -> OneTimeSecret | None:
+    """Return the secret that the previous request stored, and remove it."""
+    stored = request.session.pop(_KEY, None)
+    return OneTimeSecret(**stored) if stored else None

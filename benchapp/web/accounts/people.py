@@ -1,4 +1,4 @@
-"""Who may come in, for admins."""
+"""Accounts and invitations, for admins."""
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
@@ -20,12 +20,12 @@ from benchapp.web.site.page_context import make_base_url
 @require_GET
 @needs_role(Role.ADMIN)
 def people(request: HttpRequest) -> HttpResponse:
-    """List the accounts, and make links that invite."""
+    """List the accounts."""
     context = {
         "people": User.objects.order_by("username"),
         "roles": Role.choices,
         "invite_form": RoleForm(),
-        "shown_once": take_from_last_page(request),
+        "one_time_secret": take_from_last_page(request),
     }
     return render(request, "accounts/people.html", context)
 
@@ -33,25 +33,27 @@ def people(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def invite(request: HttpRequest) -> HttpResponse:
-    """Make a one-time link for an account of the chosen role, and show it once."""
+    """Create a one-time invitation link for a role; the next page shows it once."""
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Choose one of the roles.", extra_tags="bad")
+        messages.error(request, "Choose a valid role.", extra_tags="bad")
         return redirect("people")
     secret = create_invitation(role=Role(form.cleaned_data["role"]), created_by=read_person(request))
     link = make_base_url(request) + reverse("setup", args=[secret])
-    keep_for_next_page(request, f"Link for one {form.cleaned_data['role']}, good for 24 hours", link)
+    keep_for_next_page(
+        request, f"Invitation link for one {form.cleaned_data['role']}, valid for 24 hours", link
+    )
     return redirect("people")
 
 
 @require_POST
 @needs_role(Role.ADMIN)
 def set_person_role(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Give a person another role."""
+    """Change the role of a person."""
     person = get_object_or_404(User, pk=user_id)
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Choose one of the roles.", extra_tags="bad")
+        messages.error(request, "Choose a valid role.", extra_tags="bad")
         return redirect("people")
     try:
         change_role(person, Role(form.cleaned_data["role"]))
@@ -64,13 +66,13 @@ def set_person_role(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def set_person_active(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Let a person in again, or no longer."""
+    """Activate or deactivate an account."""
     person = get_object_or_404(User, pk=user_id)
     is_active = request.POST.get("active") == "yes"
     try:
         set_active(person, is_active=is_active)
-        words = "may sign in again" if is_active else "may no longer sign in"
-        messages.success(request, f"{person.username} {words}.", extra_tags="good")
+        text = "activated" if is_active else "deactivated"
+        messages.success(request, f"{person.username} {text}.", extra_tags="good")
     except ValidationError as error:
         messages.error(request, " ".join(error.messages), extra_tags="bad")
     return redirect("people")

@@ -1,4 +1,4 @@
-"""Come in, go out, and the accounts that allow it."""
+"""Sign-in, sign-out, account setup and password change."""
 
 import hashlib
 from datetime import timedelta
@@ -32,7 +32,7 @@ from benchapp.web.site.access import choose_next, needs_role, read_person
 from benchapp.web.site.security import read_client_address
 
 _HASHING = BoundedSemaphore(2)
-_WRONG = "This name and password do not belong together, or the account is switched off."
+_WRONG = "Wrong user name or password, or the account is deactivated."
 _KNOWN_BROWSER: Final = "known_browser"
 _KNOWN_BROWSER_LIFETIME: Final = timedelta(days=90)
 
@@ -41,7 +41,7 @@ _KNOWN_BROWSER_LIFETIME: Final = timedelta(days=90)
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """Ask for name and password, and let in who knows both."""
+    """Sign in with user name and password."""
     if request.user.is_authenticated:
         return redirect(choose_next(request, "home"))
     form = SignInForm(request.POST or None)
@@ -71,7 +71,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
-    """Return who knows name and password, None where they are wrong. Raises LimitReached."""
+    """Return the authenticated user, None for wrong credentials. Raises LimitReached."""
     username = form.cleaned_data["username"]
     source = SignInSource(username, read_client_address(request), _read_known_browser(request, username))
     # Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait. They
@@ -85,7 +85,7 @@ def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
 
 
 def _remember_browser(answer: HttpResponse, user: User) -> HttpResponse:
-    """Give the browser a cookie by which attempts of others at this name do not lock it out."""
+    """Set a cookie so that failed attempts from other browsers do not lock out this one."""
     answer.set_signed_cookie(
         _KNOWN_BROWSER,
         _digest_name(user.username),
@@ -100,7 +100,7 @@ def _remember_browser(answer: HttpResponse, user: User) -> HttpResponse:
 
 
 def _read_known_browser(request: HttpRequest, username: str) -> str:
-    """Return the cookie of a browser in which this name signed in before, "" of any other."""
+    """Return the cookie of a browser in which this user signed in before, else ""."""
     name = request.get_signed_cookie(
         _KNOWN_BROWSER, default="", salt=_KNOWN_BROWSER, max_age=_KNOWN_BROWSER_LIFETIME
     )
@@ -123,7 +123,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("password", "password_again")
 @require_http_methods(["GET", "POST"])
 def setup(request: HttpRequest, secret: str) -> HttpResponse:
-    """Make the account that a one-time link is for, and sign in with it."""
+    """Create the account of a one-time link and sign in."""
     invitation = find_invitation(secret)
     if invitation is None:
         return render(request, "accounts/setup_refused.html", status=410)
@@ -141,15 +141,13 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
 @sensitive_post_parameters("old_password", "new_password1", "new_password2")
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
-    """Show one's own role, and change the password."""
+    """Show one's own role and change the password."""
     user = read_person(request)
     form = AccountForm(user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         form.save()
         update_session_auth_hash(request, user)
-        messages.success(
-            request, "The password is changed; other sessions are signed out.", extra_tags="good"
-        )
+        messages.success(request, "Password changed. Other sessions are signed out.", extra_tags="good")
         return redirect("account")
     context = {"form": form, "role": Role(user.role)}
     return render(request, "accounts/account.html", context, status=400 if form.errors else 200)
@@ -168,7 +166,7 @@ def _accept(secret: str, form: Form) -> User | None:
 
 
 def _by_field(error: ValidationError) -> dict[str, list[str]]:
-    """Return the messages by field; those of the password validators belong to no field by themselves."""
+    """Return the messages by field; password validators name no field."""
     if hasattr(error, "error_dict"):
         return error.message_dict
     return {"password": error.messages}

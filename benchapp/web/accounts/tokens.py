@@ -1,4 +1,4 @@
-"""Tokens of programs and of enrolment, for admins; those of hosts are on the hosts' pages."""
+"""API and enrollment tokens, for admins; host tokens are on the host pages."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -19,14 +19,14 @@ from benchapp.web.site.filter_forms import list_errors
 @require_safe
 @needs_role(Role.ADMIN)
 def tokens(request: HttpRequest) -> HttpResponse:
-    """List the tokens that belong to no host, and make new ones."""
+    """List the tokens that belong to no host."""
     context = {
         "tokens": ApiToken.objects.filter(host__isnull=True)
         .select_related("created_by")
         .order_by("-created_at"),
         "form": TokenForm(),
         "now": timezone.now(),
-        "shown_once": take_from_last_page(request),
+        "one_time_secret": take_from_last_page(request),
     }
     return render(request, "accounts/tokens.html", context)
 
@@ -34,7 +34,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def add_token(request: HttpRequest) -> HttpResponse:
-    """Make a token for a program, which the next page shows once."""
+    """Create an API token; the next page shows it once."""
     form = TokenForm(request.POST)
     if not form.is_valid():
         messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
@@ -48,10 +48,10 @@ def add_token(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
-    """Make a token open nothing any more; back to the page that lists it."""
+    """Revoke a token and return to its list."""
     token = get_object_or_404(ApiToken.objects.select_related("host"), public_id=public_id)
     if revoke_token(public_id):
-        messages.success(request, f"Token bench_{public_id}_… opens nothing any more.", extra_tags="good")
+        messages.success(request, f"Token bench_{public_id}_… revoked.", extra_tags="good")
     else:
-        messages.error(request, f"Token bench_{public_id}_… was revoked before.", extra_tags="bad")
+        messages.error(request, f"Token bench_{public_id}_… was already revoked.", extra_tags="bad")
     return redirect("host", name=token.host.name) if token.host else redirect("tokens")

@@ -1,4 +1,4 @@
-"""What a host is expected to do by itself, in words."""
+"""Texts about the schedule of a host."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"))
 
 @dataclass(frozen=True, slots=True)
 class ScheduleLine:
-    """One line of a host's table of what it runs by itself."""
+    """One row of a host's schedule table."""
 
     entry: ScheduledProfile
     interval: str
@@ -18,19 +18,21 @@ class ScheduleLine:
 
 
 def list_lines(host: HostRow) -> list[ScheduleLine]:
-    """Return the lines of a host's table; none where nothing is scheduled, or nothing is known."""
+    """Return the rows of a host's schedule; empty without a schedule."""
     if host.schedule is None:
         return []
     return [
         ScheduleLine(
-            entry, f"every {say_span(entry.every_s)}", say_span(entry.splay_s) if entry.splay_s else ""
+            entry,
+            f"every {format_interval(entry.every_s)}",
+            format_interval(entry.splay_s) if entry.splay_s else "",
         )
         for entry in host.schedule.entries
     ]
 
 
-def say_span(seconds: int) -> str:
-    """Say an interval in the largest unit that it fills: 6 h, 15 min, day, 7 days, 90 s."""
+def format_interval(seconds: int) -> str:
+    """Format an interval in the largest unit that divides it: 6 h, 15 min, day, 7 days, 90 s."""
     for length, unit in _UNITS:
         count, rest = divmod(seconds, length)
         if count and not rest:
@@ -40,12 +42,12 @@ def say_span(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def say_why_not_expected(host: HostRow) -> str:
-    """Say why no run is expected of a host, "" where one is, or one is missed."""
+def explain_no_schedule(host: HostRow) -> str:
+    """Return why no run of a host is expected; "" if one is expected or overdue."""
     if host.retired_at is not None:
-        return "it is retired"
+        return "host is retired"
     if host.schedule is None:
-        return "it told no schedule; runs come when somebody or some other scheduler starts them"
+        return "no schedule reported"
     if not host.schedule.entries:
-        return "it runs nothing by itself"
+        return "empty schedule"
     return ""

@@ -1,4 +1,4 @@
-"""Hosts: when they were last heard of, and for admins the tokens that they hold."""
+"""Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,15 +13,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.models import Host, Role
-from benchapp.pipeline.access.tokens import issue_enrolment_token
-from benchapp.pipeline.hosts import EnrolmentRefused, issue_host_token, restore_host, retire_host
-from benchapp.pipeline.hosts import set_pool as move_to_pool
+from benchapp.pipeline.access.tokens import issue_enrollment_token
+from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
+from benchapp.pipeline.hosts import set_pool as save_pool
 from benchapp.queries.hosts import TokenRow, page_hosts, read_host
 from benchapp.queries.maintenance import ExpectationState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
-from benchapp.web.hosts.schedule_texts import list_lines, say_why_not_expected
+from benchapp.web.hosts.schedule_texts import explain_no_schedule, list_lines
 from benchapp.web.maintenance.views import list_maintenance
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
@@ -39,7 +39,7 @@ RUNS_OF_A_HOST: Final = 10
 @require_safe
 @may_read
 def hosts(request: HttpRequest) -> HttpResponse:
-    """List the hosts by name; for admins also the ways to add one."""
+    """List hosts by name; admins can add one."""
     now = timezone.now()
     form = read_form(HostFilterForm, request.GET)
     errors = list_errors(form)
@@ -49,13 +49,13 @@ def hosts(request: HttpRequest) -> HttpResponse:
     )
     context = {
         **links,
-        "hosts": [(row, _count_working(row.tokens, now), say_why_not_expected(row)) for row in page.items],
+        "hosts": [(row, _count_active(row.tokens, now), explain_no_schedule(row)) for row in page.items],
         "form": form,
         "errors": errors,
         "is_filtering": is_filtering(form),
         "agent_digest": read_agent_archive().digest,
         "agent_lines": say_agent_lines(make_base_url(request)),
-        "shown_once": take_from_last_page(request),
+        "one_time_secret": take_from_last_page(request),
     }
     return render(request, "hosts/hosts.html", context, status=400 if errors else 200)
 
@@ -64,10 +64,10 @@ def hosts(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def host(request: HttpRequest, name: str) -> HttpResponse:
-    """Show one host: its last runs, and for admins its tokens."""
+    """Show one host with its schedule and last runs; for admins also its tokens."""
     row = read_host(name)
     if row is None:
-        raise Http404(f"There is no host {name}. It appears here once it is enrolled.")
+        raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
     maintenance = list_maintenance(row.id)
     columns, runs = make_run_lines(list_runs(RunFilter(host=name), limit=RUNS_OF_A_HOST).items)
     context = {
@@ -75,11 +75,11 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "columns": columns,
         "runs": runs,
         "schedule_lines": list_lines(row),
-        "why_not_expected": say_why_not_expected(row),
+        "no_schedule_reason": explain_no_schedule(row),
         "maintenance": maintenance,
         "is_in_maintenance": any(window.state == ExpectationState.RUNNING for window in maintenance),
         "now": timezone.now(),
-        "shown_once": take_from_last_page(request),
+        "one_time_secret": take_from_last_page(request),
     }
     return render(request, "hosts/host.html", context)
 
@@ -87,14 +87,14 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def add_host(request: HttpRequest) -> HttpResponse:
-    """Make a host and its token, which the next page shows once."""
+    """Create a host and its token; the next page shows the token once."""
     form = HostNameForm(request.POST)
     if not form.is_valid():
         return _refuse(request, form)
     try:
         name = form.cleaned_data["name"]
         secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
-    except EnrolmentRefused as refusal:
+    except EnrollmentRefused as refusal:
         messages.error(request, f"Not added: {refusal}", extra_tags="bad")
         return redirect("hosts")
     keep_for_next_page(request, f"Token of {name.lower()}", secret)
@@ -104,7 +104,7 @@ def add_host(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
-    """Make one more token for a host, so that an old one can be replaced without a gap."""
+    """Create another token for a host, so that a token can be replaced without interruption."""
     get_object_or_404(Host, name=name)
     form = LabelForm(request.POST)
     if not form.is_valid():
@@ -116,12 +116,12 @@ def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @needs_role(Role.ADMIN)
-def make_enrolment_token(request: HttpRequest) -> HttpResponse:
-    """Make a token that enrols hosts for a day."""
-    _, secret = issue_enrolment_token(created_by=read_person(request))
+def make_enrollment_token(request: HttpRequest) -> HttpResponse:
+    """Create an enrollment token that is valid for 24 hours."""
+    _, secret = issue_enrollment_token(created_by=read_person(request))
     command = "\n".join(say_agent_lines(make_base_url(request), secret))
     keep_for_next_page(
-        request, "Enrolment token, good for 24 hours and any number of hosts", secret, command=command
+        request, "Enrollment token, valid for 24 hours, any number of hosts", secret, command=command
     )
     return redirect("hosts")
 
@@ -129,32 +129,34 @@ def make_enrolment_token(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs_role(Role.ADMIN)
 def set_pool(request: HttpRequest, name: str) -> HttpResponse:
-    """Put a host into a pool, or out of its pool."""
+    """Set or clear the pool of a host."""
     form = PoolForm(request.POST)
     if not form.is_valid():
         return _refuse(request, form)
-    if not move_to_pool(name, form.cleaned_data["pool"]):
-        raise Http404(f"There is no host {name}.")
-    messages.success(request, "From now on its results go to the series of that pool.", extra_tags="good")
+    if not save_pool(name, form.cleaned_data["pool"]):
+        raise Http404(f"Host {name} does not exist.")
+    messages.success(
+        request, f"Pool of {name} saved. New results belong to the series of this pool.", extra_tags="good"
+    )
     return redirect("host", name=name)
 
 
 @require_POST
 @needs_role(Role.ADMIN)
 def set_retired(request: HttpRequest, name: str) -> HttpResponse:
-    """Take a host out of service, or bring it back."""
+    """Retire or reactivate a host."""
     get_object_or_404(Host, name=name)
     if request.POST.get("retired") == "yes":
         retire_host(name)
-        words = f"{name} is retired: its history stays, its tokens open nothing."
+        text = f"{name} retired. Its history is kept; its tokens are rejected."
     else:
         restore_host(name)
-        words = f"{name} is back in service, with the tokens that it had."
-    messages.success(request, words, extra_tags="good")
+        text = f"{name} reactivated with its previous tokens."
+    messages.success(request, text, extra_tags="good")
     return redirect("host", name=name)
 
 
-def _count_working(tokens: Iterable[TokenRow], now: datetime) -> int:
+def _count_active(tokens: Iterable[TokenRow], now: datetime) -> int:
     return sum(
         token.revoked_at is None and (token.expires_at is None or token.expires_at > now) for token in tokens
     )

@@ -1,4 +1,4 @@
-"""What a person fills in to say a maintenance or an expected change."""
+"""Forms for maintenance windows and expected changes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -23,42 +23,42 @@ _TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "f
 
 
 class MomentInput(forms.DateTimeInput):
-    """A date and a time of day, in the zone that the form says."""
+    """A date and a time of day in the time zone of the form."""
 
     input_type = "datetime-local"
 
 
 class ExpectationForm(forms.Form):
-    """What is expected, of what, when and why; times are in the zone that is chosen."""
+    """A maintenance window or expected change; times are in the selected time zone."""
 
-    kind = forms.ChoiceField(label="What", choices=KINDS)
+    kind = forms.ChoiceField(label="Type", choices=KINDS)
     filter = forms.CharField(
-        label="Of what",
+        label="Applies to",
         required=False,
         max_length=LENGTH_MAXIMUM,
-        help_text="As in the filter bar: host:db-1, pool:web volume_type:gp3. Empty is everything.",
+        help_text="Filter bar syntax: host:db-1, pool:web volume_type:gp3. Empty: all series.",
         widget=forms.TextInput(attrs={**_TEXT, "data-completion": ""}),
     )
     from_at = forms.CharField(label="From", max_length=40, widget=MomentInput)
     to_at = forms.CharField(label="Until", max_length=40, widget=MomentInput)
-    zone = forms.CharField(label="Zone of both times", max_length=64, widget=forms.Select)
+    zone = forms.CharField(label="Time zone", max_length=64, widget=forms.Select)
     reason = forms.CharField(
-        label="Why", max_length=REASON_MAXIMUM, widget=forms.TextInput(attrs={"autocomplete": "off"})
+        label="Reason", max_length=REASON_MAXIMUM, widget=forms.TextInput(attrs={"autocomplete": "off"})
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # What it reaches does not depend on the reason.
+        # The preview does not depend on the reason.
         self.fields["reason"].required = "preview" not in self.data
         zones = dict.fromkeys(["UTC", self.data.get("zone", "UTC")[:64]])
         self.fields["zone"].widget.choices = [(zone, zone) for zone in zones]
 
     def clean(self) -> dict[str, Any]:
-        """Read both times in their zone."""
+        """Convert both times to UTC."""
         cleaned: dict[str, Any] = super().clean() or {}
         zone = _find_zone(cleaned.get("zone", ""))
         if zone is None:
-            self.add_error("zone", "This server does not know this zone: write the times in UTC.")
+            self.add_error("zone", "Unknown time zone on this server: use UTC.")
             return cleaned
         for name in ("from_at", "to_at"):
             if name in cleaned:
@@ -69,26 +69,26 @@ class ExpectationForm(forms.Form):
         return cleaned
 
     def refuse(self, field: str, message: str) -> None:
-        """Show what is wrong beside its field."""
+        """Add an error to its field."""
         self.add_error(field if field in self.fields else None, f"{message[:1].upper()}{message[1:]}.")
 
 
 def read_moment(text: str, zone: ZoneInfo) -> datetime:
-    """Return the moment (UTC) of a date and a time of day in a zone; an offset in the text is believed."""
+    """Return the UTC time of a local date and time; an offset in the text overrides the zone."""
     try:
-        said = datetime.fromisoformat(text.strip())
-        if said.tzinfo is not None:
-            return said.astimezone(UTC)
-        moment = said.replace(tzinfo=zone).astimezone(UTC)
+        local = datetime.fromisoformat(text.strip())
+        if local.tzinfo is not None:
+            return local.astimezone(UTC)
+        moment = local.replace(tzinfo=zone).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise forms.ValidationError("This is no time: write it as 2026-11-21 14:30.") from None
-    if moment.astimezone(zone).replace(tzinfo=None) != said:
-        raise forms.ValidationError(f"{zone.key} skips this time, as its clocks are put forward.")
+        raise forms.ValidationError("Not a valid time: use the format 2026-11-21 14:30.") from None
+    if moment.astimezone(zone).replace(tzinfo=None) != local:
+        raise forms.ValidationError(f"This time does not exist in {zone.key}: clocks go forward.")
     return moment
 
 
 def make_initial(kind: str, *, filter: str, from_at: datetime | None = None) -> dict[str, Any]:
-    """Return what the form begins with: from now, or from a moment, and a usual span from now on; times are UTC."""
+    """Return the initial values of the form: a default period that starts now or at from_at, in UTC."""
     now = timezone.now().replace(second=0, microsecond=0)
     return {
         "kind": kind,
@@ -100,12 +100,12 @@ def make_initial(kind: str, *, filter: str, from_at: datetime | None = None) -> 
 
 
 def format_form_time(moment: datetime) -> str:
-    """Return a moment as the field takes it, UTC, to the minute."""
+    """Format a time for the input field, in UTC, to the minute."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
 
 
 def write_scopes(scopes: list[str]) -> str:
-    """Return the filter of these scopes (host:NAME, pool:NAME); "" for none."""
+    """Return the filter that matches these scopes (host:NAME, pool:NAME); "" for none."""
     terms = []
     for kind in ("host", "pool"):
         names = [scope.removeprefix(f"{kind}:") for scope in scopes if scope.startswith(f"{kind}:")]
@@ -114,8 +114,8 @@ def write_scopes(scopes: list[str]) -> str:
     return write_filter(Filter(tuple(terms), ()))
 
 
-def read_zones() -> bool:
-    """Say whether this system has the table of zones; without it times are told in UTC."""
+def has_time_zones() -> bool:
+    """Return whether this system has the time zone database; without it the form uses UTC."""
     return _find_zone("Europe/Berlin") is not None
 
 
@@ -123,5 +123,5 @@ def _find_zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        # No zone, a path, or a system without the table of zones.
+        # Not a zone name, a path, or a system without the time zone database.
         return None

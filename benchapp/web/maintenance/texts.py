@@ -1,4 +1,4 @@
-"""Maintenance windows and expected changes in words."""
+"""Texts about maintenance windows and expected changes."""
 
 from collections.abc import Mapping
 
@@ -6,56 +6,51 @@ from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
 from benchapp.queries.maintenance import ExpectationRow, ExpectationState
 
 
-def say_list(counts: Mapping[ExpectationState, int]) -> str:
-    """Return the title of the list, with the answer in it."""
+def format_list_title(counts: Mapping[ExpectationState, int]) -> str:
+    """Return the title of the list with the number of active and upcoming windows."""
     running, coming = counts[ExpectationState.RUNNING], counts[ExpectationState.COMING]
     if not running and not coming:
-        return "Maintenance and expected changes: none now, none to come"
-    said = [f"{running} running"] if running else []
-    said += [f"{coming} to come"] if coming else []
-    return f"Maintenance and expected changes: {', '.join(said)}"
+        return "Maintenance & expected changes: none active or upcoming"
+    parts = [f"{running} active"] if running else []
+    parts += [f"{coming} upcoming"] if coming else []
+    return f"Maintenance & expected changes: {', '.join(parts)}"
 
 
-def say_expectation(row: ExpectationRow) -> str:
-    """Return the title of one."""
+def format_title(row: ExpectationRow) -> str:
+    """Return the title of one window."""
     kind = "Maintenance" if row.is_maintenance else "Expected change"
-    return f"{kind} of {row.filter or 'everything'}, {row.state.label}"
+    return f"{kind}: {row.filter or 'everything'} ({row.state.label.lower()})"
 
 
-def say_effect(*, is_maintenance: bool) -> str:
-    """Say what it does."""
+def describe_effect(*, is_maintenance: bool) -> str:
+    """Return what a maintenance window or an expected change does."""
     if is_maintenance:
-        return (
-            "Runs within it count in no level, and hosts that fall silent within it are not told; their runs stay "
-            "in the charts."
-        )
+        return "Runs in this period are excluded from levels but remain in the charts. Silent hosts are not reported."
     return (
-        "Changes that begin within it are recorded as incidents that are resolved as expected, and tell nobody; the "
-        "new level is judged like any other."
+        "Changes that start in this period are recorded as incidents resolved as expected, without notifications. "
+        "Detection continues from the new level."
     )
 
 
-def say_reach(reach: Impact) -> list[str]:
-    """Say what a filter leaves, and what lies within the span already."""
-    if not reach.series and not reach.hosts:
-        said = ["The filter leaves no series and no host: it holds for those that come."]
+def describe_impact(impact: Impact) -> list[str]:
+    """Return how many series, hosts and stored runs match."""
+    if not impact.series and not impact.hosts:
+        texts = ["No matching series or hosts yet. New ones that match are included."]
     else:
-        said = [f"The filter leaves {_count(reach.series, 'series', 'series')} of {_say_hosts(reach)}."]
-    if reach.has_more_runs:
-        said.append(f"More than {RUNS_COUNTED} runs lie within it already.")
+        texts = [f"Matches {_count(impact.series, 'series', 'series')} on {_format_hosts(impact)}."]
+    if impact.has_more_runs:
+        texts.append(f"More than {RUNS_COUNTED} runs in this period.")
     else:
-        verb = "lies" if reach.runs == 1 else "lie"
-        when = "already" if reach.runs else "yet"
-        said.append(f"{_count(reach.runs, 'run', 'runs').capitalize()} {verb} within it {when}.")
-    return said
+        texts.append(f"{_count(impact.runs, 'run', 'runs').capitalize()} in this period.")
+    return texts
 
 
-def _say_hosts(reach: Impact) -> str:
-    if not reach.hosts:
-        return "no host in service"
-    names = ", ".join(reach.host_names)
-    more = reach.hosts - len(reach.host_names)
-    return f"{_count(reach.hosts, 'host', 'hosts')} ({names}{f' and {more} more' if more else ''})"
+def _format_hosts(impact: Impact) -> str:
+    if not impact.hosts:
+        return "no active hosts"
+    names = ", ".join(impact.host_names)
+    more = impact.hosts - len(impact.host_names)
+    return f"{_count(impact.hosts, 'host', 'hosts')} ({names}{f' and {more} more' if more else ''})"
 
 
 def _count(number: int, one: str, many: str) -> str:

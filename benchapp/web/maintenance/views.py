@@ -1,4 +1,4 @@
-"""Maintenance windows and expected changes: said, looked at, ended early, taken back, each with its undo."""
+"""Schedule, preview, end and cancel maintenance windows and expected changes; end and cancel can be undone."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -39,6 +39,9 @@ from benchapp.queries.maintenance import (
 from benchapp.queue import wake_up
 from benchapp.web.maintenance.forms import KINDS, ExpectationForm, make_initial, read_zones, write_scopes
 from benchapp.web.maintenance.texts import say_effect, say_expectation, say_list, say_reach
+from benchapp.tasks import wake_up
+from benchapp.web.maintenance.forms import KINDS, ExpectationForm, has_time_zones, make_initial, write_scopes
+from benchapp.web.maintenance.texts import describe_effect, describe_impact, format_list_title, format_title
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.filter_forms import keep_query
@@ -51,13 +54,13 @@ _TABS: Final[Mapping[str, tuple[ExpectationState, ...]]] = {
     "past": (ExpectationState.PAST,),
     "taken_back": (ExpectationState.TAKEN_BACK,),
 }
-_TAB_WORDS: Final = {"current": "Running and to come", "past": "Over", "taken_back": "Taken back"}
-_Act = Callable[..., Expectation]
-_ACTS: Final[Mapping[str, tuple[_Act, str]]] = {
-    "end": (end_expectation, "It is ended: runs and changes from now on are judged as ever."),
-    "resume": (resume_expectation, "It holds until its planned end again."),
-    "take-back": (take_back, "It is taken back, and holds for nothing."),
-    "put-back": (put_back, "It holds again."),
+_TAB_LABELS: Final = {"current": "Active & upcoming", "past": "Past", "taken_back": "Canceled"}
+_Action = Callable[..., Expectation]
+_ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
+    "end": (end_expectation, "Ended. Later runs and changes are evaluated again."),
+    "resume": (resume_expectation, "Resumed until the planned end."),
+    "take-back": (take_back, "Canceled."),
+    "put-back": (put_back, "Restored."),
 }
 
 
@@ -65,7 +68,7 @@ _ACTS: Final[Mapping[str, tuple[_Act, str]]] = {
 @require_safe
 @may_read
 def expectations(request: HttpRequest) -> HttpResponse:
-    """List what runs and is to come; in other parts what is over, and what was taken back."""
+    """List active and upcoming windows; other tabs list past and canceled ones."""
     now = timezone.now()
     errors: list[str] = []
     tab = _choose(request, "tab", [*_TABS], errors) or "current"
@@ -81,21 +84,21 @@ def expectations(request: HttpRequest) -> HttpResponse:
     counts = count_expectations(now=now, kind=chosen)
     context = {
         **links,
-        "title": say_list(counts),
+        "title": format_list_title(counts),
         "errors": errors,
         "rows": [(row, row.state.label) for row in page.items],
         "tabs": [
             (
-                words,
+                label,
                 keep_query(request.GET, tab=name, after=None),
                 sum(counts[s] for s in _TABS[name]),
                 name == tab,
             )
-            for name, words in _TAB_WORDS.items()
+            for name, label in _TAB_LABELS.items()
         ],
         "kinds": [
-            (words, keep_query(request.GET, kind=value or None, after=None), value == (kind or ""))
-            for value, words in [("", "Both"), *KINDS]
+            (label, keep_query(request.GET, kind=value or None, after=None), value == (kind or ""))
+            for value, label in [("", "All"), *KINDS]
         ],
         "tab": tab,
         "api_line": say_request(f"{make_base_url(request)}/api/v1/expectations"),
@@ -107,28 +110,32 @@ def expectations(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.EDITOR)
 def add_expectation(request: HttpRequest) -> HttpResponse:
-    """Ask what is expected; show what that reaches; keep it."""
+    """Show the form, preview the affected series, or save."""
     form = (
         ExpectationForm(request.POST)
         if request.method == "POST"
-        else ExpectationForm(initial=_begin(request))
+        else ExpectationForm(initial=_make_initial_values(request))
     )
-    reach = None
+    impact = None
     if request.method == "POST" and form.is_valid():
         try:
             if "preview" not in request.POST:
-                return _keep(request, form.cleaned_data)
-            reach = _preview(form.cleaned_data)
+                return _save(request, form.cleaned_data)
+            impact = _preview(form.cleaned_data)
         except BadExpectation as problem:
             form.refuse(problem.field, str(problem))
     context = {
         "form": form,
         "is_fresh": request.method != "POST",
-        "knows_zones": read_zones(),
-        "reach": reach,
-        "reach_words": say_reach(reach) if reach else [],
-        "effect": say_effect(is_maintenance=_read_kind(form) == ExpectationKind.MAINTENANCE) if reach else "",
-        "effects": [(words, say_effect(is_maintenance=value == "maintenance")) for value, words in KINDS],
+        "has_time_zones": has_time_zones(),
+        "impact": impact,
+        "impact_texts": describe_impact(impact) if impact else [],
+        "effect": describe_effect(is_maintenance=_read_kind(form) == ExpectationKind.MAINTENANCE)
+        if impact
+        else "",
+        "effects": [
+            (label, describe_effect(is_maintenance=value == "maintenance")) for value, label in KINDS
+        ],
     }
     return render(request, "maintenance/add_expectation.html", context, status=400 if form.errors else 200)
 
@@ -137,20 +144,20 @@ def add_expectation(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def expectation(request: HttpRequest, expectation_id: int) -> HttpResponse:
-    """Show one: what it reaches, and who did what to it."""
+    """Show one maintenance window or expected change with its impact and activity."""
     detail = read_expectation(expectation_id, now=timezone.now())
     if detail is None:
-        raise Http404(f"There is no expectation {expectation_id}.")
+        raise Http404(f"No maintenance window or expected change {expectation_id}.")
     row = detail.row
-    reach = preview_impact(row.filter, from_at=row.from_at, to_at=row.over_at)
+    impact = preview_impact(row.filter, from_at=row.from_at, to_at=row.over_at)
     context = {
-        "title": say_expectation(row),
+        "title": format_title(row),
         "row": row,
         "trail": detail.trail,
         "state": row.state.label,
-        "reach": reach,
-        "reach_words": say_reach(reach),
-        "effect": say_effect(is_maintenance=row.is_maintenance),
+        "impact": impact,
+        "impact_texts": describe_impact(impact),
+        "effect": describe_effect(is_maintenance=row.is_maintenance),
         "api_line": say_request(f"{make_base_url(request)}/api/v1/expectations/{row.id}"),
     }
     return render(request, "maintenance/expectation.html", context)
@@ -159,52 +166,52 @@ def expectation(request: HttpRequest, expectation_id: int) -> HttpResponse:
 @require_POST
 @needs_role(Role.EDITOR)
 def change_expectation(request: HttpRequest, expectation_id: int, act: str) -> HttpResponse:
-    """End it early, take it back, or undo either."""
-    do, words = _ACTS[act]
+    """End early, cancel, or undo either."""
+    apply, success_text = _ACTIONS[act]
     try:
-        do(expectation_id, by=read_person(request))
+        apply(expectation_id, by=read_person(request))
     except UnknownExpectation as error:
         raise Http404(f"{error}.") from error
     except (NotSchedulable, BadExpectation) as problem:
-        messages.error(request, f"Not done: {problem}.", extra_tags="bad")
+        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
     else:
         wake_up()
-        messages.success(request, words, extra_tags="good")
+        messages.success(request, success_text, extra_tags="good")
     return redirect("expectation", expectation_id=expectation_id)
 
 
 def list_maintenance(host_id: int) -> list[ExpectationRow]:
-    """Return the maintenance windows that a host is in or comes into, those that begin last first."""
+    """Return the active and upcoming maintenance windows of a host, latest start first."""
     host = Host.objects.get(pk=host_id)
     page = list_expectations(
         CURRENT, now=timezone.now(), kind=ExpectationKind.MAINTENANCE, limit=OPEN_MAXIMUM
     )
-    return [row for row in page.items if _concerns(row, host)]
+    return [row for row in page.items if _matches(row, host)]
 
 
-def _concerns(row: ExpectationRow, host: Host) -> bool:
+def _matches(row: ExpectationRow, host: Host) -> bool:
     try:
         return host.pk in match_hosts(parse_filter(row.filter), [host])
     except BadFilter:
         return False
 
 
-def _keep(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
-    said = {name: given[name] for name in ("kind", "filter", "from_at", "to_at", "reason")}
-    kept = expect(**said, by=read_person(request))
+def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
+    values = {name: given[name] for name in ("kind", "filter", "from_at", "to_at", "reason")}
+    saved = expect(**values, by=read_person(request))
     wake_up()
-    messages.success(request, "It is kept.", extra_tags="good")
-    return redirect("expectation", expectation_id=kept.pk)
+    messages.success(request, "Saved.", extra_tags="good")
+    return redirect("expectation", expectation_id=saved.pk)
 
 
 def _preview(given: Mapping[str, Any]) -> Impact:
-    said = {name: given[name] for name in ("kind", "filter", "from_at", "to_at")}
-    plan = read_plan(**said, reason=given["reason"] or "only looked at")
+    values = {name: given[name] for name in ("kind", "filter", "from_at", "to_at")}
+    plan = read_plan(**values, reason=given["reason"] or "preview")
     return preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at)
 
 
-def _begin(request: HttpRequest) -> dict[str, Any]:
-    """Return what the form begins with: a host's maintenance, what an incident is about, or what the address says."""
+def _make_initial_values(request: HttpRequest) -> dict[str, Any]:
+    """Return the initial form values, from a host, an incident or the query string."""
     kind = request.GET.get("kind", "")
     if kind not in ExpectationKind.values:
         kind = ExpectationKind.MAINTENANCE.value
@@ -227,5 +234,5 @@ def _choose(request: HttpRequest, name: str, values: list[str], errors: list[str
     wanted = request.GET.get(name)
     if not wanted or wanted in values:
         return wanted or None
-    errors.append(f"There is no such {name}; there are: {', '.join(values)}.")
+    errors.append(f"Unknown {name}. Available: {', '.join(values)}.")
     return None

@@ -29,14 +29,14 @@ def say_first_steps(base_url: str) -> FirstSteps:
     )
 
 
-def say_agent_lines(base_url: str, enrolment_token: str = "ENROLMENT_TOKEN") -> tuple[str, ...]:
+def say_agent_lines(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN") -> tuple[str, ...]:
     """Return the commands that set up the agent: download, verify, enroll, run once, schedule."""
     # The token is passed in the environment: arguments are visible to all users of the host.
     return (
         f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
         # Removed on a mismatch, so that the following lines fail if all are pasted together.
         f"echo '{read_agent_archive().digest}  bench-agent.pyz' | sha256sum --check || rm bench-agent.pyz",
-        f"BENCH_AGENT_ENROLL_TOKEN={quote(enrolment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
+        f"BENCH_AGENT_ENROLL_TOKEN={quote(enrollment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
         "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
         (
             "python3 bench-agent.pyz schedule install --cron --every 6h --splay 10m --profile quick"

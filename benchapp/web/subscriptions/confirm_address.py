@@ -1,4 +1,4 @@
-"""The page behind the link of a confirmation mail: its reader confirms the address, or refuses mail. No sign-in."""
+"""Confirm or block an e-mail address from the link of a confirmation mail, without sign-in."""
 
 from typing import Final
 
@@ -19,18 +19,18 @@ _CHOICES: Final = {
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def confirm_address(request: HttpRequest, token: str) -> HttpResponse:
-    """Ask with GET, which programs that scan mail follow, too; do what was chosen with POST."""
+    """Show the choice with GET (mail scanners follow links); apply it with POST."""
     address = email_confirmation.find_address(token)
     choice = request.POST.get("choice", "") if request.method == "POST" else ""
     if address is None or (choice in _CHOICES and not _CHOICES[choice](token)):
-        return _seal(render(request, "subscriptions/confirm_address_refused.html", status=410))
+        return _forbid_indexing(render(request, "subscriptions/confirm_address_refused.html", status=410))
     if choice == "confirm":
         wake_notify()
     context = {"address": address.address, "username": address.owner.username, "choice": choice}
-    return _seal(render(request, "subscriptions/confirm_address.html", context))
+    return _forbid_indexing(render(request, "subscriptions/confirm_address.html", context))
 
 
-def _seal(answer: HttpResponse) -> HttpResponse:
-    """No search engine lists the address of this page, which is a key."""
+def _forbid_indexing(answer: HttpResponse) -> HttpResponse:
+    """Exclude the page from search engines: its URL is a secret."""
     answer["X-Robots-Tag"] = "noindex, nofollow"
     return answer

@@ -1,14 +1,14 @@
-"""What a person fills in to be told of regressions."""
+"""Forms of subscriptions."""
 
 from django import forms
 
 from benchapp.models import Channel, Severity
 
 _HOURS = [(str(hour), f"{hour:02}:00") for hour in range(24)]
-_ANY_SEVERITY = [
-    (Severity.LOW.value, "any"),
-    (Severity.MEDIUM.value, "medium and high"),
-    (Severity.HIGH.value, "high only"),
+_SEVERITIES = [
+    (Severity.LOW.value, "low (all)"),
+    (Severity.MEDIUM.value, "medium"),
+    (Severity.HIGH.value, "high"),
 ]
 
 
@@ -17,48 +17,48 @@ def _read_hour(text: str) -> int | None:
 
 
 class SubscriptionForm(forms.Form):
-    """Where to, of what, and when."""
+    """Channel, filter and delivery times."""
 
-    channel = forms.ChoiceField(label="How", choices=Channel.choices, initial=Channel.EMAIL)
+    channel = forms.ChoiceField(label="Channel", choices=Channel.choices, initial=Channel.EMAIL)
     address = forms.CharField(
         label="Address",
         max_length=500,
-        help_text="An e-mail address, which gets a mail to confirm it first, or the URL of a webhook (https://…).",
+        help_text="E-mail address (must be confirmed), or webhook URL (https://…).",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     filter = forms.CharField(
-        label="Only of",
+        label="Filter",
         required=False,
         max_length=2000,
-        help_text="As in the filter bar: host:db-* volume_type:gp3. Empty is everything.",
+        help_text="Filter bar syntax: host:db-* volume_type:gp3. Empty: everything.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
-    least_severity = forms.ChoiceField(label="Severity", choices=_ANY_SEVERITY, initial=Severity.LOW)
-    wants_silence = forms.BooleanField(label="Also of hosts that fall silent", required=False, initial=True)
-    is_digest = forms.BooleanField(label="Once a day instead of at once", required=False)
-    digest_hour = forms.TypedChoiceField(label="Once a day at (UTC)", choices=_HOURS, coerce=int, initial="7")
+    least_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES, initial=Severity.LOW)
+    wants_silence = forms.BooleanField(label="Notify about silent hosts", required=False, initial=True)
+    is_digest = forms.BooleanField(label="Daily digest", required=False)
+    digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int, initial="7")
     quiet_from_hour = forms.TypedChoiceField(
-        label="Quiet from (UTC)",
+        label="Quiet hours from (UTC)",
         choices=[("", "never"), *_HOURS],
         coerce=_read_hour,
         required=False,
         empty_value=None,
     )
     quiet_to_hour = forms.TypedChoiceField(
-        label="Quiet until (UTC)",
+        label="Quiet hours until (UTC)",
         choices=[("", "–"), *_HOURS],
         coerce=_read_hour,
         required=False,
         empty_value=None,
-        help_text="What happens in quiet hours is told at their end.",
+        help_text="Notifications from quiet hours are sent afterwards.",
     )
 
     def refuse(self, field: str, message: str) -> None:
-        """Show what is wrong beside its field."""
+        """Add an error to its field."""
         self.add_error(field if field in self.fields else None, message)
 
 
 class ChangeForm(SubscriptionForm):
-    """The same without the channel, which stays."""
+    """The same fields without the channel, which cannot be changed."""
 
     channel = None  # type: ignore[assignment]  # Django's way to leave out an inherited field

@@ -1,4 +1,4 @@
-"""Subscriptions: who is told of what, over which channel, and what came of it. People manage their own."""
+"""Manage one's own subscriptions and read their delivery logs."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ from benchapp.web.subscriptions.forms import ChangeForm, SubscriptionForm
 @require_safe
 @needs_role(Role.VIEWER)
 def subscriptions(request: HttpRequest) -> HttpResponse:
-    """List one's own subscriptions; with ?all=1, for admins, everybody's."""
+    """List one's own subscriptions; for admins ?all=1 lists all."""
     person = read_person(request)
     shows_all = can(person, Role.ADMIN) and request.GET.get("all") == "1"
     context = {
@@ -58,7 +58,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.VIEWER)
 def add_subscription(request: HttpRequest) -> HttpResponse:
-    """Ask where to and of what; a webhook's secret is shown once on the next page."""
+    """Create a subscription; a webhook's secret is shown once on the next page."""
     person = read_person(request)
     has_email = settings.EMAIL_SERVER is not None
     first = {
@@ -84,14 +84,14 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
 @require_safe
 @needs_role(Role.VIEWER)
 def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """Show one subscription, and what came of each of its notices."""
+    """Show one subscription with its delivery log."""
     row = _find(request, subscription_id)
     context = {
         "subscription": row,
         "is_own": row.owner_id == read_person(request).pk,
         "notices": list_notices(subscription_id),
         "notices_shown": NOTICES_SHOWN,
-        "shown_once": take_from_last_page(request),
+        "one_time_secret": take_from_last_page(request),
     }
     return render(request, "subscriptions/subscription.html", context)
 
@@ -109,10 +109,10 @@ def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpRespons
         except BadSubscription as problem:
             form.refuse(problem.field, str(problem))
         else:
-            messages.success(request, "The subscription is saved.", extra_tags="good")
+            messages.success(request, "Subscription saved.", extra_tags="good")
             wake_notify()
             return redirect("subscription", subscription_id=subscription_id)
-    context = {"form": form, "subscription": stored, "channel_words": Channel(stored.channel).label}
+    context = {"form": form, "subscription": stored, "channel_label": Channel(stored.channel).label}
     return render(
         request, "subscriptions/edit_subscription.html", context, status=400 if form.errors else 200
     )
@@ -121,39 +121,41 @@ def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpRespons
 @require_POST
 @needs_role(Role.VIEWER)
 def set_subscription_active(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """Pause a subscription, or let it hear again."""
+    """Pause or resume a subscription."""
     row = _find(request, subscription_id)
     if request.POST.get("active") == "yes":
         resume_subscription(row.id)
-        words = "It hears again. What waited less than a day goes out now."
+        text = "Resumed. Notices queued for less than a day are sent now."
     else:
         pause(row.id, f"paused by {read_person(request).username}")
-        words = "It is paused: what happens meanwhile is not told, what waits is kept for a day."
-    messages.success(request, words, extra_tags="good")
+        text = "Paused. No new notices are created; queued notices are kept for a day."
+    messages.success(request, text, extra_tags="good")
     return redirect("subscription", subscription_id=subscription_id)
 
 
 @require_POST
 @needs_role(Role.VIEWER)
 def send_test(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """Put a test notice into the outbox; the delivery log shows what comes of it."""
+    """Queue a test notice; the delivery log shows its outcome."""
     row = _find(request, subscription_id)
     if not row.is_active:
-        messages.error(request, "It is paused: resume it first, then send a test.", extra_tags="bad")
+        messages.error(request, "Subscription is paused: resume it first.", extra_tags="bad")
         return redirect("subscription", subscription_id=subscription_id)
     try:
         is_new = request_test(Subscription.objects.get(pk=row.id), read_person(request))
     except (NotConfirmed, LimitReached) as problem:
-        messages.error(request, f"No test was sent: {problem}.", extra_tags="bad")
+        messages.error(request, f"Test not sent: {problem}.", extra_tags="bad")
     else:
         if is_new:
             wake_notify()
             messages.success(
-                request, "A test is on its way: its outcome shows below within a minute.", extra_tags="good"
+                request, "Test queued. The outcome appears below within a minute.", extra_tags="good"
             )
         else:
             messages.error(
-                request, "There was a test within this minute: see its outcome below.", extra_tags="bad"
+                request,
+                "A test was already sent within the last minute. See the outcome below.",
+                extra_tags="bad",
             )
     return redirect("subscription", subscription_id=subscription_id)
 
@@ -164,60 +166,60 @@ def send_confirmation(request: HttpRequest, subscription_id: int) -> HttpRespons
     """Send the confirmation mail of one's own subscription again."""
     stored = _find_own(request, subscription_id)
     if not stored.is_active:
-        messages.error(request, "It is paused: resume it first, then send the mail.", extra_tags="bad")
+        messages.error(request, "Subscription is paused: resume it first.", extra_tags="bad")
         return redirect("subscription", subscription_id=subscription_id)
     try:
         is_needed = ask_confirmation(stored)
     except (MailRefused, LimitReached) as problem:
-        messages.error(request, f"No mail was sent: {problem}.", extra_tags="bad")
+        messages.error(request, f"Mail not sent: {problem}.", extra_tags="bad")
     else:
         wake_notify()
-        words = "A mail with a link is on its way." if is_needed else "No confirmation is needed."
-        messages.success(request, words, extra_tags="good")
+        text = "Confirmation mail queued." if is_needed else "No confirmation needed."
+        messages.success(request, text, extra_tags="good")
     return redirect("subscription", subscription_id=subscription_id)
 
 
 @require_POST
 @needs_role(Role.VIEWER)
 def renew_subscription_secret(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """Give one's own webhook another secret, which the next page shows once."""
+    """Replace the secret of one's own webhook; the next page shows it once."""
     try:
         _show_secret(request, renew_secret(_find_own(request, subscription_id)))
     except BadSubscription as problem:
-        messages.error(request, f"Not done: {problem}.", extra_tags="bad")
+        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
     return redirect("subscription", subscription_id=subscription_id)
 
 
 @require_POST
 @needs_role(Role.VIEWER)
 def remove_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """Remove a subscription with its delivery log."""
+    """Delete a subscription with its delivery log."""
     row = _find(request, subscription_id)
     delete_subscription(row.id)
-    messages.success(request, f"The subscription of {row.shown_address} is removed.", extra_tags="good")
+    messages.success(request, f"Subscription for {row.display_address} deleted.", extra_tags="good")
     return redirect("subscriptions")
 
 
 def _find(request: HttpRequest, subscription_id: int) -> SubscriptionRow:
-    """Return a subscription of one's own, and for admins anybody's; to others it is not there."""
+    """Return a subscription that this person may see: their own, or for admins any. Raises Http404."""
     person = read_person(request)
     row = read_subscription(subscription_id, person)
     if row is None or not (row.owner_id == person.pk or can(person, Role.ADMIN)):
-        raise Http404(f"There is no subscription {subscription_id} of yours.")
+        raise Http404(f"You have no subscription {subscription_id}.")
     return row
 
 
 def _find_own(request: HttpRequest, subscription_id: int) -> Subscription:
-    """Return a subscription of one's own: an address or a secret is nobody else's to see, whatever the role."""
+    """Return one's own subscription; no role can see the address or secret of another person's. Raises Http404."""
     stored = Subscription.objects.filter(pk=subscription_id, owner=read_person(request)).first()
     if stored is None:
-        raise Http404(f"There is no subscription {subscription_id} of yours.")
+        raise Http404(f"You have no subscription {subscription_id}.")
     return stored
 
 
 def _show_secret(request: HttpRequest, secret: str) -> None:
     if secret:
-        keep_for_next_page(request, "Secret that signs this webhook", secret)
+        keep_for_next_page(request, "Webhook signing secret", secret)
 
 
 def _list_values(stored: Subscription) -> dict[str, Any]:

@@ -28,7 +28,7 @@ RAISERS = {
     "TokenRefused",
     "BadEnvelope",
     "BadParameter",
-    "EnrolmentRefused",
+    "EnrollmentRefused",
 }
 
 

@@ -98,7 +98,7 @@ def test_revoked_token_opens_nothing(admin, client):
     assert admin.delete(f"/api/v1/tokens/{token.public_id}").status_code == 404
 
 
-def test_host_enrols_itself(client_of):
+def test_host_enrolls_with_a_token(client_of):
     response = client_of(Scope.ENROLL).post(
         "/api/v1/enrollments", {"name": "DB-7", "agent_version": "0.1.0"}, content_type=JSON
     )

@@ -46,7 +46,7 @@ def test_editor_is_told_which_role_it_takes(name: str, editor: Client) -> None:
     assert "This needs the role admin; you are editor." in response.content.decode()
 
 
-def test_person_who_was_switched_off_is_out_at_once(visitor) -> None:
+def test_deactivated_person_is_signed_out_at_once(visitor) -> None:
     from benchapp.models import User
 
     client = visitor(Role.VIEWER)
@@ -81,7 +81,7 @@ def test_signing_in_leads_back_to_our_page(viewer: Client) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_host", "make_enrolment_token", "add_token", "retry_uploads", "invite", "sign_out"],
+    ["add_host", "make_enrollment_token", "add_token", "retry_uploads", "invite", "sign_out"],
 )
 def test_button_does_not_work_by_a_link(name: str, admin: Client) -> None:
     assert admin.get(reverse(name)).status_code == 405
@@ -93,7 +93,7 @@ def test_button_does_not_work_from_another_site(db: None) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user(Role.ADMIN))
 
-    response = client.post(reverse("make_enrolment_token"))
+    response = client.post(reverse("make_enrollment_token"))
 
     assert response.status_code == 403
     assert "This form is too old" in response.content.decode()

@@ -9,7 +9,7 @@ from benchapp.models import Role, User
 from tests.factories import make_user
 
 
-def test_invitation_is_shown_once_and_makes_an_account_of_its_role(admin: Client) -> None:
+def test_invitation_is_shown_once_and_creates_an_account_of_its_role(admin: Client) -> None:
     admin.post(reverse("invite"), {"role": "editor"})
 
     first = admin.get(reverse("people")).content.decode()
@@ -22,17 +22,17 @@ def test_invitation_is_shown_once_and_makes_an_account_of_its_role(admin: Client
     assert User.objects.get(username="bob").role == Role.EDITOR
 
 
-def test_secret_of_a_link_is_not_kept(admin: Client) -> None:
+def test_secret_of_a_link_is_removed_from_the_session(admin: Client) -> None:
     admin.post(reverse("invite"), {"role": "viewer"})
     admin.get(reverse("people"))
 
-    assert "shown_once" not in admin.session
+    assert "one_time_secret" not in admin.session
 
 
-def test_role_that_does_not_exist_invites_nobody(admin: Client) -> None:
+def test_unknown_role_creates_no_invitation(admin: Client) -> None:
     admin.post(reverse("invite"), {"role": "god"})
 
-    assert "Choose one of the roles" in admin.get(reverse("people")).content.decode()
+    assert "Choose a valid role" in admin.get(reverse("people")).content.decode()
 
 
 def test_admin_changes_a_role(admin: Client) -> None:
@@ -44,7 +44,7 @@ def test_admin_changes_a_role(admin: Client) -> None:
     assert bob.role == Role.EDITOR
 
 
-def test_last_admin_cannot_be_demoted_or_switched_off(admin: Client) -> None:
+def test_last_admin_cannot_be_demoted_or_deactivated(admin: Client) -> None:
     me = User.objects.get()
 
     admin.post(reverse("set_person_role", args=[me.pk]), {"role": "viewer"})
@@ -55,7 +55,7 @@ def test_last_admin_cannot_be_demoted_or_switched_off(admin: Client) -> None:
     assert "is the last admin" in admin.get(reverse("people")).content.decode()
 
 
-def test_person_is_switched_off_and_on(admin: Client) -> None:
+def test_account_is_deactivated_and_activated(admin: Client) -> None:
     bob = make_user(username="bob")
 
     admin.post(reverse("set_person_active", args=[bob.pk]), {"active": "no"})
@@ -67,7 +67,9 @@ def test_person_is_switched_off_and_on(admin: Client) -> None:
     assert bob.is_active
 
 
-def test_page_asks_as_much_for_many_people_as_for_one(admin: Client, django_assert_num_queries) -> None:
+def test_query_count_does_not_depend_on_the_number_of_people(
+    admin: Client, django_assert_num_queries
+) -> None:
     for number in range(5):
         make_user(username=f"person {number}")
 

@@ -35,7 +35,7 @@ def test_right_password_signs_in_and_goes_where_one_was_going() -> None:
     assert client.get("/hosts/").status_code == 200
 
 
-def test_wrong_password_and_unknown_name_read_the_same() -> None:
+def test_wrong_password_and_unknown_name_get_the_same_answer() -> None:
     make_ada()
 
     wrong = post_sign_in(Client(), "nope")
@@ -43,7 +43,7 @@ def test_wrong_password_and_unknown_name_read_the_same() -> None:
 
     assert wrong.status_code == unknown.status_code == 400
     for response in (wrong, unknown):
-        assert "do not belong together" in response.content.decode()
+        assert "Wrong user name or password" in response.content.decode()
 
 
 def test_guessing_is_stopped_even_with_the_right_password() -> None:
@@ -129,14 +129,14 @@ def test_signing_out_ends_the_session(viewer: Client) -> None:
     assert viewer.get(reverse("runs")).status_code == 302
 
 
-def test_sign_in_page_of_an_empty_server_names_the_set_up_link() -> None:
-    assert "set-up link" in Client().get(reverse("sign_in")).content.decode()
+def test_sign_in_page_of_an_empty_server_names_the_setup_link() -> None:
+    assert "setup link" in Client().get(reverse("sign_in")).content.decode()
 
 
-def test_set_up_link_makes_the_first_admin_and_signs_in() -> None:
+def test_setup_link_creates_the_first_admin_and_signs_in() -> None:
     link = reverse("setup", args=[create_setup_link()])
     client = Client()
-    assert "Make the first admin" in client.get(link).content.decode()
+    assert "Create the admin account" in client.get(link).content.decode()
 
     response = client.post(link, NEW)
 
@@ -154,32 +154,32 @@ def test_link_works_once() -> None:
     again = Client().post(link, {**NEW, "username": "eve"})
 
     assert again.status_code == 410
-    assert "opens nothing any more" in again.content.decode()
+    assert "has expired" in again.content.decode()
     assert User.objects.count() == 1
 
 
-def test_link_of_yesterday_opens_nothing() -> None:
+def test_expired_link_is_rejected() -> None:
     link = reverse("setup", args=[create_setup_link()])
     Invitation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     assert Client().get(link).status_code == 410
 
 
-def test_made_up_link_opens_nothing() -> None:
+def test_unknown_link_is_rejected() -> None:
     assert Client().get(reverse("setup", args=["x" * 43])).status_code == 410
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"password_again": "another one"}, "not the same as the password above"),
+        ({"password_again": "another one"}, "Passwords do not match"),
         ({"password": "short", "password_again": "short"}, "too short"),
         ({"password": "1234567890", "password_again": "1234567890"}, "entirely numeric"),
         ({"username": "a b"}, "Enter a valid username"),
         ({"username": ""}, "required"),
     ],
 )
-def test_account_that_cannot_be_made_says_why_and_keeps_the_link(change: dict[str, str], words: str) -> None:
+def test_invalid_account_is_reported_and_the_link_stays_valid(change: dict[str, str], words: str) -> None:
     link = reverse("setup", args=[create_setup_link()])
 
     response = Client().post(link, {**NEW, **change})
@@ -189,7 +189,7 @@ def test_account_that_cannot_be_made_says_why_and_keeps_the_link(change: dict[st
     assert Client().get(link).status_code == 200
 
 
-def test_name_that_is_taken_is_said_so() -> None:
+def test_existing_name_is_rejected() -> None:
     make_ada()
     link = reverse("setup", args=[create_invitation(role=Role.VIEWER, created_by=None)])
 

@@ -23,7 +23,7 @@ def test_token_of_a_program_is_shown_once_and_reads(admin: Client) -> None:
     assert "grafana" in second
 
 
-def test_scope_that_belongs_to_hosts_makes_no_token(admin: Client) -> None:
+def test_host_scope_is_rejected(admin: Client) -> None:
     for scope in ("ingest", "enroll", "root"):
         admin.post(reverse("add_token"), {"scope": scope, "label": "x"})
 

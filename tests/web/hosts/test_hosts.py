@@ -18,7 +18,7 @@ from benchapp.models import ApiToken, Host, Scope
 from benchapp.pipeline.access.tokens import TokenRefused, read_token
 from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
-from benchapp.web.hosts.schedule_texts import say_span
+from benchapp.web.hosts.schedule_texts import format_interval
 from benchapp.web.site.command_lines import say_agent_lines
 from tests.factories import NOON, make_host, make_run, make_token
 from tests.web.pages import Page
@@ -26,7 +26,7 @@ from tests.web.pages import Page
 TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")
 
 
-def test_list_shows_when_a_host_was_heard_of_and_its_last_run(viewer: Client) -> None:
+def test_list_shows_last_seen_and_last_run(viewer: Client) -> None:
     host = make_host("db-01", pool="blue", last_seen_at=timezone.now(), agent_version="0.1.0")
     run = make_run(host, profile="ebs-series", error=5)
 
@@ -48,7 +48,7 @@ def test_retired_hosts_show_on_demand(viewer: Client) -> None:
 SCHEDULE = [{"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": "/data"}]
 
 
-def test_silent_host_says_so_in_words_in_the_list_and_on_its_page(viewer: Client) -> None:
+def test_silent_host_is_labeled_in_the_list_and_on_its_page(viewer: Client) -> None:
     host = make_host("db-01", schedule=SCHEDULE, schedule_since_at=NOON)
     make_run(host, profile="quick", started_at=NOON + timedelta(hours=6))
     make_host("db-02", schedule=[], schedule_since_at=NOON)
@@ -60,10 +60,10 @@ def test_silent_host_says_so_in_words_in_the_list_and_on_its_page(viewer: Client
     assert listed.count("silent since") == 1
     assert "silent since 2026-11-22 01:40" in listed
     assert "db-01: silent since 22 Nov 2026 01:40 UTC" in page
-    assert "every 6 h, up to 10 min later" in page
+    assert "every 6 h, random delay up to 10 min" in page
 
 
-def test_host_in_time_says_when_its_next_run_is_expected(viewer: Client) -> None:
+def test_host_in_time_shows_its_next_expected_run(viewer: Client) -> None:
     host = make_host("db-01", schedule=SCHEDULE, schedule_since_at=NOON)
     make_run(host, profile="quick", started_at=NOON + timedelta(hours=6))
 
@@ -72,21 +72,19 @@ def test_host_in_time_says_when_its_next_run_is_expected(viewer: Client) -> None
         page = Page(viewer.get(reverse("host", args=["db-01"]))).words
 
     assert "2026-11-22 00:00" in listed
-    assert "next expected at 22 Nov 2026 00:00 UTC" in page
+    assert "22 Nov 2026 00:00 UTC" in page
     assert "silent since" not in listed + page
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "it told no schedule"),
-        ({"schedule": [], "schedule_since_at": NOON}, "it runs nothing by itself"),
-        ({"schedule": SCHEDULE, "schedule_since_at": NOON, "retired_at": NOON}, "it is retired"),
+        ({}, "no schedule reported"),
+        ({"schedule": [], "schedule_since_at": NOON}, "empty schedule"),
+        ({"schedule": SCHEDULE, "schedule_since_at": NOON, "retired_at": NOON}, "host is retired"),
     ],
 )
-def test_host_of_which_nothing_is_expected_is_not_silent(
-    viewer: Client, fields: dict[str, Any], words: str
-) -> None:
+def test_host_without_expected_runs_is_not_silent(viewer: Client, fields: dict[str, Any], words: str) -> None:
     make_host("db-01", **fields)
 
     page = Page(viewer.get(reverse("host", args=["db-01"]))).words
@@ -109,14 +107,14 @@ def test_host_of_which_nothing_is_expected_is_not_silent(
         (5400, "90 min"),
     ],
 )
-def test_interval_is_said_in_its_largest_unit(seconds: int, words: str) -> None:
-    assert say_span(seconds) == words
+def test_interval_is_formatted_in_its_largest_unit(seconds: int, words: str) -> None:
+    assert format_interval(seconds) == words
 
 
-def test_server_without_hosts_says_how_to_add_one(viewer: Client) -> None:
+def test_server_without_hosts_shows_how_to_add_one(viewer: Client) -> None:
     words = Page(viewer.get(reverse("hosts"))).words
 
-    assert "Hosts: none" in words
+    assert "No hosts" in words
     assert "http://testserver/agent/bench-agent.pyz" in words
     assert "bench-agent.pyz enroll http://testserver" in words
 
@@ -126,7 +124,7 @@ def test_page_shows_the_digest_of_the_agent_that_is_served(viewer: Client) -> No
 
     words = Page(viewer.get(reverse("hosts"))).words
 
-    assert f"the file that this server sends, {served}," in words
+    assert f"SHA-256, {served}," in words
     assert f"echo '{served} bench-agent.pyz' | sha256sum --check" in words
 
 
@@ -162,7 +160,7 @@ def test_viewer_sees_no_tokens_and_no_buttons(viewer: Client) -> None:
     assert "Retire" not in text
 
 
-def test_list_asks_as_much_for_many_hosts_as_for_one(admin: Client, django_assert_num_queries) -> None:
+def test_query_count_does_not_depend_on_the_number_of_hosts(admin: Client, django_assert_num_queries) -> None:
     for number in range(4):
         make_token(host=make_run(make_host(f"db-{number}")).host)
 
@@ -186,14 +184,14 @@ def test_page_with_a_secret_is_kept_by_no_cache(admin: Client) -> None:
     assert "no-store" in admin.get(response["Location"])["Cache-Control"]
 
 
-def test_name_that_is_none_adds_nothing(admin: Client) -> None:
+def test_invalid_name_adds_nothing(admin: Client) -> None:
     admin.post(reverse("add_host"), {"name": "<b>x</b>"})
 
     assert "is no host name" in admin.get(reverse("hosts")).content.decode()
     assert not Host.objects.exists()
 
 
-def test_second_token_leaves_the_first_at_work(admin: Client) -> None:
+def test_second_token_leaves_the_first_valid(admin: Client) -> None:
     host = make_host("db-01")
     _, first = make_token(host=host)
 
@@ -203,7 +201,7 @@ def test_second_token_leaves_the_first_at_work(admin: Client) -> None:
     assert host.tokens.count() == 2
 
 
-def test_revoked_token_opens_nothing(admin: Client) -> None:
+def test_revoked_token_is_rejected(admin: Client) -> None:
     token, secret = make_token(host=make_host("db-01"))
 
     response = admin.post(reverse("revoke_token", args=[token.public_id]))
@@ -214,7 +212,7 @@ def test_revoked_token_opens_nothing(admin: Client) -> None:
     assert "revoked" in admin.get("/hosts/db-01/").content.decode()
 
 
-def test_retired_host_keeps_its_history_and_its_tokens_open_nothing(admin: Client) -> None:
+def test_retired_host_keeps_its_history_and_its_tokens_are_rejected(admin: Client) -> None:
     host = make_host("db-01")
     run = make_run(host)
     _, secret = make_token(host=host)
@@ -240,8 +238,8 @@ def test_host_joins_and_leaves_a_pool(admin: Client) -> None:
     assert host.pool == ""
 
 
-def test_enrolment_token_comes_with_the_lines_that_use_it(admin: Client) -> None:
-    admin.post(reverse("make_enrolment_token"))
+def test_enrollment_token_is_shown_with_the_commands_that_use_it(admin: Client) -> None:
+    admin.post(reverse("make_enrollment_token"))
 
     text = admin.get(reverse("hosts")).content.decode()
 
@@ -252,11 +250,11 @@ def test_enrolment_token_comes_with_the_lines_that_use_it(admin: Client) -> None
     assert token.expires_at - timezone.now() < timedelta(hours=25)
 
 
-def test_host_that_is_none_is_not_found_in_words(viewer: Client) -> None:
+def test_unknown_host_is_not_found(viewer: Client) -> None:
     response = viewer.get(reverse("host", args=["nobody"]))
 
     assert response.status_code == 404
-    assert "There is no host nobody." in response.content.decode()
+    assert "Host nobody does not exist." in response.content.decode()
 
 
 @pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
@@ -267,18 +265,18 @@ def test_only_admins_change_a_host(name: str, editor: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
-def test_change_of_no_host_is_not_found(name: str, admin: Client) -> None:
+def test_change_of_unknown_host_is_not_found(name: str, admin: Client) -> None:
     assert admin.post(reverse(name, args=["nobody"])).status_code == 404
 
 
-def test_reserved_name_adds_nothing_and_says_so(admin: Client) -> None:
+def test_reserved_name_is_rejected(admin: Client) -> None:
     admin.post(reverse("add_host"), {"name": "ME"})
 
     assert "is reserved" in admin.get(reverse("hosts")).content.decode()
     assert not Host.objects.exists()
 
 
-def test_host_that_had_a_reserved_name_before_gets_tokens_as_ever(admin: Client) -> None:
+def test_existing_host_with_a_reserved_name_gets_tokens(admin: Client) -> None:
     host = make_host("me")
 
     response = admin.post(reverse("make_host_token", args=["me"]))
@@ -287,14 +285,14 @@ def test_host_that_had_a_reserved_name_before_gets_tokens_as_ever(admin: Client)
     assert host.tokens.count() == 1
 
 
-def test_every_word_beside_the_names_of_hosts_in_addresses_is_reserved_or_in_nobodys_way() -> None:
+def test_every_sibling_path_of_host_names_is_reserved_or_free_of_conflicts() -> None:
     """A host named like a sibling of `hosts/<name>` must be found at its own addresses."""
     routes = [(str(pattern.pattern), "/") for pattern in web_urls.urlpatterns]
     routes += [(str(pattern.pattern), "/api/v1/") for pattern in api_urls.urlpatterns]
     words = {route.split("/")[1] for route, _ in routes if route.startswith("hosts/")}
     names = {word for word in words if word and "<" not in word} - RESERVED_NAMES
 
-    assert names == {"add", "enrolment"}
+    assert names == {"add", "enrollment"}
     for name in names:
         for route, prefix in routes:
             if route.startswith(("hosts/<host_name:name>", "hosts/<str:name>")):
