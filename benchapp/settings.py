@@ -178,8 +178,8 @@ SPECTACULAR_SETTINGS = {
         "StateEnum": "benchapp.models.State.values",
         "ChangeStateEnum": "benchapp.models.ChangeState.values",
         "IncidentStateEnum": "benchapp.models.IncidentState.values",
-        "ExpectationKindEnum": "benchapp.models.ExpectationKind.values",
-        "ExpectationStateEnum": "benchapp.queries.maintenance.ExpectationState.values",
+        "PlannedEventKindEnum": "benchapp.models.PlannedEventKind.values",
+        "PlannedEventStateEnum": "benchapp.queries.maintenance.PlannedEventState.values",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -14,8 +14,6 @@ from benchapp.models import (
     Change,
     ChangeState,
     Environment,
-    Expectation,
-    ExpectationKind,
     Host,
     Incident,
     IncidentEvent,
@@ -23,6 +21,8 @@ from benchapp.models import (
     Judgement,
     Kind,
     Measurement,
+    PlannedEvent,
+    PlannedEventKind,
     Role,
     Run,
     Scope,
@@ -230,17 +230,17 @@ def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
     return incident
 
 
-def make_expectation(**fields: Any) -> Expectation:
+def make_planned_event(**fields: Any) -> PlannedEvent:
     """Make a maintenance of host db-7 from noon for four hours, unless given otherwise."""
     values = {
-        "kind": ExpectationKind.MAINTENANCE,
+        "kind": PlannedEventKind.MAINTENANCE,
         "filter": "host:db-7",
         "from_at": NOON,
         "to_at": NOON + timedelta(hours=4),
         "reason": "new disks",
         **fields,
     }
-    return Expectation.objects.create(**values)
+    return PlannedEvent.objects.create(**values)
 
 
 def make_change(

@@ -13,10 +13,10 @@ from benchapp.models import Role, Scope, Study
 from benchapp.web.site.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from tests.access_table import ACTORS, TABLE, Row
 from tests.factories import (
-    make_expectation,
     make_host,
     make_incident,
     make_measurement,
+    make_planned_event,
     make_run,
     make_series,
     make_token,
@@ -61,7 +61,7 @@ def address_of(db):
         "path": "no/such/path",
         "study_id": study.pk,
         "incident_id": make_incident().pk,
-        "expectation_id": make_expectation().pk,
+        "planned_event_id": make_planned_event().pk,
         "act": "acknowledge",
         "subscription_id": make_subscription().pk,
         "token": study.share_token,

@@ -22,7 +22,7 @@ from psycopg import sql
 
 from benchapp.api.ingest.app import Post, answer_post
 from benchapp.api.ingest.body import Wire
-from benchapp.models import Series, State, Submission
+from benchapp.models import PlannedEventLogEntry, Series, State, Submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import pack_envelope
 
@@ -159,3 +159,22 @@ def test_what_was_stored_of_old_keeps_the_pool_that_it_was_measured_in(kept_data
     scopes = dict(Submission.objects.values_list("id", "scope"))
     assert scopes == {STORED: "pool:fast", REFUSED: "", WAITING: ""}
     assert Series.objects.get().scope == "pool:fast"
+
+
+def test_stored_actions_of_planned_events_are_renamed(kept_database: None) -> None:
+    migrate("benchapp", "0012")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO benchapp_expectation (kind, filter, from_at, to_at, reason, created_at)"
+            " VALUES ('change', '', '2026-01-01', '2026-01-02', 'rollout', now()) RETURNING id"
+        )
+        (event_id,) = cursor.fetchone()
+        cursor.executemany(
+            "INSERT INTO benchapp_expectationevent (expectation_id, at, via, act) VALUES (%s, now(), '', %s)",
+            [(event_id, act) for act in ("said", "ended", "resumed", "taken_back", "put_back")],
+        )
+
+    migrate()
+
+    actions = list(PlannedEventLogEntry.objects.order_by("id").values_list("action", flat=True))
+    assert actions == ["scheduled", "ended", "resumed", "canceled", "restored"]

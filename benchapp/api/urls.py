@@ -21,7 +21,7 @@ from benchapp.api.resources import (
 from benchapp.api.resources import detection_report as explain_series
 from benchapp.api.resources import hosts as schedules
 from benchapp.api.resources import incidents as changes
-from benchapp.api.resources import maintenance as expectations
+from benchapp.api.resources import maintenance as planned_events
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
 from benchapp.api.resources import runs as exclusions
@@ -29,8 +29,12 @@ from benchapp.api.resources import runs as exclusions
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),
     path("schema", index.Schema.as_view(), name="api_schema"),
-    path("expectations", expectations.Expectations.as_view(), name="api_expectations"),
-    path("expectations/<int:expectation_id>", expectations.OneExpectation.as_view(), name="api_expectation"),
+    path("planned-events", planned_events.PlannedEvents.as_view(), name="api_planned_events"),
+    path(
+        "planned-events/<int:planned_event_id>",
+        planned_events.OnePlannedEvent.as_view(),
+        name="api_planned_event",
+    ),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),
     path("hosts/me/schedule", schedules.OwnSchedule.as_view(), name="api_own_schedule"),

@@ -3,10 +3,15 @@
 from benchapp.models.account import Invitation, Role, Throttle, User
 from benchapp.models.change import Change, ChangeState, Judgement, Standing
 from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
-from benchapp.models.expectation import Expectation, ExpectationAct, ExpectationEvent, ExpectationKind
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
+from benchapp.models.planned_event import (
+    PlannedEvent,
+    PlannedEventAction,
+    PlannedEventKind,
+    PlannedEventLogEntry,
+)
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.study import PanelKind, Study
@@ -38,10 +43,6 @@ __all__ = [
     "DirectionName",
     "EmailAddress",
     "Environment",
-    "Expectation",
-    "ExpectationAct",
-    "ExpectationEvent",
-    "ExpectationKind",
     "Host",
     "Incident",
     "IncidentEvent",
@@ -54,6 +55,10 @@ __all__ = [
     "Notice",
     "NoticeState",
     "PanelKind",
+    "PlannedEvent",
+    "PlannedEventAction",
+    "PlannedEventKind",
+    "PlannedEventLogEntry",
     "RefusedAddress",
     "Role",
     "Run",

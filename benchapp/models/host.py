@@ -20,8 +20,7 @@ class Host(models.Model):
     """A machine that runs benchmarks.
 
     pool: hosts of one pool share their series, so that replacing a host does not end its history.
-    schedule: what it is expected to run by itself, [{profile, every_s, splay_s, directory}]; null is unknown, and
-    empty is nothing.
+    schedule: [{profile, every_s, splay_s, directory}]; null: not reported, empty: nothing is scheduled.
     """
 
     name = models.CharField(max_length=253, unique=True)
@@ -34,7 +33,9 @@ class Host(models.Model):
     schedule_since_at = models.DateTimeField(
         null=True, blank=True, help_text="server's clock, at the last change"
     )
-    schedule_told_by = models.CharField(max_length=100, blank=True, default="", help_text="who said so")
+    schedule_reported_by = models.CharField(
+        max_length=100, blank=True, default="", help_text="token that reported it"
+    )
 
     objects = HostQuerySet.as_manager()
 

@@ -101,7 +101,7 @@ class ScheduleEntry:
     directory: str
 
 
-def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, told_by: str) -> bool:
+def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by: str) -> bool:
     """Keep a host's schedule, which may be empty, in place of the last; return whether it is another.
 
     The same schedule told again leaves since when it holds: else who reports at every run could never be silent.
@@ -110,6 +110,6 @@ def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, told_by: st
     changed = (
         Host.objects.filter(pk=host_id)
         .exclude(schedule=rows)
-        .update(schedule=rows, schedule_since_at=timezone.now(), schedule_told_by=told_by[:100])
+        .update(schedule=rows, schedule_since_at=timezone.now(), schedule_reported_by=reported_by[:100])
     )
     return changed == 1

@@ -26,7 +26,7 @@ class KnownSchedule:
     host_id: int
     entries: Sequence[Mapping[str, Any]]
     since_at: datetime
-    told_by: str
+    reported_by: str
     is_retired: bool
 
 
@@ -53,7 +53,7 @@ class HostSchedule:
     """What a host is expected to do; empty where it is known to do nothing by itself."""
 
     since_at: datetime
-    told_by: str
+    reported_by: str
     entries: tuple[ScheduledProfile, ...]
 
     @property
@@ -79,7 +79,7 @@ def read_schedules(known: Sequence[KnownSchedule], *, now: datetime | None = Non
     return {
         each.host_id: HostSchedule(
             each.since_at,
-            each.told_by,
+            each.reported_by,
             tuple(
                 _judge(each, entry, last.get((each.host_id, entry["profile"])), now=moment)
                 for entry in each.entries
@@ -92,7 +92,7 @@ def read_schedules(known: Sequence[KnownSchedule], *, now: datetime | None = Non
 def _judge(
     known: KnownSchedule, entry: Mapping[str, Any], last_at: datetime | None, *, now: datetime
 ) -> ScheduledProfile:
-    expectation = expect_run(
+    expected = expect_run(
         last_at, since_at=known.since_at, every_s=entry["every_s"], splay_s=entry["splay_s"], now=now
     )
     return ScheduledProfile(
@@ -101,9 +101,9 @@ def _judge(
         every_s=entry["every_s"],
         splay_s=entry["splay_s"],
         last_at=last_at,
-        expected_at=None if known.is_retired else expectation.expected_at,
-        silent_at=None if known.is_retired else expectation.silent_at,
-        is_silent=not known.is_retired and expectation.is_silent(now),
+        expected_at=None if known.is_retired else expected.expected_at,
+        silent_at=None if known.is_retired else expected.silent_at,
+        is_silent=not known.is_retired and expected.is_silent(now),
     )
 
 
@@ -189,7 +189,7 @@ def read_host(name: str) -> HostRow | None:
 
 
 _COLUMNS: Final = ("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at")
-_SCHEDULE_COLUMNS: Final = ("schedule", "schedule_since_at", "schedule_told_by")
+_SCHEDULE_COLUMNS: Final = ("schedule", "schedule_since_at", "schedule_reported_by")
 
 
 def _filter_hosts(filters: HostFilter) -> QuerySet[Host]:
@@ -229,7 +229,7 @@ def list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
             host_id=row["id"],
             entries=row["schedule"],
             since_at=row["schedule_since_at"],
-            told_by=row["schedule_told_by"],
+            reported_by=row["schedule_reported_by"],
             is_retired=row["retired_at"] is not None,
         )
         for row in rows

@@ -1,4 +1,4 @@
-"""Maintenance windows and expected changes: the list, and one with its trail."""
+"""Maintenance windows and expected changes: the list, and one with its activity log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,91 +9,91 @@ from django.db.models import Count, Q, TextChoices
 
 from benchapp.models import (
     Change,
-    Expectation,
-    ExpectationAct,
-    ExpectationEvent,
-    ExpectationKind,
     Incident,
+    PlannedEvent,
+    PlannedEventAction,
+    PlannedEventKind,
+    PlannedEventLogEntry,
 )
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 
-# Nobody ends and resumes one more often; what is older is left out.
-TRAIL_MAXIMUM: Final = 200
+# Older entries are left out.
+LOG_MAXIMUM: Final = 200
 _SCOPES_MAXIMUM: Final = 50
 
 
-class ExpectationState(TextChoices):
-    """Where an expectation is in its time."""
+class PlannedEventState(TextChoices):
+    """The state of a planned event at a time."""
 
-    RUNNING = "running", "active"
-    COMING = "coming", "upcoming"
+    ACTIVE = "active", "active"
+    UPCOMING = "upcoming", "upcoming"
     PAST = "past", "past"
-    TAKEN_BACK = "taken_back", "canceled"
+    CANCELED = "canceled", "canceled"
 
 
-# Running and to come: the parts that a person looks at, and may still change.
-CURRENT: Final = (ExpectationState.RUNNING, ExpectationState.COMING)
+# Active and upcoming.
+CURRENT: Final = (PlannedEventState.ACTIVE, PlannedEventState.UPCOMING)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectationRow:
-    """One expectation at a moment. over_at: its end, planned or early; names are "" where nobody is known."""
+class PlannedEventRow:
+    """One planned event with its state at a time. ends_at: the effective end; names are "" if unknown."""
 
     id: int
-    kind: ExpectationKind
+    kind: PlannedEventKind
     filter: str
     from_at: datetime
     to_at: datetime
-    over_at: datetime
+    ends_at: datetime
     reason: str
-    state: ExpectationState
+    state: PlannedEventState
     created_by_name: str
     created_at: datetime
     ended_at: datetime | None
     ended_by_name: str
-    taken_back_at: datetime | None
-    taken_back_by_name: str
+    canceled_at: datetime | None
+    canceled_by_name: str
 
     @property
     def is_maintenance(self) -> bool:
-        """Say whether runs within it count in no level."""
-        return self.kind == ExpectationKind.MAINTENANCE
+        """Return whether runs in the period are excluded from levels."""
+        return self.kind == PlannedEventKind.MAINTENANCE
 
 
 @dataclass(frozen=True, slots=True)
-class TrailRow:
-    """One act. by_name: "" for a program that nobody made; via: its token, "" for a person."""
+class PlannedEventLogRow:
+    """One entry of the activity log. by_name: "" for a token without owner; via: the API token, "" for a person."""
 
     at: datetime
-    act: ExpectationAct
+    action: PlannedEventAction
     by_name: str
     via: str
 
     @property
     def label(self) -> str:
         """Return the text of the action."""
-        return str(self.act.label)
+        return str(self.action.label)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectationDetail:
-    """One expectation, and all that was done with it, the oldest first."""
+class PlannedEventDetail:
+    """One planned event with its activity log, oldest first."""
 
-    row: ExpectationRow
-    trail: tuple[TrailRow, ...]
+    row: PlannedEventRow
+    activity: tuple[PlannedEventLogRow, ...]
 
 
-def list_expectations(
-    states: Sequence[ExpectationState],
+def list_planned_events(
+    states: Sequence[PlannedEventState],
     *,
     now: datetime,
-    kind: ExpectationKind | None = None,
+    kind: PlannedEventKind | None = None,
     after: str | None = None,
     limit: int = 100,
-) -> Page[ExpectationRow]:
-    """Return those of any of these states, that begin last first, behind the cursor; one query. Raises BadCursor.
+) -> Page[PlannedEventRow]:
+    """Return a page of events in any of these states, latest start first; one query. Raises BadCursor.
 
-    No state is every state.
+    states: empty for all.
     """
     cursor = read_cursor(after)
     wanted = Q()
@@ -102,8 +102,8 @@ def list_expectations(
     if kind is not None:
         wanted &= Q(kind=kind)
     rows = (
-        Expectation.objects.filter(wanted, behind("from_at", cursor, is_descending=True))
-        .select_related("created_by", "ended_by", "taken_back_by")
+        PlannedEvent.objects.filter(wanted, behind("from_at", cursor, is_descending=True))
+        .select_related("created_by", "ended_by", "canceled_by")
         .order_by("-from_at", "-id")[: limit + 1]
     )
     return cut_page(
@@ -111,31 +111,36 @@ def list_expectations(
     )
 
 
-def count_expectations(*, now: datetime, kind: ExpectationKind | None = None) -> dict[ExpectationState, int]:
-    """Return how many there are of each state; one query."""
-    found = Expectation.objects.filter(**({} if kind is None else {"kind": kind}))
+def count_planned_events(
+    *, now: datetime, kind: PlannedEventKind | None = None
+) -> dict[PlannedEventState, int]:
+    """Return the number of events by state; one query."""
+    found = PlannedEvent.objects.filter(**({} if kind is None else {"kind": kind}))
     counts = found.aggregate(
-        **{state.value: Count("pk", filter=_match_state(state, now)) for state in ExpectationState}
+        **{state.value: Count("pk", filter=_match_state(state, now)) for state in PlannedEventState}
     )
-    return {state: counts[state.value] for state in ExpectationState}
+    return {state: counts[state.value] for state in PlannedEventState}
 
 
-def read_expectation(expectation_id: int, *, now: datetime) -> ExpectationDetail | None:
-    """Return one expectation, None where there is none; two queries."""
-    people = ("created_by", "ended_by", "taken_back_by")
-    found = Expectation.objects.filter(pk=expectation_id).select_related(*people).first()
+def read_planned_event(planned_event_id: int, *, now: datetime) -> PlannedEventDetail | None:
+    """Return one planned event or None; two queries."""
+    people = ("created_by", "ended_by", "canceled_by")
+    found = PlannedEvent.objects.filter(pk=planned_event_id).select_related(*people).first()
     if found is None:
         return None
-    events = ExpectationEvent.objects.filter(expectation=found).order_by("at", "id")
-    trail = events.values_list("at", "act", "by__username", "via")[:TRAIL_MAXIMUM]
-    return ExpectationDetail(
+    entries = PlannedEventLogEntry.objects.filter(planned_event=found).order_by("at", "id")
+    rows = entries.values_list("at", "action", "by__username", "via")[:LOG_MAXIMUM]
+    return PlannedEventDetail(
         row=_make_row(found, now),
-        trail=tuple(TrailRow(at, ExpectationAct(act), name or "", via) for at, act, name, via in trail),
+        activity=tuple(
+            PlannedEventLogRow(at, PlannedEventAction(action), name or "", via)
+            for at, action, name, via in rows
+        ),
     )
 
 
-def read_incident_reach(incident_id: int) -> tuple[datetime | None, list[str]]:
-    """Return when an incident began, and the scopes of its changes, at most fifty; None and none where there is none.
+def read_incident_scopes(incident_id: int) -> tuple[datetime | None, list[str]]:
+    """Return the start of an incident and the scopes of its changes, at most 50; None and [] if it does not exist.
 
     Two queries.
     """
@@ -144,41 +149,39 @@ def read_incident_reach(incident_id: int) -> tuple[datetime | None, list[str]]:
     return started_at, list(changes.values_list("series__scope", flat=True).distinct()[:_SCOPES_MAXIMUM])
 
 
-def _match_state(state: ExpectationState, now: datetime) -> Q:
-    is_taken_back = Q(taken_back_at__isnull=False)
-    is_over = Q(to_at__lte=now) | Q(ended_at__lte=now)
-    if state == ExpectationState.TAKEN_BACK:
-        return is_taken_back
-    if state == ExpectationState.PAST:
-        return ~is_taken_back & is_over
-    begins = Q(from_at__gt=now) if state == ExpectationState.COMING else Q(from_at__lte=now)
-    return Q(
-        Q(ended_at__isnull=True) | Q(ended_at__gt=now), begins, taken_back_at__isnull=True, to_at__gt=now
-    )
+def _match_state(state: PlannedEventState, now: datetime) -> Q:
+    is_canceled = Q(canceled_at__isnull=False)
+    has_ended = Q(to_at__lte=now) | Q(ended_at__lte=now)
+    if state == PlannedEventState.CANCELED:
+        return is_canceled
+    if state == PlannedEventState.PAST:
+        return ~is_canceled & has_ended
+    begins = Q(from_at__gt=now) if state == PlannedEventState.UPCOMING else Q(from_at__lte=now)
+    return Q(Q(ended_at__isnull=True) | Q(ended_at__gt=now), begins, canceled_at__isnull=True, to_at__gt=now)
 
 
-def _find_state(expectation: Expectation, now: datetime) -> ExpectationState:
-    if expectation.taken_back_at is not None:
-        return ExpectationState.TAKEN_BACK
-    if expectation.over_at <= now:
-        return ExpectationState.PAST
-    return ExpectationState.COMING if expectation.from_at > now else ExpectationState.RUNNING
+def _find_state(planned_event: PlannedEvent, now: datetime) -> PlannedEventState:
+    if planned_event.canceled_at is not None:
+        return PlannedEventState.CANCELED
+    if planned_event.ends_at <= now:
+        return PlannedEventState.PAST
+    return PlannedEventState.UPCOMING if planned_event.from_at > now else PlannedEventState.ACTIVE
 
 
-def _make_row(expectation: Expectation, now: datetime) -> ExpectationRow:
-    return ExpectationRow(
-        id=expectation.pk,
-        kind=ExpectationKind(expectation.kind),
-        filter=expectation.filter,
-        from_at=expectation.from_at,
-        to_at=expectation.to_at,
-        over_at=expectation.over_at,
-        reason=expectation.reason,
-        state=_find_state(expectation, now),
-        created_by_name=expectation.created_by.username if expectation.created_by else "",
-        created_at=expectation.created_at,
-        ended_at=expectation.ended_at,
-        ended_by_name=expectation.ended_by.username if expectation.ended_by else "",
-        taken_back_at=expectation.taken_back_at,
-        taken_back_by_name=expectation.taken_back_by.username if expectation.taken_back_by else "",
+def _make_row(planned_event: PlannedEvent, now: datetime) -> PlannedEventRow:
+    return PlannedEventRow(
+        id=planned_event.pk,
+        kind=PlannedEventKind(planned_event.kind),
+        filter=planned_event.filter,
+        from_at=planned_event.from_at,
+        to_at=planned_event.to_at,
+        ends_at=planned_event.ends_at,
+        reason=planned_event.reason,
+        state=_find_state(planned_event, now),
+        created_by_name=planned_event.created_by.username if planned_event.created_by else "",
+        created_at=planned_event.created_at,
+        ended_at=planned_event.ended_at,
+        ended_by_name=planned_event.ended_by.username if planned_event.ended_by else "",
+        canceled_at=planned_event.canceled_at,
+        canceled_by_name=planned_event.canceled_by.username if planned_event.canceled_by else "",
     )

@@ -99,7 +99,7 @@ def _list_silent() -> tuple[SilentHost, ...]:
         Host.objects.active()
         .filter(schedule__isnull=False)
         .order_by(F("last_seen_at").asc(nulls_last=True))
-        .values("id", "name", "retired_at", "schedule", "schedule_since_at", "schedule_told_by")[
+        .values("id", "name", "retired_at", "schedule", "schedule_since_at", "schedule_reported_by")[
             :_HOSTS_MAXIMUM
         ]
     )

@@ -14,7 +14,7 @@ from benchapp.web.hosts import views as hosts
 from benchapp.web.incidents import actions as incident_acts
 from benchapp.web.incidents import detection_status as watched
 from benchapp.web.incidents import views as incidents
-from benchapp.web.maintenance import views as expectations
+from benchapp.web.maintenance import views as planned_events
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
@@ -68,32 +68,32 @@ urlpatterns = [
     path("incidents/watched/", watched.watched, name="watched"),
     path("incidents/<int:incident_id>/", incidents.incident, name="incident"),
     path("incidents/<int:incident_id>/<slug:act>", incident_acts.triage_incident, name="triage_incident"),
-    path("expectations/", expectations.expectations, name="expectations"),
-    path("expectations/add", expectations.add_expectation, name="add_expectation"),
-    path("expectations/<int:expectation_id>/", expectations.expectation, name="expectation"),
+    path("maintenance/", planned_events.planned_events, name="planned_events"),
+    path("maintenance/add", planned_events.add_planned_event, name="add_planned_event"),
+    path("maintenance/<int:planned_event_id>/", planned_events.planned_event, name="planned_event"),
     path(
-        "expectations/<int:expectation_id>/end",
-        expectations.change_expectation,
+        "maintenance/<int:planned_event_id>/end",
+        planned_events.change_planned_event,
         {"act": "end"},
-        name="end_expectation",
+        name="end_planned_event",
     ),
     path(
-        "expectations/<int:expectation_id>/resume",
-        expectations.change_expectation,
+        "maintenance/<int:planned_event_id>/resume",
+        planned_events.change_planned_event,
         {"act": "resume"},
-        name="resume_expectation",
+        name="resume_planned_event",
     ),
     path(
-        "expectations/<int:expectation_id>/take-back",
-        expectations.change_expectation,
-        {"act": "take-back"},
-        name="take_back_expectation",
+        "maintenance/<int:planned_event_id>/cancel",
+        planned_events.change_planned_event,
+        {"act": "cancel"},
+        name="cancel_planned_event",
     ),
     path(
-        "expectations/<int:expectation_id>/put-back",
-        expectations.change_expectation,
-        {"act": "put-back"},
-        name="put_back_expectation",
+        "maintenance/<int:planned_event_id>/restore",
+        planned_events.change_planned_event,
+        {"act": "restore"},
+        name="restore_planned_event",
     ),
     path("compare/", comparison.compare, name="compare"),
     path("studies/", studies.studies, name="studies"),

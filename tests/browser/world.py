@@ -12,13 +12,13 @@ from benchapp.models import (
     WITHHELD,
     Channel,
     EmailAddress,
-    Expectation,
-    ExpectationKind,
     Host,
     Incident,
     IncidentEvent,
     Measurement,
     Notice,
+    PlannedEvent,
+    PlannedEventKind,
     Role,
     Run,
     Scope,
@@ -31,7 +31,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.pipeline.access.accounts import create_invitation
-from benchapp.pipeline.maintenance.expectations import expect
+from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.normalize.summaries import summarize_series
 from tests.envelopes import read_fio
 from tests.factories import (
@@ -77,7 +77,7 @@ class World:
     subscription: str
     unconfirmed: str
     confirmation: str
-    expectation: str
+    planned_event: str
 
 
 def make_world() -> World:
@@ -112,23 +112,23 @@ def make_world() -> World:
         subscription=reverse("subscription", args=[_make_subscription(admin).pk]),
         unconfirmed=reverse("subscription", args=[_make_unconfirmed(admin).pk]),
         confirmation=reverse("confirm_address", args=["c" * 43]),
-        expectation=reverse("expectation", args=[_make_expectation(admin).pk]),
+        planned_event=reverse("planned_event", args=[_make_planned_event(admin).pk]),
     )
 
 
-def _make_expectation(admin: User) -> Expectation:
+def _make_planned_event(admin: User) -> PlannedEvent:
     """Make a maintenance that runs, as a person says it, and an expected change to come with long words."""
     now = timezone.now()
-    expect(
-        ExpectationKind.CHANGE,
+    schedule_planned_event(
+        PlannedEventKind.CHANGE,
         "pool:cache volume_type:gp3,io2 bs:4k iodepth:>=8",
         from_at=now + timedelta(days=2),
         to_at=now + timedelta(days=4),
         reason="The volumes of the cache pool move to a smaller type, a third of them each night",
         by=admin,
     )
-    return expect(
-        ExpectationKind.MAINTENANCE,
+    return schedule_planned_event(
+        PlannedEventKind.MAINTENANCE,
         "host:cache-*",
         from_at=now - timedelta(hours=1),
         to_at=now + timedelta(hours=3),

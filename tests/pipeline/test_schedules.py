@@ -47,9 +47,9 @@ def test_next_run_is_expected(last_at, since_at, every_s, splay_s, expected_at, 
 
 
 def test_host_is_silent_after_the_moment_and_not_at_it():
-    expectation = ExpectedRun(at(12), at(13, 30))
+    run = ExpectedRun(at(12), at(13, 30))
 
-    assert [expectation.is_silent(moment) for moment in (at(13), at(13, 30), at(13, 30, 1))] == [
+    assert [run.is_silent(moment) for moment in (at(13), at(13, 30), at(13, 30, 1))] == [
         False,
         False,
         True,
@@ -60,11 +60,11 @@ def test_host_is_silent_after_the_moment_and_not_at_it():
 def test_schedule_is_kept_with_who_said_so_and_since_when():
     host = make_host()
 
-    assert note_schedule(host.pk, [QUICK], told_by="bench_abc_… (ingest)")
+    assert note_schedule(host.pk, [QUICK], reported_by="bench_abc_… (ingest)")
 
     host.refresh_from_db()
     assert host.schedule == [ROW]
-    assert host.schedule_told_by == "bench_abc_… (ingest)"
+    assert host.schedule_reported_by == "bench_abc_… (ingest)"
     assert host.schedule_since_at is not None
 
 
@@ -72,25 +72,25 @@ def test_schedule_is_kept_with_who_said_so_and_since_when():
 def test_schedule_told_again_holds_since_the_first_time():
     host = make_host(schedule=[ROW], schedule_since_at=NOON)
 
-    assert not note_schedule(host.pk, [QUICK], told_by="another token")
+    assert not note_schedule(host.pk, [QUICK], reported_by="another token")
 
     host.refresh_from_db()
-    assert (host.schedule_since_at, host.schedule_told_by) == (NOON, "")
+    assert (host.schedule_since_at, host.schedule_reported_by) == (NOON, "")
 
 
 @pytest.mark.django_db
 def test_order_of_the_entries_makes_no_other_schedule():
     host = make_host()
-    note_schedule(host.pk, [QUICK, SERIES], told_by="")
+    note_schedule(host.pk, [QUICK, SERIES], reported_by="")
 
-    assert not note_schedule(host.pk, [SERIES, QUICK], told_by="")
+    assert not note_schedule(host.pk, [SERIES, QUICK], reported_by="")
 
 
 @pytest.mark.django_db
 def test_nothing_scheduled_is_not_unknown():
     host, other = make_host(), make_host()
 
-    assert note_schedule(host.pk, [], told_by="")
+    assert note_schedule(host.pk, [], reported_by="")
 
     host.refresh_from_db()
     assert host.schedule == []

@@ -52,7 +52,7 @@ class ScheduleEntryOutput(Output):
 
 class ScheduleOutput(Output):
     since_at = time()
-    told_by = text()
+    reported_by = text()
     entries = ScheduleEntryOutput(many=True, help_text="empty: the host runs nothing by itself")
 
 
@@ -205,7 +205,7 @@ class OwnSchedule(ApiView):
             raise NotAuthenticated
         wanted = read_body(request, ScheduleInput)
         entries = [ScheduleEntry(**entry) for entry in wanted["entries"]]
-        note_schedule(token.host.pk, entries, told_by=str(token))
+        note_schedule(token.host.pk, entries, reported_by=str(token))
         host = read_host(token.host.name)
         if host is None or host.schedule is None:
             raise RuntimeError(f"host {token.host.name} lost its schedule while it was told")

@@ -36,7 +36,7 @@ RESOURCES = {
     "comparison": f"{PREFIX}/comparison",
     "changes": f"{PREFIX}/changes",
     "incidents": f"{PREFIX}/incidents",
-    "expectations": f"{PREFIX}/expectations",
+    "planned_events": f"{PREFIX}/planned-events",
     "studies": f"{PREFIX}/studies",
     "submissions": f"{PREFIX}/submissions",
     "subscriptions": f"{PREFIX}/subscriptions",

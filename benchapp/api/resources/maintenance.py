@@ -1,7 +1,4 @@
-"""Maintenance windows and expected changes: listed, said, ended early, taken back.
-
-The shapes of maintenance windows and expected changes.
-"""
+"""List, schedule, end and cancel maintenance windows and expected changes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,272 +27,274 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX, Row
-from benchapp.models import ExpectationAct, ExpectationKind
-from benchapp.pipeline.maintenance.expectations import (
-    REASON_MAXIMUM,
-    BadExpectation,
-    NotSchedulable,
-    UnknownExpectation,
-    end_expectation,
-    expect,
-    put_back,
-    read_plan,
-    resume_expectation,
-    take_back,
-)
+from benchapp.models import PlannedEventAction, PlannedEventKind
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact, preview_impact
+from benchapp.pipeline.maintenance.planned_events import (
+    REASON_MAXIMUM,
+    BadPlannedEvent,
+    NotSchedulable,
+    UnknownPlannedEvent,
+    cancel_planned_event,
+    end_planned_event,
+    read_plan,
+    restore_planned_event,
+    resume_planned_event,
+    schedule_planned_event,
+)
 from benchapp.queries.maintenance import (
-    ExpectationDetail,
-    ExpectationRow,
-    ExpectationState,
-    list_expectations,
-    read_expectation,
+    PlannedEventDetail,
+    PlannedEventRow,
+    PlannedEventState,
+    list_planned_events,
+    read_planned_event,
 )
 from benchapp.queue import wake_up
 
 
-class ExpectationRowOutput(Output):
+class PlannedEventRowOutput(Output):
     id = number()
-    kind = serializers.ChoiceField(choices=ExpectationKind.values)
-    state = serializers.ChoiceField(choices=ExpectationState.values)
-    filter = text(help_text="as in the filter bar; empty: everything")
+    kind = serializers.ChoiceField(choices=PlannedEventKind.values)
+    state = serializers.ChoiceField(choices=PlannedEventState.values)
+    filter = text(help_text="filter bar syntax; empty: everything")
     from_at = time()
     to_at = time()
-    over_at = serializers.DateTimeField(help_text="until when it holds, exclusive: its end, planned or early")
+    ends_at = serializers.DateTimeField(
+        help_text="effective end, exclusive: to_at, or ended_at if it ended early"
+    )
     reason = text()
     created_by = maybe_text()
     created_at = time()
     ended_by = maybe_text()
     ended_at = maybe_time()
-    taken_back_by = maybe_text()
-    taken_back_at = maybe_time()
+    canceled_by = maybe_text()
+    canceled_at = maybe_time()
     url = text()
     page = text()
 
 
-class ReachOutput(Output):
-    series = number(help_text="that the filter leaves")
-    hosts = number(help_text="in service")
-    host_names = serializers.ListField(child=text(), help_text="the first five")
-    runs = number(help_text=f"that lie within already, counted up to {RUNS_COUNTED}")
-    has_more_runs = serializers.BooleanField(help_text=f"there are more than {RUNS_COUNTED}")
+class ImpactOutput(Output):
+    series = number(help_text="matching the filter")
+    hosts = number(help_text="active")
+    host_names = serializers.ListField(child=text(), help_text="first five by name")
+    runs = number(help_text=f"stored runs in the period, counted up to {RUNS_COUNTED}")
+    has_more_runs = serializers.BooleanField(help_text=f"more than {RUNS_COUNTED}")
     open_incidents = serializers.ListField(
-        child=serializers.IntegerField(), help_text="regressions that began within it, at most five"
+        child=serializers.IntegerField(), help_text="regressions that started in the period, at most five"
     )
 
 
-class ExpectationEventOutput(Output):
+class PlannedEventLogEntryOutput(Output):
     at = time()
-    act = serializers.ChoiceField(choices=ExpectationAct.values)
+    action = serializers.ChoiceField(choices=PlannedEventAction.values)
     by = maybe_text()
-    via = text(help_text="the program's token; empty for a person")
+    via = text(help_text="API token; empty for a person")
 
 
-class ExpectationOutput(ExpectationRowOutput):
-    reach = ReachOutput()
-    events = ExpectationEventOutput(many=True, help_text="oldest first")
+class PlannedEventOutput(PlannedEventRowOutput):
+    impact = ImpactOutput()
+    activity = PlannedEventLogEntryOutput(many=True, help_text="oldest first")
 
 
-class ExpectationPage(PageOutput):
-    expectations = ExpectationRowOutput(many=True)
+class PlannedEventPage(PageOutput):
+    planned_events = PlannedEventRowOutput(many=True)
 
 
-EXPECTATION_COLUMNS: Final = tuple(ExpectationRowOutput().fields)
+PLANNED_EVENT_COLUMNS: Final = tuple(PlannedEventRowOutput().fields)
 
 
-def expectation_row(row: ExpectationRow) -> Row:
-    """Return an expectation in a list."""
-    told: dict[str, Any] = asdict(row) | {
+def planned_event_row(row: PlannedEventRow) -> Row:
+    """Return a planned event in a list."""
+    values: dict[str, Any] = asdict(row) | {
         "kind": row.kind.value,
         "state": row.state.value,
         "created_by": row.created_by_name or None,
         "ended_by": row.ended_by_name or None,
-        "taken_back_by": row.taken_back_by_name or None,
-        "url": f"{PREFIX}/expectations/{row.id}",
-        "page": f"/expectations/{row.id}/",
+        "canceled_by": row.canceled_by_name or None,
+        "url": f"{PREFIX}/planned-events/{row.id}",
+        "page": f"/maintenance/{row.id}/",
     }
-    return {name: told[name] for name in EXPECTATION_COLUMNS}
+    return {name: values[name] for name in PLANNED_EVENT_COLUMNS}
 
 
-def expectation_detail(detail: ExpectationDetail, reach: Impact) -> Row:
-    """Return one expectation with what it reaches and its trail."""
+def planned_event_detail(detail: PlannedEventDetail, impact: Impact) -> Row:
+    """Return one planned event with its impact and activity log."""
     return {
-        **expectation_row(detail.row),
-        "reach": reach_row(reach),
-        "events": [
-            {"at": event.at, "act": event.act.value, "by": event.by_name or None, "via": event.via}
-            for event in detail.trail
+        **planned_event_row(detail.row),
+        "impact": impact_row(impact),
+        "activity": [
+            {"at": entry.at, "action": entry.action.value, "by": entry.by_name or None, "via": entry.via}
+            for entry in detail.activity
         ],
     }
 
 
-def reach_row(reach: Impact) -> Row:
-    """Return what a filter and a span reach."""
+def impact_row(impact: Impact) -> Row:
+    """Return the impact of a filter and a period."""
     return {
-        "series": reach.series,
-        "hosts": reach.hosts,
-        "host_names": list(reach.host_names),
-        "runs": min(reach.runs, RUNS_COUNTED),
-        "has_more_runs": reach.has_more_runs,
-        "open_incidents": [incident_id for incident_id, _ in reach.incidents],
+        "series": impact.series,
+        "hosts": impact.hosts,
+        "host_names": list(impact.host_names),
+        "runs": min(impact.runs, RUNS_COUNTED),
+        "has_more_runs": impact.has_more_runs,
+        "open_incidents": [incident_id for incident_id, _ in impact.incidents],
     }
 
 
-class ExpectationParameters(PageParameters):
-    """Which expectations."""
+class PlannedEventParameters(PageParameters):
+    """Which planned events."""
 
-    state = serializers.ChoiceField(choices=ExpectationState.values, required=False)
-    kind = serializers.ChoiceField(choices=ExpectationKind.values, required=False)
+    state = serializers.ChoiceField(choices=PlannedEventState.values, required=False)
+    kind = serializers.ChoiceField(choices=PlannedEventKind.values, required=False)
 
 
-class ExpectationInput(serializers.Serializer[Any]):
-    """What is expected, of what, when and why."""
+class PlannedEventInput(serializers.Serializer[Any]):
+    """A new maintenance window or expected change."""
 
-    kind = serializers.ChoiceField(choices=ExpectationKind.values)
+    kind = serializers.ChoiceField(choices=PlannedEventKind.values)
     filter = serializers.CharField(
         required=False,
         default="",
         allow_blank=True,
         max_length=2000,
-        help_text="as in the filter bar; empty: everything",
+        help_text="filter bar syntax; empty: everything",
     )
     from_at = serializers.DateTimeField(help_text="RFC 3339, inclusive")
     to_at = serializers.DateTimeField(help_text="RFC 3339, exclusive")
     reason = serializers.CharField(max_length=REASON_MAXIMUM)
     dry_run = serializers.BooleanField(
-        required=False, default=False, help_text="only tell what it would reach; nothing is kept"
+        required=False, default=False, help_text="return the impact only; nothing is saved"
     )
 
 
-class ExpectationChanges(serializers.Serializer[Any]):
-    """What to do with it; what is left out stays."""
+class PlannedEventChanges(serializers.Serializer[Any]):
+    """The action: one of the two fields."""
 
-    is_ended = serializers.BooleanField(
-        required=False, help_text="true: end it now; false: let it hold until its planned end again"
-    )
-    is_taken_back = serializers.BooleanField(
-        required=False, help_text="true: as DELETE; false: let it hold again"
+    is_ended = serializers.BooleanField(required=False, help_text="true: end now; false: undo an early end")
+    is_canceled = serializers.BooleanField(
+        required=False, help_text="true: cancel, as DELETE; false: restore"
     )
 
 
-class Expectations(ApiView):
-    """All expectations."""
+class PlannedEvents(ApiView):
+    """All planned events."""
 
     permission_classes = [MayReadOrEdit]
 
     @extend_schema(
-        operation_id="list_expectations", parameters=[ExpectationParameters], responses=ExpectationPage
+        operation_id="list_planned_events", parameters=[PlannedEventParameters], responses=PlannedEventPage
     )
     def get(self, request: Request) -> HttpResponse:
-        """List maintenance windows and expected changes, those that begin last first."""
-        wanted = read_parameters(request, ExpectationParameters)
-        page = list_expectations(
-            [ExpectationState(wanted["state"])] if "state" in wanted else [],
+        """List maintenance windows and expected changes, latest start first."""
+        wanted = read_parameters(request, PlannedEventParameters)
+        page = list_planned_events(
+            [PlannedEventState(wanted["state"])] if "state" in wanted else [],
             now=timezone.now(),
-            kind=ExpectationKind(wanted["kind"]) if "kind" in wanted else None,
+            kind=PlannedEventKind(wanted["kind"]) if "kind" in wanted else None,
             after=wanted.get("cursor"),
             limit=wanted["limit"],
         )
         return answer_rows(
             request,
-            [expectation_row(row) for row in page.items],
-            name="expectations",
-            columns=EXPECTATION_COLUMNS,
+            [planned_event_row(row) for row in page.items],
+            name="planned_events",
+            columns=PLANNED_EVENT_COLUMNS,
             next_cursor=page.next_cursor,
         )
 
     @extend_schema(
-        operation_id="create_expectation",
-        request=ExpectationInput,
-        responses={201: ExpectationOutput, 200: ReachOutput},
+        operation_id="create_planned_event",
+        request=PlannedEventInput,
+        responses={201: PlannedEventOutput, 200: ImpactOutput},
     )
     def post(self, request: Request) -> HttpResponse | Response:
-        """Say a maintenance or an expected change; a dry run answers 200 with what it would reach."""
+        """Schedule maintenance or announce a change; a dry run answers 200 with the impact."""
         refuse_parameters(request)
-        wanted = read_body(request, ExpectationInput)
-        is_dry = wanted.pop("dry_run")
-        with _name_faults():
-            if is_dry:
+        wanted = read_body(request, PlannedEventInput)
+        is_dry_run = wanted.pop("dry_run")
+        with _map_errors():
+            if is_dry_run:
                 plan = read_plan(**wanted)
                 return answer_json(
-                    request, reach_row(preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at))
+                    request, impact_row(preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at))
                 )
-            made = expect(**wanted, **_name_doer(request))
+            created = schedule_planned_event(**wanted, **_read_actor(request))
         wake_up()
-        row = _detail(made.pk)
+        row = _detail(created.pk)
         return Response(row, status=201, headers={"Location": row["url"]})
 
 
-class OneExpectation(ApiView):
-    """One expectation."""
+class OnePlannedEvent(ApiView):
+    """One planned event."""
 
     permission_classes = [MayReadOrEdit]
 
-    @extend_schema(operation_id="read_expectation", responses=ExpectationOutput)
-    def get(self, request: Request, expectation_id: int) -> HttpResponse:
-        """Read one maintenance window or expected change, with what it reaches and who did what to it."""
+    @extend_schema(operation_id="read_planned_event", responses=PlannedEventOutput)
+    def get(self, request: Request, planned_event_id: int) -> HttpResponse:
+        """Read one maintenance window or expected change with its impact and activity log."""
         refuse_parameters(request)
-        return answer_json(request, _detail(expectation_id))
+        return answer_json(request, _detail(planned_event_id))
 
-    @extend_schema(operation_id="change_expectation", request=ExpectationChanges, responses=ExpectationOutput)
-    def patch(self, request: Request, expectation_id: int) -> HttpResponse:
-        """End it early, or undo what was done to it: one of both."""
+    @extend_schema(
+        operation_id="change_planned_event", request=PlannedEventChanges, responses=PlannedEventOutput
+    )
+    def patch(self, request: Request, planned_event_id: int) -> HttpResponse:
+        """End early, cancel, or undo either."""
         refuse_parameters(request)
-        wanted = read_body(request, ExpectationChanges)
+        wanted = read_body(request, PlannedEventChanges)
         if len(wanted) != 1:
-            raise Problem(400, "value-invalid", "Bad value", "say one of is_ended and is_taken_back")
-        act = {
-            ("is_ended", True): end_expectation,
-            ("is_ended", False): resume_expectation,
-            ("is_taken_back", True): take_back,
-            ("is_taken_back", False): put_back,
+            raise Problem(400, "value-invalid", "Bad value", "send exactly one of is_ended and is_canceled")
+        apply = {
+            ("is_ended", True): end_planned_event,
+            ("is_ended", False): resume_planned_event,
+            ("is_canceled", True): cancel_planned_event,
+            ("is_canceled", False): restore_planned_event,
         }[next(iter(wanted.items()))]
-        with _name_faults():
-            act(expectation_id, **_name_doer(request))
+        with _map_errors():
+            apply(planned_event_id, **_read_actor(request))
         wake_up()
-        return answer_json(request, _detail(expectation_id))
+        return answer_json(request, _detail(planned_event_id))
 
-    @extend_schema(operation_id="take_back_expectation", responses={204: None})
-    def delete(self, request: Request, expectation_id: int) -> Response:
-        """Take it back, as if it had never been said; its row and its trail stay, and PATCH puts it back."""
+    @extend_schema(operation_id="cancel_planned_event", responses={204: None})
+    def delete(self, request: Request, planned_event_id: int) -> Response:
+        """Cancel it; the row and its activity log remain, and PATCH can restore it."""
         refuse_parameters(request)
-        with _name_faults():
-            take_back(expectation_id, **_name_doer(request))
+        with _map_errors():
+            cancel_planned_event(planned_event_id, **_read_actor(request))
         wake_up()
         return Response(status=204)
 
 
-def _name_doer(request: Request) -> dict[str, Any]:
+def _read_actor(request: Request) -> dict[str, Any]:
     token = read_api_token(request)
     return {"by": find_person(request), "via": f"bench_{token.public_id}" if token else ""}
 
 
-def _detail(expectation_id: int) -> Row:
-    detail = _find(expectation_id)
+def _detail(planned_event_id: int) -> Row:
+    detail = _find(planned_event_id)
     row = detail.row
-    return expectation_detail(detail, preview_impact(row.filter, from_at=row.from_at, to_at=row.over_at))
+    return planned_event_detail(detail, preview_impact(row.filter, from_at=row.from_at, to_at=row.ends_at))
 
 
-def _find(expectation_id: int) -> ExpectationDetail:
-    detail = read_expectation(expectation_id, now=timezone.now())
+def _find(planned_event_id: int) -> PlannedEventDetail:
+    detail = read_planned_event(planned_event_id, now=timezone.now())
     if detail is None:
-        raise _no_expectation(f"there is no expectation {expectation_id}")
+        raise _no_planned_event(f"planned event {planned_event_id} does not exist")
     return detail
 
 
 @contextmanager
-def _name_faults() -> Iterator[None]:
+def _map_errors() -> Iterator[None]:
     try:
         yield
-    except UnknownExpectation as error:
-        raise _no_expectation(str(error)) from error
+    except UnknownPlannedEvent as error:
+        raise _no_planned_event(str(error)) from error
     except NotSchedulable as error:
         raise Problem(409, "state-differs", "Not in this state", str(error)) from error
-    except BadExpectation as error:
+    except BadPlannedEvent as error:
         raise Problem(
             400, "value-invalid", "Bad value", str(error), pointer=f"/{error.field}" if error.field else None
         ) from error
 
 
-def _no_expectation(detail: str) -> Problem:
-    return Problem(404, "not-found", "No such expectation", detail)
+def _no_planned_event(detail: str) -> Problem:
+    return Problem(404, "not-found", "No such planned event", detail)

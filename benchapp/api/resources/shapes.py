@@ -54,7 +54,7 @@ def schedule_row(schedule: HostSchedule) -> Row:
     """Return what a host is expected to run by itself."""
     return {
         "since_at": schedule.since_at,
-        "told_by": schedule.told_by,
+        "reported_by": schedule.reported_by,
         "entries": [
             {
                 "profile": entry.profile,

@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.pq import Format
 
 from benchapp.metrics import list_judged_metrics
-from benchapp.models import Expectation, ExpectationKind, Series
-from benchapp.pipeline.maintenance.expectations import match_expectations
+from benchapp.models import PlannedEvent, PlannedEventKind, Series
+from benchapp.pipeline.maintenance.planned_events import match_planned_events
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -186,14 +186,14 @@ def _leave_out_maintenance(histories: Mapping[int, StoredHistory]) -> Iterator[t
     first, last = (
         to_time(pick(int(pick(history.times)) for history in histories.values())) for pick in (min, max)
     )
-    spans = Expectation.objects.meeting(first, last).filter(kind=ExpectationKind.MAINTENANCE)
-    matched = match_expectations(spans, Series.objects.filter(pk__in=histories))
-    for series_id, expectations in matched.items():
+    spans = PlannedEvent.objects.meeting(first, last).filter(kind=PlannedEventKind.MAINTENANCE)
+    matched = match_planned_events(spans, Series.objects.filter(pk__in=histories))
+    for series_id, planned_events in matched.items():
         times = histories[series_id].times
         is_out = np.zeros(len(times), dtype=bool)
-        for expectation in expectations:
-            is_out |= (times >= to_microseconds(expectation.from_at)) & (
-                times < to_microseconds(expectation.over_at)
+        for planned_event in planned_events:
+            is_out |= (times >= to_microseconds(planned_event.from_at)) & (
+                times < to_microseconds(planned_event.ends_at)
             )
         if is_out.any():
             yield series_id, ~is_out

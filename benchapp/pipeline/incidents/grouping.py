@@ -26,10 +26,10 @@ from benchapp.analysis.incidents.grouping import IncidentSpan, cluster_moments, 
 from benchapp.models import (
     Change,
     ChangeState,
-    Expectation,
-    ExpectationKind,
     Incident,
     IncidentState,
+    PlannedEvent,
+    PlannedEventKind,
     Series,
     Verdict,
 )
@@ -37,30 +37,30 @@ from benchapp.pipeline.incidents.candidates import Candidate, TestFamily, read_c
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.merging import join_wide
 from benchapp.pipeline.incidents.refresh import refresh_incidents
-from benchapp.pipeline.maintenance.expectations import match_expectations
+from benchapp.pipeline.maintenance.planned_events import match_planned_events
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expectation that a change falls under."""
+    """The planned event that a change falls under."""
 
-    expectation_id: int
+    planned_event_id: int
     reason: str
 
 
 def find_expected(candidates: Sequence[Candidate]) -> dict[int, Expected]:
-    """Return the expectation of each change that began within one, by the change's id."""
+    """Return the planned event of each change that began within one, by the change's id."""
     if not candidates:
         return {}
     times = [candidate.at for candidate in candidates]
-    held = Expectation.objects.meeting(min(times), max(times)).filter(kind=ExpectationKind.CHANGE)
+    held = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
     ids = {candidate.series_id for candidate in candidates}
-    matched = match_expectations(held, Series.objects.filter(pk__in=ids))
+    matched = match_planned_events(held, Series.objects.filter(pk__in=ids))
     found = {}
     for candidate in candidates:
-        for expectation in matched.get(candidate.series_id, ()):
-            if expectation.from_at <= candidate.at < expectation.over_at:
-                found[candidate.change_id] = Expected(expectation.pk, expectation.reason)
+        for planned_event in matched.get(candidate.series_id, ()):
+            if planned_event.from_at <= candidate.at < planned_event.ends_at:
+                found[candidate.change_id] = Expected(planned_event.pk, planned_event.reason)
                 break
     return found
 
@@ -213,14 +213,18 @@ def _place_all(candidates: Sequence[Candidate], families: dict[str, TestFamily],
     expected = find_expected(candidates)
     apart: dict[tuple[str, bool, int], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        expectation = expected.get(candidate.change_id)
-        key = (candidate.scope, candidate.is_regression, expectation.expectation_id if expectation else 0)
+        planned_event = expected.get(candidate.change_id)
+        key = (
+            candidate.scope,
+            candidate.is_regression,
+            planned_event.planned_event_id if planned_event else 0,
+        )
         apart[key].append(candidate)
     touched = set()
     for (scope, _, _), members in sorted(apart.items()):
         if any(candidate.incident_id is None for candidate in members):
-            expectation = expected.get(members[0].change_id)
-            touched |= _place_members(members, families[scope], expectation, events=events)
+            planned_event = expected.get(members[0].change_id)
+            touched |= _place_members(members, families[scope], planned_event, events=events)
     return touched
 
 

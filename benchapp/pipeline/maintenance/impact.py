@@ -1,4 +1,4 @@
-"""What an expectation reaches: looked at before it is kept, and on its page."""
+"""The impact of a planned event, for its preview and its page."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from benchapp.models import Change, ChangeState, Host, Incident, IncidentState, 
 from benchapp.models.filtering import match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
 
-# Counting stops here: "more than 1000" says as much, and the page opens at once on any history.
+# Counting stops here, so that the page is fast on any history.
 RUNS_COUNTED: Final = 1000
 HOSTS_NAMED: Final = 5
 _INCIDENTS_NAMED: Final = 5
@@ -19,11 +19,11 @@ _INCIDENTS_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a filter leaves, and what lies within the span already.
+    """Series, hosts, runs and incidents that match a filter and a period.
 
-    series: those with measurements. hosts: in service, series of pools count by their hosts; host_names: the first
-    five by name. runs: RUNS_COUNTED + 1 for more than that. incidents: (id, title) of open regressions that began
-    within it, at most five.
+    series: those with measurements. hosts: active ones; series of pools count by their hosts; host_names: the first
+    five by name. runs: RUNS_COUNTED + 1 for more. incidents: (id, title) of open regressions that started in the
+    period, at most five.
     """
 
     series: int
@@ -34,12 +34,12 @@ class Impact:
 
     @property
     def has_more_runs(self) -> bool:
-        """Say whether the runs were not counted to the end."""
+        """Return whether there are more runs than were counted."""
         return self.runs > RUNS_COUNTED
 
 
 def preview_impact(text: str, *, from_at: datetime, to_at: datetime) -> Impact:
-    """Return what an expectation with this filter reaches; nothing where the filter is understood no longer.
+    """Return the impact of a filter and a period; empty if the filter is no longer valid.
 
     At most seven queries.
     """

@@ -10,7 +10,7 @@ import structlog
 
 from benchapp.analysis.detection.silence import ExpectedRun, expect_run
 from benchapp.grammar import BadFilter, parse_filter
-from benchapp.models import Expectation, ExpectationKind, Host, State, Submission
+from benchapp.models import Host, PlannedEvent, PlannedEventKind, State, Submission
 from benchapp.models.host_filtering import match_hosts
 from benchapp.models.last_runs import read_last_runs
 
@@ -105,17 +105,17 @@ def _since(host: Host) -> datetime:
 
 def _read_maintenance(hosts: Sequence[Host], *, now: datetime) -> dict[int, datetime]:
     """Return until when each host is or lately was in maintenance: from then on a run is expected anew."""
-    spans = Expectation.objects.meeting(now - _MAINTENANCE_LOOKBACK, now)
+    spans = PlannedEvent.objects.meeting(now - _MAINTENANCE_LOOKBACK, now)
     ends: dict[str, datetime] = {}
-    for span in spans.filter(kind=ExpectationKind.MAINTENANCE):
-        ends[span.filter] = max(span.over_at, ends.get(span.filter, span.over_at))
+    for span in spans.filter(kind=PlannedEventKind.MAINTENANCE):
+        ends[span.filter] = max(span.ends_at, ends.get(span.filter, span.ends_at))
     until: dict[int, datetime] = defaultdict(lambda: now - _MAINTENANCE_LOOKBACK)
-    for text, over_at in ends.items():
+    for text, ends_at in ends.items():
         try:
             inside = match_hosts(parse_filter(text), hosts)
         except BadFilter as error:
             log.warning("silence.bad_maintenance", filter=text, reason=str(error))
             continue
         for host_id in inside:
-            until[host_id] = max(over_at, until[host_id])
+            until[host_id] = max(ends_at, until[host_id])
     return dict(until)

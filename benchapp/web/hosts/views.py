@@ -17,7 +17,7 @@ from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as save_pool
 from benchapp.queries.hosts import TokenRow, page_hosts, read_host
-from benchapp.queries.maintenance import ExpectationState
+from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
@@ -77,7 +77,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),
         "maintenance": maintenance,
-        "is_in_maintenance": any(window.state == ExpectationState.RUNNING for window in maintenance),
+        "is_in_maintenance": any(window.state == PlannedEventState.ACTIVE for window in maintenance),
         "now": timezone.now(),
         "one_time_secret": take_from_last_page(request),
     }

@@ -8,16 +8,16 @@ from django import forms
 from django.utils import timezone
 
 from benchapp.grammar import LENGTH_MAXIMUM, Filter, Term, Test, write_filter
-from benchapp.models import ExpectationKind
-from benchapp.pipeline.maintenance.expectations import REASON_MAXIMUM
+from benchapp.models import PlannedEventKind
+from benchapp.pipeline.maintenance.planned_events import REASON_MAXIMUM
 
 KINDS: Final = [
-    (ExpectationKind.MAINTENANCE.value, "Maintenance"),
-    (ExpectationKind.CHANGE.value, "Expected change"),
+    (PlannedEventKind.MAINTENANCE.value, "Maintenance"),
+    (PlannedEventKind.CHANGE.value, "Expected change"),
 ]
 _SPANS: Final = {
-    ExpectationKind.MAINTENANCE.value: timedelta(hours=4),
-    ExpectationKind.CHANGE.value: timedelta(days=7),
+    PlannedEventKind.MAINTENANCE.value: timedelta(hours=4),
+    PlannedEventKind.CHANGE.value: timedelta(days=7),
 }
 _TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
 
@@ -28,7 +28,7 @@ class MomentInput(forms.DateTimeInput):
     input_type = "datetime-local"
 
 
-class ExpectationForm(forms.Form):
+class PlannedEventForm(forms.Form):
     """A maintenance window or expected change; times are in the selected time zone."""
 
     kind = forms.ChoiceField(label="Type", choices=KINDS)

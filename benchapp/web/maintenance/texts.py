@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
-from benchapp.queries.maintenance import ExpectationRow, ExpectationState
+from benchapp.queries.maintenance import PlannedEventRow, PlannedEventState
 
 
-def format_list_title(counts: Mapping[ExpectationState, int]) -> str:
+def format_list_title(counts: Mapping[PlannedEventState, int]) -> str:
     """Return the title of the list with the number of active and upcoming windows."""
-    running, coming = counts[ExpectationState.RUNNING], counts[ExpectationState.COMING]
+    running, coming = counts[PlannedEventState.ACTIVE], counts[PlannedEventState.UPCOMING]
     if not running and not coming:
         return "Maintenance & expected changes: none active or upcoming"
     parts = [f"{running} active"] if running else []
@@ -16,7 +16,7 @@ def format_list_title(counts: Mapping[ExpectationState, int]) -> str:
     return f"Maintenance & expected changes: {', '.join(parts)}"
 
 
-def format_title(row: ExpectationRow) -> str:
+def format_title(row: PlannedEventRow) -> str:
     """Return the title of one window."""
     kind = "Maintenance" if row.is_maintenance else "Expected change"
     return f"{kind}: {row.filter or 'everything'} ({row.state.label.lower()})"

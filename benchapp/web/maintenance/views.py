@@ -12,35 +12,35 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchapp.grammar import BadFilter, parse_filter
-from benchapp.models import Expectation, ExpectationKind, Host, Role
+from benchapp.models import Host, PlannedEvent, PlannedEventKind, Role
 from benchapp.models.host_filtering import match_hosts
-from benchapp.pipeline.maintenance.expectations import (
-    OPEN_MAXIMUM,
-    BadExpectation,
-    NotSchedulable,
-    UnknownExpectation,
-    end_expectation,
-    expect,
-    put_back,
-    read_plan,
-    resume_expectation,
-    take_back,
-)
 from benchapp.pipeline.maintenance.impact import Impact, preview_impact
+from benchapp.pipeline.maintenance.planned_events import (
+    OPEN_MAXIMUM,
+    BadPlannedEvent,
+    NotSchedulable,
+    UnknownPlannedEvent,
+    cancel_planned_event,
+    end_planned_event,
+    read_plan,
+    restore_planned_event,
+    resume_planned_event,
+    schedule_planned_event,
+)
 from benchapp.queries.maintenance import (
     CURRENT,
-    ExpectationRow,
-    ExpectationState,
-    count_expectations,
-    list_expectations,
-    read_expectation,
-    read_incident_reach,
+    PlannedEventRow,
+    PlannedEventState,
+    count_planned_events,
+    list_planned_events,
+    read_incident_scopes,
+    read_planned_event,
 )
 from benchapp.queue import wake_up
 from benchapp.web.maintenance.forms import KINDS, ExpectationForm, make_initial, read_zones, write_scopes
 from benchapp.web.maintenance.texts import say_effect, say_expectation, say_list, say_reach
 from benchapp.tasks import wake_up
-from benchapp.web.maintenance.forms import KINDS, ExpectationForm, has_time_zones, make_initial, write_scopes
+from benchapp.web.maintenance.forms import KINDS, PlannedEventForm, has_time_zones, make_initial, write_scopes
 from benchapp.web.maintenance.texts import describe_effect, describe_impact, format_list_title, format_title
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import say_request
@@ -49,39 +49,39 @@ from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 
 ROWS_ON_A_PAGE: Final = 50
-_TABS: Final[Mapping[str, tuple[ExpectationState, ...]]] = {
+_TABS: Final[Mapping[str, tuple[PlannedEventState, ...]]] = {
     "current": CURRENT,
-    "past": (ExpectationState.PAST,),
-    "taken_back": (ExpectationState.TAKEN_BACK,),
+    "past": (PlannedEventState.PAST,),
+    "canceled": (PlannedEventState.CANCELED,),
 }
-_TAB_LABELS: Final = {"current": "Active & upcoming", "past": "Past", "taken_back": "Canceled"}
-_Action = Callable[..., Expectation]
+_TAB_LABELS: Final = {"current": "Active & upcoming", "past": "Past", "canceled": "Canceled"}
+_Action = Callable[..., PlannedEvent]
 _ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
-    "end": (end_expectation, "Ended. Later runs and changes are evaluated again."),
-    "resume": (resume_expectation, "Resumed until the planned end."),
-    "take-back": (take_back, "Canceled."),
-    "put-back": (put_back, "Restored."),
+    "end": (end_planned_event, "Ended. Later runs and changes are evaluated again."),
+    "resume": (resume_planned_event, "Resumed until the planned end."),
+    "cancel": (cancel_planned_event, "Canceled."),
+    "restore": (restore_planned_event, "Restored."),
 }
 
 
 @never_cache
 @require_safe
 @may_read
-def expectations(request: HttpRequest) -> HttpResponse:
+def planned_events(request: HttpRequest) -> HttpResponse:
     """List active and upcoming windows; other tabs list past and canceled ones."""
     now = timezone.now()
     errors: list[str] = []
     tab = _choose(request, "tab", [*_TABS], errors) or "current"
-    kind = _choose(request, "kind", ExpectationKind.values, errors)
-    chosen = ExpectationKind(kind) if kind else None
+    kind = _choose(request, "kind", PlannedEventKind.values, errors)
+    chosen = PlannedEventKind(kind) if kind else None
     page, links = turn_page(
         request,
         errors,
-        read=lambda after: list_expectations(
+        read=lambda after: list_planned_events(
             _TABS[tab], now=now, kind=chosen, after=after, limit=ROWS_ON_A_PAGE
         ),
     )
-    counts = count_expectations(now=now, kind=chosen)
+    counts = count_planned_events(now=now, kind=chosen)
     context = {
         **links,
         "title": format_list_title(counts),
@@ -101,20 +101,20 @@ def expectations(request: HttpRequest) -> HttpResponse:
             for value, label in [("", "All"), *KINDS]
         ],
         "tab": tab,
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/expectations"),
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/planned-events"),
     }
-    return render(request, "maintenance/expectations.html", context, status=400 if errors else 200)
+    return render(request, "maintenance/planned_events.html", context, status=400 if errors else 200)
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.EDITOR)
-def add_expectation(request: HttpRequest) -> HttpResponse:
+def add_planned_event(request: HttpRequest) -> HttpResponse:
     """Show the form, preview the affected series, or save."""
     form = (
-        ExpectationForm(request.POST)
+        PlannedEventForm(request.POST)
         if request.method == "POST"
-        else ExpectationForm(initial=_make_initial_values(request))
+        else PlannedEventForm(initial=_make_initial_values(request))
     )
     impact = None
     if request.method == "POST" and form.is_valid():
@@ -122,7 +122,7 @@ def add_expectation(request: HttpRequest) -> HttpResponse:
             if "preview" not in request.POST:
                 return _save(request, form.cleaned_data)
             impact = _preview(form.cleaned_data)
-        except BadExpectation as problem:
+        except BadPlannedEvent as problem:
             form.refuse(problem.field, str(problem))
     context = {
         "form": form,
@@ -130,66 +130,66 @@ def add_expectation(request: HttpRequest) -> HttpResponse:
         "has_time_zones": has_time_zones(),
         "impact": impact,
         "impact_texts": describe_impact(impact) if impact else [],
-        "effect": describe_effect(is_maintenance=_read_kind(form) == ExpectationKind.MAINTENANCE)
+        "effect": describe_effect(is_maintenance=_read_kind(form) == PlannedEventKind.MAINTENANCE)
         if impact
         else "",
         "effects": [
             (label, describe_effect(is_maintenance=value == "maintenance")) for value, label in KINDS
         ],
     }
-    return render(request, "maintenance/add_expectation.html", context, status=400 if form.errors else 200)
+    return render(request, "maintenance/add_planned_event.html", context, status=400 if form.errors else 200)
 
 
 @never_cache
 @require_safe
 @may_read
-def expectation(request: HttpRequest, expectation_id: int) -> HttpResponse:
+def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
     """Show one maintenance window or expected change with its impact and activity."""
-    detail = read_expectation(expectation_id, now=timezone.now())
+    detail = read_planned_event(planned_event_id, now=timezone.now())
     if detail is None:
-        raise Http404(f"No maintenance window or expected change {expectation_id}.")
+        raise Http404(f"No maintenance window or expected change {planned_event_id}.")
     row = detail.row
-    impact = preview_impact(row.filter, from_at=row.from_at, to_at=row.over_at)
+    impact = preview_impact(row.filter, from_at=row.from_at, to_at=row.ends_at)
     context = {
         "title": format_title(row),
         "row": row,
-        "trail": detail.trail,
+        "activity": detail.activity,
         "state": row.state.label,
         "impact": impact,
         "impact_texts": describe_impact(impact),
         "effect": describe_effect(is_maintenance=row.is_maintenance),
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/expectations/{row.id}"),
+        "api_line": say_request(f"{make_base_url(request)}/api/v1/planned-events/{row.id}"),
     }
-    return render(request, "maintenance/expectation.html", context)
+    return render(request, "maintenance/planned_event.html", context)
 
 
 @require_POST
 @needs_role(Role.EDITOR)
-def change_expectation(request: HttpRequest, expectation_id: int, act: str) -> HttpResponse:
+def change_planned_event(request: HttpRequest, planned_event_id: int, act: str) -> HttpResponse:
     """End early, cancel, or undo either."""
     apply, success_text = _ACTIONS[act]
     try:
-        apply(expectation_id, by=read_person(request))
-    except UnknownExpectation as error:
+        apply(planned_event_id, by=read_person(request))
+    except UnknownPlannedEvent as error:
         raise Http404(f"{error}.") from error
-    except (NotSchedulable, BadExpectation) as problem:
+    except (NotSchedulable, BadPlannedEvent) as problem:
         messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
     else:
         wake_up()
         messages.success(request, success_text, extra_tags="good")
-    return redirect("expectation", expectation_id=expectation_id)
+    return redirect("planned_event", planned_event_id=planned_event_id)
 
 
-def list_maintenance(host_id: int) -> list[ExpectationRow]:
+def list_maintenance(host_id: int) -> list[PlannedEventRow]:
     """Return the active and upcoming maintenance windows of a host, latest start first."""
     host = Host.objects.get(pk=host_id)
-    page = list_expectations(
-        CURRENT, now=timezone.now(), kind=ExpectationKind.MAINTENANCE, limit=OPEN_MAXIMUM
+    page = list_planned_events(
+        CURRENT, now=timezone.now(), kind=PlannedEventKind.MAINTENANCE, limit=OPEN_MAXIMUM
     )
     return [row for row in page.items if _matches(row, host)]
 
 
-def _matches(row: ExpectationRow, host: Host) -> bool:
+def _matches(row: PlannedEventRow, host: Host) -> bool:
     try:
         return host.pk in match_hosts(parse_filter(row.filter), [host])
     except BadFilter:
@@ -198,10 +198,10 @@ def _matches(row: ExpectationRow, host: Host) -> bool:
 
 def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
     values = {name: given[name] for name in ("kind", "filter", "from_at", "to_at", "reason")}
-    saved = expect(**values, by=read_person(request))
+    saved = schedule_planned_event(**values, by=read_person(request))
     wake_up()
     messages.success(request, "Saved.", extra_tags="good")
-    return redirect("expectation", expectation_id=saved.pk)
+    return redirect("planned_event", planned_event_id=saved.pk)
 
 
 def _preview(given: Mapping[str, Any]) -> Impact:
@@ -213,20 +213,20 @@ def _preview(given: Mapping[str, Any]) -> Impact:
 def _make_initial_values(request: HttpRequest) -> dict[str, Any]:
     """Return the initial form values, from a host, an incident or the query string."""
     kind = request.GET.get("kind", "")
-    if kind not in ExpectationKind.values:
-        kind = ExpectationKind.MAINTENANCE.value
+    if kind not in PlannedEventKind.values:
+        kind = PlannedEventKind.MAINTENANCE.value
     from_at: datetime | None = None
     filter = request.GET.get("filter", "")[:2000]
     if host := request.GET.get("host", ""):
         filter = write_scopes([f"host:{host[:253]}"])
     if (number := request.GET.get("incident", "")).isdecimal() and len(number) < 19:
-        kind = ExpectationKind.CHANGE.value
-        started_at, scopes = read_incident_reach(int(number))
+        kind = PlannedEventKind.CHANGE.value
+        started_at, scopes = read_incident_scopes(int(number))
         filter, from_at = write_scopes(scopes), started_at
     return make_initial(kind, filter=filter, from_at=from_at)
 
 
-def _read_kind(form: ExpectationForm) -> str:
+def _read_kind(form: PlannedEventForm) -> str:
     return str(form.cleaned_data.get("kind", "")) if form.is_bound else ""
 
 

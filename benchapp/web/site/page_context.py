@@ -33,7 +33,7 @@ PLACES: Final = (
         "Incidents",
         "incidents",
         frozenset(
-            {"incidents", "incident", "watched", "expectations", "expectation", "add_expectation"},
+            {"incidents", "incident", "watched", "planned_events", "planned_event", "add_planned_event"},
         ),
     ),
     NavigationPlace("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),

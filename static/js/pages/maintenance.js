@@ -1,7 +1,7 @@
 // The form of a maintenance or an expected change: its times in the reader's own zone, unless UTC is chosen.
 import { findOwnZone, makeZone } from "../charts/shared/zones.js";
 
-const form = document.querySelector("[data-expectation]");
+const form = document.querySelector("[data-planned-event]");
 const select = form.querySelector("[name=zone]");
 const own = findOwnZone();
 

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from benchapp.api.resources import hosts as hosts_resource
-from benchapp.api.resources import maintenance as expectation_outputs
+from benchapp.api.resources import maintenance as planned_event_outputs
 from benchapp.api.resources import runs as run_outputs
 from benchapp.api.resources import series as series_outputs
 from benchapp.api.resources import submissions as submissions_resource
@@ -32,10 +32,10 @@ from benchapp.models import ApiToken, Kind, Role, Scope, Study
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
-    make_expectation,
     make_host,
     make_incident,
     make_measurement,
+    make_planned_event,
     make_run,
     make_series,
     make_submission,
@@ -92,7 +92,7 @@ def things(db):
         "public_id": token.public_id,
         "incident_id": make_incident(changes=[make_change(series)]).pk,
         "study_id": study.pk,
-        "expectation_id": make_expectation().pk,
+        "planned_event_id": make_planned_event().pk,
         "subscription_id": make_subscription().pk,
     }
 
@@ -135,16 +135,16 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/dimensions", {}, None),
     ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
     ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
-    ("GET", "/api/v1/expectations", {}, None),
+    ("GET", "/api/v1/planned-events", {}, None),
     (
         "POST",
-        "/api/v1/expectations",
+        "/api/v1/planned-events",
         {},
         {"kind": "maintenance", "from_at": "2026-12-31T00:00:00Z", "to_at": LATER, "reason": "disks"},
     ),
     (
         "POST",
-        "/api/v1/expectations",
+        "/api/v1/planned-events",
         {},
         {
             "kind": "change",
@@ -154,9 +154,9 @@ EXAMPLES_OF_ANSWERS = [
             "dry_run": True,
         },
     ),
-    ("GET", "/api/v1/expectations/{expectation_id}", {}, None),
-    ("PATCH", "/api/v1/expectations/{expectation_id}", {}, {"is_taken_back": True}),
-    ("DELETE", "/api/v1/expectations/{expectation_id}", {}, None),
+    ("GET", "/api/v1/planned-events/{planned_event_id}", {}, None),
+    ("PATCH", "/api/v1/planned-events/{planned_event_id}", {}, {"is_canceled": True}),
+    ("DELETE", "/api/v1/planned-events/{planned_event_id}", {}, None),
     ("GET", "/api/v1/history", {}, None),
     ("GET", "/api/v1/history", {"thin": 1, "metrics": "iops,latency_p99_ns"}, None),
     ("GET", "/api/v1/history", {"format": "csv"}, None),
@@ -361,8 +361,8 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
         ("/api/v1/series/{series_id}/points?rolling=3", series_outputs.PointPage),
         ("/api/v1/series/{series_id}/summary", series_outputs.SummaryOutput),
         ("/api/v1/submissions/{submission_id}", submissions_resource.SubmissionOutput),
-        ("/api/v1/expectations", expectation_outputs.ExpectationPage),
-        ("/api/v1/expectations/{expectation_id}", expectation_outputs.ExpectationOutput),
+        ("/api/v1/planned-events", planned_event_outputs.PlannedEventPage),
+        ("/api/v1/planned-events/{planned_event_id}", planned_event_outputs.PlannedEventOutput),
     ],
 )
 def test_answer_has_exactly_the_members_of_its_description(admin, things, url, output):

@@ -9,12 +9,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.models import Expectation, ExpectationEvent, ExpectationKind, Role, Scope
-from tests.factories import NOON, make_expectation, make_host, make_series, make_token, make_user
+from benchapp.models import PlannedEvent, PlannedEventKind, PlannedEventLogEntry, Role, Scope
+from tests.factories import NOON, make_host, make_planned_event, make_series, make_token, make_user
 
 pytestmark = pytest.mark.django_db
 
-ADDRESS = "/api/v1/expectations"
+ADDRESS = "/api/v1/planned-events"
 BODY = {
     "kind": "maintenance",
     "filter": "host:db-7",
@@ -37,12 +37,12 @@ def send(client: Client, method: str, address: str = ADDRESS, **body: Any) -> An
     return getattr(client, method)(address, json.dumps(body), content_type="application/json")
 
 
-def make_running(**fields: Any) -> Expectation:
+def make_running(**fields: Any) -> PlannedEvent:
     now = timezone.now()
-    return make_expectation(from_at=now - HOUR, to_at=now + HOUR, **fields)
+    return make_planned_event(from_at=now - HOUR, to_at=now + HOUR, **fields)
 
 
-def test_maintenance_is_said_by_a_program_and_read_back(hints: list[str]) -> None:
+def test_maintenance_is_scheduled_with_a_token_and_read(hints: list[str]) -> None:
     token, plaintext = make_token(Scope.ADMIN, created_by=make_user(Role.ADMIN, username="anna"))
     program = Client(headers={"Authorization": f"Bearer {plaintext}"})
     make_series([1.0, 2.0], host=make_host("db-7"), start_at=NOON)
@@ -51,9 +51,9 @@ def test_maintenance_is_said_by_a_program_and_read_back(hints: list[str]) -> Non
 
     made = response.json()
     assert response.status_code == 201
-    assert response["Location"] == made["url"] == f"{ADDRESS}/{Expectation.objects.get().pk}"
-    assert (made["from_at"], made["over_at"]) == ("2026-11-21T12:00:00Z", "2026-11-21T16:00:00Z")
-    assert made["reach"] == {
+    assert response["Location"] == made["url"] == f"{ADDRESS}/{PlannedEvent.objects.get().pk}"
+    assert (made["from_at"], made["ends_at"]) == ("2026-11-21T12:00:00Z", "2026-11-21T16:00:00Z")
+    assert made["impact"] == {
         "series": 1,
         "hosts": 1,
         "host_names": ["db-7"],
@@ -61,19 +61,19 @@ def test_maintenance_is_said_by_a_program_and_read_back(hints: list[str]) -> Non
         "has_more_runs": False,
         "open_incidents": [],
     }
-    (event,) = made["events"]
-    assert (event["act"], event["by"], event["via"]) == ("said", "anna", f"bench_{token.public_id}")
+    (entry,) = made["activity"]
+    assert (entry["action"], entry["by"], entry["via"]) == ("scheduled", "anna", f"bench_{token.public_id}")
     assert program.get(made["url"]).json() == made
     assert hints == ["judge"]
 
 
-def test_dry_run_tells_what_it_would_reach_and_keeps_nothing(admin: Client, hints: list[str]) -> None:
+def test_dry_run_returns_the_impact_and_saves_nothing(admin: Client, hints: list[str]) -> None:
     make_series([1.0], host=make_host("db-7"), start_at=NOON)
 
     response = send(admin, "post", **BODY, dry_run=True)
 
     assert (response.status_code, response.json()["series"], response.json()["runs"]) == (200, 1, 1)
-    assert (Expectation.objects.count(), hints) == (0, [])
+    assert (PlannedEvent.objects.count(), hints) == (0, [])
     assert send(admin, "post", **{**BODY, "filter": "x:y"}, dry_run=True).status_code == 400
 
 
@@ -89,76 +89,83 @@ def test_dry_run_tells_what_it_would_reach_and_keeps_nothing(admin: Client, hint
         ({"created_by": "ben"}, "/created_by"),
     ],
 )
-def test_what_cannot_be_is_named(admin: Client, changes: dict[str, Any], pointer: str) -> None:
+def test_invalid_value_is_rejected_with_its_field(
+    admin: Client, changes: dict[str, Any], pointer: str
+) -> None:
     response = send(admin, "post", **{**BODY, **changes})
 
     assert response.status_code == 400
     assert response["Content-Type"] == "application/problem+json"
     assert response.json()["pointer"] == pointer
-    assert not Expectation.objects.exists()
+    assert not PlannedEvent.objects.exists()
 
 
-def test_list_is_chosen_by_state_and_kind_and_comes_in_pages(reader: Client) -> None:
+def test_list_is_filtered_by_state_and_kind_and_paginated(reader: Client) -> None:
     now = timezone.now()
     running = make_running()
-    coming = make_expectation(from_at=now + HOUR, to_at=now + 2 * HOUR, kind=ExpectationKind.CHANGE)
-    past = make_expectation(from_at=now - 9 * HOUR, to_at=now + HOUR, ended_at=now - 8 * HOUR)
-    taken_back = make_running(taken_back_at=now)
+    upcoming = make_planned_event(from_at=now + HOUR, to_at=now + 2 * HOUR, kind=PlannedEventKind.CHANGE)
+    past = make_planned_event(from_at=now - 9 * HOUR, to_at=now + HOUR, ended_at=now - 8 * HOUR)
+    canceled = make_running(canceled_at=now)
 
     def ids(query: str) -> list[int]:
-        return [row["id"] for row in reader.get(f"{ADDRESS}{query}").json()["expectations"]]
+        return [row["id"] for row in reader.get(f"{ADDRESS}{query}").json()["planned_events"]]
 
-    assert ids("?state=running") == [running.pk]
-    assert ids("?state=coming") == [coming.pk]
+    assert ids("?state=active") == [running.pk]
+    assert ids("?state=upcoming") == [upcoming.pk]
     assert ids("?state=past") == [past.pk]
-    assert ids("?state=taken_back") == [taken_back.pk]
-    assert ids("?kind=change") == [coming.pk]
+    assert ids("?state=canceled") == [canceled.pk]
+    assert ids("?kind=change") == [upcoming.pk]
     first = reader.get(f"{ADDRESS}?limit=3").json()
-    assert [row["id"] for row in first["expectations"]] == [coming.pk, taken_back.pk, running.pk]
-    assert [row["id"] for row in reader.get(first["next"]).json()["expectations"]] == [past.pk]
+    assert [row["id"] for row in first["planned_events"]] == [upcoming.pk, canceled.pk, running.pk]
+    assert [row["id"] for row in reader.get(first["next"]).json()["planned_events"]] == [past.pk]
     assert reader.get(f"{ADDRESS}?state=late").status_code == 400
 
 
-def test_one_is_ended_early_taken_back_and_both_are_undone(admin: Client) -> None:
+def test_event_is_ended_early_and_canceled_and_both_are_undone(admin: Client) -> None:
     address = f"{ADDRESS}/{make_running().pk}"
 
     ended = send(admin, "patch", address, is_ended=True).json()
-    assert (ended["state"], ended["over_at"]) == ("past", ended["ended_at"])
-    assert send(admin, "patch", address, is_ended=False).json()["state"] == "running"
+    assert (ended["state"], ended["ends_at"]) == ("past", ended["ended_at"])
+    assert send(admin, "patch", address, is_ended=False).json()["state"] == "active"
     assert admin.delete(address).status_code == 204
-    assert admin.get(address).json()["state"] == "taken_back"
-    put_back = send(admin, "patch", address, is_taken_back=False).json()
-    assert put_back["state"] == "running"
-    assert [event["act"] for event in put_back["events"]] == ["ended", "resumed", "taken_back", "put_back"]
+    assert admin.get(address).json()["state"] == "canceled"
+    restored = send(admin, "patch", address, is_canceled=False).json()
+    assert restored["state"] == "active"
+    assert [entry["action"] for entry in restored["activity"]] == [
+        "ended",
+        "resumed",
+        "canceled",
+        "restored",
+    ]
 
 
-def test_what_cannot_be_done_is_told_with_the_state(admin: Client) -> None:
-    coming = make_expectation(from_at=timezone.now() + HOUR, to_at=timezone.now() + 2 * HOUR)
-    address = f"{ADDRESS}/{coming.pk}"
+def test_action_that_the_state_does_not_allow_is_rejected(admin: Client) -> None:
+    upcoming = make_planned_event(from_at=timezone.now() + HOUR, to_at=timezone.now() + 2 * HOUR)
+    address = f"{ADDRESS}/{upcoming.pk}"
 
     refused = send(admin, "patch", address, is_ended=True)
     assert (refused.status_code, refused.json()["code"]) == (409, "state-differs")
-    assert "take it back instead" in refused.json()["detail"]
+    assert "cancel it instead" in refused.json()["detail"]
     assert send(admin, "patch", address).status_code == 400
-    assert send(admin, "patch", address, is_ended=True, is_taken_back=True).status_code == 400
+    assert send(admin, "patch", address, is_ended=True, is_canceled=True).status_code == 400
     for method in ("get", "delete"):
         assert getattr(admin, method)(f"{ADDRESS}/999999").json()["code"] == "not-found"
 
 
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.INGEST, Scope.ENROLL])
 def test_tokens_that_may_not_edit_change_nothing(client_of: Callable[..., Client], scope: Scope) -> None:
-    client, held = client_of(scope), make_running()
+    client, event = client_of(scope), make_running()
 
     assert send(client, "post", **BODY).status_code == 403
-    assert send(client, "patch", f"{ADDRESS}/{held.pk}", is_ended=True).status_code == 403
-    assert client.delete(f"{ADDRESS}/{held.pk}").status_code == 403
-    assert not ExpectationEvent.objects.exists()
+    assert send(client, "patch", f"{ADDRESS}/{event.pk}", is_ended=True).status_code == 403
+    assert client.delete(f"{ADDRESS}/{event.pk}").status_code == 403
+    assert not PlannedEventLogEntry.objects.exists()
 
 
 def test_editors_edit_and_viewers_read(person: Callable[[Role], Client]) -> None:
-    held = make_running()
+    event = make_running()
     viewer = person(Role.VIEWER)
 
-    assert viewer.get(f"{ADDRESS}/{held.pk}").status_code == 200
-    assert viewer.delete(f"{ADDRESS}/{held.pk}").status_code == 403
-    assert person(Role.EDITOR).delete(f"{ADDRESS}/{held.pk}").status_code == 204
+    assert viewer.get(f"{ADDRESS}/{event.pk}").status_code == 200
+    assert viewer.delete(f"{ADDRESS}/{event.pk}").status_code == 403
+    assert person(Role.EDITOR).delete(f"{ADDRESS}/{event.pk}").status_code == 204

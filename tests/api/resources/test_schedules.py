@@ -34,7 +34,7 @@ def test_host_tells_its_schedule_and_readers_see_it(tell, reader, host):
     assert {name: entry[name] for name in ENTRY} == ENTRY
     body = reader.get("/api/v1/hosts/db-7").json()
     assert body["schedule"]["entries"][0]["every_s"] == 21600
-    assert body["schedule"]["told_by"].startswith("bench_")
+    assert body["schedule"]["reported_by"].startswith("bench_")
     assert body["expected_at"] == entry["expected_at"] is not None
     assert body["silent_since"] is None
 

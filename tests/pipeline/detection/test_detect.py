@@ -7,10 +7,10 @@ import pytest
 from benchapp.models import (
     Change,
     ChangeState,
-    ExpectationKind,
     Incident,
     Judgement,
     Measurement,
+    PlannedEventKind,
     Run,
     Series,
     Standing,
@@ -18,7 +18,7 @@ from benchapp.models import (
 from benchapp.pipeline.detection.histories import WINDOW
 from benchapp.pipeline.exclusions import exclude_run, include_run
 from benchapp.pipeline.judge import has_judging_due, judge_due, judge_series
-from benchapp.pipeline.maintenance.expectations import expect, take_back
+from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
 from tests.factories import NOON, make_host, make_points, make_run, make_series
 from tests.pipeline.detection.judging import (
     WOBBLE,
@@ -125,11 +125,13 @@ def test_runs_of_a_maintenance_count_in_no_level() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 6))
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=26)}
 
-    held = expect(ExpectationKind.MAINTENANCE, "host:host-*", **span, reason="new disks", by=None)  # type: ignore[arg-type]
+    held = schedule_planned_event(
+        PlannedEventKind.MAINTENANCE, "host:host-*", **span, reason="new disks", by=None
+    )  # type: ignore[arg-type]
     judge_all()
     assert list_changes(series) == [(20, "withdrawn")]
 
-    take_back(held.pk, by=None)
+    cancel_planned_event(held.pk, by=None)
     judge_all()
     assert list_changes(series) == [(20, "provisional")]
 

@@ -9,15 +9,15 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.models import (
     Change,
-    ExpectationKind,
     Incident,
     IncidentEvent,
     IncidentState,
     Measurement,
+    PlannedEventKind,
     Severity,
     Verdict,
 )
-from benchapp.pipeline.maintenance.expectations import expect
+from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from tests.factories import NOON, make_host, make_run
 from tests.pipeline.detection.judging import (
     WOBBLE,
@@ -222,7 +222,7 @@ def test_same_cell_that_falls_again_reopens_what_was_resolved() -> None:
 
 def test_expected_change_is_recorded_and_tells_nobody() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    expect(ExpectationKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None)  # type: ignore[arg-type]
+    schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None)  # type: ignore[arg-type]
     (series,) = make_cells(make_host("db-1"), [fallen()])
 
     judged = judge_all()

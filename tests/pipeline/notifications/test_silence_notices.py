@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from benchapp.grammar import parse_filter
-from benchapp.models import Expectation, ExpectationKind, Host, Notice, NoticeState, State, Submission
+from benchapp.models import Host, Notice, NoticeState, PlannedEvent, PlannedEventKind, State, Submission
 from benchapp.models.host_filtering import names_host
 from benchapp.pipeline.hosts import retire_host
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
@@ -51,8 +51,8 @@ def watch(*moments: datetime) -> list[str]:
 
 
 def expect_maintenance(filter: str, from_at: datetime, to_at: datetime, **fields: Any) -> None:
-    Expectation.objects.create(
-        kind=ExpectationKind.MAINTENANCE,
+    PlannedEvent.objects.create(
+        kind=PlannedEventKind.MAINTENANCE,
         filter=filter,
         from_at=from_at,
         to_at=to_at,
@@ -190,10 +190,10 @@ def test_maintenance_is_no_silence_and_a_run_is_expected_anew_after_it() -> None
     assert watch(NOON + 10 * HOUR + MISSED + SOON)[1:] == ["Silent host: db-1"]
 
 
-def test_maintenance_that_was_taken_back_hides_no_silence() -> None:
+def test_maintenance_that_was_canceled_hides_no_silence() -> None:
     make_subscription()
     make_scheduled("db-1")
-    expect_maintenance("", NOON, NOON + timedelta(days=9), taken_back_at=NOON + HOUR)
+    expect_maintenance("", NOON, NOON + timedelta(days=9), canceled_at=NOON + HOUR)
 
     assert watch(NOON + 8 * HOUR) == ["Silent host: db-1"]
 

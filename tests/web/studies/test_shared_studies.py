@@ -13,7 +13,7 @@ from django.test import Client, override_settings
 
 from benchapp.models import Role, Run, Series, Study
 from benchapp.pipeline.studies import add_panel, change_study, read_panel, share_study, stop_sharing
-from tests.factories import NOON, make_change, make_expectation, make_incident, make_user
+from tests.factories import NOON, make_change, make_incident, make_planned_event, make_user
 from tests.web.pages import Page
 from tests.web.studies.made_studies import QUERY, make_study
 
@@ -116,7 +116,7 @@ def test_shared_pages_do_not_contain_sign_in_names(
     ada = make_user(Role.ADMIN, username="ada.lovelace")
     change = make_change(Series.objects.order_by("pk")[0])
     make_incident(changes=[change], assignee=ada)
-    make_expectation(filter="host:db-1", created_by=ada)
+    make_planned_event(filter="host:db-1", created_by=ada)
     Run.objects.filter(measurements__series=change.series).update(
         excluded_at=NOON, excluded_by=ada, excluded_reason="a test"
     )

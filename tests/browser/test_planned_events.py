@@ -46,7 +46,7 @@ def test_maintenance_is_scheduled_in_the_reader_s_zone_previewed_and_canceled(
 
 
 def test_filter_of_a_maintenance_is_completed(visit: Visit) -> None:
-    watched = visit("/expectations/add")
+    watched = visit("/maintenance/add")
     page = watched.page
     field = page.get_by_label("Applies to")
     field.click()
@@ -60,6 +60,6 @@ def test_filter_of_a_maintenance_is_completed(visit: Visit) -> None:
 
 
 def test_times_stay_utc_without_script(visit: Visit) -> None:
-    watched = visit("/expectations/add", java_script_enabled=False, timezone_id="Asia/Kolkata")
+    watched = visit("/maintenance/add", java_script_enabled=False, timezone_id="Asia/Kolkata")
 
     assert watched.page.get_by_label("Time zone").input_value() == "UTC"

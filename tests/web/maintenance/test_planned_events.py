@@ -9,13 +9,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Change, Expectation, ExpectationKind, Role
+from benchapp.models import Change, PlannedEvent, PlannedEventKind, Role
 from tests.factories import (
     NOON,
     make_change,
-    make_expectation,
     make_host,
     make_incident,
+    make_planned_event,
     make_series,
     make_user,
 )
@@ -57,44 +57,46 @@ def post(client: Client, name: str, *arguments: Any, **form: str) -> str:
 
 
 def add(client: Client, **changes: str) -> Any:
-    return client.post(reverse("add_expectation"), {**FORM, **changes})
+    return client.post(reverse("add_planned_event"), {**FORM, **changes})
 
 
-def make_running(**fields: Any) -> Expectation:
+def make_running(**fields: Any) -> PlannedEvent:
     now = timezone.now()
-    return make_expectation(from_at=now - HOUR, to_at=now + HOUR, **fields)
+    return make_planned_event(from_at=now - HOUR, to_at=now + HOUR, **fields)
 
 
 def test_empty_list_explains_what_to_do(anna: Client, viewer: Client) -> None:
-    page = read(anna, "expectations")
+    page = read(anna, "planned_events")
 
     assert "none active or upcoming" in page
-    assert f'href="{reverse("add_expectation")}"' in page
-    assert "Requires the editor role" in read(viewer, "expectations")
-    assert reverse("add_expectation") not in read(viewer, "expectations")
+    assert f'href="{reverse("add_planned_event")}"' in page
+    assert "Requires the editor role" in read(viewer, "planned_events")
+    assert reverse("add_planned_event") not in read(viewer, "planned_events")
 
 
 def test_list_shows_active_and_upcoming_windows_and_other_tabs(anna: Client) -> None:
     now = timezone.now()
     make_running(reason="rebuild")
-    make_expectation(from_at=now + HOUR, to_at=now + 2 * HOUR, reason="rollout", kind=ExpectationKind.CHANGE)
-    make_expectation(from_at=now - 9 * HOUR, to_at=now - 8 * HOUR, reason="moved racks")
-    make_running(reason="mistaken", taken_back_at=now)
+    make_planned_event(
+        from_at=now + HOUR, to_at=now + 2 * HOUR, reason="rollout", kind=PlannedEventKind.CHANGE
+    )
+    make_planned_event(from_at=now - 9 * HOUR, to_at=now - 8 * HOUR, reason="moved racks")
+    make_running(reason="mistaken", canceled_at=now)
 
-    page = read(anna, "expectations")
+    page = read(anna, "planned_events")
     assert "1 active, 1 upcoming" in page
-    assert re.findall(r'/expectations/\d+/">([^<]+)</a>', page) == ["rollout", "rebuild"]
-    assert "moved racks" in read(anna, "expectations", tab="past")
-    assert "mistaken" in read(anna, "expectations", tab="taken_back")
-    only = read(anna, "expectations", kind="change")
+    assert re.findall(r'/maintenance/\d+/">([^<]+)</a>', page) == ["rollout", "rebuild"]
+    assert "moved racks" in read(anna, "planned_events", tab="past")
+    assert "mistaken" in read(anna, "planned_events", tab="canceled")
+    only = read(anna, "planned_events", kind="change")
     assert ("rollout" in only, "rebuild" in only) == (True, False)
 
 
 def test_unknown_tab_is_rejected_with_the_available_values(anna: Client) -> None:
-    response = anna.get(reverse("expectations"), {"tab": "yesterday"})
+    response = anna.get(reverse("planned_events"), {"tab": "yesterday"})
 
     assert response.status_code == 400
-    assert "Available: current, past, taken_back" in response.content.decode()
+    assert "Available: current, past, canceled" in response.content.decode()
 
 
 def test_maintenance_is_saved_with_its_creator_and_detection_is_started(
@@ -102,11 +104,11 @@ def test_maintenance_is_saved_with_its_creator_and_detection_is_started(
 ) -> None:
     response = add(anna)
 
-    held = Expectation.objects.get()
-    assert response.url == reverse("expectation", args=[held.pk])
-    assert (held.kind, held.filter, held.reason) == ("maintenance", "host:db-7", "new disks")
-    assert (held.from_at, held.to_at) == (NOON, NOON + 4 * HOUR)
-    assert held.created_by and held.created_by.username == "anna"
+    event = PlannedEvent.objects.get()
+    assert response.url == reverse("planned_event", args=[event.pk])
+    assert (event.kind, event.filter, event.reason) == ("maintenance", "host:db-7", "new disks")
+    assert (event.from_at, event.to_at) == (NOON, NOON + 4 * HOUR)
+    assert event.created_by and event.created_by.username == "anna"
     assert hints == ["judge"]
 
 
@@ -121,14 +123,14 @@ def test_maintenance_is_saved_with_its_creator_and_detection_is_started(
 def test_times_are_read_in_the_selected_zone(anna: Client, zone: str, text: str, moment: datetime) -> None:
     add(anna, zone=zone, from_at=text)
 
-    assert Expectation.objects.get().from_at == moment
+    assert PlannedEvent.objects.get().from_at == moment
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"filter": "flavour:sweet"}, "flavour"),
-        ({"to_at": "2026-11-21T11:00"}, "It ends before it begins"),
+        ({"to_at": "2026-11-21T11:00"}, "The end is not after the start"),
         ({"to_at": "tomorrow"}, "Not a valid time"),
         ({"to_at": ""}, "This field is required"),
         ({"zone": "Moon/Crater"}, "Unknown time zone"),
@@ -149,7 +151,7 @@ def test_invalid_value_is_reported_at_its_field_and_nothing_is_saved(
     assert response.status_code == 400
     (error,) = re.findall(r'<p class="field-error">([^<]+)</p>', response.content.decode())
     assert words in error
-    assert not Expectation.objects.exists()
+    assert not PlannedEvent.objects.exists()
 
 
 def test_preview_shows_the_impact_and_saves_nothing(anna: Client, hints: list[str]) -> None:
@@ -161,7 +163,7 @@ def test_preview_shows_the_impact_and_saves_nothing(anna: Client, hints: list[st
     assert response.status_code == 200
     assert "1 series on 1 host (db-7)" in page
     assert "2 runs in this period" in page
-    assert (Expectation.objects.count(), hints) == (0, [])
+    assert (PlannedEvent.objects.count(), hints) == (0, [])
 
 
 def test_form_starts_with_the_host_or_the_incident(anna: Client) -> None:
@@ -169,9 +171,9 @@ def test_form_starts_with_the_host_or_the_incident(anna: Client) -> None:
     pooled = make_series([1.0], host=make_host("web-1", pool="web"), pool="web", start_at=NOON)
     incident = make_incident(changes=[make_change(series, at=NOON), make_change(pooled, at=NOON)])
 
-    page = read(anna, "add_expectation", host="db 7")
+    page = read(anna, "add_planned_event", host="db 7")
     assert 'value="host:&quot;db 7&quot;"' in page
-    page = read(anna, "add_expectation", incident=str(incident.pk))
+    page = read(anna, "add_planned_event", incident=str(incident.pk))
     assert 'value="host:db-7 pool:web"' in page
     assert '<option value="change" selected>' in page
     assert 'value="2026-11-21T12:00"' in page
@@ -180,78 +182,83 @@ def test_form_starts_with_the_host_or_the_incident(anna: Client) -> None:
 
 def test_page_of_one_shows_its_impact_and_activity(anna: Client) -> None:
     add(anna)
-    held = Expectation.objects.get()
+    event = PlannedEvent.objects.get()
 
-    page = read(anna, "expectation", held.pk)
+    page = read(anna, "planned_event", event.pk)
 
     assert "Maintenance: host:db-7" in page
     assert "No matching series or hosts yet" in page
-    assert re.search(r"anna</td><td>said</td>", page)
+    assert re.search(r"anna</td><td>scheduled</td>", page)
 
 
 def test_active_window_is_ended_and_resumed(anna: Client) -> None:
-    held = make_running()
+    event = make_running()
 
-    page = post(anna, "end_expectation", held.pk)
+    page = post(anna, "end_planned_event", event.pk)
     assert "ended early; planned until" in page
-    page = post(anna, "resume_expectation", held.pk)
+    page = post(anna, "resume_planned_event", event.pk)
     assert "ended early; planned until" not in page
-    held.refresh_from_db()
-    assert held.ended_at is None
+    event.refresh_from_db()
+    assert event.ended_at is None
 
 
 def test_window_is_canceled_and_restored(anna: Client) -> None:
-    held = make_running()
+    event = make_running()
 
-    page = post(anna, "take_back_expectation", held.pk)
+    page = post(anna, "cancel_planned_event", event.pk)
     assert "host:db-7 (canceled)" in page
-    assert reverse("take_back_expectation", args=[held.pk]) not in page
-    page = post(anna, "put_back_expectation", held.pk)
+    assert reverse("cancel_planned_event", args=[event.pk]) not in page
+    page = post(anna, "restore_planned_event", event.pk)
     assert "host:db-7 (active)" in page
 
 
 def test_action_that_is_not_possible_is_reported(anna: Client) -> None:
-    held = make_expectation(from_at=NOON - 9 * HOUR, to_at=NOON - 8 * HOUR)
+    event = make_planned_event(from_at=NOON - 9 * HOUR, to_at=NOON - 8 * HOUR)
 
-    assert "Not changed: " in post(anna, "end_expectation", held.pk)
+    assert "Not changed: " in post(anna, "end_planned_event", event.pk)
 
 
 def test_viewer_reads_and_changes_nothing(viewer: Client) -> None:
-    held = make_running()
+    event = make_running()
 
-    page = read(viewer, "expectation", held.pk)
+    page = read(viewer, "planned_event", event.pk)
 
     assert "new disks" in page
     assert "<form" not in page.split("<main")[1]
-    for name in ("end_expectation", "take_back_expectation", "resume_expectation", "put_back_expectation"):
-        assert viewer.post(reverse(name, args=[held.pk])).status_code == 403
+    for name in (
+        "end_planned_event",
+        "cancel_planned_event",
+        "resume_planned_event",
+        "restore_planned_event",
+    ):
+        assert viewer.post(reverse(name, args=[event.pk])).status_code == 403
     assert add(viewer).status_code == 403
-    held.refresh_from_db()
-    assert (held.ended_at, held.taken_back_at) == (None, None)
+    event.refresh_from_db()
+    assert (event.ended_at, event.canceled_at) == (None, None)
 
 
 def test_form_of_another_site_is_refused() -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(make_user(Role.EDITOR))
-    held = make_running()
+    event = make_running()
 
     assert add(strict).status_code == 403
-    assert strict.post(reverse("take_back_expectation", args=[held.pk])).status_code == 403
-    assert Expectation.objects.filter(taken_back_at__isnull=True).count() == 1
+    assert strict.post(reverse("cancel_planned_event", args=[event.pk])).status_code == 403
+    assert PlannedEvent.objects.filter(canceled_at__isnull=True).count() == 1
 
 
 def test_text_of_users_is_escaped(anna: Client) -> None:
     hostile = "<script>alert(1)</script>"
-    held = make_running(reason=hostile, filter=f'host:"{hostile}"')
+    event = make_running(reason=hostile, filter=f'host:"{hostile}"')
     make_host("db-7")
     whole = make_running(reason=hostile, filter="")
 
     for page in (
-        read(anna, "expectations"),
-        read(anna, "expectation", held.pk),
+        read(anna, "planned_events"),
+        read(anna, "planned_event", event.pk),
         read(anna, "host", "db-7"),
         add(anna, reason=hostile, filter=hostile, to_at="x").content.decode(),
-        read(anna, "add_expectation", filter=hostile),
+        read(anna, "add_planned_event", filter=hostile),
     ):
         assert hostile not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -265,9 +272,9 @@ def test_host_page_lists_its_maintenance_and_links_to_the_form(anna: Client, vie
 
     page = read(anna, "host", "db-7")
     assert "new disks</a>: since" in page
-    assert f"{reverse('add_expectation')}?host=db-7" in page
+    assert f"{reverse('add_planned_event')}?host=db-7" in page
     assert "No maintenance scheduled." in read(anna, "host", "db-8")
-    assert reverse("add_expectation") not in read(viewer, "host", "db-7")
+    assert reverse("add_planned_event") not in read(viewer, "host", "db-7")
 
 
 def test_silent_host_in_maintenance_is_labeled(anna: Client) -> None:
@@ -282,7 +289,7 @@ def test_silent_host_in_maintenance_is_labeled(anna: Client) -> None:
 
 def test_incident_page_links_to_the_form(anna: Client, viewer: Client) -> None:
     incident = make_incident()
-    link = f"{reverse('add_expectation')}?incident={incident.pk}"
+    link = f"{reverse('add_planned_event')}?incident={incident.pk}"
 
     assert link in read(anna, "incident", incident.pk)
     assert link not in read(viewer, "incident", incident.pk)
@@ -295,4 +302,4 @@ def test_list_costs_three_queries_more_than_an_empty_page(
         make_running()
 
     with django_assert_max_num_queries(6):
-        read(anna, "expectations")
+        read(anna, "planned_events")

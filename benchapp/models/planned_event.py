@@ -1,0 +1,108 @@
+"""Maintenance windows and expected changes, with their activity log."""
+
+from datetime import datetime
+from typing import Self
+
+from django.db import models
+
+from benchapp.models.account import User
+
+
+class PlannedEventKind(models.TextChoices):
+    """What a planned event is."""
+
+    CHANGE = "change", "Expected change: recorded without notifications"
+    MAINTENANCE = "maintenance", "Maintenance: runs are excluded from levels"
+
+
+class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
+    """Queries over planned events."""
+
+    def meeting(self, first: datetime, last: datetime) -> Self:
+        """Keep the events in effect at any time of a span, both ends inclusive; canceled events are excluded."""
+        return self.filter(
+            models.Q(ended_at__isnull=True) | models.Q(ended_at__gt=first),
+            canceled_at__isnull=True,
+            from_at__lte=last,
+            to_at__gt=first,
+        )
+
+
+class PlannedEvent(models.Model):
+    """A period, from inclusive, to exclusive, for the series that a filter matches.
+
+    filter: in the filter language; "" for all. ended_at: when somebody ended it before to_at. canceled_at: a canceled
+    event has no effect.
+    """
+
+    kind = models.CharField(max_length=11, choices=PlannedEventKind)
+    filter = models.CharField(max_length=2000, blank=True, default="")
+    from_at = models.DateTimeField()
+    to_at = models.DateTimeField()
+    reason = models.CharField(max_length=500)
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    canceled_at = models.DateTimeField(null=True, blank=True)
+    canceled_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    objects = PlannedEventQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(kind__in=PlannedEventKind.values), name="planned_event_kind_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(from_at__lt=models.F("to_at")), name="planned_event_begins_before_it_ends"
+            ),
+        )
+        indexes = (
+            # queries.maintenance.list_planned_events: latest start first.
+            models.Index(fields=["-from_at", "-id"], name="planned_event_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} from {self.from_at} to {self.to_at}"
+
+    @property
+    def ends_at(self) -> datetime:
+        """Return the effective end, exclusive: the planned end, or the time when somebody ended it early."""
+        return self.to_at if self.ended_at is None else min(self.ended_at, self.to_at)
+
+
+class PlannedEventAction(models.TextChoices):
+    """What people do with a planned event; the last two undo the two before them."""
+
+    SCHEDULED = "scheduled", "scheduled"
+    ENDED = "ended", "ended early"
+    CANCELED = "canceled", "canceled"
+    RESUMED = "resumed", "resumed"
+    RESTORED = "restored", "restored"
+
+
+class PlannedEventLogEntry(models.Model):
+    """One entry of the activity log. via: the API token that was used, "" for a person."""
+
+    planned_event = models.ForeignKey(
+        PlannedEvent, on_delete=models.CASCADE, related_name="log_entries", db_index=False
+    )
+    at = models.DateTimeField(help_text="server's clock")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    via = models.CharField(max_length=40, blank=True, default="")
+    action = models.CharField(max_length=10, choices=PlannedEventAction)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(action__in=PlannedEventAction.values), name="planned_event_action_is_known"
+            ),
+        )
+        indexes = (
+            # queries.maintenance.read_planned_event: its activity log.
+            models.Index(fields=["planned_event", "at", "id"], name="planned_event_log_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.action} of planned event {self.planned_event_id}"

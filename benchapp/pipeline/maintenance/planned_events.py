@@ -1,0 +1,279 @@
+"""Schedule, end and cancel maintenance windows and expected changes; end and cancel can be undone."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from benchapp.grammar import BadFilter, Filter, parse_filter
+from benchapp.models import (
+    PlannedEvent,
+    PlannedEventAction,
+    PlannedEventKind,
+    PlannedEventLogEntry,
+    Series,
+    User,
+)
+from benchapp.models.filtering import match_series
+from benchapp.models.host_filtering import leave_scopes_out, names_scope
+from benchapp.pipeline.conflicts import retry_conflicts
+
+log = structlog.get_logger(__name__)
+
+REASON_MAXIMUM: Final = 500
+# A host that is out longer is retired; a permanent new level is accepted as the baseline.
+SPAN_MAXIMUM: Final = timedelta(days=366)
+AHEAD_MAXIMUM: Final = timedelta(days=2 * 366)
+# Detection evaluates each different filter for each batch of series.
+OPEN_MAXIMUM: Final = 500
+_FIRST_AT: Final = datetime(1980, 1, 1, tzinfo=UTC)
+
+
+class BadPlannedEvent(Exception):
+    """An invalid planned event. field: the invalid one; the message gives the reason."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnknownPlannedEvent(Exception):
+    """A planned event that does not exist."""
+
+
+class NotSchedulable(Exception):
+    """An action that the state of a planned event does not allow; the message gives the alternative."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventPlan:
+    """A validated planned event. filter: "" for all; from_at inclusive, to_at exclusive."""
+
+    kind: PlannedEventKind
+    filter: str
+    from_at: datetime
+    to_at: datetime
+    reason: str
+
+
+def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, reason: str) -> EventPlan:
+    """Return the validated values, with the reason in one line. Raises BadPlannedEvent."""
+    if kind not in PlannedEventKind.values:
+        raise BadPlannedEvent("kind", f"choose one of {', '.join(PlannedEventKind.values)}")
+    try:
+        parse_filter(filter)
+    except BadFilter as error:
+        raise BadPlannedEvent("filter", str(error)) from error
+    if from_at < _FIRST_AT:
+        raise BadPlannedEvent(
+            "from_at", f"the start is in {from_at.year}: nothing is stored from before 1980"
+        )
+    if from_at >= to_at:
+        raise BadPlannedEvent("to_at", "the end is not after the start")
+    if to_at - from_at > SPAN_MAXIMUM:
+        raise BadPlannedEvent("to_at", f"the period is longer than {SPAN_MAXIMUM.days} days")
+    if to_at > timezone.now() + AHEAD_MAXIMUM:
+        raise BadPlannedEvent("to_at", "the end is more than two years ahead")
+    text = " ".join(reason.replace("\x00", "\ufffd").split())
+    if not text:
+        raise BadPlannedEvent("reason", "a reason is required")
+    if len(text) > REASON_MAXIMUM:
+        raise BadPlannedEvent("reason", f"at most {REASON_MAXIMUM} characters; this has {len(text)}")
+    return EventPlan(PlannedEventKind(kind), filter.strip(), from_at, to_at, text)
+
+
+@retry_conflicts
+def schedule_planned_event(
+    kind: PlannedEventKind,
+    filter: str,
+    *,
+    from_at: datetime,
+    to_at: datetime,
+    reason: str,
+    by: User | None,
+    via: str = "",
+) -> PlannedEvent:
+    """Create a planned event for present and future series that match the filter; "" matches all.
+
+    by: the owner; via: the API token, for the activity log. Detection runs again for series with runs in a
+    maintenance window. Raises BadPlannedEvent.
+    """
+    plan = read_plan(kind, filter, from_at=from_at, to_at=to_at, reason=reason)
+    with transaction.atomic():
+        _refuse_more(plan.to_at)
+        planned_event = PlannedEvent.objects.create(
+            kind=plan.kind,
+            filter=plan.filter,
+            from_at=plan.from_at,
+            to_at=plan.to_at,
+            reason=plan.reason,
+            created_by=by,
+        )
+        _log_action(planned_event, PlannedEventAction.SCHEDULED, by=by, via=via, at=planned_event.created_at)
+    return planned_event
+
+
+@retry_conflicts
+def end_planned_event(planned_event_id: int, *, by: User | None, via: str = "") -> PlannedEvent:
+    """End an active event before its planned end and return it; later runs count again.
+
+    Raises UnknownPlannedEvent, or NotSchedulable if it has not started or has ended.
+    """
+    with transaction.atomic():
+        planned_event, now = _lock(planned_event_id), timezone.now()
+        if planned_event.canceled_at is not None or planned_event.ends_at <= now:
+            raise NotSchedulable("it has already ended")
+        if planned_event.from_at >= now:
+            raise NotSchedulable("it has not started: cancel it instead")
+        _change(planned_event, ended_at=now, ended_by=by)
+        _log_action(planned_event, PlannedEventAction.ENDED, by=by, via=via, at=now)
+    return planned_event
+
+
+@retry_conflicts
+def resume_planned_event(planned_event_id: int, *, by: User | None, via: str = "") -> PlannedEvent:
+    """Undo an early end and return the event. Raises UnknownPlannedEvent, NotSchedulable."""
+    with transaction.atomic():
+        planned_event = _lock(planned_event_id)
+        if planned_event.canceled_at is not None or planned_event.ended_at is None:
+            raise NotSchedulable("it was not ended early")
+        _change(planned_event, ended_at=None, ended_by=None)
+        _log_action(planned_event, PlannedEventAction.RESUMED, by=by, via=via, at=timezone.now())
+    return planned_event
+
+
+@retry_conflicts
+def cancel_planned_event(planned_event_id: int, *, by: User | None, via: str = "") -> PlannedEvent:
+    """Cancel a planned event and return it; canceling it again changes nothing.
+
+    Incidents that it resolved stay resolved. Raises UnknownPlannedEvent.
+    """
+    with transaction.atomic():
+        planned_event, now = _lock(planned_event_id), timezone.now()
+        if planned_event.canceled_at is not None:
+            return planned_event
+        _change(planned_event, canceled_at=now, canceled_by=by)
+        _log_action(planned_event, PlannedEventAction.CANCELED, by=by, via=via, at=now)
+    return planned_event
+
+
+@retry_conflicts
+def restore_planned_event(planned_event_id: int, *, by: User | None, via: str = "") -> PlannedEvent:
+    """Restore a canceled event and return it; restoring it again changes nothing.
+
+    Raises UnknownPlannedEvent, or BadPlannedEvent if there are too many.
+    """
+    with transaction.atomic():
+        planned_event = _lock(planned_event_id)
+        if planned_event.canceled_at is None:
+            return planned_event
+        _refuse_more(planned_event.ends_at)
+        _change(planned_event, canceled_at=None, canceled_by=None)
+        _log_action(planned_event, PlannedEventAction.RESTORED, by=by, via=via, at=timezone.now())
+    return planned_event
+
+
+def match_planned_events(
+    planned_events: QuerySet[PlannedEvent], series: QuerySet[Series]
+) -> dict[int, list[PlannedEvent]]:
+    """Return the planned events that match each of these series, by series id.
+
+    Hosts and pools are matched in Python, as most filters name only them: two queries, and one more for each different
+    filter with other terms (500 filters of 200 series took 3.4 s with one query each). A filter that is no longer valid
+    matches nothing and is logged.
+    """
+    by_filter: dict[str, list[PlannedEvent]] = defaultdict(list)
+    for planned_event in planned_events.order_by("id"):
+        by_filter[planned_event.filter].append(planned_event)
+    if not by_filter:
+        return {}
+    by_scope: dict[str, list[int]] = defaultdict(list)
+    for series_id, scope in series.values_list("id", "scope"):
+        by_scope[scope].append(series_id)
+    matched: dict[int, list[PlannedEvent]] = defaultdict(list)
+    for text, events in by_filter.items():
+        for series_id in _find_among(text, by_scope):
+            matched[series_id].extend(events)
+    return dict(matched)
+
+
+def _find_among(text: str, by_scope: Mapping[str, Sequence[int]]) -> Iterable[int]:
+    filter = _read_filter(text)
+    if filter is None:
+        return ()
+    ids = [each for scope, ids in by_scope.items() if names_scope(filter, scope) for each in ids]
+    rest = leave_scopes_out(filter)
+    if not ids or not (rest.terms or rest.words):
+        return ids
+    return Series.objects.filter(match_series(rest), pk__in=ids).values_list("id", flat=True)
+
+
+def _read_filter(text: str) -> Filter | None:
+    try:
+        return parse_filter(text)
+    except BadFilter as error:
+        log.warning("planned_event.filter_unreadable", filter=text[:200], error=str(error)[:200])
+        return None
+
+
+def _refuse_more(to_at: datetime) -> None:
+    now = timezone.now()
+    if to_at <= now:
+        return
+    open_events = PlannedEvent.objects.filter(
+        Q(ended_at__isnull=True) | Q(ended_at__gt=now), canceled_at__isnull=True, to_at__gt=now
+    )
+    if open_events.count() >= OPEN_MAXIMUM:
+        raise BadPlannedEvent(
+            "", f"the limit of {OPEN_MAXIMUM} active and upcoming events is reached: end or cancel some first"
+        )
+
+
+def _lock(planned_event_id: int) -> PlannedEvent:
+    rows = PlannedEvent.objects.select_for_update(no_key=True)
+    planned_event = rows.filter(pk=planned_event_id).first()
+    if planned_event is None:
+        raise UnknownPlannedEvent(f"planned event {planned_event_id} does not exist")
+    return planned_event
+
+
+def _change(planned_event: PlannedEvent, **values: Any) -> None:
+    for name, value in values.items():
+        setattr(planned_event, name, value)
+    planned_event.save(update_fields=list(values))
+
+
+def _log_action(
+    planned_event: PlannedEvent, action: PlannedEventAction, *, by: User | None, via: str, at: datetime
+) -> None:
+    """Write an entry of the activity log and mark affected series for detection."""
+    PlannedEventLogEntry.objects.create(planned_event=planned_event, at=at, by=by, via=via, action=action)
+    _mark_affected(planned_event)
+    log.info(
+        "planned_event.action",
+        planned_event=planned_event.pk,
+        action=action.value,
+        kind=str(planned_event.kind),
+        by=by.username if by else "",
+        via=via,
+    )
+
+
+def _mark_affected(planned_event: PlannedEvent) -> None:
+    """Mark series with runs in a maintenance window for detection; rows are locked in the order of ids.
+
+    Up to the planned end: runs after an early end count again.
+    """
+    if planned_event.kind != PlannedEventKind.MAINTENANCE:
+        return
+    in_period = Series.objects.filter(last_at__gte=planned_event.from_at, first_at__lt=planned_event.to_at)
+    filter = _read_filter(planned_event.filter)
+    affected = list(in_period.filter(match_series(filter)).values_list("pk", flat=True)) if filter else []
+    list(Series.objects.select_for_update().filter(pk__in=affected).order_by("pk").values_list("pk"))
+    Series.objects.filter(pk__in=affected).update(judging_is_due=True)
