@@ -44,7 +44,7 @@ def run(sql, *values):
         cursor.execute(sql, values or None)
         return cursor.rowcount
 hosts = max(1, series // 400)
-run('''INSERT INTO benchapp_host (name, pool, created_at, agent_version, schedule_told_by)
+run('''INSERT INTO benchapp_host (name, pool, created_at, agent_version, schedule_reported_by)
        SELECT 'host-' || lpad(n::text, 4, '0'), '', now(), '0.1.0', '' FROM generate_series(1, %s) n''', hosts)
 run('''INSERT INTO benchapp_target (key, volume_type, volume_count, volume_size_bytes, raid_level, stripe_count,
         filesystem)

@@ -59,7 +59,7 @@ def test_silent_hosts_and_rejected_uploads_need_attention(viewer: Client) -> Non
     series = add([1.0], host="db-01")
     entry = {"profile": "quick", "every_s": 3600, "splay_s": 0, "directory": "/srv"}
     Host.objects.filter(pk=series.host_id).update(
-        schedule=[entry], schedule_since_at=timezone.now() - timedelta(days=3), schedule_told_by="agent"
+        schedule=[entry], schedule_since_at=timezone.now() - timedelta(days=3), schedule_reported_by="agent"
     )
     now = timezone.now()
     make_submission(state=State.REJECTED, received_at=now, settled_at=now)
