@@ -88,7 +88,7 @@ def _check_directory(directory: str, session: Session, *, trusts_directory: bool
 
 def _check_schedule() -> str:
     """Return what runs by itself; nothing is no fault, but what is installed needs somebody who starts it."""
-    from agent.scheduling.schedule import find_machine, find_schedules
+    from agent.scheduling.scheduled import find_machine, find_schedules
 
     found = find_schedules(find_machine())
     idle = sorted({one.kind for one in found if one.is_running is False})

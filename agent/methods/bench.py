@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""What a measuring method gets to work with, and what it returns."""
 
 from __future__ import annotations
 

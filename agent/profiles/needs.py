@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""Disk space, time, memory and files that a run requires."""
 
 from __future__ import annotations
 

@@ -86,7 +86,8 @@ class _Setting:
 
     @property
     def disks(self) -> Sequence[str]:
-        return self.environment["facts"].get("disks", ())
+        disks: Sequence[str] = self.environment["facts"].get("disks", ())
+        return disks
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _read_own_plan(arguments: argparse.Namespace) -> Plan:
 
 def choose_directory(arguments: argparse.Namespace, session: Session, *, plan: Plan) -> str:
     """Return the directory to measure; of a profile that reads a file, the one that the file is in."""
-    file = plan.values.get("file")
+    file: str | None = plan.values.get("file")
     if file:
         if arguments.directory:
             raise ConfigurationError("--directory: the storage under test is where --file is; leave it out")
