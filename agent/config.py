@@ -1,4 +1,4 @@
-"""Where the agent is told what to do: an INI file, the environment, and a token that nobody else may read."""
+"""The configuration of the agent: an INI file, environment variables, and a token that only its owner may read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SYSTEM_PATH = "/etc/bench-agent.ini"
 USER_PATH = "~/.config/bench-agent/agent.ini"
-# Printable ASCII without spaces: anything else would end in a header of ours.
+# Printable ASCII without spaces: anything else could inject an HTTP header.
 _TOKEN = re.compile(r"[!-~]{8,500}")
 _KEYS = {
     "server": ("url", "token_file", "ca_file", "timeout"),
@@ -39,12 +39,12 @@ _FREE_SECTIONS = ("target", "labels")
 
 @dataclass(frozen=True)
 class Config:
-    """What is configured; None where nothing is.
+    """The configuration; None for a key that is not set.
 
-    path: the file that was read, or that `enroll` would write. reserve_bytes: what a run must leave free.
-    max_load, busy_percent: beyond these a run is put off. log: a file for what runs say.
-    asks_cloud: the metadata service, too; shows_serials: tell ids of disks and machine as they are, not hashed.
-    trusts_directory: let root measure also where another user can write.
+    path: the file that was read, or that `enroll` would write. reserve_bytes: space that a run leaves free.
+    max_load, busy_percent: above these a run is skipped. log: the log file of runs.
+    uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
+    trusts_directory: allow root to measure where another user can write.
     """
 
     path: str
@@ -63,17 +63,17 @@ class Config:
     max_load: float | None = None
     busy_percent: float | None = None
     log: str | None = None
-    asks_cloud: bool = False
-    shows_serials: bool = False
+    uses_cloud_metadata: bool = False
+    sends_serials: bool = False
     trusts_directory: bool = False
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: bool = True) -> Config:
-    """Read the file named by path, by BENCH_AGENT_CONFIG, or the first of the usual places that exists."""
+    """Read the file named by path, by BENCH_AGENT_CONFIG, or the first default path that exists."""
     named = path or environ.get("BENCH_AGENT_CONFIG")
-    chosen = named or _find_usual_path()
+    chosen = named or _find_default_path()
     parser = _parse_file(chosen, must_exist=bool(named) and must_exist)
     is_read = parser is not None
     values = _read_values(parser, chosen) if parser else {}
@@ -90,7 +90,7 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         ca_file=_find_path(values, "server.ca_file", chosen),
         timeout_s=_read(values, "server.timeout", default="30s", read=_parse_timeout),
         spool_directory=_resolve(spool, chosen),
-        # A result is 10 to 30 KB packed: this holds years of a daily run.
+        # A compressed result is 10 to 30 KB: enough for years of a daily run.
         spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
         spool_max_age_s=_read(values, "spool.max_age", default="90d", read=parse_duration),
         directory=_find_path(values, "run.directory", chosen),
@@ -100,8 +100,8 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
         busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
         log=_find_path(values, "run.log", chosen),
-        asks_cloud=_read_choice(values, "run.cloud"),
-        shows_serials=_read_choice(values, "run.serials"),
+        uses_cloud_metadata=_read_choice(values, "run.cloud"),
+        sends_serials=_read_choice(values, "run.serials"),
         trusts_directory=_read_choice(values, "run.trust_directory"),
         target=_read_section(parser, "target"),
         labels=_read_section(parser, "labels"),
@@ -109,27 +109,27 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
 
 
 def check_url(url: str) -> str:
-    """Return the server's address without a slash at its end; ConfigurationError where it is no such thing."""
+    """Return the server's URL without a trailing slash; ConfigurationError if it is not valid."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url.strip())
         is_port_valid = parts.port is None or parts.port > 0
     except ValueError as error:
-        raise ConfigurationError(f"{url!r} is no address of a server: {error}") from None
+        raise ConfigurationError(f"{url!r} is not a valid server URL: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not is_port_valid:
-        raise ConfigurationError(f"{url!r} is no address of a server: write https://bench.example.com")
+        raise ConfigurationError(f"{url!r} is not a valid server URL; use https://bench.example.com")
     if parts.username or parts.password:
         raise ConfigurationError(
-            "the server's address holds a user name or password: the token goes elsewhere"
+            "the server URL contains a user name or password; put the token into the token file"
         )
     if parts.query or parts.fragment or not url.isascii() or re.search(r"\s", url.strip()):
-        raise ConfigurationError(f"{url!r} is no address of a server: leave out what follows the path")
+        raise ConfigurationError(f"{url!r} is not a valid server URL; remove the query, fragment or spaces")
     return url.strip().rstrip("/")
 
 
 def default_token_file(config_path: str) -> str:
-    """Return where the token lies if the configuration does not say: beside it."""
+    """Return the default path of the token: next to the configuration."""
     return os.path.splitext(config_path)[0] + ".token"
 
 
@@ -142,30 +142,30 @@ def read_token(config: Config, environ: Mapping[str, str]) -> str:
         descriptor = os.open(config.token_file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ConfigurationError(
-            f"there is no token at {config.token_file}: enrol this host with `bench-agent enroll URL`"
+            f"no token at {config.token_file}; enroll this host with `bench-agent enroll URL`"
         ) from None
     except OSError as error:
-        raise ConfigurationError(f"the token cannot be read: {error}") from None
+        raise ConfigurationError(f"cannot read the token: {error}") from None
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if mode & 0o077:
             raise ConfigurationError(
-                f"{config.token_file} has mode {mode:04o}: others may read the token; chmod 600 it"
+                f"{config.token_file} has mode {mode:04o}: other users can read the token; run chmod 600 on it"
             )
         return check_token(file.read(4096), config.token_file)
 
 
 def check_token(text: str, source: str) -> str:
-    """Return a token without surrounding space; the message never shows it."""
+    """Return a token without surrounding whitespace; the error message never contains it."""
     token = text.strip()
     if not _TOKEN.fullmatch(token):
         raise ConfigurationError(
-            f"what {source} holds is no token: one word of printable characters is wanted"
+            f"{source} does not contain a valid token: expected one word of 8 to 500 printable characters"
         )
     return token
 
 
-def _find_usual_path() -> str:
+def _find_default_path() -> str:
     user = os.path.expanduser(USER_PATH)
     order = (SYSTEM_PATH, user) if os.geteuid() == 0 else (user, SYSTEM_PATH)
     return next((path for path in order if os.path.exists(path)), order[0])
@@ -182,41 +182,41 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     import configparser
 
     parser = configparser.ConfigParser(interpolation=None, default_section="", strict=True)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # a label's name keeps its case
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # label names are case-sensitive
     try:
         with open(path, encoding="utf-8") as file:
             _check_writers(path, os.fstat(file.fileno()))
             parser.read_file(file)
     except FileNotFoundError:
         if must_exist:
-            raise ConfigurationError(f"there is no configuration at {path}") from None
+            raise ConfigurationError(f"no configuration file at {path}") from None
         return None
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        raise ConfigurationError(f"the configuration cannot be read: {error}") from None
+        raise ConfigurationError(f"cannot read the configuration: {error}") from None
     return parser
 
 
 def _check_writers(path: str, state: os.stat_result) -> None:
-    """Refuse what anybody may write, as root also what another user or a group may.
+    """Refuse a world-writable file; for root also one that another user or a group can write.
 
-    It names the fio that root runs and the file that root appends to.
+    The file names the fio that root runs and the log that root appends to.
     """
     is_root = os.geteuid() == 0
     if is_root and state.st_uid != 0:
         from agent.files import describe_user
 
         raise ConfigurationError(
-            f"{path} belongs to {describe_user(state.st_uid)}, who could change what root runs: as root, only a "
-            "configuration of root is read; chown it to root, or run bench-agent as that user"
+            f"{path} belongs to {describe_user(state.st_uid)}, who could change what root runs; chown it to "
+            "root, or run bench-agent as that user"
         )
     mode = state.st_mode
     if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
         raise ConfigurationError(
-            f"{path} has mode {stat.S_IMODE(mode):04o}: anybody may change what runs here; chmod o-w it"
+            f"{path} has mode {stat.S_IMODE(mode):04o}: any user can change what runs here; run chmod o-w on it"
         )
     if is_root and stat.S_ISREG(mode) and mode & stat.S_IWGRP:
         raise ConfigurationError(
-            f"{path} has mode {stat.S_IMODE(mode):04o}: its group may change what root runs; chmod g-w it"
+            f"{path} has mode {stat.S_IMODE(mode):04o}: its group can change what root runs; run chmod g-w on it"
         )
 
 
@@ -227,11 +227,11 @@ def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
             continue
         if section not in _KEYS:
             known = ", ".join([*_KEYS, *_FREE_SECTIONS])
-            raise ConfigurationError(f"{path}: there is no section [{section}]; there are: {known}")
+            raise ConfigurationError(f"{path}: unknown section [{section}]; available: {known}")
         for key, value in parser.items(section):
             if key not in _KEYS[section]:
                 raise ConfigurationError(
-                    f"{path}: [{section}] has no {key!r}; there are: {', '.join(_KEYS[section])}"
+                    f"{path}: unknown key {key!r} in [{section}]; available: {', '.join(_KEYS[section])}"
                 )
             values[f"{section}.{key}"] = value.strip()
     return values
@@ -249,10 +249,10 @@ def _read(values: Mapping[str, str], name: str, *, default: str, read: Callable[
 
 
 def _parse_timeout(text: str) -> int:
-    """Return seconds; with none, no server would ever have answered."""
+    """Return seconds, at least 1."""
     timeout_s = parse_duration(text)
     if not timeout_s:
-        raise ValueError(f"{text!r} leaves no time for an answer: write 30s")
+        raise ValueError(f"{text!r} is not a valid timeout; use for example 30s")
     return timeout_s
 
 
@@ -268,7 +268,7 @@ def _read_limit(values: Mapping[str, str], name: str, *, maximum: float) -> floa
 def _read_choice(values: Mapping[str, str], name: str) -> bool:
     text = values.get(name) or "no"
     if text.lower() not in ("yes", "no"):
-        raise ConfigurationError(f"{name.replace('.', ' ')} = {text}: write yes or no")
+        raise ConfigurationError(f"{name.replace('.', ' ')} = {text}: use yes or no")
     return text.lower() == "yes"
 
 
@@ -277,11 +277,11 @@ def _find_path(values: Mapping[str, str], name: str, config_path: str) -> str | 
 
 
 def _find_program(values: Mapping[str, str], config_path: str) -> str | None:
-    """Return the path of fio, or a name that is looked for on PATH."""
+    """Return the path of fio, or a name to search on PATH."""
     name = values.get("run.fio")
     return _resolve(name, config_path) if name and "/" in name else name or None
 
 
 def _resolve(path: str, config_path: str) -> str:
-    """Return an absolute path; a relative one starts at the configuration, not where cron happens to stand."""
+    """Return an absolute path; a relative one starts at the configuration's directory, not the working directory."""
     return os.path.join(os.path.dirname(os.path.abspath(config_path)), os.path.expanduser(path))

@@ -1,4 +1,4 @@
-"""What the agent says: results on standard output, everything else on standard error."""
+"""Output of the agent: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -15,70 +15,73 @@ if TYPE_CHECKING:
 
 _BAR_WIDTH = 24
 _REDRAW_INTERVAL_S = 0.5
-# On no terminal, a line a minute shows that a long run lives and fills no log.
+# Without a terminal, one line per minute shows progress without filling a log.
 _PLAIN_INTERVAL_S = 60.0
-# What led to a failure is in its last lines.
-_HELD_MAXIMUM = 100
+# The last lines before a failure contain its cause.
+_BUFFERED_LINES_MAXIMUM = 100
 
 
 class Console:
-    """Speaks as --quiet and --json ask: quiet leaves only what is wrong, json one object on standard output."""
+    """Prints according to --quiet (errors only) and --json (one object on standard output)."""
 
     def __init__(self, *, is_quiet: bool = False, is_json: bool = False) -> None:
         self.is_quiet = is_quiet
         self.is_json = is_json
         self.is_unattended = False
-        self._held: list[str] = []
+        self._buffered: list[str] = []
         self._journal: Journal | None = None
 
-    def keep_journal(self, journal: Journal) -> None:
-        """Write all that is said from now on to a log, too."""
+    def attach_journal(self, journal: Journal) -> None:
+        """Write all further output also to a log."""
         self._journal = journal
 
-    def expect_nobody(self) -> None:
-        """Say what goes on only if something is wrong, and when it was: cron mails every line that it sees."""
+    def set_unattended(self) -> None:
+        """Buffer progress output and print it, with times, only after an error: cron mails every line."""
         self.is_unattended = True
 
     def record(self, text: str) -> None:
-        """Keep what a display shows by itself for the log, and for whoever asks after a failure what came before."""
+        """Write a line to the log, and buffer it to be printed if an error follows."""
         if self._journal is not None:
             self._journal.write(text)
             if self._journal.problem:
                 problem, self._journal = self._journal.problem, None
                 self.warn(problem)
         if self.is_unattended and not self.is_quiet:
-            self._held = [*self._held[1 - _HELD_MAXIMUM :], f"{format_time(time.time())} {text}"]
+            self._buffered = [
+                *self._buffered[1 - _BUFFERED_LINES_MAXIMUM :],
+                f"{format_time(time.time())} {text}",
+            ]
 
-    def say(self, text: str) -> None:
-        """Print what was asked for."""
+    def report(self, text: str) -> None:
+        """Print a result."""
         self.record(text)
         if not (self.is_quiet or self.is_json):
             print(text, flush=True)
 
     def note(self, text: str) -> None:
-        """Print what goes on."""
+        """Print progress."""
         self.record(text)
         if not (self.is_quiet or self.is_unattended):
             print(text, file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
-        """Print what is wrong, always."""
+        """Print an error or warning, also with --quiet."""
         if self._journal is not None:
-            self._journal.write(f"WRONG {text}")
-        for line in self._held:
+            self._journal.write(f"ERROR {text}")
+        for line in self._buffered:
             print(line, file=sys.stderr)
-        self._held = []
+        self._buffered = []
         when = f"{format_time(time.time())} " if self.is_unattended else ""
         print(f"{when}bench-agent: {text}", file=sys.stderr, flush=True)
 
     def emit(self, document: Mapping[str, Any]) -> None:
-        """Print the command's outcome as JSON, where it was asked for."""
+        """Print the command's result as JSON if --json was given."""
         if self.is_json:
             print(json.dumps(document, indent=1), flush=True)
 
 
 class Progress:
-    """Shows elapsed of the known total: one line that is redrawn on a terminal, few plain ones elsewhere."""
+    """Shows elapsed and total time: one line that is rewritten on a terminal, a line per minute elsewhere."""
 
     def __init__(
         self, title: str, place: str, *, steps: Sequence[str], total_s: float, is_quiet: bool
@@ -93,7 +96,7 @@ class Progress:
         self._started_at = time.monotonic()
 
     def start(self) -> None:
-        """Say what begins and how long it takes."""
+        """Print what starts and how long it takes."""
         self._started_at = self._shown_at = time.monotonic()
         if not self._is_quiet:
             text = f"{self._title} in {self._place}: takes about {format_duration(self._total_s)}"
@@ -102,7 +105,7 @@ class Progress:
             self._draw(0.0)
 
     def tick(self) -> None:
-        """Show how far it is, if it is time to; cheap enough to be called at any rate."""
+        """Update the display if the interval has passed; cheap enough to call at any rate."""
         now = time.monotonic()
         if self._is_quiet or now - self._shown_at < (
             _REDRAW_INTERVAL_S if self._is_terminal else _PLAIN_INTERVAL_S
@@ -116,7 +119,7 @@ class Progress:
             print(f"{self._title}: {self._describe(elapsed_s)}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -132,15 +135,15 @@ class Progress:
 
     def _describe(self, elapsed_s: float) -> str:
         if elapsed_s > self._total_s:
-            return f"{elapsed_s:.0f} s, about to end"
+            return f"{elapsed_s:.0f} s, finishing"
         step = self._steps[min(int(elapsed_s / self._total_s * len(self._steps)), len(self._steps) - 1)]
         return f"{step}, {elapsed_s:.0f} s of {self._total_s:.0f} s"
 
 
 class SweepProgress(Progress):
-    """Shows which step of how many, and the time left, over all the runs of a sweep.
+    """Shows step number, number of steps and time left over all runs of a sweep.
 
-    durations_s: what each step takes by the plan; where steps so far took longer, the rest is taken to do so, too.
+    durations_s: planned duration of each step; if earlier steps took longer, the estimate is scaled up.
     """
 
     def __init__(self, steps: Sequence[str], *, durations_s: Sequence[float], is_quiet: bool) -> None:
@@ -151,7 +154,7 @@ class SweepProgress(Progress):
         self._taken_s = 0.0
 
     def begin_step(self, number: int) -> None:
-        """Say which step comes, counted from 1 among all; said twice, it has begun with the first."""
+        """Print which step starts, counted from 1; a second call for the same step has no effect."""
         if self._step == number - 1:
             return
         self._step = number - 1
@@ -165,17 +168,17 @@ class SweepProgress(Progress):
             )
 
     def end_step(self) -> None:
-        """Learn how long the step took."""
+        """Record how long the step took."""
         self._planned_s += self._durations_s[self._step]
         self._taken_s += time.monotonic() - self._started_at
 
     def start(self) -> None:
-        """Show the line; what begins was said by begin_step."""
+        """Show the line; begin_step has printed the step."""
         if self._is_terminal:
             self._draw(self._measure_elapsed(time.monotonic()))
 
     def _measure_elapsed(self, now: float) -> float:
-        """Return how much of the planned time is behind us; a step that takes longer stands at its end."""
+        """Return the elapsed part of the planned time; a step counts at most its planned duration."""
         before_s = sum(self._durations_s[: self._step])
         return before_s + min(now - self._started_at, self._durations_s[self._step])
 

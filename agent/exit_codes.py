@@ -1,4 +1,4 @@
-"""How a command can end: exit codes, and the errors that stand for them."""
+"""Exit codes, and the exceptions that cause them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What cron, systemd or a script is told."""
+    """The exit status for cron, systemd or a script."""
 
     OK = 0
     TRY_LATER = 1
@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
     FAULT = 70
 
 
-# A bad token hides every later result, so it outranks a failed fio; a full queue heals by itself and comes last.
+# A bad token blocks every later result, so it outranks a failed fio; a full queue empties automatically and comes last.
 _SEVERITY = (
     ExitCode.FAULT,
     ExitCode.CONFIGURATION,
@@ -28,18 +28,18 @@ _SEVERITY = (
 
 
 def worst(*codes: ExitCode) -> ExitCode:
-    """Return the code that an operator must hear of first."""
+    """Return the most severe code."""
     return min(codes, key=_SEVERITY.index)
 
 
 class AgentError(Exception):
-    """Something that the operator is told in one sentence; never a traceback."""
+    """An error that is reported to the operator in one sentence, without a traceback."""
 
     exit_code = ExitCode.FAULT
 
 
 class ConfigurationError(AgentError):
-    """Configuration, credentials or arguments are wrong: a person must act."""
+    """Configuration, credentials or arguments are invalid; an operator must fix them."""
 
     exit_code = ExitCode.CONFIGURATION
 
@@ -51,17 +51,17 @@ class CannotMeasure(AgentError):
 
 
 class StorageHangs(CannotMeasure):
-    """Whoever touches the storage under test waits for ever: leave it alone."""
+    """I/O on the storage under test blocks forever: do not touch it again."""
 
 
 class TryLater(AgentError):
-    """Nothing is wrong here that the next try would not find healed."""
+    """A temporary condition; a later attempt can succeed."""
 
     exit_code = ExitCode.TRY_LATER
 
 
 class Interrupted(AgentError):
-    """A signal asked the agent to stop; the exit status is 128 + signal, as a shell says it."""
+    """A signal asked the agent to stop; the exit status is 128 + signal, as in a shell."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)

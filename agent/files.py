@@ -1,4 +1,4 @@
-"""Replace a file whole or not at all, name its owner, and find a command where cron would not look for it."""
+"""Replace files atomically, describe their owner, and find commands outside of cron's PATH."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Mapping
 
 
 def write_durably(path: str, content: bytes) -> None:
-    """Write whole or not at all: new file, fsync, rename, fsync of the directory."""
+    """Write atomically and durably: new file, fsync, rename, fsync of the directory."""
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, ".new-" + name)
     try:
@@ -18,7 +18,7 @@ def write_durably(path: str, content: bytes) -> None:
             os.fsync(file.fileno())
         os.rename(temporary, path)
     except OSError:
-        _unlink(temporary)  # half of it would fill what is left of the disk
+        _unlink(temporary)  # an incomplete file would only use up disk space
         raise
     _sync_directory(directory)
 
@@ -39,10 +39,10 @@ def _unlink(path: str) -> None:
 
 
 def replace_file(path: str, text: str, *, mode: int) -> None:
-    """Write text where path leads, also through a link; a reader sees the old file or the new one."""
+    """Replace a file atomically, following symbolic links; a reader sees the old file or the new one."""
     path = os.path.realpath(path)
     directory, name = os.path.split(path)
-    # Neither cron nor systemd reads a name with a dot in front.
+    # cron and systemd ignore names that start with a dot.
     temporary = os.path.join(directory, f".{name}.new-{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -58,7 +58,7 @@ def replace_file(path: str, text: str, *, mode: int) -> None:
 
 
 def describe_user(uid: int) -> str:
-    """Return a user in words, by name where this machine knows it: user postgres."""
+    """Return a user by name if this machine knows it: user postgres."""
     import pwd
 
     try:
@@ -68,6 +68,6 @@ def describe_user(uid: int) -> str:
 
 
 def find_command(name: str, environ: Mapping[str, str], *, root: str = "/") -> str | None:
-    """Return the path of a command, None where there is none; cron's own PATH is short."""
+    """Return the path of a command or None; also searches sbin, which cron's PATH lacks."""
     usual = [os.path.join(root, place) for place in ("usr/bin", "bin", "usr/sbin", "sbin")]
     return shutil.which(name, path=os.pathsep.join([environ.get("PATH", ""), *usual]))

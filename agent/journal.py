@@ -1,4 +1,4 @@
-"""A log that one can read: a line per event, in a file that stays small."""
+"""A log file with one line per event and bounded size."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import time
 
 from agent.quantities import format_time
 
-# Some years of a daily run; with the one before it, the file takes twice this at most.
+# Some years of a daily run; together with FILE.1 at most twice this.
 SIZE_MAXIMUM = 2**20
 
 
 class Journal:
-    """Appends to a file, which becomes FILE.1 when it is full; the FILE.1 before it is gone then."""
+    """Appends to a file, which is renamed to FILE.1 when full, replacing an older FILE.1."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.problem: str | None = None
 
     def write(self, text: str) -> None:
-        """Append one event, whose lines become one; a log that cannot be written ends no run: `problem` says why."""
+        """Append one event as one line; a write error does not end the run and is stored in `problem`."""
         line = f"{format_time(time.time())} {' '.join(text.split())}\n"
         try:
             self._rotate(len(line))
             with open(self.path, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line)
         except OSError as error:
-            self.problem = f"the log {self.path} cannot be written: {error}"
+            self.problem = f"cannot write the log {self.path}: {error}"
 
     def _rotate(self, more_bytes: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Read and write sizes, counts, durations and times as people do."""
+"""Parse and format sizes, counts, durations and times."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ _DURATION = re.compile(r"(\d{1,9})\s*([smhd]?)", re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _COUNT_MAXIMUM = 2**31 - 1
 _SIZE_MAXIMUM = 2**62
-# A load average beyond this is no limit.
+# A higher load average is not a useful limit.
 LOAD_MAXIMUM = 100_000.0
 
 
 def parse_size(text: str) -> int:
-    """Return bytes: 64m, 64M and 64MiB are ×1024², 64MB is ×1000²; ValueError says what is wanted."""
+    """Return bytes: 64m, 64M and 64MiB are ×1024², 64MB is ×1000²; ValueError describes the format."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no size: write bytes (4096) or a unit (64m, 500GiB)")
+        raise ValueError(f"{text!r} is not a valid size; use bytes (4096) or a unit (64m, 500GiB)")
     number, unit, binary, byte = match.groups()
     factor = (1000 if unit and byte and not binary else 1024) ** _POWERS[unit.lower()]
     size = int(float(number) * factor) if "." in number else int(number) * factor
     if size > _SIZE_MAXIMUM:
-        raise ValueError(f"{text} is more bytes than any storage has")
+        raise ValueError(f"{text} is too large; the maximum is 4 EiB")
     return size
 
 
 def parse_count(text: str) -> int:
-    """Return a whole number from 0 to 2³¹ − 1; k and m behind it are ×1000 and ×1 000 000, as in 16k IOPS."""
+    """Return a whole number from 0 to 2³¹ − 1; the suffixes k and m are ×1000 and ×1 000 000, as in 16k IOPS."""
     text = text.strip()
     factor = {"k": 1000, "m": 1000 * 1000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if factor > 1 else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 10:
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     if int(digits) * factor > _COUNT_MAXIMUM:
-        raise ValueError(f"{text} is more than {_COUNT_MAXIMUM}")
+        raise ValueError(f"{text} exceeds the maximum of {_COUNT_MAXIMUM}")
     return int(digits) * factor
 
 
@@ -44,23 +44,23 @@ def parse_duration(text: str) -> int:
     """Return seconds: 90, 90s, 15m, 6h or 30d."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is no duration: write 90, 90s, 15m, 6h or 30d")
+        raise ValueError(f"{text!r} is not a valid duration; use 90, 90s, 15m, 6h or 30d")
     return int(match.group(1)) * _SECONDS[match.group(2)]
 
 
 def parse_limit(text: str, *, maximum: float) -> float:
-    """Return a number above 0, up to and including the maximum; ValueError says what is wanted."""
+    """Return a number above 0, up to and including the maximum; ValueError describes the format."""
     try:
         limit = float(text)
     except ValueError:
         limit = 0.0
     if not 0 < limit <= maximum:
-        raise ValueError(f"{text!r} is no number above 0 and up to {maximum:g}")
+        raise ValueError(f"{text!r} is not a number above 0 and up to {maximum:g}")
     return limit
 
 
 def format_size(size_bytes: float) -> str:
-    """Return bytes for the eye, in powers of 1024."""
+    """Return bytes for display, in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size_bytes < 1024 or unit == "TiB":
             break
@@ -69,7 +69,7 @@ def format_size(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return seconds for the eye: 45 s, 12 min, 3 h, 2 d."""
+    """Return seconds for display: 45 s, 12 min, 3 h, 2 d."""
     for unit, length_s in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f} {unit}"
@@ -77,7 +77,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_latency(nanoseconds: float) -> str:
-    """Return a latency for the eye: 850 ns, 120 µs, 3.2 ms, 1.5 s."""
+    """Return a latency for display: 850 ns, 120 µs, 3.2 ms, 1.5 s."""
     for unit, length_ns in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
         if nanoseconds >= length_ns:
             return f"{nanoseconds / length_ns:.3g} {unit}"

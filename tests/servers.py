@@ -18,6 +18,8 @@ import psycopg
 
 from benchapp.embedded.account import choose_account, make_private_directory
 from benchapp.embedded.child import kill_session, spawn, stop, wait_until
+from benchapp.embedded.account import choose_account, create_private_directory
+from benchapp.embedded.child import spawn, stop, wait_until
 from benchapp.embedded.postgres import Postgres
 from benchapp.embedded.preflight import Address
 from benchapp.embedded.processes import ALLOCATOR, web_command
@@ -49,7 +51,7 @@ class Servers:
 
     def __post_init__(self) -> None:
         self.account = choose_account()
-        make_private_directory(self.directory, self.account)
+        create_private_directory(self.directory, self.account)
         # Defaults of durability: what was acknowledged must survive a crash.
         self.postgres = Postgres(
             directory=self.directory / "pg" / "18",

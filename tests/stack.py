@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.embedded.account import choose_account, make_private_directory
+from benchapp.embedded.account import choose_account, create_private_directory
 from benchapp.embedded.child import stop
 from benchapp.embedded.postgres import DATABASE, Postgres
 from benchapp.embedded.valkey import Valkey, find_bundled
@@ -41,7 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 RUNTIME = Path(tempfile.mkdtemp(prefix="ba-", dir="/tmp" if Path("/tmp").is_dir() else None))
 ACCOUNT = choose_account()
-make_private_directory(RUNTIME, ACCOUNT)
+create_private_directory(RUNTIME, ACCOUNT)
 SHARED_DIRECTORY = Path(os.environ[SHARED]) if IS_WORKER and os.environ.get(SHARED) else None
 
 POSTGRES = Postgres(

@@ -1,4 +1,4 @@
-"""What each command does, with everything that is slow to import left to the command that needs it."""
+"""One function per command; slow imports are inside the command that needs them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from agent.running.session import open_session
 
 
 def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Measure, keep the result, deliver it and what waits beside it."""
+    """Measure, store the result, and deliver it with all pending results."""
     from agent.running.run import run_profile
 
     if not sys.stderr.isatty():
-        console.expect_nobody()
+        console.set_unattended()
     return run_profile(arguments, open_session(arguments, console))
 
 
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Measure over stripes, file sizes or parameters, step by step."""
+    """Vary stripes, file sizes or parameters step by step."""
     from agent.sweeping.sweep import run_sweep as make_sweep
 
     return make_sweep(arguments, open_session(arguments, console))
 
 
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Let profiles run by themselves, or no longer, or show which do."""
+    """Install, remove, show or report schedules."""
     from agent.scheduling.schedule import run_schedule as act
 
     return act(arguments, open_session(arguments, console))
 
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Deliver what waits in the spool."""
+    """Deliver pending results."""
     session = open_session(arguments, console)
     client = session.make_client()
     with session.spool.lock():
         if arguments.retry_rejected:
-            console.note(f"{session.spool.restore_rejected()} rejected results are tried again")
+            console.note(f"retrying {session.spool.restore_rejected()} rejected results")
         delivery = session.deliver(client, budget_s=arguments.budget)
     rejected = f", {len(delivery.rejected)} rejected" if delivery.rejected else ""
-    console.say(f"{len(delivery.urls)} delivered{rejected}, {delivery.remaining} left")
+    console.report(f"{len(delivery.urls)} delivered{rejected}, {delivery.remaining} pending")
     document = {
         "delivered": sorted(delivery.urls),
         "rejected": delivery.rejected,
@@ -56,52 +56,56 @@ def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 
 def run_enroll(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Make this machine a host of the server."""
-    from agent.commands.enroll import enroll_host, read_enrolment_token
+    """Register this machine as a host with the server."""
+    from agent.commands.enroll import enroll_host, read_enrollment_token
     from agent.config import check_url
 
     session = open_session(arguments, console, must_exist=False)
     url = check_url(arguments.url)
     if url.startswith("http://") and not _is_loopback(url):
-        console.warn(f"{url} is not encrypted: tokens and results can be read on the way")
-    token = read_enrolment_token(arguments.token_file, os.environ)
-    enrolment = enroll_host(
-        session.config, url, name=arguments.name, enrolment_token=token, force=arguments.force
+        console.warn(f"{url} is not encrypted: tokens and results can be read in transit")
+    token = read_enrollment_token(arguments.token_file, os.environ)
+    enrollment = enroll_host(
+        session.config, url, name=arguments.name, enrollment_token=token, force=arguments.force
     )
-    console.say(f"enrolled as {enrolment.host}; configuration {enrolment.config_path}")
-    document = {"host": enrolment.host, "config": enrolment.config_path, "token_file": enrolment.token_file}
+    console.report(f"enrolled as {enrollment.host}; configuration: {enrollment.config_path}")
+    document = {
+        "host": enrollment.host,
+        "config": enrollment.config_path,
+        "token_file": enrollment.token_file,
+    }
     return session.finish(ExitCode.OK, document)
 
 
 def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Say what is missing, in words."""
+    """Check configuration, spool, fio and server."""
     from agent.commands.self_check import check_everything
 
     session = open_session(arguments, console)
-    findings = []
-    for finding in check_everything(
+    results = []
+    for result in check_everything(
         session,
         directory=arguments.directory or session.config.directory,
         trusts_directory=arguments.trust_directory,
     ):
-        findings.append(finding)
-        if finding.exit_code == ExitCode.OK:
-            console.say(f"ok       {finding.name:<14}{finding.detail}")
+        results.append(result)
+        if result.exit_code == ExitCode.OK:
+            console.report(f"ok       {result.name:<14}{result.detail}")
         else:
-            console.say(f"WRONG    {finding.name:<14}{finding.detail}")
+            console.report(f"FAILED   {result.name:<14}{result.detail}")
             if console.is_quiet:
-                console.warn(f"{finding.name}: {finding.detail}")
+                console.warn(f"{result.name}: {result.detail}")
     document = {
-        "findings": [
-            {"name": finding.name, "ok": finding.exit_code == ExitCode.OK, "detail": finding.detail}
-            for finding in findings
+        "checks": [
+            {"name": result.name, "ok": result.exit_code == ExitCode.OK, "detail": result.detail}
+            for result in results
         ]
     }
-    return session.finish(worst(*(finding.exit_code for finding in findings)), document)
+    return session.finish(worst(*(result.exit_code for result in results)), document)
 
 
 def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """List the profiles and what can be adjusted."""
+    """List the profiles and their parameters."""
     from agent.commands.profile_list import describe_profile, dump_profile
     from agent.profiles.profiles import list_profiles, make_plan
 
@@ -110,37 +114,37 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
     for profile in list_profiles():
         needs = make_plan(profile, {}).needs
         for line in describe_profile(profile, needs):
-            console.say(line)
+            console.report(line)
         documents.append(dump_profile(profile, needs))
     return session.finish(ExitCode.OK, {"profiles": documents})
 
 
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Show what waits, what was rejected and what was dropped; asks no server."""
+    """Show pending, rejected and dropped results; does not contact the server."""
     session = open_session(arguments, console)
     config, spool = session.config, session.spool
     pending, rejected, holder = spool.pending(), spool.rejected(), spool.find_holder()
     size_bytes = sum(entry.size_bytes for entry in pending)
     oldest = format_time(pending[0].made_at) if pending else None
-    console.say(f"server    {config.url or 'none; `bench-agent enroll URL` sets it'}")
-    console.say(f"spool     {spool.directory}")
-    since = f", the oldest of {oldest}" if oldest else ""
-    console.say(f"waiting   {len(pending)} ({format_size(size_bytes)}){since}")
-    console.say(f"rejected  {len(rejected)}")
+    console.report(f"server    {config.url or 'not configured; run `bench-agent enroll URL`'}")
+    console.report(f"spool     {spool.directory}")
+    since = f", oldest from {oldest}" if oldest else ""
+    console.report(f"pending   {len(pending)} ({format_size(size_bytes)}){since}")
+    console.report(f"rejected  {len(rejected)}")
     for refused in rejected[-10:]:
         detail = refused.reason.get("detail") or refused.reason.get("code") or refused.reason.get("status")
-        console.say(f"  {refused.entry.id}  {detail}")
-    console.say(f"dropped   {spool.count_dropped()}")
-    console.say("working   " + ("no" if holder is None else f"yes, process {holder}"))
+        console.report(f"  {refused.entry.id}  {detail}")
+    console.report(f"dropped   {spool.count_dropped()}")
+    console.report("running   " + ("no" if holder is None else f"yes, process {holder}"))
     document = {
         "server": config.url,
         "spool": spool.directory,
-        "waiting": [entry.id for entry in pending],
-        "waiting_bytes": size_bytes,
+        "pending": [entry.id for entry in pending],
+        "pending_bytes": size_bytes,
         "oldest_at": oldest,
         "rejected": [{"id": refused.entry.id, "reason": dict(refused.reason)} for refused in rejected],
         "dropped": spool.count_dropped(),
-        "working_process": holder,
+        "running_process": holder,
     }
     return session.finish(ExitCode.OK, document)
 
@@ -149,7 +153,7 @@ def run_version(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Print the version."""
     from agent.delivery.envelope import python_version
 
-    console.say(f"bench-agent {__version__} (Python {python_version()})")
+    console.report(f"bench-agent {__version__} (Python {python_version()})")
     console.emit({"command": "version", "exit_code": 0, "version": __version__, "python": python_version()})
     return ExitCode.OK
 

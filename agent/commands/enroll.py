@@ -1,4 +1,4 @@
-"""Make this machine a host of the server: a short-lived enrolment token becomes a token of its own."""
+"""Register this machine with the server: exchange a short-lived enrollment token for a host token."""
 
 from __future__ import annotations
 
@@ -10,84 +10,84 @@ from typing import Mapping
 
 from agent import __version__
 from agent.config import Config, check_token
-from agent.delivery.client import Answer, Client, Fate, judge_answer
+from agent.delivery.client import Client, DeliveryOutcome, Response, classify_response
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
 from agent.files import replace_file
 
-# More than a token and a configuration take: a full disk is found out before the enrolment token is spent.
+# More than token and configuration need: a full disk is detected before the enrollment token is used.
 _TRIAL_BYTES = 16 * 1024
 
 
-class EnrolmentRefused(AgentError):
-    """The server understood and said no."""
+class EnrollmentRefused(AgentError):
+    """The server rejected the enrollment."""
 
     exit_code = ExitCode.REJECTED
 
 
 @dataclass(frozen=True)
-class Enrolment:
-    """What the server knows this machine as, and where that is written down."""
+class Enrollment:
+    """The name of this host on the server, and the files that were written."""
 
     host: str
     config_path: str
     token_file: str
 
 
-def read_enrolment_token(path: str | None, environ: Mapping[str, str]) -> str:
-    """Return the enrolment token from a file ("-" is standard input), the environment, or standard input."""
+def read_enrollment_token(path: str | None, environ: Mapping[str, str]) -> str:
+    """Return the enrollment token from a file ("-" is standard input), the environment, or standard input."""
     if path and path != "-":
         try:
             with open(path, encoding="ascii", errors="replace") as file:
                 return check_token(file.read(4096), path)
         except OSError as error:
-            raise ConfigurationError(f"the enrolment token cannot be read: {error}") from None
+            raise ConfigurationError(f"cannot read the enrollment token: {error}") from None
     given = environ.get("BENCH_AGENT_ENROLL_TOKEN")
     if given and not path:
         return check_token(given, "BENCH_AGENT_ENROLL_TOKEN")
     if sys.stdin.isatty():
         import getpass
 
-        return check_token(getpass.getpass("enrolment token: "), "your answer")
+        return check_token(getpass.getpass("enrollment token: "), "the prompt")
     return check_token(sys.stdin.readline(4096), "standard input")
 
 
 def enroll_host(
-    config: Config, url: str, *, name: str | None, enrolment_token: str, force: bool
-) -> Enrolment:
-    """Ask the server for a token of this host and write it down, mode 0600.
+    config: Config, url: str, *, name: str | None, enrollment_token: str, force: bool
+) -> Enrollment:
+    """Request a host token from the server and store it with mode 0600.
 
-    That it can be written is tried first: an enrolment token may be good for one use only.
+    Writing is tried first: an enrollment token may be valid only once.
     """
     if os.path.exists(config.token_file) and not force:
         raise ConfigurationError(
-            f"this machine is enrolled already: {config.token_file} exists; --force enrols it anew"
+            f"this machine is already enrolled: {config.token_file} exists; use --force to enroll again"
         )
     _prepare_directory(config.token_file)
     _prepare_directory(config.path)
-    client = Client(url, enrolment_token, timeout_s=config.timeout_s, ca_file=config.ca_file)
-    asked = {"name": name or os.uname().nodename, "agent_version": __version__}
-    answer = client.request("POST", "/api/v1/enrollments", document=asked)
-    host, token = _read_answer(answer, url)
+    client = Client(url, enrollment_token, timeout_s=config.timeout_s, ca_file=config.ca_file)
+    document = {"name": name or os.uname().nodename, "agent_version": __version__}
+    response = client.request("POST", "/api/v1/enrollments", document=document)
+    host, token = _read_response(response, url)
     try:
         write_private_file(config.token_file, token + "\n")
         _write_config(config, url)
     except OSError as error:
         raise ConfigurationError(
-            f"the server knows this host now, but that cannot be written down: {error}; revoke its token on the page "
-            "Hosts and enrol it anew"
+            f"the server created this host, but its token cannot be stored: {error}; revoke the token on the Hosts "
+            "page and enroll again"
         ) from None
-    return Enrolment(host, config.path, config.token_file)
+    return Enrollment(host, config.path, config.token_file)
 
 
-def _read_answer(answer: Answer, url: str) -> tuple[str, str]:
-    if answer.status == 201 and answer.body and isinstance(answer.body.get("token"), str):
-        return str(answer.body.get("host")), check_token(answer.body["token"], "the server's answer")
-    fate = judge_answer(answer, submission_id=None)
-    if fate == Fate.REJECTED:
-        raise EnrolmentRefused(f"the server did not enrol this host: {answer.describe()}")
-    if fate == Fate.REFUSED:
-        raise ConfigurationError(f"the server at {url} refused the enrolment: {answer.describe()}")
-    raise TryLater(f"this host is not enrolled: {answer.describe()}")
+def _read_response(response: Response, url: str) -> tuple[str, str]:
+    if response.status == 201 and response.body and isinstance(response.body.get("token"), str):
+        return str(response.body.get("host")), check_token(response.body["token"], "the server's response")
+    outcome = classify_response(response, submission_id=None)
+    if outcome == DeliveryOutcome.REJECTED:
+        raise EnrollmentRefused(f"the server rejected the enrollment: {response.describe()}")
+    if outcome == DeliveryOutcome.REFUSED:
+        raise ConfigurationError(f"the server at {url} refused the enrollment: {response.describe()}")
+    raise TryLater(f"enrollment failed: {response.describe()}")
 
 
 def _prepare_directory(path: str) -> None:
@@ -95,19 +95,19 @@ def _prepare_directory(path: str) -> None:
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"{directory} cannot be made: {error}") from None
+        raise ConfigurationError(f"cannot create {directory}: {error}") from None
     trial = os.path.join(directory, f".bench-agent-trial-{os.getpid()}")
     try:
         write_private_file(trial, "x" * _TRIAL_BYTES)
         os.unlink(trial)
     except OSError as error:
         raise ConfigurationError(
-            f"{directory} is not writable: {error}; name another place with --config"
+            f"{directory} is not writable: {error}; choose another location with --config"
         ) from None
 
 
 def write_private_file(path: str, text: str) -> None:
-    """Replace a file with one that only this user may read, whole or not at all."""
+    """Replace a file atomically with one that only this user may read."""
     replace_file(path, text, mode=0o600)
 
 
@@ -124,7 +124,7 @@ def _write_config(config: Config, url: str) -> None:
 
 
 def set_option(text: str, section: str, *, key: str, value: str) -> str:
-    """Return INI text with one option set; configparser would drop the comments of whoever wrote it."""
+    """Return INI text with one option set; configparser would drop comments."""
     lines = text.splitlines()
     header = re.compile(r"\s*\[(.+)\]")
     sections = [

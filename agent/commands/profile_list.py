@@ -1,4 +1,4 @@
-"""What `bench-agent profiles` tells of each profile."""
+"""Output of `bench-agent profiles`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from agent.quantities import format_duration, format_size
 
 
 def describe_profile(profile: Profile, needs: Needs) -> Iterator[str]:
-    """Yield the lines for the eye; needs: with every parameter at its default."""
+    """Yield the lines of text; needs: with default parameters."""
     yield f"{profile.name}: {profile.summary}"
     yield f"  good for: {profile.purpose}"
     yield f"  jobs {', '.join(profile.steps)}; {_describe_needs(profile, needs)}"
     for parameter in profile.parameters:
         default = parameter.describe_default()
-        yield f"  --set {parameter.name + '=':<20}{parameter.explanation} (default: {default})"
+        yield f"  --set {parameter.name + '=':<20}{parameter.description} (default: {default})"
 
 
 def dump_profile(profile: Profile, needs: Needs) -> dict[str, Any]:
-    """Return the same for programs, in base units; sizes and times of what is read from a file of yours are null."""
+    """Return the JSON document, in base units; duration_s is null if it depends on the file to read."""
     return {
         "name": profile.name,
         "summary": profile.summary,
         "purpose": profile.purpose,
-        "needs_fio": profile.has_fio,
+        "needs_fio": profile.uses_fio,
         "jobs": list(profile.steps),
         "duration_s": None if profile.is_read_only else needs.duration_s,
         "file_size_bytes": needs.space_bytes,
@@ -36,7 +36,7 @@ def dump_profile(profile: Profile, needs: Needs) -> dict[str, Any]:
                 "name": parameter.name,
                 "default": parameter.default,
                 "unit": parameter.unit,
-                "explanation": parameter.explanation,
+                "description": parameter.description,
             }
             for parameter in profile.parameters
         ],
@@ -45,6 +45,6 @@ def dump_profile(profile: Profile, needs: Needs) -> dict[str, Any]:
 
 def _describe_needs(profile: Profile, needs: Needs) -> str:
     if profile.is_read_only:
-        return "takes as long as the file is large, and no space"
+        return "duration depends on the file; needs no space"
     most = "up to" if profile.is_bounded else "about"
     return f"takes {most} {format_duration(needs.duration_s)} and {format_size(needs.space_bytes)}"

@@ -1,4 +1,4 @@
-"""One request to the server, and what its answer means for the result that was sent."""
+"""HTTP requests to the server, and what a response means for the submitted result."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from typing import Any, Mapping, Sequence
 from agent import __version__
 from agent.exit_codes import ConfigurationError
 
-# Retry-After beyond this is a mistake or malice; cron comes back by then anyway.
+# A longer Retry-After is capped: cron starts the next run by then anyway.
 RETRY_AFTER_MAXIMUM_S = 3600.0
 _DELAY_MINIMUM_S = 0.5
 _DELAY_MAXIMUM_S = 60.0
-# A server that trickles a byte now and then never lets a read time out; the whole exchange may take this long.
+# Limit for a whole exchange: a server that sends single bytes never lets a read time out.
 EXCHANGE_MAXIMUM_S = 60.0
-# Answers are small; whatever is longer is no answer of ours.
-_ANSWER_MAXIMUM = 1024 * 1024
+# Responses of the server are small; anything longer comes from something else.
+_RESPONSE_MAXIMUM_BYTES = 1024 * 1024
 
 
-class Fate(Enum):
-    """What becomes of an envelope after an answer."""
+class DeliveryOutcome(Enum):
+    """What to do with an envelope after a response."""
 
     DELIVERED = "delivered"
     REJECTED = "rejected"
-    REFUSED = "refused"  # credentials or address: nothing else will fare better
+    REFUSED = "refused"  # credentials or address: other envelopes would fail too
     LATER = "later"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back. status is None where nothing did; problem then says why, in words."""
+class Response:
+    """A response. status: None without one; problem then contains the reason."""
 
     status: int | None
     headers: Mapping[str, str]
@@ -50,23 +50,21 @@ class Answer:
     def describe(self) -> str:
         """Return one sentence for the operator."""
         if self.status is None:
-            return self.problem or "no answer"
+            return self.problem or "no response"
         if 300 <= self.status < 400:
-            place = self.headers.get("location", "nowhere")[:200]
-            return (
-                f"status {self.status}, a redirect to {place}, is not followed: configure the final address"
-            )
+            location = self.headers.get("location", "unknown")[:200]
+            return f"status {self.status}: redirects are not followed; configure the final URL ({location})"
         body = self.body or {}
         detail = body.get("detail") or body.get("title")
         if detail:
             return f"status {self.status}, {str(detail)[:500]}"
         if self.status < 300:
-            return f"status {self.status} that acknowledges nothing: does another service answer at this address?"
+            return f"status {self.status} without an acknowledgment; is another service running at this URL?"
         return f"status {self.status}"
 
 
 class Client:
-    """Speaks to one server with one token; follows no redirect, so that the token goes nowhere else."""
+    """Client for one server with one token; does not follow redirects, which could leak the token."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float, ca_file: str | None) -> None:
         self.url = url
@@ -74,13 +72,13 @@ class Client:
         self._timeout_s = timeout_s
         self._ca_file = ca_file
         self._sockets: list[socket] = []
-        # A ca_file that cannot be used is told before hours of measuring; else TLS is loaded when it is needed.
+        # Report an unusable ca_file before hours of measuring; otherwise load TLS when it is needed.
         self._opener: urllib.request.OpenerDirector | None = self._make_opener() if ca_file else None
 
     def post_submission(
         self, submission_id: str, packed: bytes, *, limit_s: float = EXCHANGE_MAXIMUM_S
-    ) -> Answer:
-        """Post gzip of an envelope; the same bytes at every try."""
+    ) -> Response:
+        """Post a gzip-compressed envelope; every attempt sends the same bytes."""
         headers = {
             "Content-Type": "application/json",
             "Content-Encoding": "gzip",
@@ -88,8 +86,8 @@ class Client:
         }
         return self._exchange("POST", "/api/v1/submissions", content=packed, headers=headers, limit_s=limit_s)
 
-    def put_schedule(self, entries: Sequence[Mapping[str, Any]]) -> Answer:
-        """Tell which profiles this host runs by itself, and how often."""
+    def put_schedule(self, entries: Sequence[Mapping[str, Any]]) -> Response:
+        """Send the schedules of this host."""
         return self.request("PUT", "/api/v1/hosts/me/schedule", document={"entries": list(entries)})
 
     def request(
@@ -99,8 +97,8 @@ class Client:
         *,
         document: Mapping[str, Any] | None = None,
         limit_s: float = EXCHANGE_MAXIMUM_S,
-    ) -> Answer:
-        """Send a small JSON document, or none."""
+    ) -> Response:
+        """Send a request with a small JSON document or no body."""
         content = None if document is None else json.dumps(document).encode()
         headers = {} if content is None else {"Content-Type": "application/json"}
         limit_s = min(limit_s, EXCHANGE_MAXIMUM_S)
@@ -108,7 +106,7 @@ class Client:
 
     def _exchange(
         self, method: str, path: str, *, content: bytes | None, headers: Mapping[str, str], limit_s: float
-    ) -> Answer:
+    ) -> Response:
         request = urllib.request.Request(
             self.url + path,
             data=content,
@@ -127,24 +125,24 @@ class Client:
             if self._opener is None:
                 self._opener = self._make_opener()
             with self._opener.open(request, timeout=min(self._timeout_s, limit_s)) as response:
-                return _read_answer(response)
+                return _read_response(response)
         except (OSError, HTTPException, ValueError) as error:
-            return _explain(error)
+            return _describe_error(error)
         finally:
             watchdog.cancel()
             self._sockets.clear()
 
     def _cut(self) -> None:
-        """End an exchange that takes too long, from the watchdog's thread: whoever reads gets an end of file."""
+        """End an exchange that takes too long, from the watchdog's thread; the reader gets an end of file."""
         for opened in list(self._sockets):
             try:
-                # SSLSocket's own shutdown would pull the TLS state from under the reading thread.
+                # SSLSocket.shutdown would remove the TLS state while the other thread reads.
                 socket.shutdown(opened, SHUT_RDWR)
             except OSError:
                 continue
 
     def _make_opener(self) -> urllib.request.OpenerDirector:
-        """Return an opener that knows proxies; without HTTPErrorProcessor every status is just an answer."""
+        """Return an opener with proxy support; without HTTPErrorProcessor, error statuses raise nothing."""
         opener = urllib.request.OpenerDirector()
         opener.add_handler(urllib.request.ProxyHandler())
         if not self.url.startswith("https:"):
@@ -153,32 +151,32 @@ class Client:
         try:
             context = ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:
-            raise ConfigurationError(f"ca_file {self._ca_file} cannot be used: {error}") from None
+            raise ConfigurationError(f"cannot use ca_file {self._ca_file}: {error}") from None
         opener.add_handler(_TlsHandler(self._sockets, context))
         return opener
 
 
-def judge_answer(answer: Answer, *, submission_id: str | None) -> Fate:
-    """Say what becomes of the result. It is delivered only if the answer names its id: a portal's 200 does not."""
-    status = answer.status
+def classify_response(response: Response, *, submission_id: str | None) -> DeliveryOutcome:
+    """Classify a response. DELIVERED requires the id in the response: a captive portal's 200 lacks it."""
+    status = response.status
     if status is None:
-        return Fate.REFUSED if answer.is_permanent else Fate.LATER
-    is_replay = answer.headers.get("idempotency-replayed", "").lower() == "true"
+        return DeliveryOutcome.REFUSED if response.is_permanent else DeliveryOutcome.LATER
+    is_replay = response.headers.get("idempotency-replayed", "").lower() == "true"
     if status == 202 or (status == 200 and is_replay):
-        is_ours = answer.body is not None and answer.body.get("id") == submission_id is not None
-        return Fate.DELIVERED if is_ours else Fate.LATER
+        is_ours = response.body is not None and response.body.get("id") == submission_id is not None
+        return DeliveryOutcome.DELIVERED if is_ours else DeliveryOutcome.LATER
     if status in (400, 409, 413, 415, 422):
-        # Without a code it was not our server that spoke; 413 comes from proxies too, and is as final there.
-        is_final = status == 413 or (answer.body is not None and "code" in answer.body)
-        return Fate.REJECTED if is_final else Fate.LATER
+        # Without a code the response is not from benchapp; 413 comes from proxies too, and is final there as well.
+        is_final = status == 413 or (response.body is not None and "code" in response.body)
+        return DeliveryOutcome.REJECTED if is_final else DeliveryOutcome.LATER
     if status in (408, 429) or status >= 500 or status < 300 or status in (302, 303, 307):
-        return Fate.LATER
-    return Fate.REFUSED
+        return DeliveryOutcome.LATER
+    return DeliveryOutcome.REFUSED
 
 
-def read_retry_after(answer: Answer) -> float | None:
-    """Return the seconds that the server asks to wait, from 0 to one hour; None where it does not say."""
-    text = answer.headers.get("retry-after", "").strip()
+def read_retry_after(response: Response) -> float | None:
+    """Return Retry-After in seconds, from 0 to one hour; None without it."""
+    text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), RETRY_AFTER_MAXIMUM_S)
     from email.utils import mktime_tz, parsedate_tz
@@ -191,9 +189,9 @@ def read_retry_after(answer: Answer) -> float | None:
 
 
 def choose_delay(previous_s: float, retry_after_s: float | None) -> float:
-    """Return how long to wait: what the server asks plus up to a tenth, else decorrelated jitter.
+    """Return how long to wait: Retry-After plus up to 10 %, else decorrelated jitter.
 
-    Jitter keeps five hundred hosts from coming back in the same second (AWS, "Exponential backoff and jitter").
+    Jitter keeps many hosts from retrying in the same second (AWS, "Exponential backoff and jitter").
     """
     if retry_after_s is not None:
         return retry_after_s + random.uniform(0, max(retry_after_s / 10, _DELAY_MINIMUM_S))
@@ -217,7 +215,7 @@ class _TlsConnection(HTTPSConnection):
 
 
 class _PlainHandler(urllib.request.HTTPHandler):
-    """Notes each socket for the watchdog."""
+    """Records each socket for the watchdog."""
 
     def __init__(self, sockets: list[socket]) -> None:
         super().__init__()
@@ -233,7 +231,7 @@ class _PlainHandler(urllib.request.HTTPHandler):
 
 
 class _TlsHandler(urllib.request.HTTPSHandler):
-    """Notes each socket for the watchdog, and verifies certificates."""
+    """Records each socket for the watchdog, and verifies certificates."""
 
     def __init__(self, sockets: list[socket], context: ssl.SSLContext) -> None:
         super().__init__()
@@ -249,23 +247,25 @@ class _TlsHandler(urllib.request.HTTPSHandler):
         return connection
 
 
-def _read_answer(response: HTTPResponse) -> Answer:
-    content = response.read(_ANSWER_MAXIMUM)
+def _read_response(response: HTTPResponse) -> Response:
+    content = response.read(_RESPONSE_MAXIMUM_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
         body = None
-    return Answer(response.status, headers, body if isinstance(body, dict) else None)
+    return Response(response.status, headers, body if isinstance(body, dict) else None)
 
 
-def _explain(error: Exception) -> Answer:
-    """Return the answer that a failed exchange stands for, in words."""
+def _describe_error(error: Exception) -> Response:
+    """Return a response that describes a failed exchange."""
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
-        problem = f"the server's certificate is not trusted ({reason.verify_message}): set ca_file if it is your own"
-        return Answer(None, {}, None, problem, is_permanent=True)
+        problem = (
+            f"the server certificate is not trusted ({reason.verify_message}); for a private CA, set ca_file"
+        )
+        return Response(None, {}, None, problem, is_permanent=True)
     if isinstance(reason, (InvalidURL, UnicodeError)):
-        return Answer(None, {}, None, f"the server's address does not work: {reason}", is_permanent=True)
+        return Response(None, {}, None, f"the server URL is not usable: {reason}", is_permanent=True)
     text = str(reason) or type(reason).__name__
-    return Answer(None, {}, None, f"the server cannot be reached: {text}")
+    return Response(None, {}, None, f"cannot reach the server: {text}")

@@ -1,4 +1,4 @@
-"""Bring what is in the spool to the server, within a budget of time."""
+"""Deliver the spool to the server within a time budget."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, Callable, Mapping
 from agent.console import Console
 from agent.delivery.client import (
     EXCHANGE_MAXIMUM_S,
-    Answer,
     Client,
-    Fate,
+    DeliveryOutcome,
+    Response,
     choose_delay,
-    judge_answer,
+    classify_response,
     read_retry_after,
 )
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode, worst
 from agent.quantities import format_duration
 
-# Even at the end of its budget an attempt gets this long; less than a slow link needs would be no attempt.
+# Minimum time of an attempt, also at the end of the budget: a slow link needs it.
 _ATTEMPT_MINIMUM_S = 5.0
 
 
 @dataclass
 class Delivery:
-    """What became of the spool. urls: where the delivered ones are, by id; problem: why some remain."""
+    """The result of a delivery. urls: of delivered results, by id; problem: why some remain."""
 
     urls: dict[str, str] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
@@ -36,14 +36,14 @@ class Delivery:
     verdict: ExitCode = ExitCode.OK
     problem: str | None = None
 
-    def put_away(self, entry: Entry, put: Callable[[Entry], None]) -> None:
-        """Move a result out of the queue; where the disk refuses, it is posted again with the next delivery."""
+    def finish_entry(self, entry: Entry, finish: Callable[[Entry], None]) -> None:
+        """Remove a result from the queue; after a disk error the next delivery posts it again."""
         try:
-            put(entry)
+            finish(entry)
         except OSError as error:
             self.remaining += 1
             self.verdict = worst(self.verdict, ExitCode.TRY_LATER)
-            self.problem = f"{entry.path} cannot be put away: {error}"
+            self.problem = f"cannot remove {entry.path} from the queue: {error}"
 
     @property
     def exit_code(self) -> ExitCode:
@@ -53,10 +53,9 @@ class Delivery:
 def deliver(
     spool: Spool, client: Client, *, console: Console, budget_s: float, first_id: str | None = None
 ) -> Delivery:
-    """Post what waits, oldest first but first_id before all; call it under the lock.
+    """Post pending results, first_id first, then oldest first; requires the lock.
 
-    What the server cannot take now goes to the end of the queue, so that one result on which it stumbles does not
-    hold up the others.
+    A result that fails temporarily moves to the end of the queue, so that it does not block the others.
     """
     delivery = Delivery()
     deadline = time.monotonic() + budget_s
@@ -64,82 +63,82 @@ def deliver(
     delay_s = 0.0
     while queue:
         entry = queue.popleft()
-        answer = _post(client, entry, remaining_s=deadline - time.monotonic())
-        fate = judge_answer(answer, submission_id=entry.id)
-        if fate == Fate.DELIVERED:
-            delivery.urls[entry.id] = _find_url(answer, entry.id)
-            delivery.put_away(entry, spool.remove)
+        response = _post(client, entry, remaining_s=deadline - time.monotonic())
+        outcome = classify_response(response, submission_id=entry.id)
+        if outcome == DeliveryOutcome.DELIVERED:
+            delivery.urls[entry.id] = _find_url(response, entry.id)
+            delivery.finish_entry(entry, spool.remove)
             delay_s = 0.0
-        elif fate == Fate.REJECTED:
-            delivery.rejected[entry.id] = answer.describe()
-            console.warn(f"result {entry.id} was rejected: {answer.describe()}; it is kept in rejected/")
-            delivery.put_away(entry, partial(spool.reject, reason=_name_reason(answer)))
-        elif fate == Fate.REFUSED:
+        elif outcome == DeliveryOutcome.REJECTED:
+            delivery.rejected[entry.id] = response.describe()
+            console.warn(f"result {entry.id} was rejected: {response.describe()}; stored in rejected/")
+            delivery.finish_entry(entry, partial(spool.reject, reason=_name_reason(response)))
+        elif outcome == DeliveryOutcome.REFUSED:
             queue.append(entry)
             delivery.verdict = ExitCode.CONFIGURATION
-            delivery.problem = answer.describe()
+            delivery.problem = response.describe()
             break
         else:
             queue.append(entry)
-            delay_s = choose_delay(delay_s, read_retry_after(answer))
-            delivery.problem = answer.describe()
+            delay_s = choose_delay(delay_s, read_retry_after(response))
+            delivery.problem = response.describe()
             if time.monotonic() + delay_s > deadline:
                 delivery.verdict = worst(delivery.verdict, ExitCode.TRY_LATER)
                 break
-            console.note(f"{answer.describe()}; trying again in {format_duration(delay_s)}")
+            console.note(f"{response.describe()}; retrying in {format_duration(delay_s)}")
             time.sleep(delay_s)
     delivery.remaining += len(queue)
     return delivery
 
 
-def _post(client: Client, entry: Entry, *, remaining_s: float) -> Answer:
+def _post(client: Client, entry: Entry, *, remaining_s: float) -> Response:
     try:
         packed = entry.read()
     except OSError as error:
-        return Answer(None, {}, None, f"{entry.path} cannot be read: {error}")
+        return Response(None, {}, None, f"cannot read {entry.path}: {error}")
     return client.post_submission(
         entry.id, packed, limit_s=min(EXCHANGE_MAXIMUM_S, max(remaining_s, _ATTEMPT_MINIMUM_S))
     )
 
 
-def _name_reason(answer: Answer) -> dict[str, Any]:
-    body = answer.body or {}
-    return {"status": answer.status, **{name: body.get(name) for name in ("code", "detail", "pointer")}}
+def _name_reason(response: Response) -> dict[str, Any]:
+    body = response.body or {}
+    return {"status": response.status, **{name: body.get(name) for name in ("code", "detail", "pointer")}}
 
 
-def _find_url(answer: Answer, submission_id: str) -> str:
-    url = (answer.body or {}).get("url") or answer.headers.get("location")
+def _find_url(response: Response, submission_id: str) -> str:
+    url = (response.body or {}).get("url") or response.headers.get("location")
     return str(url) if url else f"/api/v1/submissions/{submission_id}"
 
 
 @dataclass(frozen=True)
-class Settlement:
-    """What the server made of a submission. state: as the server says, or "received" while it does not."""
+class SubmissionStatus:
+    """The state of a submission on the server: received, stored or rejected."""
 
     state: str
     pages: tuple[str, ...]
     reason: str | None
 
 
-def wait_until_settled(client: Client, submission_id: str, *, timeout_s: float) -> Settlement:
-    """Ask until the submission is stored or rejected, or timeout_s is over."""
+def wait_until_processed(client: Client, submission_id: str, *, timeout_s: float) -> SubmissionStatus:
+    """Poll until the submission is stored or rejected, or timeout_s has passed."""
     deadline = time.monotonic() + timeout_s
     delay_s = 0.1
     while True:
         limit_s = max(deadline - time.monotonic(), _ATTEMPT_MINIMUM_S)
-        answer = client.request("GET", f"/api/v1/submissions/{submission_id}", limit_s=limit_s)
-        settlement = _read_settlement(answer.body or {})
-        if settlement.state != "received" or time.monotonic() + delay_s > deadline:
-            return settlement
+        response = client.request("GET", f"/api/v1/submissions/{submission_id}", limit_s=limit_s)
+        submission_status = _read_submission_status(response.body or {})
+        if submission_status.state != "received" or time.monotonic() + delay_s > deadline:
+            return submission_status
         time.sleep(delay_s)
         delay_s = min(delay_s * 1.5, 2.0)
 
 
-def _read_settlement(body: Mapping[str, Any]) -> Settlement:
+def _read_submission_status(body: Mapping[str, Any]) -> SubmissionStatus:
     state = body.get("state")
     runs = body.get("runs")
     reason = body.get("reason")
-    return Settlement(
+    return SubmissionStatus(
         state=state if state in ("stored", "rejected") else "received",
         pages=tuple(
             str(run["page"])

@@ -1,4 +1,4 @@
-"""The document that is posted: made once, its bytes fixed from then on."""
+"""The envelope: the JSON document that is posted; its bytes never change once created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.measuring.fio import FioResult
 
 SCHEMA = "benchapp-envelope/1"
-# The fields of the target with the most characters that text may have; None where they are numbers.
+# Fields of the target with the maximum length of text; None for numbers.
 TARGET_FIELDS: Mapping[str, Optional[int]] = {
     "name": 200,
     "volume_type": 100,
@@ -48,9 +48,9 @@ def make_envelope(
     logs: Mapping[str, str] | None = None,
     sweep: str | None = None,
 ) -> dict[str, Any]:
-    """Return the envelope as the API describes it; unknown is null, and logs are there if there are any.
+    """Return the envelope as documented in the API; unknown values are null, logs are optional.
 
-    environment: what many runs share; conditions: what was seen at this run alone.
+    environment: facts that many runs share; conditions: observations of this run only.
     """
     envelope = {
         "schema": SCHEMA,
@@ -87,23 +87,23 @@ def python_version() -> str:
 def pack_envelope(envelope: Mapping[str, Any]) -> bytes:
     """Return gzip of UTF-8 JSON; the same envelope gives the same bytes.
 
-    A path that is no UTF-8 loses its odd bytes to "?": a lone surrogate would be refused by every reader.
+    Bytes of a path that are not valid UTF-8 become "?": JSON parsers reject lone surrogates.
     """
     text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)
 
 
 def read_target(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return typed fields of the target; nothing behind the equals sign means unknown.
+    """Return typed fields of the target; an empty value means unknown.
 
-    A mistake is refused here, before hours of measuring, and not by the server after it.
+    Invalid values are rejected here, before hours of measuring, not later by the server.
     """
     target: dict[str, Any] = {}
     for name, text in given.items():
         field = _ALIASES.get(name, name)
         if field not in TARGET_FIELDS:
             raise ConfigurationError(
-                f"target has no field {name!r}; there are: {', '.join(TARGET_FIELDS)}; anything else is a --label"
+                f"unknown target field {name!r}; available: {', '.join(TARGET_FIELDS)}; use --label for others"
             )
         try:
             target[field] = _read_field(field, text.strip()) if text.strip() else None
@@ -113,14 +113,16 @@ def read_target(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check_labels(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels, or raise ConfigurationError where the server would refuse them."""
+    """Return the labels, or raise ConfigurationError if the server would reject them."""
     if len(given) > _LABEL_COUNT_MAXIMUM:
-        raise ConfigurationError(f"{len(given)} labels are more than {_LABEL_COUNT_MAXIMUM}")
+        raise ConfigurationError(f"{len(given)} labels exceed the maximum of {_LABEL_COUNT_MAXIMUM}")
     for name, value in given.items():
         if not 0 < len(name) <= _LABEL_NAME_MAXIMUM:
             raise ConfigurationError(f"label {name[:80]!r}: a name has 1 to {_LABEL_NAME_MAXIMUM} characters")
         if len(value) > _LABEL_MAXIMUM:
-            raise ConfigurationError(f"label {name}: {len(value)} characters are more than {_LABEL_MAXIMUM}")
+            raise ConfigurationError(
+                f"label {name}: {len(value)} characters exceed the maximum of {_LABEL_MAXIMUM}"
+            )
     return dict(given)
 
 
@@ -128,6 +130,6 @@ def _read_field(field: str, text: str) -> Any:
     maximum = TARGET_FIELDS[field]
     if maximum is not None:
         if len(text) > maximum:
-            raise ValueError(f"{len(text)} characters are more than {maximum}")
+            raise ValueError(f"{len(text)} characters exceed the maximum of {maximum}")
         return text
     return parse_size(text) if field.endswith("_bytes") else parse_count(text)

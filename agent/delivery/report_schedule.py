@@ -1,4 +1,4 @@
-"""Tell the server what this host is expected to run: at once, or with the next delivery."""
+"""Report the schedules of this host to the server: now, or with the next delivery."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from typing import Any, Sequence
 
 from agent.console import Console
-from agent.delivery.client import Answer, Client
+from agent.delivery.client import Client, Response
 from agent.delivery.spool import Spool
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.files import replace_file
@@ -15,21 +15,21 @@ from agent.files import replace_file
 _NAME = "schedule.json"
 
 
-def keep_entries(spool: Spool, entries: Sequence[dict[str, Any]]) -> None:
-    """Remember durably what the server has yet to be told, in place of what it was not told before.
+def store_pending_schedule(spool: Spool, entries: Sequence[dict[str, Any]]) -> None:
+    """Store the schedules to be reported durably, replacing unreported earlier ones.
 
-    Needs no lock: a run may hold that for hours, and this file is replaced whole.
+    Needs no lock, which a run may own for hours: the file is replaced atomically.
     """
     spool.prepare()
     path = os.path.join(spool.directory, _NAME)
     try:
         replace_file(path, json.dumps({"entries": list(entries)}) + "\n", mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error}") from None
+        raise ConfigurationError(f"cannot write {path}: {error}") from None
 
 
-def send_kept(spool: Spool, client: Client, *, console: Console) -> ExitCode:
-    """Tell the server what is kept and say how that went; a failure is no error of the run."""
+def send_pending_schedule(spool: Spool, client: Client, *, console: Console) -> ExitCode:
+    """Send stored schedules and return the result; a failure does not fail the run."""
     path = os.path.join(spool.directory, _NAME)
     text = _read(path)
     if text is None:
@@ -37,27 +37,27 @@ def send_kept(spool: Spool, client: Client, *, console: Console) -> ExitCode:
     try:
         entries = json.loads(text)["entries"]
     except (ValueError, KeyError, TypeError):
-        os.unlink(path)  # nothing of ours
+        os.unlink(path)  # not written by the agent
         return ExitCode.OK
-    answer = client.put_schedule(entries)
-    if answer.status == 200 and "entries" in (answer.body or {}):  # a portal says 200, too
-        _forget(path, text)
+    response = client.put_schedule(entries)
+    if response.status == 200 and "entries" in (response.body or {}):  # a captive portal returns 200, too
+        _remove_if_unchanged(path, text)
         return ExitCode.OK
-    if _is_final(answer):
-        console.warn(f"the server does not take the schedule: {answer.describe()}")
-        _forget(path, text)
+    if _is_final(response):
+        console.warn(f"the server rejected the schedule: {response.describe()}")
+        _remove_if_unchanged(path, text)
         return ExitCode.REJECTED
-    console.note(f"the server does not know the schedule yet: {answer.describe()}")
+    console.note(f"the schedule is not reported yet: {response.describe()}")
     return ExitCode.TRY_LATER
 
 
-def _is_final(answer: Answer) -> bool:
-    """Say whether the same would be refused again; a server that knows no schedules may be a newer one tomorrow."""
-    return answer.status in (400, 413, 422) and "code" in (answer.body or {})
+def _is_final(response: Response) -> bool:
+    """Return whether a retry would be rejected again; a server without schedules may be upgraded."""
+    return response.status in (400, 413, 422) and "code" in (response.body or {})
 
 
-def _forget(path: str, text: str) -> None:
-    """Remove what was told, unless it was replaced meanwhile."""
+def _remove_if_unchanged(path: str, text: str) -> None:
+    """Remove the reported schedules unless they were replaced meanwhile."""
     if _read(path) == text:
         os.unlink(path)
 

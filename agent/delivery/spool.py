@@ -1,4 +1,4 @@
-"""Results on disk until the server has acknowledged them; bounded, locked, and safe against a kill at any time."""
+"""The spool: results on disk until the server has acknowledged them; bounded, locked, crash-safe."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from agent.files import _sync_directory, _unlink, write_durably
 from agent.quantities import format_size, format_time
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
-# A clock before this has not been set since boot; ages by it mean nothing.
+# An earlier clock has not been set since boot; ages by it are meaningless.
 _CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
-# What fio prints of the largest shipped profile takes 1 MiB, and its envelope a tenth of it.
+# fio's output of the largest shipped profile takes 1 MiB, its envelope 10 % of that.
 _ROOM_BYTES = 4 * 2**20
 
 
@@ -33,23 +33,23 @@ class Entry:
     made_at: float
 
     def read(self) -> bytes:
-        """Return the bytes that are posted."""
+        """Return the bytes to post."""
         with open(self.path, "rb") as file:
             return file.read()
 
 
 @dataclass(frozen=True)
 class RejectedEntry:
-    """An envelope that the server will never take, and what it said."""
+    """An envelope that the server rejected, with the reason."""
 
     entry: Entry
     reason: Mapping[str, Any]
 
 
 class Spool:
-    """A directory: pending/ and rejected/ hold envelopes, running/ the markers of runs, lock the lock.
+    """The spool directory: pending/ and rejected/ contain envelopes, running/ markers of runs, lock the lock.
 
-    Whatever writes needs the lock; reading does not.
+    Writing requires the lock; reading does not.
     """
 
     def __init__(self, directory: str, *, max_bytes: int, max_age_s: int) -> None:
@@ -61,20 +61,20 @@ class Spool:
         self._counts = os.path.join(directory, "counts.json")
 
     def prepare(self) -> None:
-        """Make the directories; ConfigurationError where that is not allowed."""
+        """Create the directories; ConfigurationError without permission."""
         try:
             for path in (self.directory, self._pending, self._rejected):
                 os.makedirs(path, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"the spool {self.directory} cannot be used: {error}") from None
+            raise ConfigurationError(f"cannot use the spool {self.directory}: {error}") from None
         if not os.access(self._pending, os.W_OK | os.X_OK):
-            raise ConfigurationError(f"the spool {self.directory} is not writable for this user")
+            raise ConfigurationError(f"the spool {self.directory} is not writable by this user")
 
     @contextmanager
     def lock(self, *, patience_s: float = 0.0) -> Iterator[None]:
-        """Hold the lock of this spool; TryLater if another agent does, for longer than patience_s.
+        """Own the lock of this spool; TryLater if another agent owns it for longer than patience_s.
 
-        The kernel drops it at any death.
+        The kernel releases it when the process ends.
         """
         self.prepare()
         try:
@@ -82,13 +82,11 @@ class Spool:
                 os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
-            raise ConfigurationError(f"the spool {self.directory} cannot be used: {error}") from None
+            raise ConfigurationError(f"cannot use the spool {self.directory}: {error}") from None
         try:
             if not _wait_for_lock(descriptor, patience_s):
                 holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-                raise TryLater(
-                    f"another bench-agent is at work (process {holder or 'unknown'}): one at a time"
-                )
+                raise TryLater(f"another bench-agent is running (process {holder or 'unknown'})")
             _note_holder(descriptor)
             self._remove_torn_files()
             yield
@@ -96,7 +94,7 @@ class Spool:
             os.close(descriptor)
 
     def find_holder(self) -> int | None:
-        """Return the process that holds the lock, None if none does."""
+        """Return the process that owns the lock, or None."""
         try:
             descriptor = os.open(os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -110,42 +108,42 @@ class Spool:
             os.close(descriptor)
 
     def check_room(self) -> None:
-        """Raise CannotMeasure where a result could not be kept: hours of measuring would be lost."""
+        """Raise CannotMeasure if a result could not be stored: hours of measuring would be lost."""
         try:
             state = os.statvfs(self.directory)
         except OSError as error:
-            raise CannotMeasure(f"the spool {self.directory} cannot be used: {error}") from None
+            raise CannotMeasure(f"cannot use the spool {self.directory}: {error}") from None
         free_bytes = state.f_bavail * state.f_frsize
         if free_bytes < _ROOM_BYTES:
             raise CannotMeasure(
-                f"the spool {self.directory} has {format_size(free_bytes)} free and a result wants "
-                f"{format_size(_ROOM_BYTES)}: make room there, or deliver what waits with `bench-agent flush`"
+                f"the spool {self.directory} has {format_size(free_bytes)} free, a result needs up to "
+                f"{format_size(_ROOM_BYTES)}; free some space, or deliver pending results with `bench-agent flush`"
             )
 
     def add(self, envelope_id: str, packed: bytes) -> Entry:
-        """Keep an envelope durably: when this returns, a power cut does not lose it."""
+        """Store an envelope durably: after this returns, a power failure does not lose it."""
         stamp = format_time(time.time()).replace("-", "").replace(":", "")
         path = os.path.join(self._pending, f"{stamp}-{envelope_id}.json.gz")
         write_durably(path, packed)
         return Entry(path, envelope_id, len(packed), time.time())
 
     def pending(self) -> list[Entry]:
-        """Return what waits, oldest first."""
+        """Return pending envelopes, oldest first."""
         return _list_entries(self._pending)
 
     def rejected(self) -> list[RejectedEntry]:
-        """Return what the server refused, oldest first."""
+        """Return rejected envelopes, oldest first."""
         return [
             RejectedEntry(entry, _read_json(_reason_path(entry.path)))
             for entry in _list_entries(self._rejected)
         ]
 
     def remove(self, entry: Entry) -> None:
-        """Forget an envelope that the server has acknowledged."""
+        """Remove an envelope that the server has acknowledged."""
         _unlink(entry.path)
 
     def reject(self, entry: Entry, reason: Mapping[str, Any]) -> None:
-        """Put an envelope aside for good. The reason is written first: there is none without it."""
+        """Move an envelope to rejected/. The reason is written first, so that none lacks it."""
         path = os.path.join(self._rejected, os.path.basename(entry.path))
         text = json.dumps({**reason, "rejected_at": format_time(time.time())}, indent=1)
         write_durably(_reason_path(path), text.encode())
@@ -153,7 +151,7 @@ class Spool:
         _sync_directory(self._rejected)
 
     def restore_rejected(self) -> int:
-        """Put what was rejected back into the queue and return how many; for after the server was mended."""
+        """Move rejected envelopes back to pending/ and return their number; used after a fix of the server."""
         rejected = self.rejected()
         for refused in rejected:
             os.rename(refused.entry.path, os.path.join(self._pending, os.path.basename(refused.entry.path)))
@@ -161,9 +159,9 @@ class Spool:
         return len(rejected)
 
     def trim(self) -> list[Entry]:
-        """Drop the oldest while there are too many bytes, and what is too old; pending and rejected each.
+        """Drop envelopes that exceed the maximum size or age, oldest first; pending and rejected separately.
 
-        Returns what was dropped from pending, which is a loss and is counted; a rejected one was none any more.
+        Returns those dropped from pending, which are counted as lost.
         """
         now = time.time()
         for refused in self._find_surplus([item.entry for item in self.rejected()], now):
@@ -178,12 +176,12 @@ class Spool:
         return dropped
 
     def count_dropped(self) -> int:
-        """Return how many results were ever dropped for want of room or for their age."""
+        """Return how many results were dropped since the spool exists, for size or age."""
         count = _read_json(self._counts).get("dropped")
         return count if isinstance(count, int) else 0
 
     def _find_surplus(self, entries: list[Entry], now: float) -> list[Entry]:
-        """Return the oldest entries that must go; the newest always stays."""
+        """Return the oldest entries to drop; the newest always stays."""
         total_bytes = sum(entry.size_bytes for entry in entries)
         surplus = []
         for entry in entries[:-1]:
@@ -194,7 +192,7 @@ class Spool:
         return surplus
 
     def _remove_torn_files(self) -> None:
-        """Remove what a kill left half written; it was never acknowledged to anybody."""
+        """Remove files that a killed process left incomplete."""
         for directory in (self._pending, self._rejected, self.directory):
             for name in os.listdir(directory):
                 if name.startswith(".new-"):
@@ -202,7 +200,7 @@ class Spool:
 
 
 def _wait_for_lock(descriptor: int, patience_s: float) -> bool:
-    """Try for half a second at least: `status` holds it for a moment, and so does a process that is just dying."""
+    """Try for at least 0.5 s: `status` and a process that is being killed own the lock briefly."""
     deadline = time.monotonic() + max(patience_s, 0.5)
     pause_s = 0.05
     while not _try_lock(descriptor):
@@ -214,7 +212,7 @@ def _wait_for_lock(descriptor: int, patience_s: float) -> bool:
 
 
 def _note_holder(descriptor: int) -> None:
-    """Write down who holds the lock, for whoever waits; a full disk must not keep `flush` from emptying it."""
+    """Write the owner of the lock into it; errors are ignored, so that `flush` works on a full disk."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -238,13 +236,13 @@ def _list_entries(directory: str) -> list[Entry]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigurationError(f"the spool cannot be read by this user: {error}") from None
+        raise ConfigurationError(f"cannot read the spool: {error}") from None
     found = [_find_entry(os.path.join(directory, name)) for name in names]
     return [entry for entry in found if entry is not None]
 
 
 def _find_entry(path: str) -> Entry | None:
-    """Return the entry at path; None where it is no envelope, or was delivered a moment ago."""
+    """Return the entry at path; None if it is not an envelope, or was just delivered."""
     match = _NAME.fullmatch(os.path.basename(path))
     try:
         state = os.stat(path)

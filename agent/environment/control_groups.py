@@ -1,6 +1,6 @@
-"""What a container or a service may use of its machine: limits of control groups, version 1 and 2.
+"""CPU, memory and I/O limits of control groups, version 1 and 2.
 
-A limit holds for all below it, so that of each kind the narrowest counts, up to the root that this process sees.
+A limit applies to all groups below it: the smallest of each kind counts, up to the visible root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Iterable, Iterator, Sequence
 from agent.storage.mounts import Mount, read_mounts, split_options
 from agent.storage.sysfs import list_directory, read_line, read_number, read_text
 
-# What version 1 shows where there is no limit: the largest whole number of pages.
+# What version 1 shows without a limit: the largest whole number of pages.
 _NO_MEMORY_LIMIT = 2**63 - 2**16
 # systemd.service(5), docker, podman, LXC, Kubernetes with any runtime: names in the path of the group.
 _GROUP_NAMES = (
@@ -23,7 +23,7 @@ _GROUP_NAMES = (
     (re.compile(r"/lxc(\.payload)?[./]"), "lxc"),
     (re.compile(r"/cri-containerd-"), "containerd"),
 )
-# The kernel's own numbers of the first namespaces (proc_ns.h): who is in them all is in no container.
+# Inode numbers of the initial namespaces (proc_ns.h): a process in all of them is not in a container.
 _FIRST_NAMESPACES = {"pid": "pid:[4026531836]", "ipc": "ipc:[4026531839]", "uts": "uts:[4026531838]"}
 _THROTTLES = {
     "rbps": "blkio.throttle.read_bps_device",
@@ -35,7 +35,7 @@ _THROTTLES = {
 
 @dataclass(frozen=True)
 class _Group:
-    """Where a process' limits of some controllers are. directories: from its own group up to the root, in sysfs."""
+    """The directories with limits of some controllers, from the process's own group up to the root."""
 
     version: int
     controllers: frozenset[str]
@@ -46,7 +46,7 @@ class _Group:
 
 
 def describe_limits(*, root: str = "/") -> dict[str, Any]:
-    """Return facts under "limits": CPUs' worth of time, bytes of memory, and I/O by device; {} without any."""
+    """Return facts under "limits": number of CPUs, bytes of memory, and I/O by device; {} without any."""
     groups = list(_find_groups(root))
     cpus = [limit for group in groups for limit in _read_cpu_limits(group)]
     memory = [limit for group in groups for limit in _read_memory_limits(group)]
@@ -60,17 +60,17 @@ def describe_limits(*, root: str = "/") -> dict[str, Any]:
 
 
 def find_container(*, root: str = "/") -> str | None:
-    """Return what keeps this process in a container; None where nothing says that it is in one."""
-    told = read_line(root, "run/systemd/container")
-    if told:
-        return told
-    # The pod's network and secrets come from Kubernetes, whatever runs its containers.
+    """Return the container runtime; None if no container is detected."""
+    runtime = read_line(root, "run/systemd/container")
+    if runtime:
+        return runtime
+    # Kubernetes provides network and secrets of a pod, whatever its container runtime.
     if list_directory(root, "run/secrets/kubernetes.io") or list_directory(
         root, "var/run/secrets/kubernetes.io"
     ):
         return "kubernetes"
     for name, container in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
-        # Machines are made out of images of containers, with these files in them.
+        # Machines installed from container images have these files, too.
         if os.path.exists(os.path.join(root, name)) and not _is_outermost(root):
             return container
     groups = read_text(root, "proc/self/cgroup")
@@ -100,9 +100,9 @@ def _find_groups(root: str) -> Iterator[_Group]:
 
 
 def _climb(mount: Mount, path: str, root: str) -> Iterable[str]:
-    """Yield the directories of a group and of those above it, as far as they are mounted."""
+    """Yield the mounted directories of a group and its parents."""
     top = os.path.join(root, mount.mount_point.lstrip("/"))
-    # A container of version 1 sees its own group mounted, and the path of the machine in /proc.
+    # With version 1, a container sees its own group mounted, but the host's path in /proc.
     below = path
     if mount.root != "/":
         is_within = path == mount.root or path.startswith(mount.root + "/")

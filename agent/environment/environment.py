@@ -1,4 +1,4 @@
-"""What may explain a change: kernel, CPU, memory, virtualisation; from /proc, /sys and /etc/os-release only."""
+"""The environment of a run: kernel, CPU, memory, virtualization; from /proc, /sys and /etc/os-release only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.environment.control_groups import describe_limits, find_container
 from agent.environment.time_zone import find_time_zone
-from agent.storage.identity import conceal
+from agent.storage.identity import hash_identifier
 from agent.storage.layout import Storage
 from agent.storage.sysfs import list_directory, read_choice, read_line, read_text
 
@@ -27,13 +27,13 @@ _FACTS = {
     "dirty_bytes": "proc/sys/vm/dirty_bytes",
 }
 _VULNERABILITIES = "sys/devices/system/cpu/vulnerabilities"
-# Of the kernel's command line these alone; the rest may hold what is nobody's business.
+# Only these parameters of the kernel's command line are sent; others may be confidential.
 _KERNEL_PARAMETERS = re.compile(
     r"(mitigations|spectre_v2|pti|nopti|l1tf|mds|tsx|nosmt|idle|elevator|isolcpus|nohz_full|rcu_nocbs"
     r"|transparent_hugepage|numa_balancing|iommu|intel_iommu|amd_iommu|iommu\.\w+|pcie_aspm|intel_pstate|amd_pstate"
     r"|intel_idle\.\w+|processor\.\w+|nvme\.\w+|nvme_core\.\w+|scsi_mod\.\w+|dm_mod\.use_blk_mq|clocksource|tsc)(=.*)?"
 )
-# A guest's clock names its hypervisor more surely than the vendor of its mainboard.
+# A guest's clock source identifies its hypervisor more reliably than the DMI vendor.
 _CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 _VENDORS = {
     "QEMU": "qemu",
@@ -49,12 +49,12 @@ def describe_environment(
     *,
     directory: str,
     root: str = "/",
-    shows_serials: bool = False,
+    sends_serials: bool = False,
     process_zone: str | None = None,
 ) -> dict[str, Any]:
-    """Return the environment as the envelope holds it; nothing in it changes from run to run by itself.
+    """Return the environment for the envelope; it contains nothing that varies between runs of an unchanged host.
 
-    process_zone: this process's time zone, told where the machine's has no name.
+    process_zone: time zone of this process, used if the machine's zone has no name.
     """
     cpuinfo = read_text(root, "proc/cpuinfo")
     time_zone = find_time_zone(root=root) or process_zone
@@ -68,7 +68,7 @@ def describe_environment(
         "virtualization": _find_virtualization(root, cpuinfo),
         **{name: storage.environment.get(name) for name in ("scheduler", "device_model", "device_firmware")},
         "facts": {
-            **_collect_facts(root, shows_serials=shows_serials),
+            **_collect_facts(root, sends_serials=sends_serials),
             **({"time_zone": time_zone} if time_zone else {}),
             "directory": directory,
             **storage.facts,
@@ -83,10 +83,10 @@ def find_instance_type(*, root: str = "/") -> str | None:
     return None
 
 
-def _collect_facts(root: str, *, shows_serials: bool) -> dict[str, Any]:
+def _collect_facts(root: str, *, sends_serials: bool) -> dict[str, Any]:
     machine_id = read_line(root, "etc/machine-id")
     status = read_text(root, "proc/self/status")
-    told = {
+    facts = {
         **{name: read_line(root, path) for name, path in _FACTS.items()},
         "transparent_hugepage": read_choice(root, "sys/kernel/mm/transparent_hugepage/enabled"),
         "frequency_driver": _read_of_cpus(root, "scaling_driver"),
@@ -95,11 +95,13 @@ def _collect_facts(root: str, *, shows_serials: bool) -> dict[str, Any]:
         "memory_nodes_allowed": _read_field(status, "Mems_allowed_list"),
         "vulnerabilities": _read_vulnerabilities(root) or None,
         "kernel_parameters": _read_parameters(root) or None,
-        "machine_id": conceal("machine_id", machine_id, is_open=shows_serials) if machine_id else None,
+        "machine_id": hash_identifier("machine_id", machine_id, is_plain=sends_serials)
+        if machine_id
+        else None,
         "container": find_container(root=root),
     }
     return {
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in facts.items() if value is not None},
         **describe_limits(root=root),
     }
 
@@ -136,7 +138,7 @@ def _read_memory(root: str) -> int | None:
 
 
 def _read_of_cpus(root: str, name: str) -> str | None:
-    """Return what all CPUs have of a setting of their frequency, or all of it where they differ."""
+    """Return a cpufreq setting of all CPUs; different values are joined by commas."""
     directory = "sys/devices/system/cpu"
     cpus = [cpu for cpu in list_directory(root, directory) if re.fullmatch(r"cpu\d+", cpu)]
     values = {read_line(root, directory, cpu, "cpufreq", name) for cpu in cpus}
@@ -144,9 +146,11 @@ def _read_of_cpus(root: str, name: str) -> str | None:
 
 
 def _read_vulnerabilities(root: str) -> dict[str, str]:
-    """Return what the kernel does about each fault of this CPU; those that it has not are left out."""
-    told = {name: read_line(root, _VULNERABILITIES, name) for name in list_directory(root, _VULNERABILITIES)}
-    return {name: value for name, value in told.items() if value not in (None, "Not affected")}
+    """Return the mitigation of each vulnerability of this CPU, without those that do not affect it."""
+    states = {
+        name: read_line(root, _VULNERABILITIES, name) for name in list_directory(root, _VULNERABILITIES)
+    }
+    return {name: value for name, value in states.items() if value not in (None, "Not affected")}
 
 
 def _read_parameters(root: str) -> str:
@@ -155,7 +159,7 @@ def _read_parameters(root: str) -> str:
 
 
 def _find_virtualization(root: str, cpuinfo: str) -> str | None:
-    """Return the hypervisor, "none" on bare metal, "other" where there is one of no name, None where unknown."""
+    """Return the hypervisor, "none" on bare metal, "other" for an unknown one, None if it cannot be detected."""
     hypervisor = read_line(root, "sys/hypervisor/type")
     if hypervisor:
         return hypervisor
@@ -166,5 +170,5 @@ def _find_virtualization(root: str, cpuinfo: str) -> str | None:
         return named or vendor
     flags = _read_cpu_field(cpuinfo, "flags")
     if flags is None:
-        return None  # not x86: nothing here tells
+        return None  # not x86: no such flag
     return "other" if "hypervisor" in flags.split() else "none"

@@ -1,4 +1,4 @@
-"""Which zone this machine tells its time in, as IANA names it (Europe/Berlin)."""
+"""The time zone of this machine by its IANA name (Europe/Berlin)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _LENGTH_MAXIMUM = 64
 
 
 def find_time_zone(*, root: str = "/") -> str | None:
-    """Return the zone that the machine is set to; None where its zone file is a copy without a name.
+    """Return the machine's zone; None if its zone file is a copy without a name.
 
-    The machine before the process: TZ may be another in a person's shell than under cron, and each zone that is told
-    makes another environment.
+    The machine's zone has precedence over TZ, which may differ between a shell and cron: every other zone creates
+    another environment.
     """
     try:
-        aim = os.readlink(os.path.join(root, "etc/localtime"))
+        link = os.readlink(os.path.join(root, "etc/localtime"))
     except OSError:
-        aim = ""
-    return _read_path(aim) or _check_name(read_line(root, "etc/timezone"))
+        link = ""
+    return _read_path(link) or _check_name(read_line(root, "etc/timezone"))
 
 
 def find_process_zone(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
-    """Return the zone of TZ, else UTC where `time.tzname` says so: other abbreviations mean several zones each."""
-    told = environ.get("TZ", "").strip().lstrip(":")
-    zone = _read_path(told) if told.startswith("/") else _check_name(told)
-    return zone or ("UTC" if not told and set(names) == {"UTC"} else None)
+    """Return the zone of TZ, else UTC if `time.tzname` is UTC: other abbreviations are ambiguous."""
+    value = environ.get("TZ", "").strip().lstrip(":")
+    zone = _read_path(value) if value.startswith("/") else _check_name(value)
+    return zone or ("UTC" if not value and set(names) == {"UTC"} else None)
 
 
 def _read_path(path: str) -> str | None:
-    """Return the zone of a file below a directory zoneinfo."""
+    """Return the zone of a file below zoneinfo/."""
     name = path.partition("zoneinfo/")[2]
     return _check_name(re.sub(r"^(posix|right)/", "", name))
 

@@ -1,4 +1,4 @@
-"""Find fio, run it in a process group of its own, and end it gently."""
+"""Find fio, run it in its own process group, and stop it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Callable, Sequence
 
 from agent.exit_codes import CannotMeasure
-from agent.measuring.orphans import end_workers, find_path
+from agent.measuring.orphans import find_path, kill_orphans
 
 # cron's PATH is /usr/bin:/bin.
 _EXTRA_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/fio/bin"
 _POLL_INTERVAL_S = 0.2
-# fio answers SIGINT with a report of what it has; its jobs may wait for I/O in flight.
+# On SIGINT fio prints a report of its results so far; its jobs may wait for I/O in flight.
 _STOP_STEPS = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
-# json+ of the largest shipped profile is below 1 MiB; the server takes 32 MiB.
+# json+ of the largest shipped profile is below 1 MiB; the server accepts 32 MiB.
 _OUTPUT_MAXIMUM = 32 * 2**20
 _STDERR_MAXIMUM = 64 * 1024
 _PROBE_TIMEOUT_S = 20
@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Fio:
-    """The fio of this machine; version as it prints it: "fio-3.33"."""
+    """The fio of this machine; version as printed: "fio-3.33"."""
 
     path: str
     version: str
@@ -39,10 +39,10 @@ class Fio:
 
 @dataclass(frozen=True)
 class FioResult:
-    """What one execution of fio left. exit_status is None if a signal ended it, signal is None if none did.
+    """The result of one execution of fio. exit_status: None if a signal ended it; signal: None if none did.
 
-    stopped_because: why the agent ended it, None where it ended by itself. started_at, finished_at: seconds since
-    the epoch by this host's clock.
+    stopped_because: why the agent stopped it, None if it exited normally. started_at, finished_at: seconds since the
+    epoch by this host's clock.
     """
 
     argv: tuple[str, ...]
@@ -60,12 +60,12 @@ class FioResult:
 
     @property
     def has_report(self) -> bool:
-        """Say whether there is something to store: fio prints its complaints on standard output as well."""
+        """Return whether the output contains a report: fio also prints errors to standard output."""
         return '"fio version"' in self.stdout
 
 
 class StopSignals:
-    """Notes SIGINT, SIGTERM and SIGHUP instead of dying of them, so that what is in hand can be put away."""
+    """Records SIGINT, SIGTERM and SIGHUP instead of terminating, so that the run can clean up."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -74,8 +74,8 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup left it
-                self._previous[number] = signal.signal(number, self._note)
+            if signal.getsignal(number) != signal.SIG_IGN:  # ignored, as with nohup
+                self._previous[number] = signal.signal(number, self._record)
         return self
 
     def __exit__(
@@ -84,41 +84,41 @@ class StopSignals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self.count += 1
 
 
 def find_fio(path: str | None = None) -> Fio:
-    """Return the fio on PATH, or the named one; CannotMeasure says how to get it."""
+    """Return the fio on PATH, or at a path; CannotMeasure if it is missing."""
     found = shutil.which(path or "fio", path=os.environ.get("PATH", "") + ":" + _EXTRA_PATH)
     if found is None:
         raise CannotMeasure(
-            f"{path} cannot be executed"
+            f"cannot execute {path}"
             if path
-            else "fio is not installed: apt install fio, or dnf install fio"
+            else "fio is not installed; run apt install fio, or dnf install fio"
         )
     version = _ask(found, "--version").strip()
-    # The list's first line is a title.
+    # The first line is a heading.
     engines = frozenset(line.strip() for line in _ask(found, "--enghelp").splitlines()[1:])
     return Fio(found, version, engines)
 
 
 def prefer_engine(platform: str = sys.platform) -> str:
-    """Return the engine that keeps a queue full on a system."""
+    """Return the asynchronous engine of a platform."""
     if platform in ("win32", "cygwin"):
         return "windowsaio"
     return "libaio" if platform.startswith("linux") else "posixaio"
 
 
 def choose_engine(fio: Fio, *, platform: str = sys.platform) -> str:
-    """Return the system's own asynchronous engine where fio has it, else psync, which every fio has."""
+    """Return the platform's asynchronous engine if this fio has it, else psync, which every fio has."""
     preferred = prefer_engine(platform)
     return preferred if preferred in fio.engines else "psync"
 
 
 def build_argv(fio: Fio, jobfile: str, *, options: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the command; json+ keeps the latency histograms, which percentiles over jobs are made of."""
+    """Return the command; json+ includes latency histograms, from which percentiles over jobs are calculated."""
     return (fio.path, "--output-format=json+", "--eta=never", *options, jobfile)
 
 
@@ -132,11 +132,11 @@ def run_fio(
     tick: Callable[[], None],
     spent_s: float = 0.0,
 ) -> FioResult:
-    """Run fio in directory until it ends, a stop signal arrives, or time_limit_s is over.
+    """Run fio in directory until it exits, a stop signal arrives, or time_limit_s has passed.
 
-    directory: a descriptor, as another user may meanwhile put something else under its path.
-    spent_s: what earlier executions of the same run have taken of it.
-    Its output goes to unnamed files in scratch_directory: the filesystem under test may be full.
+    directory: a descriptor, because another user may replace what its path refers to.
+    spent_s: part of time_limit_s used by earlier executions of the run.
+    Output goes to unnamed files in scratch_directory: the filesystem under test may be full.
     """
     started_at = time.time()
     with tempfile.TemporaryFile(dir=scratch_directory) as stdout:
@@ -145,10 +145,10 @@ def run_fio(
             try:
                 stopped_because = _watch(process, stop, time_limit_s=time_limit_s, spent_s=spent_s, tick=tick)
             finally:
-                # What ended well took its jobs with it; an exception of our own gets here with fio still alive.
+                # After exit status 0 no job is left; after an exception of the agent fio may still run.
                 if process.poll() != 0:
                     _kill_group(process)
-                    end_workers(find_path(directory))
+                    kill_orphans(find_path(directory))
             return _make_result(
                 argv,
                 process,
@@ -172,18 +172,18 @@ def _start(
             preexec_fn=_enter(directory),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise CannotMeasure(f"fio cannot be started: {error}") from None
+        raise CannotMeasure(f"cannot start fio: {error}") from None
 
 
 def make_environment() -> dict[str, str]:
-    """Return our environment for fio, which speaks English and needs no token."""
+    """Return the environment for fio: locale C, without the agent's variables, such as the token."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_AGENT_")}
     return {**kept, "LC_ALL": "C"}
 
 
 def _enter(directory: int) -> Callable[[], None]:
-    """Return what makes a child start in a directory, and end when the agent is killed."""
-    bind_to_parent = make_mortal()
+    """Return a preexec function that changes to a directory and binds the child to the agent's life."""
+    bind_to_parent = make_parent_death_hook()
 
     def prepare() -> None:
         os.fchdir(directory)
@@ -193,8 +193,8 @@ def _enter(directory: int) -> Callable[[], None]:
     return prepare
 
 
-def make_mortal() -> Callable[[], None] | None:
-    """Return what makes a child end when the agent is killed; None where the system has no such thing."""
+def make_parent_death_hook() -> Callable[[], None] | None:
+    """Return a preexec function that ends a child when the agent is killed; None without prctl."""
     try:
         import ctypes
 
@@ -220,14 +220,14 @@ def _watch(
     tick: Callable[[], None],
 ) -> str | None:
     deadline = time.monotonic() + time_limit_s - spent_s
-    pause_s = _POLL_INTERVAL_S / 64  # a fio that fails does so at once
+    pause_s = _POLL_INTERVAL_S / 64  # fio usually fails immediately
     while process.poll() is None:
         if stop.received is not None:
             _stop_gently(process, stop)
             return f"stopped by {signal.Signals(stop.received).name}"
         if time.monotonic() > deadline:
             _stop_gently(process, stop)
-            return f"stopped after the hard time limit of {time_limit_s:.0f} s"
+            return f"stopped after the time limit of {time_limit_s:.0f} s"
         tick()
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, _POLL_INTERVAL_S)
@@ -235,22 +235,22 @@ def _watch(
 
 
 def _stop_gently(process: subprocess.Popen[bytes], stop: StopSignals) -> None:
-    """Ask with SIGINT, then SIGTERM, then SIGKILL; another signal to the agent shortens the patience."""
+    """Send SIGINT, then SIGTERM, then SIGKILL; another signal to the agent shortens the waits."""
     for number, patience_s in _STOP_STEPS:
         if number == signal.SIGKILL:
             _kill_group(process)
         else:
             process.send_signal(number)
-        asked = stop.count
+        count = stop.count
         deadline = time.monotonic() + patience_s
-        while process.poll() is None and time.monotonic() < deadline and stop.count == asked:
+        while process.poll() is None and time.monotonic() < deadline and stop.count == count:
             time.sleep(0.05)
         if process.poll() is not None:
             return
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of fio's own process group; its jobs have left it, and go by end_workers."""
+    """Kill fio's own process group; its jobs have left it and are killed by kill_orphans."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -288,7 +288,7 @@ def _read_text(file: IO[bytes], maximum: int) -> str:
 
 def _ask(path: str, option: str) -> str:
     try:
-        answer = subprocess.run(
+        ended = subprocess.run(
             [path, option],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -297,7 +297,7 @@ def _ask(path: str, option: str) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotMeasure(f"{path} {option} does not work: {error}") from None
-    if answer.returncode != 0 and option == "--version":
-        raise CannotMeasure(f"{path} {option} ended with status {answer.returncode}: is it fio?")
-    return answer.stdout.decode("utf-8", "replace")
+        raise CannotMeasure(f"{path} {option} failed: {error}") from None
+    if ended.returncode != 0 and option == "--version":
+        raise CannotMeasure(f"{path} {option} exited with status {ended.returncode}; is it fio?")
+    return ended.stdout.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""fio's logs of one run: which options make it write them, and what it wrote."""
+"""fio's bandwidth, IOPS and latency logs: the options that enable them, and reading them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import re
 from dataclasses import dataclass, field
 
-# In fio's working directory, which is the run's own and removed after it.
+# In fio's working directory, which is removed after the run.
 LOG_PREFIX = "bench-agent"
 _NAME = re.compile(r"bench-agent_(?:bw|iops|lat|clat|slat)(?:\.[0-9]{1,6})?\.log")
-# A line of a log is about 30 bytes: an hour of one job in seconds is 0.5 MB. The server takes 32 MiB and 200 logs.
+# A line of a log is about 30 bytes: an hour of one job in seconds is 0.5 MB. The server accepts 32 MiB and 200 logs.
 _TOTAL_MAXIMUM = 8 * 10**6
 _COUNT_MAXIMUM = 200
 _MEGABYTE = 10**6
@@ -17,35 +17,35 @@ _MEGABYTE = 10**6
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs by file name; problem says why there are none although there should be."""
+    """The logs by file name; problem: why they are missing."""
 
     logs: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
 
 def list_log_options(fio_version: str) -> tuple[str, ...]:
-    """Return the options that make fio log averages over seconds; it writes the files when a job ends."""
+    """Return the options for logs with 1 s averages; fio writes the files when a job ends."""
     kinds = tuple(f"--write_{kind}_log={LOG_PREFIX}" for kind in ("bw", "iops", "lat"))
-    # Jobs of a profile run one after the other and each counts from its own start: on the clock they keep their places.
+    # Jobs of a profile run one after the other and log times since their own start; epoch times keep their order.
     clock = ("--log_unix_epoch=1",) if re.match(r"fio-[3-9]\.", fio_version) else ()
     return (*kinds, "--log_avg_msec=1000", *clock)
 
 
 def read_logs(directory: int) -> Logs:
-    """Return the logs that fio left in its directory, a descriptor; all of them or, with the reason, none."""
+    """Return the logs in fio's directory, a descriptor: all, or none with the problem."""
     try:
         names = sorted(name for name in os.listdir(directory) if _NAME.fullmatch(name))
         total = sum(os.stat(name, dir_fd=directory).st_size for name in names)
         if not names:
             return Logs(problem="fio wrote no logs")
         if len(names) > _COUNT_MAXIMUM:
-            return Logs(problem=f"fio wrote {len(names)} logs, more than {_COUNT_MAXIMUM}")
+            return Logs(problem=f"fio wrote {len(names)} logs; the maximum is {_COUNT_MAXIMUM}")
         if total > _TOTAL_MAXIMUM:
             limit = f"{_TOTAL_MAXIMUM // _MEGABYTE} MB"
-            return Logs(problem=f"fio's logs take {total / _MEGABYTE:.1f} MB, more than {limit}")
+            return Logs(problem=f"fio's logs take {total / _MEGABYTE:.1f} MB; the maximum is {limit}")
         return Logs({name: _read(name, directory) for name in names})
     except OSError as error:
-        return Logs(problem=f"fio's logs cannot be read: {error}")
+        return Logs(problem=f"cannot read fio's logs: {error}")
 
 
 def _read(name: str, directory: int) -> str:

@@ -1,4 +1,4 @@
-"""A job file of the operator's own: read, checked, and turned into a plan."""
+"""Custom job files: read, checked, and converted to a plan."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _TIME = re.compile(r"(\d{1,9})(us|ms|s|m|h|d)?", re.ASCII)
 _SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# These run programs, which may do anything anywhere.
+# These options run programs.
 _PROGRAMS = ("exec_prerun", "exec_postrun", "program", "trigger", "trigger-file")
-# By what fio's engines sign in elsewhere (engines/http.c).
+# Credentials of fio's engines (engines/http.c).
 _SECRETS = (
     "http_pass",
     "http_s3_key",
@@ -34,47 +34,45 @@ _SECRETS = (
 )
 _NOT_SENT = "(not sent)"
 _PARSE_TIMEOUT_S = 30.0
-_COMPLAINTS_MAXIMUM = 3
+_ERROR_LINES_MAXIMUM = 3
 
 
 @dataclass(frozen=True)
 class Section:
-    """One job with all that holds for it: its own options over those of [global] before it."""
+    """One job with its effective options: its own, and those of the [global] sections before it."""
 
     name: str
     options: Mapping[str, str]
 
 
 def read_jobfile(path: str) -> str:
-    """Return the text of a job file; ConfigurationError says why it cannot be one."""
+    """Return the text of a job file; ConfigurationError if it cannot be read or is too long."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_JOBFILE_MAXIMUM + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--jobfile {path}: {error}") from None
     if len(text) > _JOBFILE_MAXIMUM:
-        raise ConfigurationError(f"--jobfile {path}: more than {_JOBFILE_MAXIMUM} characters")
+        raise ConfigurationError(f"--jobfile {path}: longer than {_JOBFILE_MAXIMUM} characters")
     return text
 
 
 def plan_jobfile(
     path: str, text: str, *, name: str | None, time_limit_s: float | None, allows_outside: bool
 ) -> Plan:
-    """Return the plan of a job file; name: of the profile, by default the file's own without its ending."""
+    """Return the plan of a job file; name: of the profile, by default the file name without extension."""
     profile = name or _name_after(path)
     if not _PROFILE_NAME.fullmatch(profile):
         raise ConfigurationError(
-            f"--profile {profile}: letters, digits, dots, hyphens and underscores, at most 100"
+            f"--profile {profile}: use at most 100 letters, digits, dots, hyphens and underscores"
         )
     if profile in list_names():
         raise ConfigurationError(
-            f"{profile} is the name of a shipped profile: name this job file otherwise, with --profile"
+            f"{profile} is the name of a shipped profile; choose another name for this job file with --profile"
         )
     sections = parse_sections(text)
     if not sections:
-        raise ConfigurationError(
-            f"--jobfile {path}: there is no job in it, which is a [section] but [global]"
-        )
+        raise ConfigurationError(f"--jobfile {path}: no job section found (a [section] other than [global])")
     if not allows_outside:
         refuse_outside(text)
     needs = find_needs(sections, time_limit_s=time_limit_s)
@@ -83,7 +81,7 @@ def plan_jobfile(
 
 
 def parse_sections(text: str) -> list[Section]:
-    """Return the jobs of a file; options of a [global] hold for the jobs after it, as fio has it."""
+    """Return the jobs of a file; options of a [global] section apply to the jobs after it, as in fio."""
     shared: dict[str, str] = {}
     sections: list[Section] = []
     current = shared
@@ -96,7 +94,7 @@ def parse_sections(text: str) -> list[Section]:
                 current = dict(shared)
                 sections.append(Section(name, current))
         elif line.split()[0] == "include":
-            raise ConfigurationError(f"line {number}: include is not possible here; put all into one file")
+            raise ConfigurationError(f"line {number}: include is not supported; use a single file")
         else:
             option, _, value = line.partition("=")
             current[option.strip().lower()] = value.strip()
@@ -104,7 +102,7 @@ def parse_sections(text: str) -> list[Section]:
 
 
 def refuse_outside(text: str) -> None:
-    """Raise ConfigurationError where an option leaves the run's directory or starts a program."""
+    """Raise ConfigurationError if an option refers to a path outside of the run's directory or starts a program."""
     environ = make_environment()
     for number, line in _list_lines(text):
         option, _, value = line.partition("=")
@@ -112,42 +110,40 @@ def refuse_outside(text: str) -> None:
         if line.startswith("["):
             if re.search(r"[/\\]", line):
                 raise ConfigurationError(
-                    f"line {number}: {line} names files by a path; --allow-outside lets it"
+                    f"line {number}: {line} contains a path; allow it with --allow-outside"
                 )
             continue
         if name in _PROGRAMS or (name == "ioengine" and value.strip().startswith("exec")):
-            raise ConfigurationError(f"line {number}: {name} starts programs; --allow-outside lets it")
+            raise ConfigurationError(f"line {number}: {name} starts programs; allow it with --allow-outside")
         if is_outside(value, environ):
             raise ConfigurationError(
-                f"line {number}: {name}={value.strip()} leads out of the directory that is measured; "
-                "--allow-outside lets it, and then nothing that it writes is removed or counted"
+                f"line {number}: {name}={value.strip()} is outside of the measured directory; "
+                "allow it with --allow-outside (files there are neither removed nor counted)"
             )
 
 
 def is_outside(value: str, environ: Mapping[str, str]) -> bool:
-    """Say whether an option's value names a path from the root on or one above; several stand between colons."""
+    """Return whether an option's value contains an absolute path or ".."; paths are separated by colons."""
     parts = [part.strip().strip("'\"") for part in re.split(r"[:,]", _expand(value, environ))]
     return any(part.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", part) for part in parts)
 
 
 def hide_secrets(text: str, jobfile: str, environ: Mapping[str, str]) -> str:
-    """Return a text without the passwords and keys of a job file, which fio prints among its options."""
+    """Return a text without the passwords and keys of a job file, which fio prints with its options."""
     options = [section.options for section in parse_sections(jobfile)]
     for secret in {each[name] for each in options for name in _SECRETS if each.get(name)}:
         expanded = _expand(secret, environ)
-        for shape in (secret, expanded, json.dumps(expanded)[1:-1]):
-            text = text.replace(shape, _NOT_SENT) if shape else text
+        for form in (secret, expanded, json.dumps(expanded)[1:-1]):
+            text = text.replace(form, _NOT_SENT) if form else text
     return text
 
 
 def find_needs(sections: Sequence[Section], *, time_limit_s: float | None) -> Needs:
-    """Return what the jobs take, as far as they say; their time must be known from runtime or from the limit."""
+    """Return the needs of the jobs as far as specified; the duration must follow from runtime or the limit."""
     durations_s = [_find_duration(section) for section in sections]
     endless = [section.name for section, seconds in zip(sections, durations_s) if seconds is None]
     if endless and time_limit_s is None:
-        raise ConfigurationError(
-            f"job {endless[0]} has no runtime: give it one, or say with --time-limit when to end it"
-        )
+        raise ConfigurationError(f"job {endless[0]} has no runtime; add one, or set --time-limit")
     known_s = sum(seconds for seconds in durations_s if seconds is not None)
     duration_s = known_s if not endless or time_limit_s is None else time_limit_s
     space_bytes = _sum_space(sections)
@@ -156,12 +152,12 @@ def find_needs(sections: Sequence[Section], *, time_limit_s: float | None) -> Ne
 
 
 def check_by_fio(fio_path: str, jobfile: str, directory: int) -> None:
-    """Raise ConfigurationError with what fio says against a job file; old versions cannot be asked.
+    """Raise ConfigurationError with fio's errors about a job file; old versions cannot check one.
 
-    directory: the descriptor of the one that the job file is in.
+    directory: descriptor of the job file's directory.
     """
     try:
-        answer = subprocess.run(
+        ended = subprocess.run(
             [fio_path, "--parse-only", jobfile],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -172,17 +168,17 @@ def check_by_fio(fio_path: str, jobfile: str, directory: int) -> None:
             preexec_fn=partial(os.fchdir, directory),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise CannotMeasure(f"fio --parse-only does not work: {error}") from None
-    said = answer.stdout.decode("utf-8", "replace")
-    if answer.returncode == 0 or "unrecognized option" in said:
+        raise CannotMeasure(f"fio --parse-only failed: {error}") from None
+    output = ended.stdout.decode("utf-8", "replace")
+    if ended.returncode == 0 or "unrecognized option" in output:
         return
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    complaint = " | ".join(lines[:_COMPLAINTS_MAXIMUM]) or f"status {answer.returncode}"
-    raise ConfigurationError(f"fio does not take this job file: {complaint}")
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = " | ".join(lines[:_ERROR_LINES_MAXIMUM]) or f"status {ended.returncode}"
+    raise ConfigurationError(f"fio rejected this job file: {errors}")
 
 
 def _expand(value: str, environ: Mapping[str, str]) -> str:
-    """Return a value as fio sees it, which puts in variables of the environment."""
+    """Return a value with environment variables expanded, as fio does."""
     return _VARIABLE.sub(lambda match: environ.get(match.group(1), ""), value)
 
 
@@ -192,7 +188,7 @@ def _name_after(path: str) -> str:
 
 
 def _list_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what is no comment and not empty, with its number from 1."""
+    """Yield lines that are neither comments nor empty, with their numbers from 1."""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith(("#", ";")):
@@ -200,7 +196,7 @@ def _list_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _find_duration(section: Section) -> float | None:
-    """Return the seconds that a job may take; None where it does not say."""
+    """Return the seconds that a job may take; None if not specified."""
     runtime_s = _read_time(section.options.get("runtime") or section.options.get("timeout"))
     if not runtime_s:
         return None
@@ -209,13 +205,13 @@ def _find_duration(section: Section) -> float | None:
 
 
 def _read_time(text: str | None) -> float | None:
-    """Return seconds of 90, 90s or 2m; of a range its end."""
+    """Return seconds of 90, 90s or 2m; of a range its upper end."""
     match = _TIME.fullmatch((text or "").lower().rpartition("-")[2].strip())
     return int(match.group(1)) * _SECONDS[match.group(2)] if match else None
 
 
 def _sum_space(sections: Sequence[Section]) -> int:
-    """Return the bytes of all files whose size is said in bytes; jobs that name a file share it."""
+    """Return the bytes of all files with a size in bytes; jobs with the same filename share it."""
     shared: dict[str, int] = {}
     own_bytes = 0
     for section in sections:
@@ -243,7 +239,7 @@ def _read_number(text: Any) -> int:
 
 
 def _read_size(text: str | None) -> int:
-    """Return bytes, 0 where it is no size but a share, say; fio's kB is 1024 unless it is told otherwise."""
+    """Return bytes, 0 if it is not a size (a percentage, for example); fio's kB is 1024 by default."""
     try:
         return parse_size(re.sub(r"(?i)i?b$", "", text.strip())) if text else 0
     except ValueError:

@@ -1,4 +1,4 @@
-"""How busy this host is, and how busy others keep the devices under test: from /proc, before and after a run."""
+"""Load of this host, and I/O of other processes on the devices under test: from /proc, before and after a run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Mapping, Sequence
 
 from agent.exit_codes import TryLater
 
-# Long enough that a device's millisecond counters mean something, short enough for every run.
+# Long enough for counters in milliseconds, short enough for every run.
 OBSERVATION_S = 1.0
 
 
 class TooBusy(TryLater):
-    """Others need this host or its storage just now: what was measured would be them."""
+    """Other processes load this host or its storage; a measurement would not be valid."""
 
 
 @dataclass(frozen=True)
 class BusyLimits:
-    """When a run is put off. None is no limit.
+    """When a run is skipped. None: no limit.
 
-    load: of the last minute; busy_percent: share of time in which others' I/O keeps a device under test busy.
-    is_quiet: to put a run off is no failure.
+    load: 1-minute load average; busy_percent: share of time in which other I/O keeps a device under test busy.
+    is_quiet: a skipped run is not a failure.
     """
 
     load: float | None = None
@@ -32,14 +32,14 @@ class BusyLimits:
 
 @dataclass(frozen=True)
 class DeviceIo:
-    """I/O on the devices under test in a span of time; busy_percent is of the busiest."""
+    """I/O on the devices under test; busy_percent: of the busiest device."""
 
     reads_per_s: float
     writes_per_s: float
     busy_percent: float
 
     def as_fact(self) -> dict[str, float]:
-        """Return what the envelope says of it."""
+        """Return the fact for the envelope."""
         return {
             "reads_per_s": round(self.reads_per_s, 1),
             "writes_per_s": round(self.writes_per_s, 1),
@@ -49,13 +49,13 @@ class DeviceIo:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen at one time; None is unknown."""
+    """Load and other I/O at one time; None if unknown."""
 
     load: float | None
     other_io: DeviceIo | None
 
     def as_facts(self, when: str) -> dict[str, Any]:
-        """Return facts of the environment, named for when they were seen: "before" or "after"."""
+        """Return facts with the suffix "before" or "after"."""
         facts: dict[str, Any] = {}
         if self.load is not None:
             facts[f"load_{when}"] = self.load
@@ -66,7 +66,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class _Counters:
-    """What a device has done since boot; busy_ms: time with any I/O in flight."""
+    """Counters of a device since boot; busy_ms: time with any I/O in flight."""
 
     reads: int
     writes: int
@@ -74,9 +74,9 @@ class _Counters:
 
 
 def observe(disks: Sequence[str], *, root: str = "/", span_s: float | None = None) -> Observation:
-    """Look at the load, and at the disks (names as the kernel has them) for span_s, or OBSERVATION_S.
+    """Return the load, and the I/O of disks (kernel names) during span_s, by default OBSERVATION_S.
 
-    Call it while nothing of our own does I/O: what is seen then is of others.
+    Call it while the agent does no I/O, so that it measures other processes only.
     """
     before = read_counters(disks, root=root)
     if not before:
@@ -88,7 +88,7 @@ def observe(disks: Sequence[str], *, root: str = "/", span_s: float | None = Non
 
 
 def read_load(*, root: str = "/") -> float | None:
-    """Return the load average of the last minute, None where the system does not tell."""
+    """Return the 1-minute load average, None if not available."""
     try:
         with open(os.path.join(root, "proc/loadavg"), encoding="ascii") as file:
             return float(file.read().split()[0])
@@ -97,7 +97,7 @@ def read_load(*, root: str = "/") -> float | None:
 
 
 def read_counters(disks: Sequence[str], *, root: str = "/") -> dict[str, _Counters]:
-    """Return the counters of the named disks; of those that the kernel counts."""
+    """Return the counters of the named disks, as far as the kernel has them."""
     try:
         with open(os.path.join(root, "proc/diskstats"), encoding="ascii", errors="replace") as file:
             rows = [line.split() for line in file]
@@ -114,7 +114,7 @@ def read_counters(disks: Sequence[str], *, root: str = "/") -> dict[str, _Counte
 def find_rates(
     before: Mapping[str, _Counters], after: Mapping[str, _Counters], *, elapsed_s: float
 ) -> DeviceIo | None:
-    """Return what happened between two looks, over all disks; None where a disk was gone or its counters fell."""
+    """Return rates between two readings, over all disks; None if a disk is missing or a counter decreased."""
     if not before or set(before) != set(after) or elapsed_s <= 0:
         return None
     reads = writes = 0
@@ -130,14 +130,12 @@ def find_rates(
 
 
 def check_load(limits: BusyLimits, seen: Observation) -> None:
-    """Raise TooBusy where a limit is passed; what is unknown passes none."""
+    """Raise TooBusy if a limit is exceeded; unknown values exceed none."""
     if limits.load is not None and seen.load is not None and seen.load > limits.load:
-        raise TooBusy(
-            f"the load is {seen.load:.2f} and a run wants at most {limits.load:g}: nothing was measured"
-        )
+        raise TooBusy(f"load {seen.load:.2f} exceeds the limit of {limits.load:g}; nothing was measured")
     busy = seen.other_io
     if limits.busy_percent is not None and busy is not None and busy.busy_percent > limits.busy_percent:
         raise TooBusy(
-            f"others keep the storage {busy.busy_percent:.0f} % busy ({busy.reads_per_s:.0f} reads/s, "
-            f"{busy.writes_per_s:.0f} writes/s) and a run wants at most {limits.busy_percent:g} %: nothing was measured"
+            f"other I/O keeps the storage {busy.busy_percent:.0f} % busy ({busy.reads_per_s:.0f} reads/s, "
+            f"{busy.writes_per_s:.0f} writes/s), limit {limits.busy_percent:g} %; nothing was measured"
         )

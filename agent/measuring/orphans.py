@@ -1,4 +1,4 @@
-"""What lives on of an fio that was killed: its jobs, and whatever waits for storage that hangs."""
+"""Orphaned fio processes: jobs of a killed fio, also those that wait for unresponsive storage."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ import time
 from agent.exit_codes import StorageHangs
 from agent.storage.sysfs import read_text
 
-# A killed process frees its memory, and finishes the I/O that is in flight, before it is gone.
+# A killed process first frees its memory and completes I/O in flight.
 DEATH_S = 10.0
 _PAUSE_S = 0.05
 
 
-def end_workers(directory: str) -> None:
-    """Kill every fio that works in a directory, which only those of one run do, and wait until they are gone.
+def kill_orphans(directory: str) -> None:
+    """Kill every fio process in a run's directory and wait until they have ended.
 
-    By their directory, as each job of fio makes a session of its own. StorageHangs if one stays: SIGKILL ends whatever
-    does not wait for a device or a server that does not answer.
+    Found by directory, because each job of fio creates its own session. StorageHangs if one stays: it waits for a
+    device or server that does not respond.
     """
     deadline = time.monotonic() + DEATH_S
     while True:
-        workers = list_workers(directory)
-        if not workers:
+        orphans = list_orphans(directory)
+        if not orphans:
             return
         if time.monotonic() > deadline:
             raise StorageHangs(
-                f"fio does not end even by SIGKILL, process {workers[0]}: the storage hangs; nothing more is done to "
-                "it, and what fio wrote is removed by the next run"
+                f"fio process {orphans[0]} does not end after SIGKILL: the storage does not respond; the next run "
+                "removes its files"
             )
-        for process in workers:
+        for process in orphans:
             _kill(process)
         time.sleep(_PAUSE_S)
 
 
 def find_path(descriptor: int) -> str:
-    """Return the current path of an open directory, also after it was renamed; "" where there is no /proc."""
+    """Return the current path of an open directory, also after it was renamed; "" without /proc."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
         return ""
 
 
-def list_workers(directory: str) -> tuple[int, ...]:
-    """Return the fio processes that work in a directory; none where there is no /proc."""
+def list_orphans(directory: str) -> tuple[int, ...]:
+    """Return the fio processes in a directory; none without /proc."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -58,11 +58,11 @@ def _is_fio_in(process: str, directory: str) -> bool:
     try:
         return os.readlink(f"/proc/{process}/cwd") == directory
     except OSError:
-        return False  # it ended meanwhile, or is another user's
+        return False  # ended meanwhile, or owned by another user
 
 
 def _kill(process: int) -> None:
     try:
         os.kill(process, signal.SIGKILL)
     except OSError:
-        return  # it ended meanwhile
+        return  # ended meanwhile

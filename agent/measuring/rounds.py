@@ -1,4 +1,4 @@
-"""Several executions of fio in one submission: their documents one behind the other, as fio prints them."""
+"""Several executions of fio in one submission: their JSON documents are concatenated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _DIRECTIONS = ("read", "write")
 
 @dataclass(frozen=True)
 class Figures:
-    """What one execution came to: of the directions together IOPS, of the slower one p95.
+    """The result of one execution: IOPS of all directions, p95 of the slower one.
 
-    p95_ns: completion latency, None where fio did not tell.
+    p95_ns: completion latency, None if fio did not report it.
     """
 
     iops: float
@@ -23,7 +23,7 @@ class Figures:
 
 
 def join_results(results: Sequence[FioResult]) -> FioResult:
-    """Return executions as if they were one: the last one's end, everyone's output, in order."""
+    """Return executions joined to one: outputs in order, exit status of the last."""
     return replace(
         results[-1],
         stdout="".join(result.stdout for result in results),
@@ -33,7 +33,7 @@ def join_results(results: Sequence[FioResult]) -> FioResult:
 
 
 def join_jobfiles(jobfiles: Sequence[str]) -> str:
-    """Return the first job file, and of the others what differs from it: all of them would tell one thing often."""
+    """Return the first job file, and of the others only the lines that differ."""
     first = jobfiles[0].splitlines()
     parts = [jobfiles[0]]
     for number, jobfile in enumerate(jobfiles[1:], 2):
@@ -43,7 +43,7 @@ def join_jobfiles(jobfiles: Sequence[str]) -> str:
 
 
 def read_figures(result: FioResult) -> Figures | None:
-    """Return the figures of the first job of a report; None where the execution failed or did nothing."""
+    """Return the figures of the first job of a report; None if the execution failed or did no I/O."""
     try:
         report, _ = json.JSONDecoder().raw_decode(result.stdout, result.stdout.index("{"))
         job = report["jobs"][0]
@@ -59,7 +59,7 @@ def read_figures(result: FioResult) -> Figures | None:
 
 
 def _read_p95(part: Mapping[str, Any]) -> float | None:
-    """Return nanoseconds; before fio 3.0 the name lacks its unit, which was a microsecond."""
+    """Return nanoseconds; before fio 3.0 the value is in microseconds, and its name has no unit."""
     for name, factor in (("clat_ns", 1), ("clat", 1000)):
         value = part.get(name, {}).get("percentile", {}).get("95.000000")
         if value is not None:

@@ -1,4 +1,4 @@
-"""Start a scheduled run a little later than its neighbours', so that a fleet does not start as one."""
+"""Delay scheduled runs, so that the hosts of a fleet do not start at the same time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MACHINE_ID = "etc/machine-id"
 def choose_splay(splay_s: float, *, seed: str, day: str) -> float:
     """Return seconds from 0 to splay_s, right exclusive: the same for the same seed and day.
 
-    Within a day the interval of a host stays exact; from day to day it moves, so that no neighbour's nightly work
-    falls on every one of its runs.
+    Constant within a day, so that a host's interval is exact; different every day, so that periodic work of another
+    host does not coincide with every run.
     """
     digest = hashlib.sha256(f"{seed}\n{day}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:7], "big") / 2**56 * splay_s
 
 
 def make_seed(profile: str, directory: str, *, root: str = "/") -> str:
-    """Return what tells this host and this work apart from others."""
+    """Return a seed that differs between hosts, profiles and directories."""
     try:
         with open(os.path.join(root, _MACHINE_ID), encoding="ascii", errors="replace") as file:
             host = file.read().strip()
@@ -36,16 +36,16 @@ def make_seed(profile: str, directory: str, *, root: str = "/") -> str:
 
 
 def wait_splay(delay_s: float, announce: Callable[[], None]) -> None:
-    """Sleep; a stop signal ends it at once with Interrupted, from when on announce was called."""
+    """Call announce and sleep; a stop signal raises Interrupted."""
     with StopSignals() as stop:
         announce()
         _sleep(delay_s, stop)
         if stop.received is not None:
-            raise Interrupted("stopped before the run began: nothing was measured", stop.received)
+            raise Interrupted("stopped before the run started: nothing was measured", stop.received)
 
 
 def _sleep(delay_s: float, stop: StopSignals) -> None:
-    """Sleep until the time is over or a signal came, which time.sleep would sleep through (PEP 475)."""
+    """Sleep until the time has passed or a signal arrives; time.sleep would continue (PEP 475)."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     previous: int | None = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

@@ -1,4 +1,4 @@
-"""The directory of one run: made fresh, always removed, and found again after a crash."""
+"""The temporary directory of one run: always removed, also after a crash."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from typing import Iterator
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
 from agent.files import describe_user, write_durably
-from agent.measuring.orphans import end_workers
+from agent.measuring.orphans import kill_orphans
 from agent.quantities import format_size
 
 _PREFIX = ".bench-agent-"
-# A device that is not mounted now may be back later; its marker is kept as long.
+# A device that is not mounted may return later; its marker stays this long.
 _MARKER_AGE_MAXIMUM_S = 30 * 86400
-# What others may write meanwhile: 5 % of the filesystem, but no more than 1 GiB of a large one.
+# Reserve for other writers: 5 % of the filesystem, at most 1 GiB.
 _RESERVE_SHARE = 0.05
 _RESERVE_MAXIMUM = 2**30
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # The parent need not be readable.
 _PARENT = _DIRECTORY | getattr(os, "O_PATH", 0)
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# As many as Linux follows in one lookup.
+# The limit of Linux for one path lookup.
 _LINKS_MAXIMUM = 40
 
 
 @dataclass(frozen=True)
 class Marker:
-    """The directory of a run as the spool knows it; inode: None until it was made."""
+    """The directory of a run as recorded in the spool; inode: None until it is created."""
 
     directory: str
     inode: int | None
 
 
 class Workspace:
-    """A directory of our own under the path to measure; all that fio makes lies in it.
+    """The directory under the measured path in which fio creates its files.
 
-    A marker in the spool names it before it exists, so that a run that was killed is cleaned up by the next one.
-    Whoever may write to the parent can rename the directory and put a link in its place. Everything is therefore done
-    relative to a descriptor that is opened once, and `directory`, its path, is only for messages.
+    A marker in the spool is written before it is created, so that the next run cleans up after a killed one. A user who
+    can write to the parent can replace the directory by a link. All operations are therefore relative to a descriptor
+    that is opened once; `directory`, its path, is only used in messages.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Workspace:
     def __enter__(self) -> Workspace:
         if self._named_parent is not None:
             check_path_trusted(self._named_parent)
-        self._note(inode=None)
+        self._record(inode=None)
         try:
             self._make()
         except OSError as error:
@@ -70,11 +70,9 @@ class Workspace:
                     os.rmdir(os.path.basename(self.directory), dir_fd=self._parent)
             self._close()
             os.unlink(self._marker)
-            raise CannotMeasure(
-                f"nothing can be written in {os.path.dirname(self.directory)}: {error}"
-            ) from None
+            raise CannotMeasure(f"cannot write to {os.path.dirname(self.directory)}: {error}") from None
         try:
-            self._note(inode=os.fstat(self.descriptor).st_ino)
+            self._record(inode=os.fstat(self.descriptor).st_ino)
         except CannotMeasure:
             self._remove()
             raise
@@ -89,7 +87,7 @@ class Workspace:
             self._remove()
 
     def write_file(self, name: str, text: str) -> None:
-        """Write a small file beside the test file, in place of one of that name."""
+        """Write a small file next to the test file, replacing one of the same name."""
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.descriptor)
@@ -97,16 +95,16 @@ class Workspace:
             with open(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            raise CannotMeasure(f"{name} cannot be written in {self.directory}: {error}") from None
+            raise CannotMeasure(f"cannot write {name} in {self.directory}: {error}") from None
 
     def has_direct_io(self) -> bool:
-        """Try whether this filesystem does O_DIRECT: some refuse the open, some only the write."""
+        """Test whether this filesystem supports O_DIRECT: some fail at open, some only at write."""
         name = "direct.probe"
         try:
             flags = os.O_RDWR | _NEW_FILE | getattr(os, "O_DIRECT", 0)
             descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
             try:
-                # O_DIRECT wants aligned memory; an anonymous map is whole pages.
+                # O_DIRECT requires aligned memory; an anonymous map is page-aligned.
                 with mmap.mmap(-1, mmap.PAGESIZE) as page:
                     os.write(descriptor, page)
             finally:
@@ -114,17 +112,17 @@ class Workspace:
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
                 return False
-            raise CannotMeasure(f"nothing can be written in {self.directory}: {error}") from None
+            raise CannotMeasure(f"cannot write to {self.directory}: {error}") from None
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.descriptor)
         return hasattr(os, "O_DIRECT")
 
-    def _note(self, *, inode: int | None) -> None:
+    def _record(self, *, inode: int | None) -> None:
         try:
             write_marker(self._marker, self.directory, inode=inode)
         except OSError as error:
-            raise CannotMeasure(f"the spool cannot be written, {self._marker}: {error}") from None
+            raise CannotMeasure(f"cannot write {self._marker} in the spool: {error}") from None
 
     def _make(self) -> None:
         parent, name = os.path.split(self.directory)
@@ -142,7 +140,7 @@ class Workspace:
             os.unlink(self._marker)
 
     def _close(self) -> None:
-        """Close both descriptors: an open one keeps a filesystem from being unmounted."""
+        """Close both descriptors: an open one prevents unmounting."""
         for descriptor in (self.descriptor, self._parent):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -150,9 +148,9 @@ class Workspace:
 
 
 def check_path_trusted(directory: str) -> None:
-    """Raise ConfigurationError where, for root, another user can rename or replace a part of a path.
+    """As root, raise ConfigurationError if another user can rename or replace a part of a path.
 
-    A group-writable directory counts as well: this is also what the mode of one with an access control list looks like.
+    This includes group-writable directories: the mode of a directory with an access control list looks the same.
     """
     if os.geteuid() != 0:
         return
@@ -160,7 +158,7 @@ def check_path_trusted(directory: str) -> None:
         try:
             state = os.lstat(path)
         except OSError:
-            continue  # what does not exist cannot be written to, and is refused elsewhere
+            continue  # missing directories are reported elsewhere
         if state.st_uid != 0:
             reason = f"belongs to {describe_user(state.st_uid)}"
         elif state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX:
@@ -169,12 +167,12 @@ def check_path_trusted(directory: str) -> None:
             continue
         raise ConfigurationError(
             f"{path} {reason}: another user could replace what root writes under {directory}; run bench-agent as that "
-            "user, choose a directory that only root can change, or accept the risk with --trust-directory"
+            "user, use a directory that only root can change, or accept the risk with --trust-directory"
         )
 
 
 def _list_passed(path: str) -> Iterator[str]:
-    """Yield every directory that the lookup of a path passes, from the root on, also behind links."""
+    """Yield every directory in the lookup of a path, starting at the root and following links."""
     left = os.path.join(os.getcwd(), path).split("/")[::-1]
     current, links_left = "/", _LINKS_MAXIMUM
     while left:
@@ -186,7 +184,7 @@ def _list_passed(path: str) -> Iterator[str]:
             current = os.path.join(current, name)
         if os.path.islink(current):
             if not links_left:
-                return  # the kernel does not follow it either
+                return  # the kernel stops here, too
             links_left -= 1
             left.extend(os.readlink(current).split("/")[::-1])
             current = "/" if left[-1] == "" else os.path.dirname(current)
@@ -194,9 +192,9 @@ def _list_passed(path: str) -> Iterator[str]:
 
 
 def _check_new(descriptor: int) -> None:
-    """Raise OSError unless a directory is what mkdir has just made: empty, ours, and closed to others.
+    """Raise OSError unless a directory is as mkdir created it: empty, own, and private.
 
-    Ours is whatever owner the filesystem gives to our files: NFS maps root to nobody, FAT has one owner for all.
+    The owner is compared with that of a new file: NFS maps root to nobody, FAT has one owner for all.
     """
     name = "owner.probe"
     probe = os.open(name, os.O_WRONLY | _NEW_FILE, 0o600, dir_fd=descriptor)
@@ -213,25 +211,25 @@ def _check_new(descriptor: int) -> None:
 
 
 def check_free_space(directory: str, needed_bytes: int, *, reserve_bytes: int | None) -> None:
-    """Raise CannotMeasure where the test file would not leave the reserve free; the default reserve is small."""
+    """Raise CannotMeasure if the test file would not leave the reserve free; None: 5 %, at most 1 GiB."""
     try:
         state = os.statvfs(directory)
     except OSError as error:
-        raise CannotMeasure(f"{directory} cannot be measured: {error}") from None
+        raise CannotMeasure(f"cannot measure in {directory}: {error}") from None
     free_bytes = state.f_bavail * state.f_frsize
     default = min(int(state.f_blocks * state.f_frsize * _RESERVE_SHARE), _RESERVE_MAXIMUM)
     reserve = default if reserve_bytes is None else reserve_bytes
     if free_bytes - needed_bytes < reserve:
         raise CannotMeasure(
-            f"{directory} has {format_size(free_bytes)} free; the test file takes {format_size(needed_bytes)} and "
-            f"{format_size(reserve)} must stay free: nothing was written"
+            f"not enough space: {directory} has {format_size(free_bytes)} free, the test file needs "
+            f"{format_size(needed_bytes)} and {format_size(reserve)} must remain free; nothing was written"
         )
 
 
 def clean_leftovers(spool_directory: str) -> list[str]:
-    """Remove what runs left that were killed; return in words what was done. Call it under the lock.
+    """Remove the directories of killed runs and return messages about them; requires the lock.
 
-    StorageHangs where an fio of theirs cannot be ended.
+    StorageHangs if an orphaned fio cannot be killed.
     """
     markers = _markers_directory(spool_directory)
     notes = []
@@ -241,26 +239,26 @@ def clean_leftovers(spool_directory: str) -> list[str]:
         if marker is None or name.startswith("."):
             os.unlink(path)
             continue
-        end_workers(marker.directory)
+        kill_orphans(marker.directory)
         problem = _remove_leftover(marker)
         if problem is None:
             os.unlink(path)
-            notes.append(f"removed {marker.directory}, which a killed run had left")
+            notes.append(f"removed {marker.directory} of a killed run")
             continue
         if problem:
-            notes.append(f"{marker.directory}, which a killed run had left, could not be removed: {problem}")
+            notes.append(f"cannot remove {marker.directory} of a killed run: {problem}")
         if time.time() - os.stat(path).st_mtime > _MARKER_AGE_MAXIMUM_S:
             os.unlink(path)
     return notes
 
 
 def write_marker(path: str, directory: str, *, inode: int | None) -> None:
-    """Note durably which directory is about to be made, and its inode once it is."""
+    """Record durably the directory of a run, and its inode once it exists."""
     write_durably(path, json.dumps({"directory": directory, "inode": inode}).encode())
 
 
 def read_marker(path: str) -> Marker | None:
-    """Return what a marker names; None for a torn one, which was written before its directory."""
+    """Return a marker; None for an incomplete one, which was written before its directory."""
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
@@ -272,25 +270,25 @@ def read_marker(path: str) -> Marker | None:
 
 
 def _remove_leftover(marker: Marker) -> str | None:
-    """Remove the directory of a killed run: None where that worked, "" where it is not there, else the reason.
+    """Remove the directory of a killed run: None on success, "" if it does not exist, else the reason.
 
-    Only what that run made: by now another user may have put another directory, or a link, in its place.
+    Only the directory that the run created: another user may have replaced it by a directory or link.
     """
     parent, name = os.path.split(marker.directory)
     try:
         parent_descriptor = os.open(parent, _PARENT)
     except OSError:
-        return ""  # not mounted now
+        return ""  # not mounted
     try:
         descriptor = os.open(name, _DIRECTORY, dir_fd=parent_descriptor)
         try:
             state = os.fstat(descriptor)
-            # Without an inode the run was killed before it wrote anything, or is of an older version.
+            # Without an inode the run was killed before it wrote anything.
             is_ours = state.st_uid == os.geteuid() if marker.inode is None else state.st_ino == marker.inode
             if not is_ours:
-                return "another directory is in its place"
+                return "it was replaced by another directory"
             is_removed = _remove_directory(descriptor, name, parent=parent_descriptor)
-            return None if is_removed else "what is in it cannot be removed"
+            return None if is_removed else "its content cannot be removed"
         finally:
             os.close(descriptor)
     except FileNotFoundError:
@@ -302,13 +300,13 @@ def _remove_leftover(marker: Marker) -> str | None:
 
 
 def _remove_directory(descriptor: int, name: str, *, parent: int) -> bool:
-    """Remove a run's directory by its descriptor, and its name in parent; return whether that worked.
+    """Remove a run's directory by descriptor, and its name in parent; return whether it succeeded.
 
-    shutil.rmtree takes a descriptor from Python 3.11 on.
+    shutil.rmtree accepts a descriptor since Python 3.11 only.
     """
     try:
         _empty(descriptor)
-        # If the directory was renamed, this fails, or removes an empty directory: either is harmless.
+        # If the directory was renamed, this fails or removes an empty directory: both are harmless.
         os.rmdir(name, dir_fd=parent)
     except FileNotFoundError:
         return True
@@ -338,5 +336,5 @@ def _markers_directory(spool_directory: str) -> str:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"the spool {spool_directory} cannot be used: {error}") from None
+        raise ConfigurationError(f"cannot use the spool {spool_directory}: {error}") from None
     return path

@@ -1,1 +1,1 @@
-"""Profiles that are more than one execution of fio: saturation, steady state, small files, sequential read."""
+"""Profiles with more than one execution of fio: saturation, steady state, small files, sequential read."""

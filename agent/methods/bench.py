@@ -1,4 +1,4 @@
-"""What a measuring method gets to work with, and what it returns."""
+"""The context in which a measuring method runs, and its result."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ JOBFILE = "bench-agent.fio"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What was measured.
+class MethodResult:
+    """The result of a measuring method.
 
-    facts: what was seen beside it, by name; words: what it comes to, "" where the numbers say all; is_complete:
-    whether there is something to store.
+    facts: additional observations by name; finding: conclusion as text or ""; is_complete: whether there is a report to
+    store.
     """
 
     result: FioResult
     jobfile: str
     is_complete: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
-    words: str = ""
+    finding: str = ""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What a method works with; started: by time.monotonic(); fio: None where the method needs none."""
+    """The context of a method; started: by time.monotonic(); fio: None if the method needs none."""
 
     plan: Plan
     workspace: Workspace
@@ -51,11 +51,11 @@ class Bench:
         return time.monotonic() > self.started + self.time_limit_s
 
     def write_jobfile(self, **places: Any) -> str:
-        """Return the plan's job file for the engine that there is."""
+        """Return the plan's job file for the selected engine."""
         return self.plan.write_jobfile(engine=self.engine, is_direct=self.is_direct, **places)
 
     def execute(self, jobfile: str, *, options: Sequence[str] = ()) -> FioResult:
-        """Run fio once, for as long as is left of the time."""
+        """Run fio once within the remaining time."""
         assert self.fio is not None
         self.workspace.write_file(JOBFILE, jobfile)
         return run_fio(
@@ -70,17 +70,17 @@ class Bench:
 
 
 def describe_test_file(bench: Bench) -> dict[str, Any]:
-    """Return the extents of the largest file that fio made; nothing where there is none or no tool tells."""
+    """Return extent facts of fio's largest file; {} without a file or tool."""
     descriptor = bench.workspace.descriptor
     with os.scandir(descriptor) as entries:
         largest = max(entries, key=_find_size, default=None)
     if largest is None or not _find_size(largest):
         return {}
-    # Not by the directory's path, which another user may lead elsewhere; a tool that is asked runs on Linux only.
+    # Not by path, which another user may replace; the tools exist on Linux only.
     return describe_extents(f"/proc/{os.getpid()}/fd/{descriptor}/{largest.name}")
 
 
 def _find_size(entry: os.DirEntry[str]) -> int:
-    """Return 0 for what is no test file: a link, a log, the job file itself."""
+    """Return the size of a test file, 0 for links, logs and the job file."""
     is_test_file = entry.is_file(follow_symlinks=False) and not entry.name.endswith((".log", ".fio"))
     return entry.stat(follow_symlinks=False).st_size if is_test_file else 0

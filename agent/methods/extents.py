@@ -1,4 +1,4 @@
-"""How a file lies on the disk, as filefrag or xfs_bmap tell; unknown where neither does."""
+"""Fragmentation of a file according to filefrag or xfs_bmap; unknown without these tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Iterable, Sequence
 from agent.storage.layout import find_mount
 from agent.storage.tools import ask_tool
 
-# filefrag reads the map of a file of terabytes, xfs_db that of a whole filesystem.
+# filefrag may read the map of a file of terabytes, xfs_db that of a whole filesystem.
 _TIMEOUT_S = 30.0
 _BLOCK_SIZE = re.compile(r"\bblocks? of (\d{1,9}) bytes\b")
 _FILEFRAG_LINE = re.compile(r"\s*\d+:\s*(\d+)\.\.\s*(\d+):\s*(\d+)\.\.\s*(\d+):\s*(\d+):")
@@ -21,7 +21,7 @@ _XFS_FACTOR = re.compile(r"fragmentation factor (\d{1,3}(?:\.\d{1,4})?)%")
 
 @dataclass(frozen=True)
 class Extent:
-    """A piece of a file that lies in one piece on the disk, all in bytes."""
+    """A contiguous part of a file on the disk, in bytes."""
 
     logical_bytes: int
     physical_bytes: int
@@ -30,9 +30,9 @@ class Extent:
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """How a file lies.
+    """Fragmentation of a file.
 
-    extents: pieces that do not follow one another on the disk; contiguous_share: what the largest holds of the file.
+    extents: number of parts that are not adjacent on the disk; contiguous_share: share of the largest part.
     """
 
     extents: int
@@ -42,7 +42,7 @@ class Fragmentation:
 
 
 def parse_filefrag(text: str) -> list[Extent] | None:
-    """Return the extents that `filefrag -v` lists; None where its output is another."""
+    """Return the extents that `filefrag -v` lists; None for other output."""
     block = _BLOCK_SIZE.search(text)
     if block is None:
         return None
@@ -54,7 +54,7 @@ def parse_filefrag(text: str) -> list[Extent] | None:
 
 
 def parse_xfs_bmap(text: str) -> list[Extent] | None:
-    """Return the extents that `xfs_bmap -v` lists, without holes; None where its output is another."""
+    """Return the extents that `xfs_bmap -v` lists, without holes; None for other output."""
     if "EXT: FILE-OFFSET" not in text:
         return None
     extents = []
@@ -68,13 +68,13 @@ def parse_xfs_bmap(text: str) -> list[Extent] | None:
 
 
 def parse_xfs_fragmentation(text: str) -> float | None:
-    """Return per cent from what `xfs_db -c frag` prints; None where it does not tell."""
+    """Return percent from the output of `xfs_db -c frag`; None for other output."""
     match = _XFS_FACTOR.search(text)
     return float(match.group(1)) if match else None
 
 
 def measure_fragmentation(extents: Sequence[Extent]) -> Fragmentation | None:
-    """Return the numbers of a file; extents that follow one another on the disk are one. None without any."""
+    """Return the fragmentation; extents that are adjacent on the disk count as one. None without extents."""
     lengths = list(_join_lengths(extents))
     if not lengths:
         return None
@@ -83,7 +83,7 @@ def measure_fragmentation(extents: Sequence[Extent]) -> Fragmentation | None:
 
 
 def describe_extents(path: str) -> dict[str, Any]:
-    """Return what is known of a file's extents as facts; nothing where no tool tells."""
+    """Return extent facts of a file; {} without a tool."""
     extents = parse_filefrag(_ask("filefrag", "-v", path))
     if extents is None:
         extents = parse_xfs_bmap(_ask("xfs_bmap", "-v", path))
@@ -99,7 +99,7 @@ def describe_extents(path: str) -> dict[str, Any]:
 
 
 def describe_filesystem_fragmentation(path: str) -> dict[str, Any]:
-    """Return how fragmented the files of the whole filesystem are; only XFS tells, and only root may ask."""
+    """Return the fragmentation of the whole filesystem; XFS and root only."""
     mount = find_mount(os.path.realpath(path))
     if mount is None or mount.filesystem != "xfs" or os.geteuid() != 0:
         return {}
@@ -108,7 +108,7 @@ def describe_filesystem_fragmentation(path: str) -> dict[str, Any]:
 
 
 def _join_lengths(extents: Iterable[Extent]) -> Iterable[int]:
-    """Yield the length of each run of extents that follow one another in the file and on the disk."""
+    """Yield the length of each sequence of extents that are adjacent in the file and on the disk."""
     length, expected = 0, (-1, -1)
     for extent in extents:
         if length and (extent.logical_bytes, extent.physical_bytes) != expected:

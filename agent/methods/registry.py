@@ -1,4 +1,4 @@
-"""How a plan is carried out: one execution of fio, many, or none; and what each leaves."""
+"""Measuring methods by name, and how a plan is run with its method."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from functools import partial
 from typing import Callable, Mapping
 
 from agent.measuring.fio import make_environment
-from agent.methods.bench import JOBFILE, Bench, Outcome, describe_test_file
+from agent.methods.bench import JOBFILE, Bench, MethodResult, describe_test_file
 from agent.profiles.profiles import Plan
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise ConfigurationError where a plan lacks something that no default can be given for."""
+    """Raise ConfigurationError if a plan lacks a value without a default."""
     from agent.methods.seqread import check_file
 
     if plan.profile.method == "seqread":
         check_file(plan)
 
 
-def carry_out(bench: Bench) -> Outcome:
-    """Do what the plan says."""
+def run_plan(bench: Bench) -> MethodResult:
+    """Run the plan with its method."""
     from agent.methods.saturation import find_saturation
     from agent.methods.seqread import read_in_order
     from agent.methods.smallfiles import write_and_read
     from agent.methods.steady import write_until_steady
 
-    methods: Mapping[str, Callable[[Bench], Outcome]] = {
+    methods: Mapping[str, Callable[[Bench], MethodResult]] = {
         "jobs": _run_jobs,
         "saturation": find_saturation,
         "seqread": read_in_order,
@@ -36,16 +36,16 @@ def carry_out(bench: Bench) -> Outcome:
     return methods[bench.plan.profile.method](bench)
 
 
-def _run_jobs(bench: Bench) -> Outcome:
+def _run_jobs(bench: Bench) -> MethodResult:
     if bench.plan.profile.is_own:
         return _run_own(bench)
     jobfile = bench.write_jobfile()
     result = bench.execute(jobfile)
-    return Outcome(result, jobfile, result.has_report, describe_test_file(bench))
+    return MethodResult(result, jobfile, result.has_report, describe_test_file(bench))
 
 
-def _run_own(bench: Bench) -> Outcome:
-    """Run the operator's own job file; what is told of it holds none of its passwords."""
+def _run_own(bench: Bench) -> MethodResult:
+    """Run a custom job file and remove its passwords from the result."""
     from agent.measuring.jobfile import hide_secrets
 
     jobfile = bench.write_jobfile()
@@ -53,7 +53,7 @@ def _run_own(bench: Bench) -> Outcome:
     result = bench.execute(jobfile)
     hide = partial(hide_secrets, jobfile=jobfile, environ=make_environment())
     result = replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr))
-    return Outcome(result, hide(jobfile), result.has_report, describe_test_file(bench))
+    return MethodResult(result, hide(jobfile), result.has_report, describe_test_file(bench))
 
 
 def _check_own(bench: Bench, jobfile: str) -> None:

@@ -1,4 +1,4 @@
-"""Find the knee: raise what is in flight until latency passes a limit or IOPS gain no more."""
+"""Find the knee: increase the I/Os in flight until latency exceeds a limit or IOPS level off."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agent.profiles.shipped import list_saturation_steps
 from agent.quantities import format_latency
 
 if TYPE_CHECKING:
-    from agent.methods.bench import Bench, Outcome
+    from agent.methods.bench import Bench, MethodResult
 
-# Two steps are two doublings of what is in flight: whoever gains less than this from them is full.
+# Two steps double the I/Os in flight twice; a smaller gain means saturation.
 _GAIN_MINIMUM = 1.05
 
 
 @dataclass(frozen=True)
 class Step:
-    """One execution: what was in flight and what came of it; p95_ns: None where fio did not tell."""
+    """One execution: I/Os in flight and results; p95_ns: None if fio did not report it."""
 
     iodepth: int
     jobs: int
@@ -27,45 +27,45 @@ class Step:
 
 
 def find_knee(steps: Sequence[Step], *, limit_ns: int) -> Step | None:
-    """Return the step with the most IOPS whose p95 is at the limit or below; None where there is none."""
+    """Return the step with the most IOPS whose p95 is within the limit; None without one."""
     within = [step for step in steps if step.p95_ns is not None and step.p95_ns <= limit_ns]
     return max(within, key=lambda step: step.iops, default=None)
 
 
 def find_end(steps: Sequence[Step], *, limit_ns: int) -> str | None:
-    """Return why no further step is needed, None while one is."""
+    """Return the reason to stop, None to continue."""
     last = steps[-1]
     if last.p95_ns is None:
-        return "fio told no latency"
+        return "fio reported no latency"
     if last.p95_ns > limit_ns:
-        return f"p95 passed {format_latency(limit_ns)}"
+        return f"p95 exceeded {format_latency(limit_ns)}"
     if len(steps) > 2:
         before, after = (max(step.iops for step in part) for part in (steps[:-2], steps[-2:]))
         if after < before * _GAIN_MINIMUM:
-            return "two more steps gained less than 5 %"
+            return "two steps gained less than 5 %"
     return None
 
 
 def describe_knee(knee: Step | None, steps: Sequence[Step], *, limit_ns: int, end: str | None) -> str:
-    """Return the finding in words."""
+    """Return the finding as text."""
     if not steps:
         return "no knee: the first step failed"
-    why = end or "all steps were made"
+    reason = end or "all steps completed"
     if knee is None:
         first = steps[0].p95_ns
         found = "unknown" if first is None else format_latency(first)
-        return f"no knee: p95 is {found} already at the first step, the limit is {format_latency(limit_ns)}"
+        return f"no knee: p95 is {found} at the first step, limit {format_latency(limit_ns)}"
     assert knee.p95_ns is not None
     jobs = "1 job" if knee.jobs == 1 else f"{knee.jobs} jobs"
     return (
-        f"knee: {knee.iops:.0f} IOPS at p95 {format_latency(knee.p95_ns)}, with iodepth {knee.iodepth} and {jobs}; "
-        f"ended after {len(steps)} step{'' if len(steps) == 1 else 's'}: {why}"
+        f"knee: {knee.iops:.0f} IOPS at p95 {format_latency(knee.p95_ns)}, iodepth {knee.iodepth}, {jobs}; "
+        f"stopped after {len(steps)} step{'' if len(steps) == 1 else 's'}: {reason}"
     )
 
 
-def find_saturation(bench: Bench) -> Outcome:
-    """Make step after step; each is one document of the submission."""
-    from agent.methods.bench import Outcome, describe_test_file
+def find_saturation(bench: Bench) -> MethodResult:
+    """Run the steps; each is one JSON document of the submission."""
+    from agent.methods.bench import MethodResult, describe_test_file
 
     values = bench.plan.values
     limit_ns = values["limit"]
@@ -92,12 +92,12 @@ def find_saturation(bench: Bench) -> Outcome:
     facts = {
         "saturation_limit_ns": limit_ns,
         "saturation_steps": len(steps),
-        "saturation_end": end or "all steps were made",
+        "saturation_end": end or "all steps completed",
         "knee_iops": round(knee.iops, 1) if knee else None,
         "knee_p95_ns": knee.p95_ns if knee else None,
         "knee_iodepth": knee.iodepth if knee else None,
         "knee_jobs": knee.jobs if knee else None,
         **describe_test_file(bench),
     }
-    words = describe_knee(knee, steps, limit_ns=limit_ns, end=end)
-    return Outcome(result, join_jobfiles(jobfiles), result.has_report, facts, words)
+    finding = describe_knee(knee, steps, limit_ns=limit_ns, end=end)
+    return MethodResult(result, join_jobfiles(jobfiles), result.has_report, facts, finding)

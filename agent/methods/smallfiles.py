@@ -1,4 +1,4 @@
-"""Small files written, then read, as the shell loop of GitLab's file system benchmark does; no fio is needed."""
+"""Write and read small files like the shell loops of GitLab's file system benchmark; does not use fio."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agent.measuring.fio import FioResult
 from agent.profiles.shipped import SMALL_FILES
 
 if TYPE_CHECKING:
-    from agent.methods.bench import Bench, Outcome
+    from agent.methods.bench import Bench, MethodResult
 
-# The recipe's lines; what the server reads the kind of work and the number of files from.
+# The commands of the benchmark; the server reads direction and number of files from them.
 _WRITE = """for i in {0..1000}; do echo 'test' > "test${i}.txt"; done"""
 _READ = """for i in {0..1000}; do cat "test${i}.txt" > /dev/null; done"""
 _CONTENT = b"test\n"
@@ -23,7 +23,7 @@ _READ_BYTES = 128 * 1024
 
 @dataclass(frozen=True)
 class Timing:
-    """What one loop took, s."""
+    """Duration of one loop, s."""
 
     real_s: float
     user_s: float
@@ -31,12 +31,12 @@ class Timing:
 
 
 class _Stopped(Exception):
-    """A signal came, or time is over; the message says which."""
+    """Stopped by a signal or the time limit."""
 
 
-def write_and_read(bench: Bench) -> Outcome:
-    """Make both loops in the workspace; its removal is not part of what is timed."""
-    from agent.methods.bench import Outcome
+def write_and_read(bench: Bench) -> MethodResult:
+    """Time both loops in the workspace, without its removal."""
+    from agent.methods.bench import MethodResult
 
     started_at, stopped_because, parts, problem = time.time(), None, [], ""
     try:
@@ -64,11 +64,11 @@ def write_and_read(bench: Bench) -> Outcome:
         finished_at=time.time(),
         stopped_because=stopped_because,
     )
-    return Outcome(result, "", bool(parts))
+    return MethodResult(result, "", bool(parts))
 
 
 def write_file(name: str, directory: int) -> None:
-    """Do what `echo 'test' > FILE` does: open for writing, cut to nothing, write, close."""
+    """Write a file like `echo 'test' > FILE`: open, truncate, write, close."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o644, dir_fd=directory)
     try:
@@ -78,7 +78,7 @@ def write_file(name: str, directory: int) -> None:
 
 
 def read_file(name: str, directory: int) -> None:
-    """Do what `cat FILE` does: open, read to the end, close."""
+    """Read a file like `cat FILE`: open, read to the end, close."""
     descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         while os.read(descriptor, _READ_BYTES):
@@ -88,7 +88,7 @@ def read_file(name: str, directory: int) -> None:
 
 
 def format_timing(timing: Timing) -> str:
-    """Return the three lines that bash prints, to the microsecond."""
+    """Return the three lines of bash's `time`, with microseconds."""
     named = (("real", timing.real_s), ("user", timing.user_s), ("sys", timing.system_s))
     return "".join(f"{name}\t{int(value // 60)}m{value % 60:.6f}s\n" for name, value in named)
 
@@ -100,7 +100,7 @@ def _time_loop(bench: Bench, directory: int, do: Callable[[str, int], None]) -> 
         if bench.stop.received is not None:
             raise _Stopped("stopped by a signal")
         if bench.is_over:
-            raise _Stopped(f"stopped after the hard time limit of {bench.time_limit_s:.0f} s")
+            raise _Stopped(f"stopped after the time limit of {bench.time_limit_s:.0f} s")
         bench.tick()
     ended = os.times()
     return Timing(time.perf_counter() - started, ended.user - used.user, ended.system - used.system)

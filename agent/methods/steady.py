@@ -1,4 +1,4 @@
-"""Steady state as SNIA's Solid State Storage Performance Test Specification (PTS) has it: rounds until it holds."""
+"""Steady state according to SNIA's Solid State Storage Performance Test Specification (PTS)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from agent.measuring.rounds import join_jobfiles, join_results, read_figures
 
 if TYPE_CHECKING:
     from agent.measuring.fio import FioResult
-    from agent.methods.bench import Bench, Outcome
+    from agent.methods.bench import Bench, MethodResult
 
-# SNIA PTS 2.0: over five rounds the values lie within 20 % of their average, and the line through them within 10 %.
+# SNIA PTS 2.0: over five rounds, values within 20 % of their average, and their linear fit within 10 %.
 WINDOW = 5
 EXCURSION_MAXIMUM = 0.20
 SLOPE_MAXIMUM = 0.10
-# Workload-independent preconditioning of the same: twice the capacity, in order, 128 KiB blocks.
+# Its workload-independent preconditioning: twice the capacity, sequential, 128 KiB blocks.
 _PRECONDITION = """\
 [global]
 filename=bench-agent.test
@@ -32,11 +32,10 @@ loops=2
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How steady the last five rounds are.
+class SteadyState:
+    """Steadiness of the last five rounds.
 
-    mean: of them; excursion: highest − lowest of them, slope: highest − lowest of the straight line through them, both
-    as a share of the mean.
+    mean: IOPS; excursion: maximum − minimum, slope: maximum − minimum of the linear fit, both relative to the mean.
     """
 
     is_steady: bool
@@ -45,8 +44,8 @@ class Verdict:
     slope: float
 
 
-def judge_rounds(values: Sequence[float]) -> Verdict | None:
-    """Judge the last five values after SNIA PTS; None before there are five, or where their mean is 0."""
+def check_steady_state(values: Sequence[float]) -> SteadyState | None:
+    """Check the last five values according to SNIA PTS; None before five values, or if their mean is 0."""
     window = values[-WINDOW:]
     mean = sum(window) / WINDOW
     if len(window) < WINDOW or mean <= 0:
@@ -56,56 +55,56 @@ def judge_rounds(values: Sequence[float]) -> Verdict | None:
     spread = sum((place - centre) ** 2 for place in range(WINDOW))
     per_round = sum((place - centre) * value for place, value in enumerate(window)) / spread
     slope = abs(per_round) * (WINDOW - 1) / mean
-    # Values that lie at the limit are within it, also where their binary shape is a hair above.
+    # Values at the limit are within it, despite rounding errors of binary fractions.
     is_steady = round(excursion, 9) <= EXCURSION_MAXIMUM and round(slope, 9) <= SLOPE_MAXIMUM
-    return Verdict(is_steady, mean, excursion, slope)
+    return SteadyState(is_steady, mean, excursion, slope)
 
 
-def describe_steadiness(verdict: Verdict | None, rounds: int) -> str:
-    """Return the finding in words."""
-    if verdict is None:
-        return f"not steady: too few rounds to tell, {rounds} instead of {WINDOW}"
+def describe_steadiness(state: SteadyState | None, rounds: int) -> str:
+    """Return the finding as text."""
+    if state is None:
+        return f"not steady: {rounds} rounds, at least {WINDOW} are required"
     numbers = (
-        f"{verdict.mean:.0f} IOPS over the last {WINDOW} rounds, excursion {verdict.excursion * 100:.1f} % "
-        f"(20 % at most), slope {verdict.slope * 100:.1f} % (10 % at most)"
+        f"{state.mean:.0f} IOPS over the last {WINDOW} rounds, excursion {state.excursion * 100:.1f} % "
+        f"(max. 20 %), slope {state.slope * 100:.1f} % (max. 10 %)"
     )
-    return f"steady after {rounds} rounds: {numbers}" if verdict.is_steady else f"not steady: {numbers}"
+    return f"steady after {rounds} rounds: {numbers}" if state.is_steady else f"not steady: {numbers}"
 
 
-def write_until_steady(bench: Bench) -> Outcome:
-    """Make round after round; each is one document of the submission, preconditioning is none."""
-    from agent.methods.bench import Outcome, describe_test_file
+def write_until_steady(bench: Bench) -> MethodResult:
+    """Run rounds; each is one JSON document of the submission, without preconditioning."""
+    from agent.methods.bench import MethodResult, describe_test_file
 
     values = bench.plan.values
     results: list[FioResult] = []
     jobfiles: list[str] = []
     iops: list[float] = []
-    verdict = None
+    state = None
     if values["precondition"] == "yes":
         prepared = _precondition(bench)
         if not prepared.is_success:
-            return Outcome(prepared, prepared_jobfile(bench), prepared.has_report)
-    while len(iops) < values["rounds"] and not (verdict and verdict.is_steady):
-        # Each by a name of its own: reports of the same jobs could be taken for snapshots of one execution.
+            return MethodResult(prepared, prepared_jobfile(bench), prepared.has_report)
+    while len(iops) < values["rounds"] and not (state and state.is_steady):
+        # Unique names: reports of equal jobs could be read as snapshots of one execution.
         jobfiles.append(bench.write_jobfile(round=f"round-{len(iops) + 1}"))
         results.append(bench.execute(jobfiles[-1]))
         figures = read_figures(results[-1])
         if figures is None:
             break
         iops.append(figures.iops)
-        verdict = judge_rounds(iops)
+        state = check_steady_state(iops)
     result = join_results(results)
     facts = {
-        **_list_facts(verdict, iops),
+        **_list_facts(state, iops),
         "preconditioned": values["precondition"],
         **describe_test_file(bench),
     }
-    words = describe_steadiness(verdict, len(iops))
-    return Outcome(result, join_jobfiles(jobfiles), result.has_report, facts, words)
+    finding = describe_steadiness(state, len(iops))
+    return MethodResult(result, join_jobfiles(jobfiles), result.has_report, facts, finding)
 
 
 def prepared_jobfile(bench: Bench) -> str:
-    """Return the job file that writes the test file twice, in order."""
+    """Return the job file that writes the test file twice sequentially."""
     iodepth = 1 if bench.engine == "psync" else bench.plan.values["iodepth"]
     return _PRECONDITION.format(
         size=bench.plan.values["size"], engine=bench.engine, direct=int(bench.is_direct), iodepth=iodepth
@@ -116,11 +115,11 @@ def _precondition(bench: Bench) -> FioResult:
     return bench.execute(prepared_jobfile(bench))
 
 
-def _list_facts(verdict: Verdict | None, iops: Sequence[float]) -> dict[str, Any]:
+def _list_facts(state: SteadyState | None, iops: Sequence[float]) -> dict[str, Any]:
     return {
-        "steady_attained": "yes" if verdict and verdict.is_steady else "no",
+        "steady_attained": "yes" if state and state.is_steady else "no",
         "steady_round": len(iops),
-        "steady_iops": round(verdict.mean, 1) if verdict else None,
-        "steady_excursion_percent": round(verdict.excursion * 100, 3) if verdict else None,
-        "steady_slope_percent": round(verdict.slope * 100, 3) if verdict else None,
+        "steady_iops": round(state.mean, 1) if state else None,
+        "steady_excursion_percent": round(state.excursion * 100, 3) if state else None,
+        "steady_slope_percent": round(state.slope * 100, 3) if state else None,
     }

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Needs:
-    """What a run takes.
+    """Resources of a run.
 
-    space_bytes: on disk; duration_s: without writing the test file for the first time; memory_bytes: of fio and its
-    buffers; moved_bytes: what is written or read however long it takes, which no runtime ends; files: how many.
+    space_bytes: on disk; duration_s: without the first write of the test file; memory_bytes: of fio and its buffers;
+    transferred_bytes: written or read without a runtime limit; files: their number.
     """
 
     space_bytes: int
     duration_s: float
     memory_bytes: int
-    moved_bytes: int = 0
+    transferred_bytes: int = 0
     files: int = 1

@@ -1,4 +1,4 @@
-"""The named sets of jobs that the agent ships, their parameters, and what a run of them needs."""
+"""Profiles: named sets of fio jobs, their parameters and needs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agent.profiles.needs import Needs
 from agent.profiles.parameters import Parameter
 
 _SECTION = re.compile(r"^\[([^\]]+)\]", re.MULTILINE)
-# fio on a hung device never ends by itself; three times its time and two minutes is no usual delay.
+# fio on a hung device never exits; three times the duration plus two minutes is not a normal delay.
 _TIME_LIMIT_FACTOR = 3.0
 _TIME_LIMIT_EXTRA_S = 120.0
-# What must be written or read however long it takes; a storage slower than this does not answer.
+# For I/O without a runtime limit: slower storage is treated as unresponsive.
 _SLOWEST_BYTES_PER_S = 10 * 10**6
 _ALIASES = {"file_size": "size"}
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Something that can be measured.
+    """A named set of jobs.
 
-    summary: one line; purpose: what it is good for; template: a job file with ${PLACES}, "" where no fio runs; method:
-    how it is run, see agent.methods.registry; engine: None for the best that fio has; complete: fills in what follows
-    from other values; is_own: a job file of the operator's, which is run as it is.
+    summary: one line; purpose: intended use; template: a job file with ${PLACEHOLDERS}, "" without fio; method: see
+    agent.methods.registry; engine: None for the platform's asynchronous one; complete: adds derived values; is_own: a
+    custom job file, which is run unchanged.
     """
 
     name: str
@@ -43,14 +43,14 @@ class Profile:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Name the jobs in the order in which they run, one after the other."""
+        """Return the names of the jobs in the order of execution."""
         names = tuple(
             name for name in _SECTION.findall(self.template) if name != "global" and not name.startswith("$")
         )
         return names or (self.name,)
 
     @property
-    def has_fio(self) -> bool:
+    def uses_fio(self) -> bool:
         return self.method != "smallfiles"
 
     @property
@@ -59,12 +59,12 @@ class Profile:
 
     @property
     def is_sweep(self) -> bool:
-        """Say whether one run of it varies the workload, step by step."""
+        """Return whether one run varies the workload step by step."""
         return self.method == "saturation"
 
     @property
     def is_bounded(self) -> bool:
-        """Say whether it may well end before its time: when all is done, steady or full."""
+        """Return whether it may end before its maximum duration."""
         return self.method in ("saturation", "steady") or self.name == "gitlab-randrw"
 
     @property
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def file_size_bytes(self) -> int:
-        """Return what it needs on disk."""
+        """Return the required disk space."""
         return self.needs.space_bytes
 
     @property
@@ -94,15 +94,15 @@ class Plan:
 
     @property
     def time_limit_s(self) -> float:
-        """Return after how long a run hangs, surely."""
+        """Return the time after which a run is treated as hung."""
         needs = self.needs
-        moving_s = needs.moved_bytes / _SLOWEST_BYTES_PER_S
-        return needs.duration_s * _TIME_LIMIT_FACTOR + _TIME_LIMIT_EXTRA_S + moving_s
+        transfer_s = needs.transferred_bytes / _SLOWEST_BYTES_PER_S
+        return needs.duration_s * _TIME_LIMIT_FACTOR + _TIME_LIMIT_EXTRA_S + transfer_s
 
     def write_jobfile(self, *, engine: str, is_direct: bool, **places: Any) -> str:
-        """Return the job file as fio reads it; a synchronous engine has no queue to fill.
+        """Return the job file with values inserted; iodepth is 1 for a synchronous engine.
 
-        places: what varies from step to step, before the values of the same name.
+        places: values of this step, which override the parameters.
         """
         if self.profile.is_own:
             return self.profile.template
@@ -111,7 +111,7 @@ class Plan:
             values.update({name: "1" for name in values if name.startswith("IODEPTH")})
         values.update(IOENGINE=engine, DIRECT="1" if is_direct else "0")
         text = string.Template(self.profile.template).substitute(values)
-        # fio on Windows has no processes of its own.
+        # fio on Windows has no job processes.
         return text.replace("[global]\n", "[global]\nthread=1\n", 1) if engine == "windowsaio" else text
 
 
@@ -128,11 +128,11 @@ def list_names() -> list[str]:
 
 
 def load_profile(name: str) -> Profile:
-    """Return one profile; its job file is read from beside this module, also inside a zip."""
+    """Return one profile with its job file, which is package data (also in a zip)."""
     from agent.profiles.shipped import PROFILES
 
     if name not in PROFILES:
-        raise ConfigurationError(f"there is no profile {name!r}; there are: {', '.join(sorted(PROFILES))}")
+        raise ConfigurationError(f"unknown profile {name!r}; available: {', '.join(sorted(PROFILES))}")
     details = PROFILES[name]
     if details.get("method") == "smallfiles":
         return Profile(name, template="", **details)
@@ -143,14 +143,16 @@ def load_profile(name: str) -> Profile:
 
 
 def make_plan(profile: Profile, adjustments: Mapping[str, str]) -> Plan:
-    """Return the profile with defaults, adjusted; an unknown name or a value that cannot be is refused."""
+    """Return the profile with parameters set; ConfigurationError for unknown names and invalid values."""
     parameters = {parameter.name: parameter for parameter in profile.parameters}
     values = {parameter.name: parameter.default for parameter in profile.parameters}
     for given, text in adjustments.items():
         name = _ALIASES.get(given, given)
         if name not in parameters:
             known = ", ".join(parameters) or "none"
-            raise ConfigurationError(f"profile {profile.name} has no parameter {given!r}; there are: {known}")
+            raise ConfigurationError(
+                f"unknown parameter {given!r} of profile {profile.name}; available: {known}"
+            )
         try:
             values[name] = parameters[name].read(text)
         except ValueError as error:
@@ -158,6 +160,6 @@ def make_plan(profile: Profile, adjustments: Mapping[str, str]) -> Plan:
     block_bytes, size_bytes = values.get("bs"), values.get("size")
     if block_bytes and size_bytes and size_bytes % block_bytes:
         raise ConfigurationError(
-            f"--set bs={block_bytes}: the file of {size_bytes} bytes is no whole number of blocks"
+            f"--set bs={block_bytes}: the file size of {size_bytes} bytes is not a multiple of the block size"
         )
     return Plan(profile, profile.complete(values))

@@ -1,4 +1,4 @@
-"""The shipped profiles, one entry each: parameters, and what follows from them. Their job files lie in jobs/."""
+"""The shipped profiles: parameters, and needs that follow from them. Their job files are in jobs/."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from agent.profiles.parameters import (
 )
 from agent.quantities import parse_count
 
-# fio's own time around each job: start, laying out the file, reaping. Measured with fio 3.33 on a slow disk.
+# fio's overhead per job: start, file layout, reaping. Measured with fio 3.33 on a slow disk.
 _STEP_OVERHEAD_S = 0.5
-# A job process of fio 3.33 takes about 1.6 MiB beside its buffers: 100 MiB for 64 of them.
+# A job process of fio 3.33 takes about 1.6 MiB without buffers: 100 MiB for 64 of them.
 JOB_MEMORY_BYTES = 2 * 2**20
 _KIB, _MIB, _GIB = 2**10, 2**20, 2**30
-# File size and runtime of the published series of 2013; between them it grows in a straight line.
+# File size and runtime of the published series of 2013; linear in between.
 _EBS_RUNTIMES = ((5 * _GIB, 16), (15 * _GIB, 32), (50 * _GIB, 64), (100 * _GIB, 128))
 _EBS_LARGE_BLOCK_BYTES = 32 * _MIB
-# 2 000 reads and 700 writes of GitLab's known bad system; and how much slower than in order a slow disk may be.
+# 2 000 reads and 700 writes of GitLab's known bad system; random I/O of a slow disk relative to sequential.
 _SPINNING_IOPS = 2700
 _RANDOM_SLOWNESS = 10
 _SYNCHRONOUS_JOBS_MAXIMUM = 64
 SMALL_FILES = 1001
-# Each takes a block of the filesystem.
+# Each occupies one block of the filesystem.
 _SMALL_FILE_BYTES = 4 * _KIB
-# A disk that reads in order; only to tell how long it may take.
+# Sequential read of a disk, for the estimated duration.
 _READ_BYTES_PER_S = 100 * 10**6
 
 
 def find_ebs_runtime(size_bytes: int) -> int:
-    """Return the seconds that the series takes for a file size: 16 up to 5 GiB, 128 from 100 GiB on."""
+    """Return the runtime for a file size, s: 16 up to 5 GiB, 128 from 100 GiB."""
     if size_bytes <= _EBS_RUNTIMES[0][0]:
         return _EBS_RUNTIMES[0][1]
     lower, shorter_s = _EBS_RUNTIMES[0]
@@ -76,7 +76,7 @@ def _need_ebs(values: Mapping[str, Any]) -> Needs:
 
 
 def _need_netapp(values: Mapping[str, Any]) -> Needs:
-    """Every job has a file of its own, as in the published commands."""
+    """Every job has its own file, as in the published commands."""
     jobs = values["jobs"]
     space_bytes = jobs * values["size"]
     return Needs(
@@ -89,7 +89,7 @@ def _need_netapp(values: Mapping[str, Any]) -> Needs:
 
 
 def _need_randrw(values: Mapping[str, Any]) -> Needs:
-    """No runtime ends it, as in the classic command: it takes as long as a spinning disk needs, or less."""
+    """Without a runtime, as in the original command: at most the time that a spinning disk needs."""
     memory_bytes = JOB_MEMORY_BYTES + values["iodepth"] * 4 * _KIB
     duration_s = values["size"] / (4 * _KIB) / _SPINNING_IOPS + _STEP_OVERHEAD_S
     return Needs(values["size"], duration_s, memory_bytes, _RANDOM_SLOWNESS * values["size"])
@@ -101,7 +101,7 @@ def _need_smallfiles(values: Mapping[str, Any]) -> Needs:
 
 def _need_saturation(values: Mapping[str, Any]) -> Needs:
     jobs, depth = values["jobs_maximum"], values["iodepth_maximum"]
-    # Without an asynchronous engine all that is in flight are jobs.
+    # Without an asynchronous engine, I/Os in flight equal jobs.
     alone_bytes = min(depth * jobs, _SYNCHRONOUS_JOBS_MAXIMUM) * (JOB_MEMORY_BYTES + values["bs"])
     memory_bytes = max(jobs * (JOB_MEMORY_BYTES + depth * values["bs"]), alone_bytes)
     steps = len(list_saturation_steps(depth, jobs))
@@ -111,10 +111,9 @@ def _need_saturation(values: Mapping[str, Any]) -> Needs:
 def list_saturation_steps(
     iodepth_maximum: int, jobs_maximum: int, *, is_synchronous: bool = False
 ) -> list[tuple[int, int]]:
-    """Return (iodepth, jobs): the depth doubles up to its maximum, then the jobs do.
+    """Return (iodepth, jobs): iodepth doubles up to its maximum, then the number of jobs.
 
-    A synchronous engine has no depth: there the jobs alone double, up to as many as would be in flight otherwise, but
-    no more than 64, which are processes.
+    A synchronous engine has iodepth 1: the number of jobs doubles up to the same I/Os in flight, at most 64.
     """
     if is_synchronous:
         return [(1, jobs) for jobs in _double(min(iodepth_maximum * jobs_maximum, _SYNCHRONOUS_JOBS_MAXIMUM))]
@@ -139,7 +138,7 @@ def _need_steady(values: Mapping[str, Any]) -> Needs:
 
 
 def _complete_seqread(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the size in whole blocks: what is read of the file."""
+    """Add the size to read in whole blocks."""
     size_bytes = os.path.getsize(values["file"]) if values["file"] else 0
     return {**values, "size": size_bytes - size_bytes % values["bs"]}
 
@@ -149,12 +148,12 @@ def _need_seqread(values: Mapping[str, Any]) -> Needs:
     return Needs(0, duration_s, JOB_MEMORY_BYTES + values["bs"], values["size"])
 
 
-def _runtime(default_s: int, explanation: str) -> Parameter:
-    return Parameter("runtime", default_s, "s", explanation, read_positive)
+def _runtime(default_s: int, description: str) -> Parameter:
+    return Parameter("runtime", default_s, "s", description, read_positive)
 
 
-def _size(default_bytes: int, explanation: str = "size of the test file") -> Parameter:
-    return Parameter("size", default_bytes, "bytes", explanation, read_file_size)
+def _size(default_bytes: int, description: str = "size of the test file") -> Parameter:
+    return Parameter("size", default_bytes, "bytes", description, read_file_size)
 
 
 def _rw(default: str) -> Parameter:
@@ -162,11 +161,11 @@ def _rw(default: str) -> Parameter:
 
 
 def _bs(default_bytes: int) -> Parameter:
-    return Parameter("bs", default_bytes, "bytes", "size of a block", read_block_size)
+    return Parameter("bs", default_bytes, "bytes", "block size", read_block_size)
 
 
-def _count(name: str, default: int, explanation: str) -> Parameter:
-    return Parameter(name, default, "", explanation, read_positive)
+def _count(name: str, default: int, description: str) -> Parameter:
+    return Parameter(name, default, "", description, read_positive)
 
 
 def _netapp(
@@ -179,22 +178,22 @@ def _netapp(
         "parameters": (
             _rw(rw),
             _bs(block_bytes),
-            _count("iodepth", iodepth, "I/Os in flight, each job"),
-            _count("jobs", jobs, "jobs, each with a file of its own"),
-            _size(10 * _GIB, "size of each job's file"),
-            _runtime(60, "how long it runs"),
-            Parameter("ramp", 5, "s", "how long it runs before it counts", parse_count),
+            _count("iodepth", iodepth, "I/Os in flight per job"),
+            _count("jobs", jobs, "number of jobs, each with its own file"),
+            _size(10 * _GIB, "file size per job"),
+            _runtime(60, "runtime"),
+            Parameter("ramp", 5, "s", "ramp-up time that is not measured", parse_count),
         ),
     }
 
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "quick": {
-        "summary": "four short looks: 4 KiB random read and write, 1 MiB sequential read and write",
-        "purpose": "the pulse of a host, from cron: comparable with itself, gentle on what else runs",
+        "summary": "4 KiB random read and write, 1 MiB sequential read and write, 4 s each",
+        "purpose": "frequent scheduled runs with low impact on other workloads",
         "need": _need_quick,
         "parameters": (
-            _runtime(4, "how long each of the jobs runs"),
+            _runtime(4, "runtime of each job"),
             _size(64 * _MIB),
             _count("iodepth", 16, "I/Os in flight, random jobs"),
             _count("iodepth_sequential", 4, "I/Os in flight, sequential jobs"),
@@ -202,17 +201,17 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     },
     "ebs-series": {
         "summary": "4 KiB read, write, randread, randwrite by 64 jobs, 32 MiB read and write by 8",
-        "purpose": "how IOPS and bandwidth grow with volumes, stripes and file size; where a cache ends",
+        "purpose": "scaling of IOPS and bandwidth over volumes, stripes and file size; size of a cache",
         "need": _need_ebs,
         "engine": "psync",
         "complete": _complete_ebs,
         "parameters": (
-            _size(5 * _GIB, "size of the one file that all jobs share: 5G, 15G, 50G, 100G"),
+            _size(5 * _GIB, "size of the file that all jobs share: 5G, 15G, 50G, 100G"),
             Parameter(
                 "runtime",
                 None,
                 "s",
-                "how long each of the jobs runs",
+                "runtime of each job",
                 read_positive,
                 "16, 32, 64, 128 s for 5G, 15G, 50G, 100G",
             ),
@@ -222,7 +221,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     },
     "netapp-latency": _netapp(
         "4 KiB random writes, one at a time, for a minute",
-        "the base latency of a network filesystem or volume, beside the round trip to its server",
+        "base latency of a network filesystem or volume, compared with the network round trip",
         rw="randwrite",
         block_bytes=4 * _KIB,
         iodepth=1,
@@ -230,7 +229,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     ),
     "netapp-iops": _netapp(
         "4 KiB random reads, 32 in flight",
-        "how many small reads one client gets from a network filesystem or volume",
+        "small random reads of one client from a network filesystem or volume",
         rw="randread",
         block_bytes=4 * _KIB,
         iodepth=32,
@@ -238,15 +237,15 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     ),
     "netapp-throughput": _netapp(
         "64 KiB sequential reads by 16 jobs, 32 in flight each",
-        "how many bytes one client gets from a network filesystem or volume",
+        "bandwidth of one client from a network filesystem or volume",
         rw="read",
         block_bytes=64 * _KIB,
         iodepth=32,
         jobs=16,
     ),
     "gitlab-randrw": {
-        "summary": "4 KiB random reads and writes, 75 to 25, 64 in flight, once over 4 GiB",
-        "purpose": "is it fit for Git repositories: known good and bad systems are drawn beside it",
+        "summary": "4 KiB random I/O, 75 % reads, 64 in flight, once over 4 GiB",
+        "purpose": "suitability for Git repositories, compared with known good and bad systems",
         "need": _need_randrw,
         "parameters": (
             _size(4 * _GIB),
@@ -254,54 +253,54 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
         ),
     },
     "gitlab-smallfiles": {
-        "summary": "1001 small files written, then read; needs no fio",
-        "purpose": "is it fit for Git repositories: good is under 10 s; what creating and opening files costs",
+        "summary": "writes, then reads 1001 small files; does not need fio",
+        "purpose": "suitability for Git repositories (good: under 10 s); cost of creating and opening files",
         "need": _need_smallfiles,
         "method": "smallfiles",
         "engine": "shell",
         "parameters": (),
     },
     "saturation": {
-        "summary": "raises iodepth, then jobs, until p95 latency passes a limit or IOPS gain no more",
-        "purpose": "the knee: how much is in flight where IOPS are most and latency is still good",
+        "summary": "increases iodepth, then jobs, until p95 latency exceeds a limit or IOPS level off",
+        "purpose": "the knee: maximum IOPS within a latency limit",
         "need": _need_saturation,
         "method": "saturation",
         "parameters": (
             _rw("randread"),
             _bs(4 * _KIB),
             _size(_GIB),
-            _runtime(10, "how long each step runs"),
-            Parameter("limit", 10_000_000, "ns", "p95 completion latency to stop at", read_latency, "10ms"),
-            _count("iodepth_maximum", 64, "deepest queue of a job"),
-            _count("jobs_maximum", 16, "most jobs at once"),
+            _runtime(10, "runtime of each step"),
+            Parameter("limit", 10_000_000, "ns", "maximum p95 completion latency", read_latency, "10ms"),
+            _count("iodepth_maximum", 64, "maximum iodepth per job"),
+            _count("jobs_maximum", 16, "maximum number of jobs"),
         ),
     },
     "snia-steady": {
-        "summary": "rounds of 4 KiB random writes until five in a row are steady, at most 25",
-        "purpose": "what an SSD holds when its caches and spare blocks are used up",
+        "summary": "rounds of 4 KiB random writes until five consecutive ones are steady, at most 25",
+        "purpose": "sustained performance of an SSD after its caches and spare blocks are exhausted",
         "need": _need_steady,
         "method": "steady",
         "parameters": (
-            _size(8 * _GIB, "size of the test file; the larger a share of the device, the truer"),
-            _runtime(60, "how long each round runs"),
-            _count("rounds", 25, "most rounds"),
-            _count("iodepth", 32, "I/Os in flight, each job"),
-            _count("jobs", 1, "jobs"),
-            Parameter("precondition", "no", "", "yes: write the file twice in order before", read_flag),
+            _size(8 * _GIB, "size of the test file; should be a large share of the device"),
+            _runtime(60, "runtime of each round"),
+            _count("rounds", 25, "maximum number of rounds"),
+            _count("iodepth", 32, "I/Os in flight per job"),
+            _count("jobs", 1, "number of jobs"),
+            Parameter("precondition", "no", "", "yes: first write the file twice sequentially", read_flag),
         ),
     },
     "seqread-fragmentation": {
-        "summary": "reads one file of yours in order from a cold cache, and counts its extents",
-        "purpose": "what fragmentation costs; the file is never written to",
+        "summary": "reads an existing file sequentially from a cold cache, and counts its extents",
+        "purpose": "cost of fragmentation; the file is never written",
         "need": _need_seqread,
         "method": "seqread",
         "engine": "psync",
         "complete": _complete_seqread,
         "parameters": (
-            Parameter("file", None, "", "the file to read; --file says the same", read_existing_file, "none"),
+            Parameter("file", None, "", "file to read, same as --file", read_existing_file, "none"),
             _bs(_MIB),
             Parameter(
-                "drop_caches", "no", "", "yes: drop the kernel's whole cache before; as root", read_flag
+                "drop_caches", "no", "", "yes: drop all kernel caches before; requires root", read_flag
             ),
         ),
     },

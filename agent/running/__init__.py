@@ -1,1 +1,1 @@
-"""Bench-agent run: lock, checks, measure, store, deliver."""
+"""`bench-agent run`: lock, checks, measure, store, deliver."""

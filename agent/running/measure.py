@@ -1,4 +1,4 @@
-"""One run: look around, run fio, put away what it made, and keep what it printed."""
+"""One run: collect the environment, run fio, clean up, and store the result in the spool."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from agent.measuring.fio_logs import list_log_options, read_logs
 from agent.measuring.load import BusyLimits, Observation, check_load, observe
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import Workspace, clean_leftovers
-from agent.methods.bench import Bench, Outcome
-from agent.methods.registry import carry_out, check_plan
+from agent.methods.bench import Bench, MethodResult
+from agent.methods.registry import check_plan, run_plan
 from agent.profiles.profiles import Plan, Profile
 from agent.quantities import format_duration
 from agent.running.session import Session
@@ -32,13 +32,12 @@ from agent.storage.roundtrip import describe_round_trip
 
 
 @dataclass(frozen=True)
-class Request:
-    """What was asked for.
+class RunRequest:
+    """The parameters of a run.
 
-    target, labels: as written; time_limit_s: None for one that fits the plan; has_logs: keep fio's logs, too.
-    A sweep says more: known: fields of the target that hold where nothing was found; run_id: of this run; progress:
-    its own display. limits: when to put it off. asks_cloud, shows_serials, trusts_directory: as the configuration has
-    them, or more.
+    target, labels: as given; time_limit_s: None for the plan's; has_logs: include fio's logs; limits: when to skip it.
+    For sweeps: known: fields of the target to use if not detected; run_id; progress: display of the sweep.
+    uses_cloud_metadata, sends_serials, trusts_directory: enabled here or in the configuration.
     """
 
     plan: Plan
@@ -52,30 +51,30 @@ class Request:
     run_id: str | None = None
     progress: Progress | None = None
     limits: BusyLimits = field(default_factory=BusyLimits)
-    asks_cloud: bool = False
-    shows_serials: bool = False
+    uses_cloud_metadata: bool = False
+    sends_serials: bool = False
     trusts_directory: bool = False
 
 
 @dataclass(frozen=True)
 class SpooledRun:
-    """A run that is in the spool.
+    """A run in the spool.
 
-    failure: what went wrong with fio, None if nothing did; facts, words: what the profile found besides fio's numbers.
+    failure: error of fio, None on success; facts, finding: results of the profile besides fio's numbers.
     """
 
     entry: Entry
     exit_status: int | None
     failure: str | None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    words: str = ""
+    finding: str = ""
 
 
 @dataclass(frozen=True)
-class _Setting:
-    """What was found out before fio starts; fio is None where the profile needs none.
+class _RunSetup:
+    """What is known before fio starts; fio: None if the profile needs none.
 
-    environment: what many runs share; conditions: what holds at this run alone.
+    environment: facts that many runs share; conditions: observations of this run only.
     """
 
     fio: Fio | None
@@ -91,31 +90,30 @@ class _Setting:
 
 
 @dataclass(frozen=True)
-class _Ran:
-    """What the profile left.
+class _CompletedRun:
+    """The result of the profile.
 
-    fallbacks: labels for what had to be done otherwise than usual; after: what was seen when it had ended.
+    fallbacks: labels for deviations from the profile; after: load and I/O after the run.
     """
 
-    outcome: Outcome
+    method_result: MethodResult
     fallbacks: Mapping[str, str]
     logs: Mapping[str, str]
     after: Observation
 
     @property
     def result(self) -> FioResult:
-        return self.outcome.result
+        return self.method_result.result
 
 
-def measure(request: Request, session: Session) -> SpooledRun:
-    """Run the plan and keep its result in the spool; call it under the spool's lock.
+def measure(request: RunRequest, session: Session) -> SpooledRun:
+    """Run the plan and store its result in the spool; requires the spool's lock.
 
-    Raises CannotMeasure where there is nothing to keep, and Interrupted where a signal ended it: half a run
-    is no result.
+    Raises CannotMeasure without a report, and Interrupted after a signal: incomplete runs are not stored.
     """
     check_plan(request.plan)
     session.spool.check_room()
-    setting = _look_around(request, session.config)
+    setting = _prepare_setup(request, session.config)
     for note in clean_leftovers(session.spool.directory):
         session.console.note(note)
     reserve_bytes = session.config.reserve_bytes
@@ -125,51 +123,61 @@ def measure(request: Request, session: Session) -> SpooledRun:
     run_id = request.run_id or str(uuid.uuid4())
     with StopSignals() as stop:
         try:
-            ran = _run_in_workspace(run_id, request, setting=setting, session=session, stop=stop)
+            completed = _run_in_workspace(run_id, request, setting=setting, session=session, stop=stop)
         except OSError as error:
             raise CannotMeasure(f"the run failed: {error}") from error
-        if ran.result.stopped_because and stop.received is not None:
+        if completed.result.stopped_because and stop.received is not None:
             raise Interrupted(
-                "stopped: fio was ended, its files are removed, nothing was kept", stop.received
+                "stopped: fio was terminated, its files are removed, no result was stored", stop.received
             )
-        failure = _describe_failure(ran.outcome, "fio" if setting.fio else request.plan.profile.name)
-        if failure and not ran.outcome.is_complete:
+        failure = _describe_failure(
+            completed.method_result, "fio" if setting.fio else request.plan.profile.name
+        )
+        if failure and not completed.method_result.is_complete:
             raise CannotMeasure(failure)
-        packed = pack_envelope(_fill_envelope(run_id, request, setting=setting, before=before, ran=ran))
-        entry = _keep(session.spool, run_id, packed=packed)
+        packed = pack_envelope(
+            _fill_envelope(run_id, request, setting=setting, before=before, completed=completed)
+        )
+        entry = _store(session.spool, run_id, packed=packed)
         if stop.received is not None:
             raise Interrupted(
-                f"stopped: result {run_id} is kept in the spool for the next flush", stop.received
+                f"stopped: result {run_id} is in the spool for the next delivery", stop.received
             )
-    return SpooledRun(entry, ran.result.exit_status, failure, ran.outcome.facts, ran.outcome.words)
+    return SpooledRun(
+        entry,
+        completed.result.exit_status,
+        failure,
+        completed.method_result.facts,
+        completed.method_result.finding,
+    )
 
 
-def _look_around(request: Request, config: Config) -> _Setting:
+def _prepare_setup(request: RunRequest, config: Config) -> _RunSetup:
     directory = os.path.realpath(request.directory)
     if not os.path.isdir(directory):
-        raise CannotMeasure(f"{request.directory} is no directory: name an existing one with --directory")
+        raise CannotMeasure(f"{request.directory} is not a directory; set --directory to an existing one")
     configured = read_target(config.target)
-    # The configuration speaks of the usual place, not of what a sweep has just made.
+    # The configuration describes the default directory, not the stripe of a sweep.
     usual = {name: value for name, value in configured.items() if name not in request.known}
-    told = {**usual, **read_target(request.target)}
+    given = {**usual, **read_target(request.target)}
     labels = check_labels({**config.labels, **request.labels})
-    shows_serials = request.shows_serials or config.shows_serials
-    storage = describe_storage(directory, shows_serials=shows_serials)
+    sends_serials = request.sends_serials or config.sends_serials
+    storage = describe_storage(directory, sends_serials=sends_serials)
     environment = describe_environment(
         storage,
         directory=directory,
-        shows_serials=shows_serials,
+        sends_serials=sends_serials,
         process_zone=find_process_zone(os.environ, time.tzname),
     )
-    instance = find_instance() if request.asks_cloud or config.asks_cloud else None
+    instance = find_instance() if request.uses_cloud_metadata or config.uses_cloud_metadata else None
     if instance:
         environment["facts"]["cloud"] = instance.as_facts()
     instance_type = instance.instance_type if instance else find_instance_type()
     found = {name: value for name, value in storage.target.items() if value is not None}
-    return _Setting(
-        fio=find_fio(config.fio) if request.plan.profile.has_fio else None,
-        # What the operator says outweighs what was found.
-        target={**request.known, **found, "instance_type": instance_type, **told},
+    return _RunSetup(
+        fio=find_fio(config.fio) if request.plan.profile.uses_fio else None,
+        # Values given by the operator override detected ones.
+        target={**request.known, **found, "instance_type": instance_type, **given},
         labels=labels,
         environment=environment,
         conditions=describe_round_trip(directory),
@@ -177,57 +185,57 @@ def _look_around(request: Request, config: Config) -> _Setting:
 
 
 def _run_in_workspace(
-    run_id: str, request: Request, *, setting: _Setting, session: Session, stop: StopSignals
-) -> _Ran:
+    run_id: str, request: RunRequest, *, setting: _RunSetup, session: Session, stop: StopSignals
+) -> _CompletedRun:
     profile = request.plan.profile
-    # What only reads leaves nothing on the storage under test.
+    # A read-only profile writes nothing to the storage under test.
     parent = session.spool.directory if profile.is_read_only else request.directory
     trusts_parent = request.trusts_directory or session.config.trusts_directory
     workspace = Workspace(parent, session.spool.directory, run_id=run_id, trusts_parent=trusts_parent)
     with workspace:
-        engine, is_direct, fallbacks = _choose_means(profile, setting.fio, workspace=workspace)
+        engine, is_direct, fallbacks = _choose_engine(profile, setting.fio, workspace=workspace)
         for label in fallbacks.values():
-            session.console.warn(f"{label}; such numbers compare only with their like")
+            session.console.warn(f"{label}; results are comparable only with runs under the same fallback")
         bench = partial(Bench, workspace=workspace, engine=engine, is_direct=is_direct, stop=stop)
         outcome = _run_with_progress(bench, request, fio=setting.fio, session=session)
         logs = _collect_logs(workspace, session) if request.has_logs else {}
-        # Before the test file goes: to remove it is I/O of our own.
+        # Before the test file is removed, which is I/O of the agent.
         after = observe(() if stop.received else setting.disks)
     if not workspace.is_removed:
-        session.console.warn(f"{workspace.directory} could not be removed; the next run tries again")
-    return _Ran(outcome, fallbacks, logs, after)
+        session.console.warn(f"cannot remove {workspace.directory}; the next run tries again")
+    return _CompletedRun(outcome, fallbacks, logs, after)
 
 
 def _collect_logs(workspace: Workspace, session: Session) -> dict[str, str]:
-    """Return fio's logs; a run without them is still a run."""
+    """Return fio's logs; a run without logs is still valid."""
     found = read_logs(workspace.descriptor)
     if found.problem:
-        session.console.warn(f"{found.problem}; the result comes without logs")
+        session.console.warn(f"{found.problem}; the result has no logs")
     return found.logs
 
 
-def _choose_means(
+def _choose_engine(
     profile: Profile, fio: Fio | None, *, workspace: Workspace
 ) -> tuple[str, bool, dict[str, str]]:
-    """Return engine, whether direct, and labels that say what had to be done otherwise than usual."""
+    """Return engine, whether O_DIRECT is used, and labels for fallbacks."""
     fallbacks: dict[str, str] = {}
     engine = profile.engine
     if engine is None:
         assert fio is not None
         engine = choose_engine(fio)
         if engine == "psync":
-            fallbacks["fallback.ioengine"] = f"psync: this fio has no {prefer_engine()}"
+            fallbacks["fallback.ioengine"] = f"psync: {prefer_engine()} is not available in this fio"
     if not profile.wants_direct:
         return engine, False, fallbacks
     is_direct = workspace.has_direct_io()
     if not is_direct:
-        fallbacks["fallback.direct"] = "direct=0: the filesystem refuses O_DIRECT"
+        fallbacks["fallback.direct"] = "direct=0: the filesystem does not support O_DIRECT"
     return engine, is_direct, fallbacks
 
 
 def _run_with_progress(
-    make_bench: Callable[..., Bench], request: Request, *, fio: Fio | None, session: Session
-) -> Outcome:
+    make_bench: Callable[..., Bench], request: RunRequest, *, fio: Fio | None, session: Session
+) -> MethodResult:
     plan = request.plan
     options = list_log_options(fio.version) if fio and request.has_logs else ()
     progress = request.progress or Progress(
@@ -242,7 +250,7 @@ def _run_with_progress(
     )
     progress.start()
     try:
-        return carry_out(
+        return run_plan(
             make_bench(
                 plan=plan,
                 fio=fio,
@@ -258,29 +266,29 @@ def _run_with_progress(
 
 
 def _fill_envelope(
-    run_id: str, request: Request, *, setting: _Setting, before: Observation, ran: _Ran
+    run_id: str, request: RunRequest, *, setting: _RunSetup, before: Observation, completed: _CompletedRun
 ) -> dict[str, Any]:
     conditions = {
         **setting.conditions,
         **before.as_facts("before"),
-        **ran.after.as_facts("after"),
-        **ran.outcome.facts,
+        **completed.after.as_facts("after"),
+        **completed.method_result.facts,
     }
     return make_envelope(
         run_id,
-        ran.result,
+        completed.result,
         profile=request.plan.profile.name,
-        jobfile=ran.outcome.jobfile,
+        jobfile=completed.method_result.jobfile,
         target=setting.target,
-        labels={**setting.labels, **ran.fallbacks},
+        labels={**setting.labels, **completed.fallbacks},
         environment=setting.environment,
         conditions=conditions,
-        logs=ran.logs,
+        logs=completed.logs,
         sweep=request.sweep_id or (str(uuid.uuid4()) if request.plan.profile.is_sweep else None),
     )
 
 
-def _describe_failure(outcome: Outcome, program: str) -> str | None:
+def _describe_failure(outcome: MethodResult, program: str) -> str | None:
     result = outcome.result
     if result.is_success and outcome.is_complete:
         return None
@@ -289,22 +297,22 @@ def _describe_failure(outcome: Outcome, program: str) -> str | None:
     elif result.signal is not None:
         how = f"{program} was killed by signal {result.signal}"
     elif result.is_success:
-        how = f"{program} ended well but printed no report"
+        how = f"{program} exited with status 0 without a report"
     else:
         how = f"{program} failed with status {result.exit_status}"
-    said = " | ".join(_complaints(result)[:3])
-    return f"{how}: {said}" if said else how
+    errors = " | ".join(_list_error_lines(result)[:3])
+    return f"{how}: {errors}" if errors else how
 
 
-def _complaints(result: FioResult) -> list[str]:
-    """Return the lines in which fio complains; it does so on both outputs."""
+def _list_error_lines(result: FioResult) -> list[str]:
+    """Return the lines with fio's errors, from both outputs."""
     before_report = result.stdout.partition("{")[0]
     lines = [line.strip() for line in (result.stderr + before_report).splitlines()]
     return [line for line in dict.fromkeys(lines) if line and not line.startswith("bench-agent:")]
 
 
-def _keep(spool: Spool, run_id: str, *, packed: bytes) -> Entry:
+def _store(spool: Spool, run_id: str, *, packed: bytes) -> Entry:
     try:
         return spool.add(run_id, packed)
     except OSError as error:
-        raise CannotMeasure(f"the result cannot be kept in {spool.directory}: {error}") from None
+        raise CannotMeasure(f"cannot store the result in {spool.directory}: {error}") from None

@@ -1,4 +1,4 @@
-"""The command `run`: measure, keep the result, deliver it, and say where it is."""
+"""The command `run`: measure, store the result, deliver it, and report its location."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Sequence
 from urllib.parse import urljoin
 
 from agent import __version__
-from agent.delivery.delivery import Delivery, Settlement, wait_until_settled
+from agent.delivery.delivery import Delivery, SubmissionStatus, wait_until_processed
 from agent.exit_codes import ConfigurationError, ExitCode, worst
 from agent.journal import Journal
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profiles import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
-from agent.running.measure import Request, SpooledRun, measure
+from agent.running.measure import RunRequest, SpooledRun, measure
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
@@ -23,69 +23,69 @@ if TYPE_CHECKING:
 
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Measure, keep the result, deliver it and what waits beside it."""
+    """Measure, store the result, and deliver it with all pending results."""
     _open_log(arguments, session)
     request = _read_request(arguments, session)
     patience_s = _read_time(arguments.patience, "--patience")
     _wait_for_start(arguments, request, session=session)
     client = None if arguments.no_send else find_client(session)
     if patience_s and session.spool.find_holder() is not None:
-        session.console.note(f"waits up to {format_duration(patience_s)} for another bench-agent")
+        session.console.note(f"waiting up to {format_duration(patience_s)} for another bench-agent")
     with session.spool.lock(patience_s=patience_s):
         try:
             run = measure(request, session)
         except TooBusy as busy:
-            return _put_off(busy, request, session=session)
+            return _skip_run(busy, request, session=session)
         if client is None:
             session.trim()
             verdict = ExitCode.OK if arguments.no_send else ExitCode.CONFIGURATION
             delivery = Delivery(remaining=len(session.spool.pending()), verdict=verdict)
         else:
             delivery = session.deliver(client, budget_s=arguments.budget, first_id=run.entry.id)
-    settlement = None
+    submission_status = None
     if client is not None and arguments.wait > 0 and run.entry.id in delivery.urls:
-        settlement = wait_until_settled(client, run.entry.id, timeout_s=arguments.wait)
-        if settlement.state == "received":
+        submission_status = wait_until_processed(client, run.entry.id, timeout_s=arguments.wait)
+        if submission_status.state == "received":
             session.console.note(f"not stored yet after {arguments.wait:.0f} s")
-    return _report(session, run, delivery=delivery, settlement=settlement)
+    return _report(session, run, delivery=delivery, submission_status=submission_status)
 
 
 def _open_log(arguments: argparse.Namespace, session: Session) -> None:
     log = arguments.log or session.config.log
     if log:
-        session.console.keep_journal(Journal(os.path.abspath(log)))
-        session.console.record(f"bench-agent {__version__} runs as process {os.getpid()}")
+        session.console.attach_journal(Journal(os.path.abspath(log)))
+        session.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
 
-def _read_request(arguments: argparse.Namespace, session: Session) -> Request:
+def _read_request(arguments: argparse.Namespace, session: Session) -> RunRequest:
     plan = read_plan(arguments, session)
     if arguments.logs and plan.profile.method != "jobs":
-        raise ConfigurationError(f"--logs: profile {plan.profile.name} is no single execution of fio")
-    return Request(
+        raise ConfigurationError(
+            f"--logs: not supported by profile {plan.profile.name}, which is not a single execution of fio"
+        )
+    return RunRequest(
         plan=plan,
         directory=choose_directory(arguments, session, plan=plan),
         target=read_pairs(arguments.target, "--target"),
         labels=read_pairs(arguments.label, "--label"),
         time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
         has_logs=arguments.logs,
-        asks_cloud=arguments.cloud,
-        shows_serials=arguments.serials,
+        uses_cloud_metadata=arguments.cloud,
+        sends_serials=arguments.serials,
         trusts_directory=arguments.trust_directory,
         limits=_read_limits(arguments, session),
     )
 
 
 def read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
-    """Return what to measure: a job file, or a profile, the configured one by default."""
+    """Return the plan: of a job file or a profile, by default the configured one."""
     if arguments.jobfile:
         return _read_own_plan(arguments)
     if arguments.allow_outside:
-        raise ConfigurationError("--allow-outside goes with --jobfile")
+        raise ConfigurationError("--allow-outside requires --jobfile")
     profile = arguments.profile or session.config.profile
     if not profile:
-        raise ConfigurationError(
-            "measure what? name a profile with --profile; `bench-agent profiles` lists them"
-        )
+        raise ConfigurationError("no profile given; set --profile (see `bench-agent profiles`)")
     adjustments = read_pairs(arguments.set, "--set")
     for option, name in (("file", "file"), ("file_size", "size")):
         if getattr(arguments, option):
@@ -99,7 +99,7 @@ def _read_own_plan(arguments: argparse.Namespace) -> Plan:
     for option in ("set", "file", "file_size"):
         if getattr(arguments, option):
             name = option.replace("_", "-")
-            raise ConfigurationError(f"--{name} goes with a shipped profile, not with --jobfile")
+            raise ConfigurationError(f"--{name} cannot be used with --jobfile")
     return plan_jobfile(
         arguments.jobfile,
         read_jobfile(arguments.jobfile),
@@ -110,15 +110,15 @@ def _read_own_plan(arguments: argparse.Namespace) -> Plan:
 
 
 def choose_directory(arguments: argparse.Namespace, session: Session, *, plan: Plan) -> str:
-    """Return the directory to measure; of a profile that reads a file, the one that the file is in."""
+    """Return the directory to measure; for a profile that reads a file, the file's directory."""
     file: str | None = plan.values.get("file")
     if file:
         if arguments.directory:
-            raise ConfigurationError("--directory: the storage under test is where --file is; leave it out")
+            raise ConfigurationError("--directory cannot be used with --file, whose directory is measured")
         return os.path.dirname(os.path.realpath(file))
     directory = arguments.directory or session.config.directory
     if not directory:
-        raise ConfigurationError("measure where? name a directory on the storage under test with --directory")
+        raise ConfigurationError("no directory given; set --directory to one on the storage under test")
     return str(directory)
 
 
@@ -142,8 +142,8 @@ def _read_time(text: str | None, option: str) -> int:
         raise ConfigurationError(f"{option}: {error}") from None
 
 
-def _wait_for_start(arguments: argparse.Namespace, request: Request, *, session: Session) -> None:
-    """Let the splay pass, before the lock is taken: others may work meanwhile."""
+def _wait_for_start(arguments: argparse.Namespace, request: RunRequest, *, session: Session) -> None:
+    """Wait for the splay before taking the lock, so that other agents can run meanwhile."""
     splay_s = _read_time(arguments.splay, "--splay")
     if not splay_s:
         return
@@ -151,11 +151,11 @@ def _wait_for_start(arguments: argparse.Namespace, request: Request, *, session:
 
     seed = make_seed(request.plan.profile.name, os.path.realpath(request.directory))
     delay_s = choose_splay(splay_s, seed=seed, day=format_time(time.time())[:10])
-    wait_splay(delay_s, lambda: session.console.note(f"starts in {format_duration(delay_s)}"))
+    wait_splay(delay_s, lambda: session.console.note(f"starting in {format_duration(delay_s)}"))
 
 
-def _put_off(busy: TooBusy, request: Request, *, session: Session) -> ExitCode:
-    """Leave the run to the next time: quietly where that was asked for, else by an exit code."""
+def _skip_run(busy: TooBusy, request: RunRequest, *, session: Session) -> ExitCode:
+    """Skip the run: with exit code 0 under --skip-if-busy, else by raising TooBusy."""
     if not request.limits.is_quiet:
         raise busy
     session.console.note(f"skipped: {busy}")
@@ -163,43 +163,43 @@ def _put_off(busy: TooBusy, request: Request, *, session: Session) -> ExitCode:
 
 
 def read_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
-    """Return what was written as key=value; ConfigurationError names the option where it was not."""
+    """Return key=value pairs as a dictionary; ConfigurationError for other text."""
     found = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name.strip():
-            raise ConfigurationError(f"{option} {pair}: write it as key=value")
+            raise ConfigurationError(f"{option} {pair}: expected KEY=VALUE")
         found[name.strip()] = value.strip()
     return found
 
 
 def find_client(session: Session) -> Client | None:
-    """Return the client, or None with a word about it: a bad token must not cost the measurement."""
+    """Return the client, or None after a warning: a bad token must not prevent the measurement."""
     try:
         return session.make_client()
     except ConfigurationError as error:
-        session.console.warn(f"{error}; the result will wait in the spool")
+        session.console.warn(f"{error}; the result stays in the spool")
         return None
 
 
 def _report(
-    session: Session, run: SpooledRun, *, delivery: Delivery, settlement: Settlement | None
+    session: Session, run: SpooledRun, *, delivery: Delivery, submission_status: SubmissionStatus | None
 ) -> ExitCode:
     base = f"{session.config.url}/"
     url = urljoin(base, delivery.urls[run.entry.id]) if run.entry.id in delivery.urls else None
-    pages = [urljoin(base, page) for page in (settlement.pages if settlement else ())]
-    state = _name_state(run, delivery=delivery, settlement=settlement)
+    pages = [urljoin(base, page) for page in (submission_status.pages if submission_status else ())]
+    state = _name_state(run, delivery=delivery, submission_status=submission_status)
     codes = [delivery.exit_code]
     if run.failure:
         session.console.warn(run.failure)
         codes.append(ExitCode.NOT_MEASURED)
-    if settlement and settlement.state == "rejected":
-        session.console.warn(f"the server rejected the result: {settlement.reason}")
+    if submission_status and submission_status.state == "rejected":
+        session.console.warn(f"the server rejected the result: {submission_status.reason}")
         codes.append(ExitCode.REJECTED)
-    if run.words:
-        session.console.say(run.words)
+    if run.finding:
+        session.console.report(run.finding)
     for line in pages or [url or f"{state}: {run.entry.id}"]:
-        session.console.say(line)
+        session.console.report(line)
     document = {
         "id": run.entry.id,
         "state": state,
@@ -207,7 +207,7 @@ def _report(
         "pages": pages,
         "fio_exit_status": run.exit_status,
         "failure": run.failure,
-        "finding": run.words or None,
+        "finding": run.finding or None,
         "facts": dict(run.facts),
         "remaining": delivery.remaining,
         "problem": delivery.problem if delivery.remaining else None,
@@ -215,9 +215,9 @@ def _report(
     return session.finish(worst(*codes), document)
 
 
-def _name_state(run: SpooledRun, *, delivery: Delivery, settlement: Settlement | None) -> str:
+def _name_state(run: SpooledRun, *, delivery: Delivery, submission_status: SubmissionStatus | None) -> str:
     if run.entry.id in delivery.rejected:
         return "rejected"
     if run.entry.id not in delivery.urls:
-        return "waiting in the spool"
-    return settlement.state if settlement else "received"
+        return "pending"
+    return submission_status.state if submission_status else "received"

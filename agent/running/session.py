@@ -1,4 +1,4 @@
-"""What every command starts from: the configuration, the spool, and a way to speak."""
+"""The context of a command: configuration, spool and console."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Session:
-    """One command at work."""
+    """The context of one command."""
 
     command: str
     config: Config
@@ -27,48 +27,50 @@ class Session:
     console: Console
 
     def make_client(self) -> Client:
-        """Return the client for the configured server; ConfigurationError where address or token is missing."""
+        """Return the client for the configured server; ConfigurationError without URL or token."""
         from agent.delivery.client import Client
 
         if self.config.url is None:
-            raise ConfigurationError("no server is configured: enrol this host with `bench-agent enroll URL`")
+            raise ConfigurationError(
+                "no server is configured; enroll this host with `bench-agent enroll URL`"
+            )
         token = read_token(self.config, os.environ)
         return Client(self.config.url, token, timeout_s=self.config.timeout_s, ca_file=self.config.ca_file)
 
     def deliver(self, client: Client, *, budget_s: float, first_id: str | None = None) -> Delivery:
-        """Post what is in the spool, and what the server is yet to know, then trim; call it under the lock.
+        """Post pending results and schedules, then trim the spool; requires the lock.
 
-        In this order, as a host that was off for long brings what is old before that is dropped.
+        In this order, so that a host that was offline delivers old results before they are dropped.
         """
         from agent.delivery.delivery import deliver
 
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
         if delivery.verdict == ExitCode.OK:
-            from agent.delivery.report_schedule import send_kept
+            from agent.delivery.report_schedule import send_pending_schedule
 
-            send_kept(self.spool, client, console=self.console)
+            send_pending_schedule(self.spool, client, console=self.console)
         delivery.remaining -= self.trim()
         if delivery.remaining:
-            self.console.warn(f"{delivery.remaining} of the spool not delivered: {delivery.problem}")
+            self.console.warn(f"{delivery.remaining} results not delivered: {delivery.problem}")
         return delivery
 
     def trim(self) -> int:
-        """Drop what the spool may not hold any longer, say so, and return how many results that were."""
+        """Drop results that exceed the spool's limits, warn, and return their number."""
         dropped = self.spool.trim()
         if dropped:
             self.console.warn(
-                f"{len(dropped)} old results were dropped: see max_bytes and max_age of [spool]"
+                f"{len(dropped)} old results were dropped; see max_bytes and max_age in [spool]"
             )
         return len(dropped)
 
     def finish(self, code: ExitCode, document: Mapping[str, Any]) -> ExitCode:
-        """Print the outcome as JSON where that was asked for, and return the code."""
+        """Print the result as JSON if --json was given, and return the code."""
         self.console.emit({"command": self.command, "exit_code": int(code), **document})
         return code
 
 
 def open_session(arguments: argparse.Namespace, console: Console, *, must_exist: bool = True) -> Session:
-    """Read the configuration; the spool is not touched yet."""
+    """Read the configuration; the spool is not accessed yet."""
     config = load_config(arguments.config, os.environ, must_exist=must_exist)
     spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes, max_age_s=config.spool_max_age_s)
     return Session(arguments.command, config, spool, console)

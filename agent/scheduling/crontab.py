@@ -1,6 +1,6 @@
-"""Schedules in a crontab: a marked block of ours, and not a character of what others wrote.
+"""Schedules in a crontab: one marked block; everything else stays unchanged.
 
-The block sets no variable: in a user's crontab it would hold for every line after it, also those of others.
+The block sets no variable: in a user's crontab it would apply to all lines after it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from agent.exit_codes import CannotMeasure, ConfigurationError
 from agent.files import find_command, replace_file
 from agent.scheduling.timetable import Schedule, find_slots, read_mark, write_mark
 
-BEGIN = (
-    "# BEGIN bench-agent: written by `bench-agent schedule`, which may rewrite what is between these lines"
-)
+BEGIN = "# BEGIN bench-agent: managed by `bench-agent schedule`; lines up to END may be rewritten"
 END = "# END bench-agent"
 _SYSTEM_HEAD = """\
-# Made by `bench-agent schedule`. MAILTO=somebody here says who is told of what goes wrong; else it is root.
+# Created by `bench-agent schedule`. Set MAILTO=user here to receive errors; the default is root.
 SHELL=/bin/sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 """
-# Vixie cron takes no longer command (MAX_COMMAND).
+# Limit of Vixie cron (MAX_COMMAND).
 _COMMAND_MAXIMUM = 998
 _TIMEOUT_S = 20
 _DAEMONS = ("cron", "crond", "fcron")
@@ -33,7 +31,7 @@ _DAEMONS = ("cron", "crond", "fcron")
 
 @dataclass(frozen=True)
 class Table:
-    """A crontab. command: argv of `crontab` with the user, () where path is a file of /etc/cron.d instead."""
+    """A crontab. command: argv of `crontab` with the user, () if path is a file in /etc/cron.d."""
 
     name: str
     command: tuple[str, ...]
@@ -46,7 +44,7 @@ class Table:
 
 
 def find_table(*, user: str | None, is_root: bool, environ: Mapping[str, str], root: str = "/") -> Table:
-    """Return the table of a user, None for who asks; ConfigurationError where there is none to write to."""
+    """Return the crontab of a user, None for the current one; ConfigurationError without a usable cron."""
     found = find_command("crontab", environ, root=root)
     owner = user or ("root" if is_root else "")
     if found:
@@ -56,13 +54,13 @@ def find_table(*, user: str | None, is_root: bool, environ: Mapping[str, str], r
     if is_root and os.path.isdir(os.path.dirname(path)):
         return Table(path, (), path, owner)
     raise ConfigurationError(
-        "there is no cron here: neither the command crontab nor a /etc/cron.d that this user may write; "
-        "install cron, or take --systemd"
+        "no cron found: neither the command crontab nor a writable /etc/cron.d; install cron, "
+        "or use --systemd"
     )
 
 
 def read_table(table: Table) -> str:
-    """Return the text of a table, "" where there is none yet."""
+    """Return the text of a crontab, "" if it does not exist."""
     if table.is_system:
         try:
             with open(table.path, encoding="utf-8", errors="surrogateescape") as file:
@@ -70,60 +68,60 @@ def read_table(table: Table) -> str:
         except FileNotFoundError:
             return ""
         except OSError as error:
-            raise ConfigurationError(f"{table.path} cannot be read: {error}") from None
+            raise ConfigurationError(f"cannot read {table.path}: {error}") from None
     ended = _run_crontab(table, "-l")
-    complaint = ended.stderr.decode("utf-8", "replace").strip()
+    error_text = ended.stderr.decode("utf-8", "replace").strip()
     if ended.returncode == 0:
         return ended.stdout.decode("utf-8", "surrogateescape")
-    if "no crontab" in complaint or not complaint:
+    if "no crontab" in error_text or not error_text:
         return ""
-    raise ConfigurationError(f"the {table.name} cannot be read: {complaint}")
+    raise ConfigurationError(f"cannot read the {table.name}: {error_text}")
 
 
 def write_table(table: Table, text: str) -> None:
-    """Replace the text of a table; a file that would hold nothing is removed."""
+    """Replace the text of a crontab; an empty file is removed."""
     try:
         if not table.is_system:
             ended = _run_crontab(table, "-", stdin=text.encode("utf-8", "surrogateescape"))
             if ended.returncode:
-                complaint = ended.stderr.decode("utf-8", "replace").strip()
-                raise ConfigurationError(f"the {table.name} was not taken: {complaint}")
+                error_text = ended.stderr.decode("utf-8", "replace").strip()
+                raise ConfigurationError(f"crontab rejected the {table.name}: {error_text}")
         elif text:
             replace_file(table.path, text, mode=0o644)
         elif os.path.exists(table.path):
             os.unlink(table.path)
     except OSError as error:
-        raise ConfigurationError(f"{table.name} cannot be written: {error}") from None
+        raise ConfigurationError(f"cannot write {table.name}: {error}") from None
 
 
 def list_schedules(text: str) -> list[Schedule]:
-    """Return the schedules of a table's text."""
+    """Return the schedules in the text of a crontab."""
     found = (read_mark(line) for line in text.splitlines())
     return [schedule for schedule in found if schedule is not None]
 
 
 def put_schedule(text: str, schedule: Schedule, command: Sequence[str], *, table: Table) -> str:
-    """Return the text with this schedule in it, in place of one of the same profile."""
+    """Return the text with this schedule, replacing one of the same profile."""
     lines = _list_block(remove_schedule(text, schedule.profile, table=table))
     lines += [write_mark(schedule), write_line(schedule, command, user=table.user if table.is_system else "")]
     return _replace_block(text, lines, table=table)
 
 
 def remove_schedule(text: str, profile: str | None, *, table: Table) -> str:
-    """Return the text without the schedule of a profile, None for all; what others wrote stays as it is."""
+    """Return the text without the schedule of a profile, None for all; other lines stay unchanged."""
     kept: list[str] = []
     block = iter(_list_block(text))
     for line in block:
         schedule = read_mark(line)
         if schedule is not None and profile in (None, schedule.profile):
-            next(block, None)  # the line that the mark explains
+            next(block, None)  # the crontab line of this mark
         elif profile is not None:
             kept.append(line)
     return _replace_block(text, kept, table=table)
 
 
 def write_line(schedule: Schedule, command: Sequence[str], *, user: str = "") -> str:
-    """Return the line of a crontab; user only in a file of /etc/cron.d."""
+    """Return a crontab line; user only for a file in /etc/cron.d."""
     slots = find_slots(schedule)
     minutes = "*" if len(slots.minutes) == 60 else ",".join(map(str, slots.minutes))
     hours = "*" if slots.hours is None else ",".join(map(str, slots.hours))
@@ -131,20 +129,20 @@ def write_line(schedule: Schedule, command: Sequence[str], *, user: str = "") ->
     text = " ".join(quote(argument) for argument in command)
     if len(text) > _COMMAND_MAXIMUM:
         raise ConfigurationError(
-            f"the command has {len(text)} characters and cron takes {_COMMAND_MAXIMUM}: put what --set says into "
-            "a shorter form, or take --systemd"
+            f"the command has {len(text)} characters, the limit of cron is {_COMMAND_MAXIMUM}; "
+            "use fewer options, or --systemd"
         )
     return " ".join(part for part in (f"{minutes} {hours} * * {weekday}", user, text) if part)
 
 
 def quote(argument: str) -> str:
-    """Return an argument as sh takes it from a crontab, where a bare per cent sign is a line break.
+    """Quote an argument for sh in a crontab, where an unescaped percent sign is a line break.
 
-    The backslash stands outside of the quotes: cron removes it, and a cron that does not leaves it to the shell.
+    The backslash is outside of the quotes: cron or, if not, the shell removes it.
     """
     if re.search(r"[\x00-\x1f\x7f\\]", argument):
         raise ConfigurationError(
-            f"{argument!r} holds a backslash or a control character, which crons read differently"
+            f"{argument!r} contains a backslash or control character, which cron versions handle differently"
         )
     if not argument:
         return "''"
@@ -152,30 +150,30 @@ def quote(argument: str) -> str:
 
 
 def find_block(text: str) -> str:
-    """Return our block with its first and last line, "" where there is none."""
+    """Return the agent's block with BEGIN and END, "" without one."""
     block = _list_block(text)
     return "\n".join([BEGIN, *block, END]) if block else ""
 
 
-def find_mail_aim(text: str) -> str | None:
-    """Return what MAILTO is at our block; None where it is not set, and cron mails the owner."""
-    aim = None
+def find_mail_recipient(text: str) -> str | None:
+    """Return MAILTO as set before the block; None if not set: cron then mails the owner."""
+    recipient = None
     for line in text.partition(BEGIN)[0].splitlines():
         match = re.match(r"\s*MAILTO\s*=\s*(.*?)\s*$", line)
         if match:
-            aim = match.group(1).strip("\"'")
-    return aim
+            recipient = match.group(1).strip("\"'")
+    return recipient
 
 
 def is_cron_running(root: str = "/") -> bool | None:
-    """Say whether a cron daemon lives; None where /proc does not tell, or shows this user no others' processes."""
+    """Return whether a cron daemon is running; None if /proc is missing or hides other users' processes."""
     try:
         names = [name for name in os.listdir(os.path.join(root, "proc")) if name.isdigit()]
     except OSError:
         return None
     if any(_read_process_name(os.path.join(root, "proc", name, "comm")) in _DAEMONS for name in names):
         return True
-    # Process 1 is always there: where it is not shown (hidepid), others are not shown either.
+    # Process 1 always exists: if it is hidden (hidepid), others are, too.
     return False if "1" in names else None
 
 
@@ -188,36 +186,36 @@ def _read_process_name(path: str) -> str:
 
 
 def _find_block(lines: Sequence[str]) -> tuple[int, int] | None:
-    """Return the places of our first and last line, None where they are not there."""
+    """Return the indexes of BEGIN and END, None without them."""
     if BEGIN not in lines:
         return None
     start = lines.index(BEGIN)
     if END not in lines[start:]:
         raise ConfigurationError(
-            f"the crontab has our first line and not the last, {END!r}: put it back behind our lines by hand"
+            f"the crontab contains BEGIN but not {END!r}; restore this line after the bench-agent lines"
         )
     return start, lines.index(END, start)
 
 
 def _list_block(text: str) -> list[str]:
-    """Return the lines between our marks."""
+    """Return the lines between BEGIN and END."""
     lines = text.split("\n")
     found = _find_block(lines)
     return lines[found[0] + 1 : found[1]] if found else []
 
 
 def _replace_block(text: str, block: Sequence[str], *, table: Table) -> str:
-    """Return the text with our block where it was, at the end where it is new, and gone where it is empty."""
+    """Return the text with the block replaced, appended if new, or removed if empty."""
     if not text and block and table.is_system:
         text = _SYSTEM_HEAD
     lines = text.split("\n")
-    ours = [BEGIN, *block, END] if block else []
+    own = [BEGIN, *block, END] if block else []
     found = _find_block(lines)
     if found:
-        lines[found[0] : found[1] + 1] = ours
-    elif ours:
-        # What ends in a line break has an empty part behind it, which stays the last.
-        lines[-1:] = [*([lines[-1]] if lines[-1] else []), *ours, ""]
+        lines[found[0] : found[1] + 1] = own
+    elif own:
+        # Text with a final line break has an empty last part, which stays last.
+        lines[-1:] = [*([lines[-1]] if lines[-1] else []), *own, ""]
     text = "\n".join(lines)
     return "" if table.is_system and text == _SYSTEM_HEAD else text
 
@@ -229,10 +227,10 @@ def _run_crontab(table: Table, argument: str, *, stdin: bytes = b"") -> subproce
             input=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # The words by which an empty crontab is known are not to be translated.
+            # The message for an empty crontab must not be translated.
             env={**os.environ, "LC_ALL": "C"},
             timeout=_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotMeasure(f"{table.command[0]} does not work: {error}") from None
+        raise CannotMeasure(f"{table.command[0]} failed: {error}") from None

@@ -1,4 +1,4 @@
-"""How this very agent is started again, from anywhere and by anybody: the .pyz, an installed command, or a checkout."""
+"""The command that starts this agent from cron or systemd: a .pyz, an installed command, or a checkout."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 import sys
 from typing import Sequence
 
-# What the system empties at boot, or after some days.
-_PASSING = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")  # nosec B108: nothing is written there
+# Directories that are emptied at boot, or after some days.
+_TEMPORARY_PREFIXES = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")  # nosec B108: nothing is written there
 
 
 def find_own_command(
     argv: Sequence[str] | None = None, *, package: str | None = None, python: str | None = None
 ) -> tuple[str, ...]:
-    """Return the absolute command that starts this agent; the arguments are for tests."""
-    source = os.path.abspath(package or os.path.dirname(__file__))
+    """Return the command that starts this agent, with absolute paths; the arguments are for tests."""
+    source = os.path.abspath(package or os.path.dirname(os.path.dirname(__file__)))
     interpreter = python or sys.executable
     archive = os.path.dirname(source)
     if os.path.isfile(archive):
-        # Not by its first line: cron's PATH may hold another python3.
+        # With the interpreter: python3 on cron's PATH may be another version.
         return (interpreter, archive)
     script = os.path.abspath((argv or sys.argv)[0])
     is_command = os.path.isfile(script) and os.access(script, os.X_OK)
@@ -27,6 +27,6 @@ def find_own_command(
     return (interpreter, os.path.join(source, "__main__.py"))
 
 
-def find_passing(command: Sequence[str]) -> str | None:
-    """Return the part of a command that will not be there for long, None where all of it will."""
-    return next((part for part in command if part.startswith(_PASSING)), None)
+def find_temporary_path(command: Sequence[str]) -> str | None:
+    """Return the part of a command in a temporary directory, or None."""
+    return next((part for part in command if part.startswith(_TEMPORARY_PREFIXES)), None)

@@ -1,4 +1,4 @@
-"""The command `schedule`: profiles that run by themselves, from a crontab or by timers of systemd."""
+"""The command `schedule`: scheduled runs by crontab entries or systemd timers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pwd
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Sequence
 
-from agent.delivery.report_schedule import keep_entries, send_kept
+from agent.delivery.report_schedule import send_pending_schedule, store_pending_schedule
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.scheduling import crontab, systemd
-from agent.scheduling.own_command import find_passing
+from agent.scheduling.own_command import find_temporary_path
 from agent.scheduling.schedule_request import read_schedule_request, write_command
 from agent.scheduling.scheduled import Machine, find_machine, find_schedules
 from agent.scheduling.timetable import Schedule, find_next, find_slots, format_interval, make_entries
@@ -23,7 +23,7 @@ _ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
 
 
 def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Install, remove, show or report."""
+    """Install, remove, show or report schedules."""
     actions = {"install": _install, "remove": _remove, "show": _show, "report": _report}
     return actions[arguments.action](arguments, session)
 
@@ -37,19 +37,19 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
         return session.finish(
             ExitCode.OK, {"would_write": plan(machine, schedule, command, user=user, session=session)}
         )
-    _warn_of_surroundings(session, command)
+    _warn_about_environment(session, command)
     install = _install_cron if arguments.cron else _install_systemd
     places, problems = install(machine, schedule, command, user=user, session=session)
-    _leave_other_kind(machine, schedule, user, is_cron=arguments.cron, session=session)
+    _remove_other_kind(machine, schedule, user, is_cron=arguments.cron, session=session)
     for problem in problems:
         session.console.warn(problem)
-    session.console.say(f"{schedule.describe()}: {', '.join(places)}")
+    session.console.report(f"{schedule.describe()}: {', '.join(places)}")
     next_at = find_next(find_slots(schedule), datetime.now())
-    session.console.say(f"next run {next_at:%Y-%m-%d %H:%M} local time{_say_splay(schedule)}")
+    session.console.report(f"next run: {next_at:%Y-%m-%d %H:%M} local time{_format_splay(schedule)}")
     document = {
         **_describe("cron" if arguments.cron else "systemd", schedule, next_at=next_at),
         "written": list(places),
-        "is_told": _tell(machine, user, session) == ExitCode.OK,
+        "is_reported": _report_schedule(machine, user, session) == ExitCode.OK,
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
@@ -60,16 +60,16 @@ def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
     removed = _remove_cron(machine, arguments.profile, user)
     of_systemd, problems = systemd.remove_units(machine.find_units(), arguments.profile)
     for schedule in (*removed, *of_systemd):
-        session.console.say(f"removed: {schedule.describe()}")
+        session.console.report(f"removed: {schedule.describe()}")
     if not removed and not of_systemd:
-        session.console.say(
-            "nothing was scheduled" + (f" of {arguments.profile}" if arguments.profile else "")
+        session.console.report(
+            "no schedule found" + (f" for {arguments.profile}" if arguments.profile else "")
         )
     for problem in problems:
         session.console.warn(problem)
     document = {
         "removed": make_entries([*removed, *of_systemd]),
-        "is_told": _tell(machine, user, session) == ExitCode.OK,
+        "is_reported": _report_schedule(machine, user, session) == ExitCode.OK,
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
@@ -81,39 +81,39 @@ def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:
     documents = []
     for one in found:
         next_at = None if one.is_running is False else find_next(find_slots(one.schedule), now)
-        when = f"next {next_at:%Y-%m-%d %H:%M} local time{_say_splay(one.schedule)}" if next_at else ""
-        session.console.say(
-            f"{one.kind:<9}{one.schedule.describe()}; {when or f'{one.kind} is not running here'}"
+        when = f"next {next_at:%Y-%m-%d %H:%M} local time{_format_splay(one.schedule)}" if next_at else ""
+        session.console.report(
+            f"{one.kind:<9}{one.schedule.describe()}; {when or f'{one.kind} is not running'}"
         )
         documents.append(_describe(one.kind, one.schedule, next_at=next_at))
     if not found:
-        session.console.say("nothing is scheduled; `bench-agent schedule install --help` shows how")
+        session.console.report("no schedules; see `bench-agent schedule install --help`")
     return session.finish(ExitCode.OK, {"schedules": documents})
 
 
 def _report(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    told = _tell(find_machine(), None, session)
-    words = {
-        ExitCode.OK: "the server knows the schedule",
-        ExitCode.TRY_LATER: "the server will be told at the next run",
-        ExitCode.REJECTED: "the server does not know the schedule",
+    code = _report_schedule(find_machine(), None, session)
+    texts = {
+        ExitCode.OK: "schedules reported to the server",
+        ExitCode.TRY_LATER: "schedules will be reported with the next run",
+        ExitCode.REJECTED: "the server rejected the schedules",
     }
-    session.console.say(words[told])
-    return session.finish(told, {"is_told": told == ExitCode.OK})
+    session.console.report(texts[code])
+    return session.finish(code, {"is_reported": code == ExitCode.OK})
 
 
 def _read_user(user: str | None) -> str | None:
-    """Return the user for whom root acts, None for who asks."""
+    """Return the user for whom root acts, None for the current one."""
     if user is None:
         return None
     try:
         wanted = pwd.getpwnam(user)
     except KeyError:
-        raise ConfigurationError(f"--user {user}: there is no such user here") from None
+        raise ConfigurationError(f"--user {user}: unknown user") from None
     if wanted.pw_uid == os.geteuid():
         return None
     if os.geteuid() != 0:
-        raise ConfigurationError(f"--user {user}: only root schedules for others")
+        raise ConfigurationError(f"--user {user}: only root can manage schedules of other users")
     return wanted.pw_name
 
 
@@ -122,9 +122,9 @@ def _plan_cron(
 ) -> dict[str, str]:
     table = machine.find_table(user)
     text = crontab.put_schedule(crontab.read_table(table), schedule, command, table=table)
-    # What others have in it is not ours to show.
+    # Lines of others are not shown.
     block = crontab.find_block(text)
-    session.console.say(f"would have in the {table.name}:\n{block}")
+    session.console.report(f"would write to the {table.name}:\n{block}")
     return {table.name: block}
 
 
@@ -137,7 +137,7 @@ def _plan_systemd(
         for kind, text in _write_units(units, schedule, command, user=user, session=session).items()
     }
     for path, text in texts.items():
-        session.console.say(f"would write {path}:\n{text}")
+        session.console.report(f"would write {path}:\n{text}")
     return texts
 
 
@@ -149,12 +149,10 @@ def _install_cron(
     text = crontab.put_schedule(before, schedule, command, table=table)
     if text != before:
         crontab.write_table(table, text)
-    if crontab.find_mail_aim(text) == "":
-        session.console.note(
-            'MAILTO="" stands before our lines: what goes wrong is mailed to nobody; set [run] log'
-        )
+    if crontab.find_mail_recipient(text) == "":
+        session.console.note('MAILTO="" is set: cron will not mail errors; set [run] log')
     if crontab.is_cron_running(machine.root) is False:
-        session.console.warn("no cron is running here: nothing will run until one is")
+        session.console.warn("cron is not running: scheduled runs will not start")
     return (table.name,), []
 
 
@@ -165,12 +163,12 @@ def _install_systemd(
     texts = _write_units(units, schedule, command, user=user, session=session)
     if not units.is_running:
         session.console.warn(
-            "no systemd is running here that could be told: the files are written, and "
+            "systemd is not running: the unit files are written; enable the timer later with "
             f"`{'systemctl --user' if units.is_user else 'systemctl'} enable --now "
-            f"{systemd.name_unit(schedule.profile, 'timer')}` starts the timer where one is"
+            f"{systemd.name_unit(schedule.profile, 'timer')}`"
         )
     elif units.is_user:
-        session.console.note("it runs while you are signed in; `loginctl enable-linger` lets it run always")
+        session.console.note("runs only while you are logged in; enable others with `loginctl enable-linger`")
     return systemd.install_units(units, schedule, service=texts["service"], timer=texts["timer"])
 
 
@@ -194,10 +192,10 @@ def _remove_cron(machine: Machine, profile: str | None, user: str | None) -> lis
     return removed
 
 
-def _leave_other_kind(
+def _remove_other_kind(
     machine: Machine, schedule: Schedule, user: str | None, *, is_cron: bool, session: Session
 ) -> None:
-    """Take the profile out of where it was before, so that it does not run twice."""
+    """Remove the profile's schedule of the other kind, so that it does not run twice."""
     if is_cron:
         removed, problems = systemd.remove_units(machine.find_units(), schedule.profile)
         for problem in problems:
@@ -205,33 +203,33 @@ def _leave_other_kind(
     else:
         removed = _remove_cron(machine, schedule.profile, user)
     if removed:
-        session.console.note(f"its {'timer' if is_cron else 'crontab entry'} of before is removed")
+        session.console.note(f"removed its previous {'timer' if is_cron else 'crontab entry'}")
 
 
-def _tell(machine: Machine, user: str | None, session: Session) -> ExitCode:
-    """Tell the server what is installed now, or keep it for the next delivery; say how that went."""
+def _report_schedule(machine: Machine, user: str | None, session: Session) -> ExitCode:
+    """Report the installed schedules to the server, or store them for the next delivery."""
     if user is not None:
-        session.console.note(f"the server is told by {user}: `bench-agent schedule report` as {user}")
+        session.console.note(
+            f"to report the schedules to the server, run `bench-agent schedule report` as {user}"
+        )
         return ExitCode.TRY_LATER
-    keep_entries(session.spool, make_entries(found.schedule for found in find_schedules(machine)))
+    store_pending_schedule(session.spool, make_entries(found.schedule for found in find_schedules(machine)))
     try:
         client = session.make_client()
     except ConfigurationError as error:
-        session.console.note(f"the server is told at the next delivery: {error}")
+        session.console.note(f"schedules will be reported with the next delivery: {error}")
         return ExitCode.TRY_LATER
-    return send_kept(session.spool, client, console=session.console)
+    return send_pending_schedule(session.spool, client, console=session.console)
 
 
-def _warn_of_surroundings(session: Session, command: Sequence[str]) -> None:
-    """Say what holds in this shell and will not where the schedule runs."""
+def _warn_about_environment(session: Session, command: Sequence[str]) -> None:
+    """Warn about conditions of this shell that do not apply to scheduled runs."""
     for name in _ENVIRONMENT:
         if os.environ.get(name):
-            session.console.note(
-                f"{name} is set here and will not be there: write it into {session.config.path}"
-            )
-    passing = find_passing(command)
-    if passing:
-        session.console.warn(f"{passing} may be emptied at the next boot: keep it elsewhere")
+            session.console.note(f"{name} is not set in scheduled runs; set it in {session.config.path}")
+    temporary = find_temporary_path(command)
+    if temporary:
+        session.console.warn(f"{temporary} may be removed at the next boot; move it to another directory")
 
 
 def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dict[str, Any]:
@@ -242,5 +240,5 @@ def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dic
     }
 
 
-def _say_splay(schedule: Schedule) -> str:
+def _format_splay(schedule: Schedule) -> str:
     return f", or up to {format_interval(schedule.splay_s)} later" if schedule.splay_s else ""

@@ -1,4 +1,4 @@
-"""What `schedule install` asks for: a profile or a job file, where and when, and the command that does it."""
+"""The arguments of `schedule install`: plan, directory, times, and the scheduled command."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScheduleRequest:
-    """What is to run by itself, and when."""
+    """A plan and its schedule."""
 
     plan: Plan
     schedule: Schedule
 
 
 def read_schedule_request(arguments: argparse.Namespace, session: Session) -> ScheduleRequest:
-    """Return what was asked for; ConfigurationError says what is missing or would fail at every run."""
+    """Return the request; ConfigurationError for missing values, and for errors that would occur in every run."""
     plan = read_plan(arguments, session)
     check_plan(plan)
     directory = os.path.abspath(choose_directory(arguments, session, plan=plan))
     if not os.path.isdir(directory):
-        raise ConfigurationError(f"{directory} is no directory: name an existing one with --directory")
+        raise ConfigurationError(f"{directory} is not a directory; set --directory to an existing one")
     is_trusted = arguments.trust_directory or session.config.trusts_directory
-    # What only reads writes nothing there, and --user runs it as somebody else than root.
+    # A read-only profile writes nothing there, and with --user the run is not root's.
     if not (is_trusted or plan.profile.is_read_only or arguments.user):
         check_path_trusted(directory)
     every_s = read_interval(arguments.every)
@@ -46,8 +46,8 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
         raise ConfigurationError(f"--splay: {error}") from None
     if plan.duration_s + splay_s >= every_s:
         raise ConfigurationError(
-            f"--every {arguments.every}: {plan.profile.name} takes about {plan.duration_s:.0f} s and may start "
-            f"{splay_s} s late, so that one run would reach into the next"
+            f"--every {arguments.every}: {plan.profile.name} takes about {plan.duration_s:.0f} s plus up to "
+            f"{splay_s} s splay; runs would overlap"
         )
     at_minute = read_clock(arguments.at) if arguments.at else 0
     return ScheduleRequest(plan, Schedule(plan.profile.name, directory, every_s, splay_s, at_minute))
@@ -56,22 +56,22 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
 def write_command(
     arguments: argparse.Namespace, request: ScheduleRequest, *, session: Session
 ) -> tuple[str, ...]:
-    """Return the command that is scheduled: all that the next shell cannot know is in it, and nothing secret."""
+    """Return the scheduled command with all options that differ from the configuration, without secrets."""
     schedule = request.schedule
     command = [*find_own_command(), "run"]
     if arguments.cron:
         command.append("--quiet")
     if arguments.config or os.environ.get("BENCH_AGENT_CONFIG"):
         command += ["--config", os.path.abspath(session.config.path)]
-    command += ["--profile", schedule.profile, *_say_what(arguments, request)]
+    command += ["--profile", schedule.profile, *_list_measurement_options(arguments, request)]
     if arguments.cron and schedule.splay_s:
         command += ["--splay", f"{schedule.splay_s}s"]
-    # Profiles of one host may fall on one minute; half an interval later it is the next run's turn.
+    # Profiles of a host may start in the same minute; after half the interval, the next run is due.
     return (*command, "--patience", f"{schedule.every_s // 2}s")
 
 
-def _say_what(arguments: argparse.Namespace, request: ScheduleRequest) -> list[str]:
-    """Return the options that say what is measured and where; paths are absolute, as cron stands elsewhere."""
+def _list_measurement_options(arguments: argparse.Namespace, request: ScheduleRequest) -> list[str]:
+    """Return the options for what is measured and where; absolute paths, because cron has another working directory."""
     file = request.plan.values.get("file")
     options = ["--file", file] if file else ["--directory", request.schedule.directory]
     if arguments.jobfile:

@@ -1,4 +1,4 @@
-"""What runs by itself on this machine, and whether anything starts it."""
+"""The schedules installed on this machine, and whether cron or systemd is running."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from agent.scheduling.timetable import Schedule
 
 @dataclass(frozen=True)
 class Machine:
-    """Where schedules are written; other values than those of find_machine are for tests."""
+    """Where schedules are stored; values other than those of find_machine are for tests."""
 
     root: str
     is_root: bool
     environ: Mapping[str, str]
 
     def find_table(self, user: str | None) -> crontab.Table:
-        """Return the crontab; ConfigurationError where there is none."""
+        """Return the crontab; ConfigurationError without cron."""
         return crontab.find_table(user=user, is_root=self.is_root, environ=self.environ, root=self.root)
 
     def find_units(self) -> systemd.Units:
-        """Return the place for units."""
+        """Return the location of units."""
         return systemd.find_units(is_root=self.is_root, environ=self.environ, root=self.root)
 
 
 @dataclass(frozen=True)
-class Found:
-    """A schedule that is installed; kind: "cron" or "systemd"; is_running: what starts it is at work."""
+class InstalledSchedule:
+    """An installed schedule; kind: "cron" or "systemd"; is_running: whether that is running, None if unknown."""
 
     kind: str
     schedule: Schedule
@@ -42,8 +42,8 @@ def find_machine() -> Machine:
     return Machine("/", os.geteuid() == 0, os.environ)
 
 
-def find_schedules(machine: Machine, user: str | None = None) -> list[Found]:
-    """Return what is installed for who asks, or in the crontab of a user: first cron's, then systemd's."""
+def find_schedules(machine: Machine, user: str | None = None) -> list[InstalledSchedule]:
+    """Return the schedules of the current user, or in the crontab of a user: first cron's, then systemd's."""
     units = machine.find_units()
     is_cron_running = crontab.is_cron_running(machine.root)
     try:
@@ -51,6 +51,9 @@ def find_schedules(machine: Machine, user: str | None = None) -> list[Found]:
     except ConfigurationError:
         text = ""  # no cron, no crontab
     return [
-        *(Found("cron", schedule, is_cron_running) for schedule in crontab.list_schedules(text)),
-        *(Found("systemd", schedule, units.is_running) for schedule in systemd.list_schedules(units)),
+        *(InstalledSchedule("cron", schedule, is_cron_running) for schedule in crontab.list_schedules(text)),
+        *(
+            InstalledSchedule("systemd", schedule, units.is_running)
+            for schedule in systemd.list_schedules(units)
+        ),
     ]

@@ -1,4 +1,4 @@
-"""Schedules as timers of systemd: bench-agent-PROFILE.service and .timer, for the machine or for one user."""
+"""Schedules as systemd timers: bench-agent-PROFILE.service and .timer, for the system or one user."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 # Directories that ProtectSystem=full makes read-only.
 _PROTECTED = ("/usr", "/boot", "/efi", "/etc")
 
-# Nice=19: whatever else wants a CPU has it first. The I/O is not idle-classed: it waits for everybody else's, and
-# what is measured would be the others' load. Class and priority are written out, as without them the kernel takes
-# the priority from Nice, and 19 is its lowest (7); 4 is what a run from cron or by hand has.
-# Nothing that is a seccomp filter, such as RestrictAddressFamilies: it would run at every system call of fio, and on
-# kernels before 5.16 it turns on mitigations that cost per cents. Nothing that hides devices or mounts, such as
-# PrivateTmp: what is under a path would be told otherwise than from cron, and be another series.
+# Nice=19: other processes get CPU time first. I/O is not in the idle class: it would wait for all other I/O, and the
+# run would measure the load of others. Class and priority are explicit, because the kernel would derive the priority
+# from Nice, and 19 maps to the lowest (7); 4 is that of a run from cron or a shell.
+# No option that installs a seccomp filter, such as RestrictAddressFamilies: it would run at every system call of fio,
+# and before Linux 5.16 it enables mitigations that cost some percent. No option that hides devices or mounts, such as
+# PrivateTmp: the detected layout would differ from that under cron, and create another series.
 _SERVICE = """\
 {mark}
 [Unit]
@@ -64,7 +64,7 @@ WantedBy=timers.target
 
 @dataclass(frozen=True)
 class Units:
-    """Where units are kept. is_user: by one user's own systemd; is_running: there is one to be told of them.
+    """Location of units. is_user: those of a user's own systemd; is_running: whether systemd is running.
 
     stamps: where systemd notes when a persistent timer last elapsed.
     """
@@ -77,7 +77,7 @@ class Units:
 
 
 def find_units(*, is_root: bool, environ: Mapping[str, str], root: str = "/") -> Units:
-    """Return the place for units of who asks: the machine's for root, else that user's own."""
+    """Return the location of units: the system's for root, else the user's own."""
     systemctl = find_command("systemctl", environ, root=root)
     has_system = os.path.isdir(os.path.join(root, "run/systemd/system"))
     if is_root:
@@ -109,8 +109,8 @@ def write_service(
 ) -> str:
     """Return the text of a service.
 
-    written: what a run writes besides the directory under test; user: whom the machine's systemd runs it as, None
-    for root; is_user: for a user's own systemd, which may not make a sandbox.
+    written: paths that a run writes besides the directory under test; user: for User=, None for root; is_user: for a
+    user's own systemd, which cannot create a sandbox.
     """
     places = (schedule.directory, *written)
     protects = not is_user and not any(_is_below(place, _PROTECTED) for place in places)
@@ -127,7 +127,7 @@ def write_service(
 
 
 def write_timer(schedule: Schedule) -> str:
-    """Return the text of a timer; systemd itself adds the splay, and makes up for what it slept through."""
+    """Return the text of a timer; systemd adds the splay, and starts missed runs (Persistent)."""
     return _TIMER.format(
         mark=write_mark(schedule),
         profile=_escape(schedule.profile),
@@ -138,7 +138,7 @@ def write_timer(schedule: Schedule) -> str:
 
 
 def write_calendar(schedule: Schedule) -> str:
-    """Return the moments as systemd.time(7) has them: *-*-* 00,06,12,18:00:00."""
+    """Return the start times in the format of systemd.time(7): *-*-* 00,06,12,18:00:00."""
     slots = find_slots(schedule)
     day = "" if slots.weekday is None else f"{_WEEKDAYS[slots.weekday]} "
     hours = "*" if slots.hours is None else ",".join(f"{hour:02d}" for hour in slots.hours)
@@ -147,15 +147,15 @@ def write_calendar(schedule: Schedule) -> str:
 
 
 def quote(argument: str) -> str:
-    """Return an argument as ExecStart takes it: no specifier, no variable, one word."""
+    """Quote an argument for ExecStart: no specifier, no variable, one word."""
     if re.search(r"[\x00-\x1f\x7f]", argument):
-        raise ConfigurationError(f"{argument!r} holds a control character, which no unit can say")
+        raise ConfigurationError(f"{argument!r} contains a control character, which units do not support")
     text = argument.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return text if re.fullmatch(r"[\w@%+=:,./$-]+", argument, re.ASCII) else f'"{text}"'
 
 
 def list_schedules(units: Units) -> list[Schedule]:
-    """Return the schedules for which there is a timer of ours."""
+    """Return the schedules that have a timer."""
     found = (_read_schedule(os.path.join(units.directory, name)) for name in _list_timers(units))
     return [schedule for schedule in found if schedule is not None]
 
@@ -163,7 +163,7 @@ def list_schedules(units: Units) -> list[Schedule]:
 def install_units(
     units: Units, schedule: Schedule, *, service: str, timer: str
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Write both units and start the timer where systemd runs; return the paths, and what did not work."""
+    """Write both units and start the timer if systemd is running; return paths and problems."""
     paths = (
         os.path.join(units.directory, name_unit(schedule.profile, "service")),
         os.path.join(units.directory, name_unit(schedule.profile, "timer")),
@@ -174,19 +174,19 @@ def install_units(
         for path, text in zip(paths, (service, timer)):
             replace_file(path, text, mode=0o644)
     except OSError as error:
-        raise ConfigurationError(f"{units.directory} cannot be written: {error}") from None
+        raise ConfigurationError(f"cannot write {units.directory}: {error}") from None
     if not units.is_running:
         return paths, []
     name = os.path.basename(paths[1])
     steps = [("daemon-reload",), ("enable", "--now", name)]
     if not is_new:
-        # A timer that runs already would keep the moments of before.
+        # A running timer would keep its previous times.
         steps.append(("restart", name))
     return paths, [problem for step in steps for problem in _ask_systemctl(units, *step)]
 
 
 def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], list[str]]:
-    """Stop and remove the units of a profile, None for all of ours; return what was removed, and what did not work."""
+    """Stop and remove the units of a profile, None for all; return removed schedules and problems."""
     removed: list[Schedule] = []
     problems: list[str] = []
     for name in _list_timers(units):
@@ -198,7 +198,7 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
         for kind in ("timer", "service"):
             _remove(os.path.join(units.directory, name_unit(schedule.profile, kind)))
         _remove(os.path.join(units.directory, "timers.target.wants", name))
-        # Else the timer, installed once more, would make up at once for all the time that it was not there.
+        # Otherwise a timer that is installed again would immediately start a missed run.
         _remove(os.path.join(units.stamps, f"stamp-{name}"))
         removed.append(schedule)
     if removed and units.is_running:
@@ -207,7 +207,7 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
 
 
 def is_enabled(units: Units, profile: str) -> bool:
-    """Say whether the timer starts by itself."""
+    """Return whether the timer is enabled."""
     return os.path.lexists(os.path.join(units.directory, "timers.target.wants", name_unit(profile, "timer")))
 
 
@@ -233,11 +233,11 @@ def _remove(path: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be removed: {error}") from None
+        raise ConfigurationError(f"cannot remove {path}: {error}") from None
 
 
 def _ask_systemctl(units: Units, *arguments: str) -> list[str]:
-    """Run systemctl and return what it complains of; the units are written in any case."""
+    """Run systemctl and return its errors; the units are written in any case."""
     argv = [units.systemctl or "systemctl", *(["--user"] if units.is_user else []), *arguments]
     try:
         ended = subprocess.run(
@@ -249,15 +249,15 @@ def _ask_systemctl(units: Units, *arguments: str) -> list[str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return [f"{' '.join(argv)} does not work: {error}"]
+        return [f"{' '.join(argv)} failed: {error}"]
     if ended.returncode == 0:
         return []
-    complaint = ended.stderr.decode("utf-8", "replace").strip() or f"status {ended.returncode}"
-    return [f"{' '.join(argv)} failed: {complaint}"]
+    error_text = ended.stderr.decode("utf-8", "replace").strip() or f"status {ended.returncode}"
+    return [f"{' '.join(argv)} failed: {error_text}"]
 
 
 def _escape(text: str) -> str:
-    """Return text for a description, in which a per cent sign would begin a specifier."""
+    """Escape text for a description, in which a percent sign starts a specifier."""
     return re.sub(r"[\x00-\x1f\x7f]", "?", text).replace("%", "%%")
 
 

@@ -1,4 +1,4 @@
-"""When a scheduled run starts: intervals that crontab and systemd can both say, and the moments that they mean."""
+"""Start times of scheduled runs: intervals that crontab and systemd both support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.exit_codes import ConfigurationError
 from agent.quantities import parse_duration
 
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60, 3600, 86400, 7 * 86400
-# Only what divides the hour or the day evenly: `*/45` of cron starts at :00 and :45, 15 minutes apart.
+# Only divisors of an hour or a day: cron's `*/45` starts at :00 and :45, 15 minutes apart.
 _MINUTES = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
 _HOURS = (1, 2, 3, 4, 6, 8, 12)
 _INTERVALS_S = (
@@ -28,7 +28,7 @@ _MARK = "# bench-agent "
 
 @dataclass(frozen=True)
 class Schedule:
-    """One profile that runs by itself. at_minute: minutes after local midnight; splay_s: 0 for none."""
+    """The schedule of one profile. at_minute: minutes after local midnight; splay_s: 0 for none."""
 
     profile: str
     directory: str
@@ -37,14 +37,14 @@ class Schedule:
     at_minute: int = 0
 
     def describe(self) -> str:
-        """Return the schedule in words."""
+        """Return the schedule as text."""
         splay = f", up to {format_interval(self.splay_s)} later" if self.splay_s else ""
         return f"{self.profile} in {self.directory} every {format_interval(self.every_s)}{splay}"
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The moments of a timetable. None is every hour, or every day; weekday is 0 for Sunday."""
+    """Start times. hours: None for every hour; weekday: None for every day, 0 for Sunday."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...] | None
@@ -59,7 +59,7 @@ def read_interval(text: str) -> int:
         raise ConfigurationError(f"--every: {error}") from None
     if every_s not in _INTERVALS_S:
         raise ConfigurationError(
-            f"--every {text}: neither a crontab nor a timer keeps this interval evenly; possible are {POSSIBLE}"
+            f"--every {text}: not supported by crontab and timers; available: {POSSIBLE}"
         )
     return every_s
 
@@ -68,12 +68,12 @@ def read_clock(text: str) -> int:
     """Return minutes after midnight of a local time of day: 02:30."""
     match = _CLOCK.fullmatch(text.strip())
     if match is None:
-        raise ConfigurationError(f"--at {text}: write a time of day as 02:30, from 00:00 to 23:59")
+        raise ConfigurationError(f"--at {text}: not a time of day from 00:00 to 23:59, such as 02:30")
     return int(match.group(1)) * 60 + int(match.group(2))
 
 
 def find_slots(schedule: Schedule) -> Slots:
-    """Return the moments at which cron or systemd starts a schedule; a short interval takes only its part of `at`."""
+    """Return the start times of a schedule; for intervals below a day, `at` is taken modulo the interval."""
     hour, minute = divmod(schedule.at_minute, 60)
     if schedule.every_s < HOUR_S:
         step = schedule.every_s // MINUTE_S
@@ -93,14 +93,14 @@ def find_next(slots: Slots, now: datetime) -> datetime:
             continue
         for hour in slots.hours or range(24):
             for minute in slots.minutes:
-                moment = date.replace(hour=hour, minute=minute)
-                if moment > now:
-                    return moment
+                start = date.replace(hour=hour, minute=minute)
+                if start > now:
+                    return start
     raise ValueError(f"{slots} has no slot within nine days")
 
 
 def write_mark(schedule: Schedule) -> str:
-    """Return the comment by which `schedule show` and `schedule remove` know what they once wrote."""
+    """Return the comment from which `schedule show` and `schedule remove` read a schedule."""
     return _MARK + json.dumps(
         {
             "profile": schedule.profile,
@@ -113,30 +113,30 @@ def write_mark(schedule: Schedule) -> str:
 
 
 def read_mark(line: str) -> Schedule | None:
-    """Return the schedule that a comment tells of, None for any other line."""
+    """Return the schedule in a comment, None for any other line."""
     if not line.startswith(_MARK):
         return None
     try:
-        told: Any = json.loads(line[len(_MARK) :])
+        fields: Any = json.loads(line[len(_MARK) :])
         return Schedule(
-            profile=str(told["profile"]),
-            directory=str(told["directory"]),
-            every_s=int(told["every_s"]),
-            splay_s=int(told["splay_s"]),
-            at_minute=int(told["at_minute"]),
+            profile=str(fields["profile"]),
+            directory=str(fields["directory"]),
+            every_s=int(fields["every_s"]),
+            splay_s=int(fields["splay_s"]),
+            at_minute=int(fields["at_minute"]),
         )
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
-    """Return what the server is told of the schedules."""
+    """Return the schedules for the server."""
     return [
         {
             "profile": schedule.profile,
             "every_s": schedule.every_s,
             "splay_s": schedule.splay_s,
-            # As in the envelope: the odd bytes of a path that is no UTF-8 would be refused by every reader.
+            # As in the envelope: bytes that are not valid UTF-8 become "?".
             "directory": schedule.directory.encode("utf-8", "replace").decode(),
         }
         for schedule in sorted(schedules, key=lambda schedule: (schedule.profile, schedule.directory))
@@ -144,7 +144,7 @@ def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
 
 
 def format_interval(seconds: int) -> str:
-    """Return an interval in the largest unit that it fills: 6 h, 15 min, 7 d, 90 s."""
+    """Return an interval in the largest unit without remainder: 6 h, 15 min, 7 d, 90 s."""
     for unit, length_s in (("d", DAY_S), ("h", HOUR_S), ("min", MINUTE_S)):
         if seconds >= length_s and seconds % length_s == 0:
             return f"{seconds // length_s} {unit}"

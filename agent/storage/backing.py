@@ -1,4 +1,4 @@
-"""What is under a device or a filesystem that is itself kept in another: loop devices, overlays, bcache."""
+"""Backing storage of loop devices, overlays and bcache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DELETED = " (deleted)"
 
 
 def describe_loops(layers: Sequence[Layer], mounts: Sequence[Mount], *, root: str = "/") -> dict[str, Any]:
-    """Return facts of the loop devices among layers under "loop": the file of each, and what that lies on."""
+    """Return facts of the loop devices among layers under "loop": the file of each, and the storage under it."""
     facts = {}
     for layer in layers:
         backing = read_line(layer.path, "loop/backing_file") if layer.kind == "loop" else None
@@ -31,7 +31,7 @@ def describe_loops(layers: Sequence[Layer], mounts: Sequence[Mount], *, root: st
 
 
 def describe_overlay(mount: Mount, mounts: Sequence[Mount], *, root: str = "/") -> dict[str, Any]:
-    """Return facts of an overlay under "overlay": where it writes; nothing in a container, which does not see that."""
+    """Return facts of an overlay under "overlay": its upper directory; {} in a container, where that is not visible."""
     upper = mount.upper_directory
     if upper is None:
         return {}
@@ -40,12 +40,12 @@ def describe_overlay(mount: Mount, mounts: Sequence[Mount], *, root: str = "/") 
 
 
 def describe_caches(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Return facts of the bcache devices among layers under "bcache": what is cached, by what, and how."""
+    """Return facts of the bcache devices among layers under "bcache": backing device, cache devices and mode."""
     facts = {}
     for layer in layers:
         if layer.kind != "bcache":
             continue
-        # The link leads to the backing device's own directory.
+        # The link points to the backing device's directory.
         backing = os.path.dirname(os.path.realpath(os.path.join(layer.path, "bcache")))
         state = read_line(layer.path, "bcache/state")
         others = [os.path.basename(path) for path in layer.below if path != backing]
@@ -53,7 +53,7 @@ def describe_caches(layers: Sequence[Layer]) -> dict[str, Any]:
             backing_device=os.path.basename(backing) if backing in layer.below else None,
             cache_devices=others if backing in layer.below and others else None,
             cache_mode=read_choice(layer.path, "bcache/cache_mode"),
-            # Clean or dirty changes by the second; whether there is a cache at all does not.
+            # Clean and dirty alternate every second; whether a cache exists does not.
             has_cache=None if state is None else int(state != "no cache"),
             sequential_cutoff=read_line(layer.path, "bcache/sequential_cutoff"),
         )
@@ -61,7 +61,7 @@ def describe_caches(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def _describe_place(path: str, mounts: Sequence[Mount], root: str) -> dict[str, Any]:
-    """Return filesystem and disks that a file or directory is on; nothing where it is not to be seen from here."""
+    """Return filesystem and disks of a file or directory; {} if it is not visible from here."""
     if path.endswith(_DELETED) or not os.path.exists(os.path.join(root, path.lstrip("/"))):
         return {}
     mount = choose_mount(mounts, path)

@@ -1,4 +1,4 @@
-"""How a btrfs spreads its data over its devices, from /sys/fs/btrfs."""
+"""Data profile and devices of a btrfs, from /sys/fs/btrfs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from agent.storage.raid import Array
 from agent.storage.sysfs import list_directory, read_line, read_number
 
-# BTRFS_STRIPE_LEN of the kernel: it cannot be chosen.
+# BTRFS_STRIPE_LEN of the kernel, which is fixed.
 _CHUNK_BYTES = 64 * 1024
 _STRIPED_PROFILES = ("raid0", "raid5", "raid6", "raid10")
-# What moves all data, in the words of validity.md.
+# Operations that move all data, with their states in validity.md.
 _TROUBLES = {"balance": "reshaping", "device remove": "reshaping", "device replace": "rebuilding"}
 
 
 def read_btrfs(volume: str) -> Array:
-    """Return how the data of a mounted btrfs lie; volume is its directory in sysfs."""
+    """Return the array of a mounted btrfs; volume: its directory in sysfs."""
     found = len(list_directory(volume, "devices"))
     missing = _count_missing(volume)
     members = found + (missing or 0)
@@ -52,15 +52,15 @@ def _collect_facts(
 
 
 def _find_profile(volume: str, use: str) -> str | None:
-    """Return how all block groups of one use are stored; None without any, or amid a conversion to another profile."""
+    """Return the profile of all block groups of one use; None without any, or during a conversion."""
     directory = os.path.join(volume, "allocation", use)
     sizes = {name: read_number(directory, name, "total_bytes") for name in list_directory(directory)}
-    held = [name for name, size in sizes.items() if size]
-    return held[0] if len(held) == 1 else None
+    profiles = [name for name, size in sizes.items() if size]
+    return profiles[0] if len(profiles) == 1 else None
 
 
 def _count_missing(volume: str) -> int | None:
-    """Return how many devices are missing; None before Linux 5.6, which does not tell."""
+    """Return how many devices are missing; None before Linux 5.6, which does not report it."""
     states = [
         read_number(volume, "devinfo", device, "missing") for device in list_directory(volume, "devinfo")
     ]

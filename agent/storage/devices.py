@@ -1,4 +1,4 @@
-"""The block devices under a mount, from the one that is mounted down to the disks, as /sys shows them."""
+"""The block devices under a mount, from the mounted one down to the disks, from /sys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Iterable, Sequence
 from agent.storage.mounts import Mount
 from agent.storage.sysfs import list_directory, read_line
 
-# What the device mapper's users put before their ids: lvm2, cryptsetup, multipath-tools, kpartx.
+# Prefixes of device mapper ids: lvm2, cryptsetup, multipath-tools, kpartx.
 _MAPPINGS = (
     (re.compile(r"LVM-"), "lvm"),
     (re.compile(r"CRYPT-"), "crypt"),
@@ -18,7 +18,7 @@ _MAPPINGS = (
     (re.compile(r"part\d+-"), "partition"),
 )
 _LVM_PART = re.compile(r"LVM-[^-]+-(\w+)")
-# Parts of a logical volume that lie on faster storage than the rest of it.
+# Parts of a logical volume that are a cache on faster storage.
 _CACHE_PARTS = ("cdata", "cpool", "cvol")
 
 
@@ -27,7 +27,7 @@ class Layer:
     """One block device.
 
     path: its directory in sysfs; kind: disk, partition, md, lvm, crypt, multipath, bcache, loop, or dm for any other
-    mapping; below: directories of what it is made of, none for what counts as a disk; mapping: the device mapper's id.
+    mapping; below: directories of its components, () for a disk; mapping: the device mapper's id.
     """
 
     path: str
@@ -42,18 +42,18 @@ class Layer:
 
     @property
     def lvm_part(self) -> str | None:
-        """Return what an inner logical volume is for, as lvm2 writes it behind its id: "tdata", "real"; else None."""
+        """Return the purpose of an inner logical volume, the suffix of its id: "tdata", "real"; else None."""
         match = _LVM_PART.match(self.mapping)
         return match.group(1) if match else None
 
     @property
     def is_tiered(self) -> bool:
-        """Say whether what lies below is storage and a cache, which are no equal volumes."""
+        """Return whether it consists of storage and a cache, which are not equal volumes."""
         return self.kind == "bcache" or self.lvm_part in _CACHE_PARTS
 
 
 def find_devices(mount: Mount, *, root: str = "/") -> tuple[str, ...]:
-    """Return the sysfs directories of the block devices that are mounted; several only for btrfs."""
+    """Return the sysfs directories of the mounted block devices; several only for btrfs."""
     if not mount.device_number.startswith("0:"):
         device = os.path.realpath(os.path.join(root, "sys/dev/block", mount.device_number))
         return (device,) if os.path.isdir(device) else ()
@@ -77,18 +77,18 @@ def find_btrfs(mount: Mount, *, root: str = "/") -> str | None:
 
 
 def find_name(node: str, *, root: str = "/") -> str:
-    """Return the kernel's name of a device by its node, also by a link to it: /dev/mapper/x is dm-0."""
+    """Return the kernel's name of a device by its node or a link to it: /dev/mapper/x is dm-0."""
     return os.path.basename(os.path.realpath(os.path.join(root, node.lstrip("/"))))
 
 
 def find_node(node: str, *, root: str = "/") -> str | None:
-    """Return the sysfs directory of a device by its node; None where /sys does not show it."""
+    """Return the sysfs directory of a device by its node; None if it is not in /sys."""
     device = os.path.realpath(os.path.join(root, "sys/class/block", find_name(node, root=root)))
     return device if os.path.isdir(device) else None
 
 
 def find_disks(device: str) -> tuple[str, ...]:
-    """Return the sysfs directories of the disks under a device, each once; () where they are no equal volumes."""
+    """Return the sysfs directories of the disks under a device, once each; () if they are not equal volumes."""
     layers = trace_layers((device,))
     if any(layer.is_tiered for layer in layers):
         return ()
@@ -96,31 +96,31 @@ def find_disks(device: str) -> tuple[str, ...]:
 
 
 def trace_layers(devices: Iterable[str]) -> tuple[Layer, ...]:
-    """Return devices and all below them, each once, upper before lower."""
+    """Return devices and all devices below them without duplicates, upper before lower."""
     found: dict[str, Layer] = {}
     waiting = list(devices)
     for path in waiting:
         if path not in found:
-            layer = _look_at(path)
+            layer = _read_layer(path)
             found[path] = layer
             waiting.extend(layer.below)
     return tuple(found.values())
 
 
 def choose_disks(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Return the layers that nothing is below: the volumes that there are."""
+    """Return the lowest layers: the volumes."""
     return tuple(layer for layer in layers if not layer.below)
 
 
 def describe_layer(layer: Layer) -> str:
-    """Return a layer in words: "dm-0 lvm vg-data"; a multipath's own name is a number of its disk, and is left out."""
+    """Return a layer as text: "dm-0 lvm vg-data"; without the name of a multipath, which is its disk's id."""
     name = read_line(layer.path, "dm/name")
     if not name or "mpath-" in layer.mapping:
         return f"{layer.name} {layer.kind}"
     return f"{layer.name} {layer.kind} {name}"
 
 
-def _look_at(path: str) -> Layer:
+def _read_layer(path: str) -> Layer:
     mapping = read_line(path, "dm/uuid") or ""
     name = os.path.basename(path)
     if os.path.exists(os.path.join(path, "partition")):
@@ -129,7 +129,7 @@ def _look_at(path: str) -> Layer:
     below = tuple(os.path.realpath(os.path.join(path, "slaves", slave)) for slave in slaves)
     for pattern, kind in _MAPPINGS:
         if pattern.match(mapping):
-            # Several paths to one disk are one volume.
+            # Several paths to a disk are one volume.
             return Layer(path, kind, () if kind == "multipath" else below, mapping)
     if os.path.isdir(os.path.join(path, "md")):
         return Layer(path, "md", below, mapping)

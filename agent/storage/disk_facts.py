@@ -1,4 +1,4 @@
-"""What a disk is and how its queue is set: model, firmware, size, scheduler, how it is attached, which one it is."""
+"""Facts of disks: model, firmware, size, queue settings, transport, and hashed ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Sequence
 
 from agent.storage.devices import Layer
-from agent.storage.identity import conceal
+from agent.storage.identity import hash_identifier
 from agent.storage.sysfs import list_directory, read_bytes, read_choice, read_line, read_number
 
 _SECTOR_BYTES = 512
@@ -36,9 +36,9 @@ _QUEUE_FACTS = (
     "stable_writes",
     "chunk_sectors",
 )
-# A server takes at most 500 of anything; more disks than these are told by what they share.
+# The server accepts at most 500 entries; of more disks than this, only common settings are sent.
 _DISKS_MAXIMUM = 64
-# What the path of a device in sysfs says of how it is attached; the first that fits.
+# Transport by the sysfs path of a device; the first match counts.
 _BUSES = (
     (r"/session\d+/", "iscsi"),
     (r"/rport-", "fc"),
@@ -54,7 +54,7 @@ _BUSES = (
 
 @dataclass(frozen=True)
 class Disk:
-    """What a disk tells of itself; None is unknown. model: with its maker; of multipath, what all its paths tell."""
+    """Properties of a disk; None if unknown. model: with vendor; multipath: values that all paths share."""
 
     layer: Layer
     size_bytes: int | None
@@ -64,7 +64,7 @@ class Disk:
 
 
 def read_disk(layer: Layer) -> Disk:
-    """Return a disk as it tells itself."""
+    """Return the properties of a disk."""
     sectors = read_number(layer.path, "size")
     return Disk(
         layer,
@@ -76,7 +76,7 @@ def read_disk(layer: Layer) -> Disk:
 
 
 def agree(values: Iterable[Any]) -> Any:
-    """Return the value that all share, None where they differ or one is unknown."""
+    """Return the common value, None if values differ or one is unknown."""
     found = None
     for value in values:
         if value is None or found not in (None, value):
@@ -85,19 +85,19 @@ def agree(values: Iterable[Any]) -> Any:
     return found
 
 
-def describe_disks(disks: Sequence[Disk], *, shows_serials: bool) -> dict[str, Any]:
-    """Return facts of disks: "queue" is what all share of their settings, "disk" tells each by its name."""
+def describe_disks(disks: Sequence[Disk], *, sends_serials: bool) -> dict[str, Any]:
+    """Return facts of disks: "queue" has their common settings, "disk" the properties of each by name."""
     paths = [disk.layer.path for disk in disks]
     queue = {name: agree(read_line(path, "queue", name) for path in paths) for name in _QUEUE_FACTS}
     queue["hardware_queues"] = agree(map(_count_hardware_queues, paths))
     queue["queue_depth"] = agree(read_line(path, "device/queue_depth") for path in paths)
     facts: dict[str, Any] = {"queue": _keep_known(queue)}
     if len(disks) <= _DISKS_MAXIMUM:
-        facts["disk"] = {disk.layer.name: _describe_disk(disk, shows_serials=shows_serials) for disk in disks}
+        facts["disk"] = {disk.layer.name: _describe_disk(disk, sends_serials=sends_serials) for disk in disks}
     return facts
 
 
-def _describe_disk(disk: Disk, *, shows_serials: bool) -> dict[str, Any]:
+def _describe_disk(disk: Disk, *, sends_serials: bool) -> dict[str, Any]:
     path = disk.layer.path
     ids = {"serial": _read_serial(path), "wwn": _read_wwn(disk.layer)}
     return _keep_known(
@@ -106,7 +106,11 @@ def _describe_disk(disk: Disk, *, shows_serials: bool) -> dict[str, Any]:
             "model": disk.model,
             "firmware": disk.firmware,
             "scheduler": disk.scheduler,
-            **{name: conceal(name, value, is_open=shows_serials) for name, value in ids.items() if value},
+            **{
+                name: hash_identifier(name, value, is_plain=sends_serials)
+                for name, value in ids.items()
+                if value
+            },
             "transport": _find_transport(path),
             "numa_node": _find_numa_node(path),
             "link_speed": _find_above(path, "current_link_speed"),
@@ -117,9 +121,9 @@ def _describe_disk(disk: Disk, *, shows_serials: bool) -> dict[str, Any]:
 
 
 def _ask_paths(layer: Layer, read: Callable[[str], str | None]) -> str | None:
-    """Return what a disk tells; of multipath, what all its paths do."""
+    """Return a property of a disk; for multipath, the common value of all paths."""
     if layer.kind == "loop":
-        return None  # a file has none of it
+        return None  # not available for files
     if layer.kind != "multipath":
         return read(layer.path)
     return agree(read(path) for path in _find_paths(layer))  # type: ignore[no-any-return]
@@ -130,7 +134,7 @@ def _find_paths(layer: Layer) -> list[str]:
 
 
 def _read_path_states(layer: Layer) -> list[str]:
-    """Return what SCSI says of each path of a multipath: "sda running"."""
+    """Return the SCSI state of each path of a multipath: "sda running"."""
     if layer.kind != "multipath":
         return []
     states = [(os.path.basename(path), read_line(path, "device/state")) for path in _find_paths(layer)]
@@ -152,10 +156,10 @@ def _read_firmware(path: str) -> str | None:
 
 
 def _read_serial(path: str) -> str | None:
-    """Return the serial number: of NVMe and MMC, of virtio, or of SCSI from its page 80, behind a head of 4 bytes."""
-    told = read_line(path, "device/serial") or read_line(path, "serial")
+    """Return the serial number: of NVMe and MMC, of virtio, or of SCSI from VPD page 80, after a header of 4 bytes."""
+    serial = read_line(path, "device/serial") or read_line(path, "serial")
     page = read_bytes(path, "device/vpd_pg80")[4:]
-    return told or page.decode("ascii", "replace").replace("\x00", "").strip() or None
+    return serial or page.decode("ascii", "replace").replace("\x00", "").strip() or None
 
 
 def _read_wwn(layer: Layer) -> str | None:
@@ -165,20 +169,20 @@ def _read_wwn(layer: Layer) -> str | None:
 
 
 def _find_transport(path: str) -> str | None:
-    told = read_line(path, "device/transport")
-    if told:
-        return f"nvme-{told}" if os.path.basename(path).startswith("nvme") else told
+    transport = read_line(path, "device/transport")
+    if transport:
+        return f"nvme-{transport}" if os.path.basename(path).startswith("nvme") else transport
     return next((bus for pattern, bus in _BUSES if re.search(pattern, path)), None)
 
 
 def _find_numa_node(path: str) -> str | None:
-    """Return the node that a disk's controller is at; a machine with one node often says -1, which is none."""
+    """Return the NUMA node of a disk's controller; None for -1."""
     node = _find_above(path, "numa_node")
     return node if node and node.isdigit() else None
 
 
 def _find_above(path: str, name: str) -> str | None:
-    """Return what the nearest device above a disk says under a name; a device without hardware has none above."""
+    """Return an attribute of the nearest parent device that has it; None for virtual devices."""
     if "/devices/virtual/" in path:
         return None
     while os.path.basename(path) not in ("devices", "sys", ""):

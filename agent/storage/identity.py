@@ -1,4 +1,4 @@
-"""Tell whether two are the same without telling what they are: serial numbers and other ids, hashed."""
+"""Hashes of serial numbers and other ids, which allow comparison without disclosure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import hashlib
 _DIGITS = 12
 
 
-def conceal(name: str, value: str, *, is_open: bool = False) -> str:
-    """Return 12 hex digits of SHA-256 over "name:value", or the value itself where that was asked for.
+def hash_identifier(name: str, value: str, *, is_plain: bool = False) -> str:
+    """Return 12 hex digits of SHA-256 over "name:value", or the value itself if is_plain.
 
-    The name keeps equal values of different fields apart; there is no other salt, so that a disk that moves to another
-    host is known again. Who holds a list of candidates can try them.
+    The name makes equal values of different fields differ. Without another salt, a disk is recognized on another host;
+    a list of candidates can be compared with the hashes.
     """
-    if is_open:
+    if is_plain:
         return value
     return hashlib.sha256(f"{name}:{value}".encode("utf-8", "replace")).hexdigest()[:_DIGITS]

@@ -1,7 +1,7 @@
-"""What is under a path: mount, block devices, RAID; None where /proc and /sys do not say.
+"""The storage under a path: mount, block devices, RAID; None for values not in /proc and /sys.
 
-Every path is read below `root`, so that a recorded tree can be read as well. Two programs are asked, if they are there:
-`dmsetup table` by root about a logical volume on several devices, and `zpool status` about a ZFS.
+All paths are relative to `root`, so that recorded trees can be read. Two programs are used if installed:
+`dmsetup table` as root for a logical volume on several devices, and `zpool status` for ZFS.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from agent.storage.devices import (
     trace_layers,
 )
 from agent.storage.disk_facts import Disk, agree, describe_disks, read_disk
-from agent.storage.identity import conceal
+from agent.storage.identity import hash_identifier
 from agent.storage.lvm import find_volumes, read_volume
 from agent.storage.mounts import Mount, choose_mount, find_mount, read_mounts
 from agent.storage.network_storage import describe_network, hide_ids, hide_login
 from agent.storage.raid import Array, count_volumes, describe_arrays, describe_target, read_md
 from agent.storage.sysfs import read_line, read_text
-from agent.storage.tools import Ask, ask_nobody, ask_tool
+from agent.storage.tools import Ask, ask_tool, run_no_tool
 from agent.storage.zfs import read_pool
 
 __all__ = ["Mount", "Storage", "describe_storage", "find_disks", "find_mount", "read_line", "read_text"]
@@ -36,9 +36,9 @@ __all__ = ["Mount", "Storage", "describe_storage", "find_disks", "find_mount", "
 
 @dataclass(frozen=True)
 class Storage:
-    """What is known of the storage under a path: fields of the target, and of the environment.
+    """The storage under a path.
 
-    target, environment: as the envelope names them; facts: more of it, which does not change from run to run.
+    target, environment: fields of the envelope; facts: further properties that do not vary between runs.
     """
 
     target: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class _Stack:
-    """A mount, the devices that are mounted, with all below them, and the arrays among these."""
+    """A mount, its devices with all layers below, and the arrays among them."""
 
     mount: Mount
     devices: Sequence[str]
@@ -62,17 +62,17 @@ class _Stack:
 
 
 def describe_storage(
-    path: str, *, root: str = "/", ask: Ask | None = None, shows_serials: bool = False
+    path: str, *, root: str = "/", ask: Ask | None = None, sends_serials: bool = False
 ) -> Storage:
     """Return the layout under an absolute path without links.
 
-    ask: runs a tool; of a recorded tree it asks nobody by default. shows_serials: tell ids of disks as they are.
+    ask: runs a tool; not used for recorded trees by default. sends_serials: return ids of disks without hashing.
     """
     mounts = read_mounts(root)
     mount = choose_mount(mounts, path)
     if mount is None:
         return Storage({}, {}, {})
-    stack = _look_down(mount, root=root, ask=ask or (ask_tool if root == "/" else ask_nobody))
+    stack = _build_stack(mount, root=root, ask=ask or (ask_tool if root == "/" else run_no_tool))
     volumes = () if stack.is_tiered else stack.disks
     target = {
         "filesystem": mount.filesystem,
@@ -87,7 +87,7 @@ def describe_storage(
         "device_firmware": agree(disk.firmware for disk in stack.disks),
     }
     facts = {
-        **_describe_stack(stack, shows_serials=shows_serials),
+        **_describe_stack(stack, sends_serials=sends_serials),
         **describe_network(mount, root=root),
         **describe_loops(stack.layers, mounts, root=root),
         **describe_overlay(mount, mounts, root=root),
@@ -95,7 +95,7 @@ def describe_storage(
     return Storage(target, environment, facts)
 
 
-def _look_down(mount: Mount, *, root: str, ask: Ask) -> _Stack:
+def _build_stack(mount: Mount, *, root: str, ask: Ask) -> _Stack:
     devices = find_devices(mount, root=root)
     arrays: list[Array] = []
     volume = find_btrfs(mount, root=root)
@@ -105,7 +105,7 @@ def _look_down(mount: Mount, *, root: str, ask: Ask) -> _Stack:
         pool, nodes = read_pool(mount, ask=ask, root=root)
         arrays.append(pool)
         found = [find_node(node, root=root) for node in nodes]
-        # With one of them unknown the others would be a wrong number of volumes.
+        # If one is unknown, the number of volumes would be wrong.
         devices = tuple(device for device in found if device) if all(found) else ()
     layers = trace_layers(devices)
     arrays.extend(read_md(layer) for layer in layers if layer.kind == "md")
@@ -114,10 +114,10 @@ def _look_down(mount: Mount, *, root: str, ask: Ask) -> _Stack:
     return _Stack(mount, devices, layers, disks, arrays)
 
 
-def _describe_stack(stack: _Stack, *, shows_serials: bool) -> dict[str, Any]:
+def _describe_stack(stack: _Stack, *, sends_serials: bool) -> dict[str, Any]:
     names = {layer.path: layer.name for layer in stack.layers}
     source = hide_login(stack.mount.source)
-    if stack.devices and not shows_serials:
+    if stack.devices and not sends_serials:
         source = hide_ids(source, names[stack.devices[0]], _hash_names(stack.layers))
     facts: dict[str, Any] = {"mount_point": stack.mount.mount_point, "mount_source": source}
     if stack.mount.root != "/":
@@ -127,13 +127,13 @@ def _describe_stack(stack: _Stack, *, shows_serials: bool) -> dict[str, Any]:
         facts["chain"] = [describe_layer(layer) for layer in stack.layers]
     if stack.disks:
         facts["disks"] = [disk.layer.name for disk in stack.disks]
-        facts.update(describe_disks(stack.disks, shows_serials=shows_serials))
+        facts.update(describe_disks(stack.disks, sends_serials=sends_serials))
     facts.update(describe_arrays(stack.arrays))
     facts.update(describe_caches(stack.layers))
     return facts
 
 
 def _hash_names(layers: Sequence[Layer]) -> dict[str, str]:
-    """Return the ids of multipath disks, which their nodes may be named after, each with its hash."""
+    """Return the ids of multipath disks, which may be part of device names, with their hashes."""
     ids = {layer.mapping.partition("mpath-")[2] for layer in layers}
-    return {value: conceal("wwn", value) for value in ids if value}
+    return {value: hash_identifier("wwn", value) for value in ids if value}

@@ -1,8 +1,9 @@
-"""Whether a logical volume is striped: from the device mapper's table where root may read it, else from its limits.
+"""RAID level and stripes of a logical volume: from the device mapper's table as root, else from its queue limits.
 
-The kernel's striped target sets the limits of its queue: minimum_io_size is a stripe's size, optimal_io_size that times
-the stripes (dm-stripe.c, stripe_io_hints). A linear one passes on those of the devices below. So limits that fit the
-number of devices, and that none of these devices has itself, are the kernel's word for it; other limits say nothing.
+The kernel's striped target sets the queue limits minimum_io_size (chunk size) and optimal_io_size (chunk size ×
+stripes, dm-stripe.c, stripe_io_hints). A linear target passes on those of the devices below. Limits that match the
+number of devices, and that none of these devices has itself, therefore prove a striped target; others are
+inconclusive.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _RAID_LEVEL = re.compile(r"(raid\d+)(_\w+)?")
 
 @dataclass(frozen=True)
 class _Segment:
-    """A piece of a logical volume. level: "linear", or as md calls it; members: 1 for linear."""
+    """A segment of a logical volume. level: "linear", or as md calls it; members: 1 for linear."""
 
     level: str
     members: int
@@ -34,7 +35,7 @@ class _Segment:
 
 
 def find_volumes(layers: Sequence[Layer]) -> list[Layer]:
-    """Return the logical volumes that lie on several devices; pools, caches and snapshots only say where those lie."""
+    """Return the logical volumes on several devices, without pools, caches and snapshots."""
     by_path = {layer.path: layer for layer in layers}
     found = []
     for layer in layers:
@@ -45,7 +46,7 @@ def find_volumes(layers: Sequence[Layer]) -> list[Layer]:
 
 
 def read_volume(layer: Layer, layers: Sequence[Layer], *, ask: Ask) -> Array:
-    """Return what is known of a logical volume on several devices; a level of None where nothing tells."""
+    """Return the array of a logical volume on several devices; level: None if unknown."""
     below = [each for each in layers if each.path in layer.below]
     facts: dict[str, Any] = {
         "volume": read_line(layer.path, "dm/name"),
@@ -55,26 +56,26 @@ def read_volume(layer: Layer, layers: Sequence[Layer], *, ask: Ask) -> Array:
     table = _read_table(layer, ask)
     segments = parse_table(table)
     if segments:
-        facts["told_by"] = "table"
-        told = _agree(segments)
+        facts["layout_source"] = "table"
+        segment = _confirm(segments)
     else:
-        told = _read_limits(layer, below)
-        facts["told_by"] = "limits" if told else None
-    is_whole = told is not None and told.level != "linear"
+        segment = _read_limits(layer, below)
+        facts["layout_source"] = "limits" if segment else None
+    is_whole = segment is not None and segment.level != "linear"
     return Array(
         kind="lvm",
         name=layer.name,
-        level=told.level if told else None,
-        stripe_count=told.members if told and told.level == "raid0" else None,
-        chunk_size_bytes=told.chunk_size_bytes if told else None,
-        members=told.members if told and is_whole else None,
-        found=_count_data_parts(layer, below, told),
+        level=segment.level if segment else None,
+        stripe_count=segment.members if segment and segment.level == "raid0" else None,
+        chunk_size_bytes=segment.chunk_size_bytes if segment else None,
+        members=segment.members if segment and is_whole else None,
+        found=_count_data_parts(layer, below, segment),
         facts={name: value for name, value in facts.items() if value is not None},
     )
 
 
 def parse_table(text: str) -> list[_Segment]:
-    """Return the segments that `dmsetup table` lists; none where one of them is of no kind that spreads data."""
+    """Return the segments in the output of `dmsetup table`; [] if a target is not linear, striped or RAID."""
     segments = []
     for line in text.splitlines():
         segment = _parse_segment(line.split())
@@ -103,22 +104,22 @@ def _parse_segment(words: Sequence[str]) -> _Segment | None:
 
 
 def _read_table(layer: Layer, ask: Ask) -> str:
-    # Only root may; and only of a volume whose layout makes a difference is it worth a program.
+    # Requires root, and is only needed for volumes on several devices.
     if getattr(os, "geteuid", lambda: -1)() != 0:
         return ""
     name = read_line(layer.path, "dm/name")
     return ask("dmsetup", "table", name) if name else ""
 
 
-def _agree(segments: Sequence[_Segment]) -> _Segment | None:
-    """Return what all segments are; None where a volume was extended with another layout."""
+def _confirm(segments: Sequence[_Segment]) -> _Segment | None:
+    """Return the common layout of all segments; None if they differ."""
     return segments[0] if all(segment == segments[0] for segment in segments) else None
 
 
 def _read_limits(layer: Layer, below: Sequence[Layer]) -> _Segment | None:
-    """Return the stripes that the limits of the queue tell; None where they tell none."""
+    """Return the stripes according to the queue limits; None if these are inconclusive."""
     if any(each.kind == "lvm" for each in below):
-        return None  # RAID of LVM, whose parts hold its metadata as well
+        return None  # RAID of LVM, whose parts include its metadata
     chunk, width = _read_sizes(layer)
     if not chunk or chunk < _STRIPE_MINIMUM_BYTES or chunk & (chunk - 1) or width != chunk * len(below):
         return None
@@ -128,12 +129,12 @@ def _read_limits(layer: Layer, below: Sequence[Layer]) -> _Segment | None:
 
 
 def _read_sizes(layer: Layer) -> tuple[int | None, int | None]:
-    """Return minimum and optimal I/O size of a queue; a partition's is its disk's."""
+    """Return minimum and optimal I/O size of a queue; a partition has its disk's queue."""
     path = layer.below[0] if layer.kind == "partition" else layer.path
     return read_number(path, "queue/minimum_io_size"), read_number(path, "queue/optimal_io_size")
 
 
-def _count_data_parts(layer: Layer, below: Sequence[Layer], told: _Segment | None) -> int:
-    """Return how many devices hold data: RAID of LVM has one for metadata beside each."""
-    is_raid = told is not None and any(each.kind == "lvm" for each in below)
-    return told.members if told and is_raid else len(layer.below)
+def _count_data_parts(layer: Layer, below: Sequence[Layer], segment: _Segment | None) -> int:
+    """Return the number of data devices: RAID of LVM has one more for metadata per device."""
+    is_raid = segment is not None and any(each.kind == "lvm" for each in below)
+    return segment.members if segment and is_raid else len(layer.below)

@@ -1,4 +1,4 @@
-"""What is mounted where, as /proc/self/mountinfo tells."""
+"""Mounts, from /proc/self/mountinfo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Sequence
 from agent.storage.sysfs import read_text
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
-# These name an instance (a container's layers, this client's address, a user, a port by chance), not a way of storing.
+# These identify an instance (container layers, client address, user, random port), not a storage layout.
 _INSTANCE_OPTIONS = {
     "lowerdir",
     "lowerdir+",
@@ -27,17 +27,17 @@ _INSTANCE_OPTIONS = {
     "secret",
     "key",
 }
-# Of CephFS: who asks (name=admin), which cluster, and its monitors of the moment.
+# CephFS: user (name=admin), cluster, and its current monitors.
 _CEPH_INSTANCE_OPTIONS = {"name", "fsid", "mon_addr"}
 _MOUNT_OPTIONS_MAXIMUM = 1000
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo. device_number: "259:1"; its major is 0 where no block device is under it.
+    """One line of mountinfo. device_number: "259:1"; its major is 0 without a block device.
 
-    root: the directory of the filesystem that is mounted, of a bind mount or a container's control group.
-    upper_directory: where an overlay writes.
+    root: the mounted directory of the filesystem (bind mounts, control groups of containers).
+    upper_directory: upperdir of an overlay.
     """
 
     mount_point: str
@@ -50,12 +50,12 @@ class Mount:
 
 
 def find_mount(path: str, *, root: str = "/") -> Mount | None:
-    """Return the mount with the longest mount point above path; of equal ones the last, which lies on top."""
+    """Return the mount with the longest mount point above path; of equal ones the last, which is on top."""
     return choose_mount(read_mounts(root), path)
 
 
 def choose_mount(mounts: Sequence[Mount], path: str) -> Mount | None:
-    """Return the one of mounts that a path is on."""
+    """Return the mount that contains a path."""
     found = None
     for mount in mounts:
         is_above = path == mount.mount_point or path.startswith(mount.mount_point.rstrip("/") + "/")
@@ -65,7 +65,7 @@ def choose_mount(mounts: Sequence[Mount], path: str) -> Mount | None:
 
 
 def read_mounts(root: str = "/") -> list[Mount]:
-    """Return what this process sees mounted, in the order in which it was."""
+    """Return the mounts visible to this process, in mount order."""
     mounts = []
     for line in read_text(root, "proc/self/mountinfo").splitlines():
         before, separator, after = line.partition(" - ")
@@ -92,7 +92,7 @@ def split_options(options: str) -> dict[str, str]:
 
 
 def _merge_options(mount_options: str, filesystem_options: str, *, filesystem: str) -> str:
-    """Return the options as findmnt shows them: those of the mount, then what the filesystem adds."""
+    """Return the options like findmnt: those of the mount, then those of the filesystem."""
     options = mount_options.split(",")
     for option in filesystem_options.split(","):
         if option not in options and option not in ("rw", "ro"):

@@ -1,4 +1,4 @@
-"""Where a filesystem comes from that no disk of this machine is under: server, export, protocol; never who logs in."""
+"""Network filesystems: server, export and protocol, without user names."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ _COLON_SOURCES = (*_NFS, "fuse.glusterfs", "fuse.sshfs", "lustre")
 _COLON = re.compile(r"(\[[^\]]*\]|[^/:]+):(.*)")
 _LUSTRE = re.compile(r"(.*):(/[^:]*)")
 _SMB_SHARE = re.compile(r"//(\[[^\]]*\]|[^/]+)(/.*)?")
-# name@fsid.filesystem=/path since Linux 5.17; before it the monitors stood here.
+# name@fsid.filesystem=/path since Linux 5.17; earlier versions list the monitors here.
 _CEPH = re.compile(r"(?P<fsid>[^=]*)\.(?P<filesystem>[^=.]+)=(?P<path>.*)")
 _LOGIN = re.compile(r"(^|//|#)[^/@]*@(?=[^/])")
 
 
 def describe_network(mount: Mount, *, root: str = "/") -> dict[str, Any]:
-    """Return facts of a network filesystem under "network"; nothing for others."""
+    """Return facts of a network filesystem under "network"; {} for others."""
     source = hide_login(mount.source)
     options = split_options(mount.options)
-    told: dict[str, Any]
+    facts: dict[str, Any]
     if mount.filesystem == "ceph":
-        told = _read_ceph(source)
+        facts = _read_ceph(source)
     elif mount.filesystem in _SMB:
-        told = _read_pair(_SMB_SHARE, source)
+        facts = _read_pair(_SMB_SHARE, source)
     elif mount.filesystem in _COLON_SOURCES:
-        told = _read_pair(_LUSTRE if mount.filesystem == "lustre" else _COLON, source)
+        facts = _read_pair(_LUSTRE if mount.filesystem == "lustre" else _COLON, source)
     else:
         return {}
-    told.update(
+    facts.update(
         address=options.get("addr") or options.get("ip"),
         version=options.get("vers"),
         transport=options.get("proto"),
         connections=options.get("nconnect"),
-        # The kernel's own, which is 128 KiB for NFS since Linux 5.4 whatever rsize is.
+        # Set by the kernel: 128 KiB for NFS since Linux 5.4, independent of rsize.
         read_ahead_kb=read_line(root, "sys/class/bdi", mount.device_number, "read_ahead_kb"),
     )
-    return {"network": {name: value for name, value in told.items() if value}}
+    return {"network": {name: value for name, value in facts.items() if value}}
 
 
 def hide_login(source: str) -> str:
-    """Return what is mounted without the user, and without the password, that some programs write before an @."""
+    """Return the mount source without user and password, which some programs write before an @."""
     return _LOGIN.sub(r"\1", source)
 
 
 def hide_ids(source: str, device: str, ids: dict[str, str]) -> str:
-    """Return what is mounted without ids of a disk: hashed as elsewhere, or by the kernel's name of the device.
+    """Return the mount source without disk ids: hashed, or replaced by the kernel's device name.
 
-    ids: what to replace by what. device: the kernel's name of what is mounted.
+    ids: replacements by id. device: kernel name of the mounted device.
     """
     if "/by-id/" in source:
         return os.path.join("/dev", device)

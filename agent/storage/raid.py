@@ -1,4 +1,4 @@
-"""How arrays spread what is written: md from its directory in sysfs, and what several layers mean together."""
+"""Arrays: md from sysfs, and the target fields of several layers together."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _MD_FACTS = (
     "group_thread_cnt",
 )
 _STRIPED_LEVELS = ("raid0", "raid4", "raid5", "raid6", "raid10")
-# Which of these is seen depends on whether something was written within the last 200 ms.
+# Which of these is reported depends on writes within the last 200 ms.
 _WORKING_STATES = ("clean", "active", "active-idle", "write-pending")
 
 
 @dataclass(frozen=True)
 class Array:
-    """A layer that spreads data over several devices.
+    """A layer that distributes data over several devices.
 
-    kind: md, lvm, btrfs or zfs; level: as that software calls it, "raid0" for what stripes alone; None is unknown.
-    members: how many devices it is made of, also those that are missing; found: how many of them there are.
-    trouble: what is wrong with it, in the words of validity.md.
+    kind: md, lvm, btrfs or zfs; level: in the terms of that software, "raid0" for striping; None if unknown.
+    members: number of devices including missing ones; found: number of present ones.
+    trouble: a state of validity.md, such as degraded.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Array:
 
 
 def read_md(layer: Layer) -> Array:
-    """Return an md array as its directory tells."""
+    """Return an md array from its directory in sysfs."""
     level = read_line(layer.path, "md/level")
     members = read_number(layer.path, "md/raid_disks")
     is_striped = level in _STRIPED_LEVELS
@@ -52,7 +52,7 @@ def read_md(layer: Layer) -> Array:
         kind="md",
         name=layer.name,
         level=level,
-        # Only in RAID0 is every member a stripe; what the others stripe over depends on their layout.
+        # Only in RAID0 every member is a stripe; in other levels it depends on the layout.
         stripe_count=members if level == "raid0" else None,
         chunk_size_bytes=(read_number(layer.path, "md/chunk_size") or None) if is_striped else None,
         members=members or None,
@@ -62,7 +62,7 @@ def read_md(layer: Layer) -> Array:
 
 
 def describe_target(arrays: Sequence[Array]) -> dict[str, Any]:
-    """Return the fields of the target that one array tells; of arrays on arrays no single level would be true."""
+    """Return the target fields of a single array; {} for arrays on arrays, which have no single level."""
     array = arrays[0] if len(arrays) == 1 else Array("", "")
     return {
         "raid_level": array.level,
@@ -72,9 +72,9 @@ def describe_target(arrays: Sequence[Array]) -> dict[str, Any]:
 
 
 def count_volumes(arrays: Sequence[Array], found: int) -> int | None:
-    """Return how many volumes the storage is made of, of which so many were found.
+    """Return the number of volumes of the storage; found: number of disks.
 
-    A missing member of an array is one, too, and a spare is none.
+    A missing member of an array counts, a spare does not.
     """
     array = arrays[0] if len(arrays) == 1 else None
     if array and array.members and found and array.found == found:
@@ -83,7 +83,7 @@ def count_volumes(arrays: Sequence[Array], found: int) -> int | None:
 
 
 def describe_arrays(arrays: Sequence[Array]) -> dict[str, Any]:
-    """Return what is known of arrays as facts; several of one kind are told by their names."""
+    """Return facts of arrays; several of one kind are listed by name."""
     facts: dict[str, Any] = {}
     for kind in dict.fromkeys(array.kind for array in arrays):
         alike = [array for array in arrays if array.kind == kind]
@@ -98,17 +98,17 @@ def describe_arrays(arrays: Sequence[Array]) -> dict[str, Any]:
 
 
 def _describe(array: Array) -> dict[str, Any]:
-    told = {
+    facts = {
         "level": array.level,
         "stripe_count": array.stripe_count,
         "chunk_size_bytes": array.chunk_size_bytes,
         "members": array.members,
     }
-    return {**{name: value for name, value in told.items() if value is not None}, **array.facts}
+    return {**{name: value for name, value in facts.items() if value is not None}, **array.facts}
 
 
 def _sum_up(arrays: Sequence[Array]) -> dict[str, Any]:
-    """Return what several md arrays say of their state: all that miss, and the first thing that one is doing."""
+    """Return the common state of md arrays: the sum of missing members, and the first action that is not idle."""
     missing = [int(array.facts["degraded"]) for array in arrays if _is_number(array.facts.get("degraded"))]
     actions = [array.facts["sync_action"] for array in arrays if "sync_action" in array.facts]
     facts: dict[str, Any] = {"degraded": str(sum(missing))} if missing else {}

@@ -1,4 +1,4 @@
-"""How far away the server of a network filesystem is: the time of a TCP connection to the port that it serves on."""
+"""Network round trip to the server of a network filesystem: the time of a TCP connection to its port."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _SMB_SOURCE = re.compile(r"//(\[[0-9A-Fa-f:.%\w]+\]|[^/]+)/.*")
 
 @dataclass(frozen=True)
 class Server:
-    """Where a network filesystem comes from."""
+    """The server of a network filesystem."""
 
     address: str
     port: int
 
 
 def find_server(mount: Mount) -> Server | None:
-    """Return the server of a mount; None where it is of no network filesystem that we know."""
+    """Return the server of a mount; None if it is not a known network filesystem."""
     port = _PORTS.get(mount.filesystem)
     if port is None:
         return None
     options = dict(option.partition("=")[::2] for option in mount.options.split(","))
     source = (_SMB_SOURCE if port == _SMB_PORT else _NFS_SOURCE).fullmatch(mount.source)
-    # The address that the kernel talks to asks no name server.
+    # The address used by the kernel needs no name resolution.
     address = options.get("addr") or (source.group(1).strip("[]") if source else "")
-    told = options.get("port", "")
-    if told.isdigit() and 0 < int(told) < 65536:
-        port = int(told)
+    given = options.get("port", "")
+    if given.isdigit() and 0 < int(given) < 65536:
+        port = int(given)
     return Server(address, port) if address else None
 
 
 def measure_round_trip(server: Server) -> float | None:
-    """Return the median of five connections in seconds; None where one is refused or takes more than a second."""
+    """Return the median of five connections in seconds; None if one is refused or takes more than 1 s."""
     taken_s = []
     for _ in range(_TRIES):
         started = time.perf_counter()
@@ -55,7 +55,7 @@ def measure_round_trip(server: Server) -> float | None:
 
 
 def describe_round_trip(directory: str) -> dict[str, float | None]:
-    """Return the round trip to the server of the filesystem that a directory is on as a fact; {} without a server."""
+    """Return the round trip to the server of a directory's filesystem as a fact; {} without a server."""
     mount = find_mount(directory)
     server = find_server(mount) if mount else None
     return {"storage_round_trip_s": measure_round_trip(server)} if server else {}

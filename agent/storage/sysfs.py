@@ -1,4 +1,4 @@
-"""Read small files of /proc and /sys; what is absent or may not be read is None or nothing, never an error."""
+"""Read small files of /proc and /sys; missing or unreadable files give None or an empty value."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ _PIECE_BYTES = 65536
 
 
 def read_text(*parts: str) -> str:
-    """Return a small file's text without NULs and the space around it; "" where it is absent or unreadable."""
+    """Return a small file's text without NULs and surrounding whitespace; "" if missing or unreadable."""
     return read_bytes(*parts).decode("utf-8", "replace").replace("\x00", "").strip()
 
 
 def read_line(*parts: str) -> str | None:
-    """Return what a file of one value holds; None where it is absent, unreadable or empty."""
+    """Return a file's value; None if missing, unreadable or empty."""
     return read_text(*parts) or None
 
 
 def read_number(*parts: str) -> int | None:
-    """Return the whole number from 0 that a file holds; None where it holds another thing or is absent."""
+    """Return a file's non-negative integer; None for other content or a missing file."""
     text = read_text(*parts)
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def read_choice(*parts: str) -> str | None:
-    """Return what is chosen where the kernel lists all there is, "always [madvise] never"; else the whole text."""
+    """Return the selected value of a list such as "always [madvise] never"; else the whole text."""
     text = read_text(*parts)
     chosen = text.partition("[")[2].partition("]")[0]
     return chosen or text or None
 
 
 def read_bytes(*parts: str) -> bytes:
-    """Return a small file's bytes; b"" where it is absent or unreadable."""
-    # A thousand files are looked for in one run: open(), with what it makes, would take twice as long.
+    """Return a small file's bytes; b"" if missing or unreadable."""
+    # A run reads about a thousand files: open() and its buffers would take twice as long.
     try:
         descriptor = os.open("/".join(parts), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -50,7 +50,7 @@ def read_bytes(*parts: str) -> bytes:
 
 
 def list_directory(*parts: str) -> list[str]:
-    """Return the names in a directory, sorted; none where it is absent or unreadable."""
+    """Return the names in a directory, sorted; [] if missing or unreadable."""
     try:
         return sorted(os.listdir(os.path.join(*parts)))
     except OSError:

@@ -1,4 +1,4 @@
-"""Ask another program: only where it is there, only for reading, and never for long."""
+"""Run other programs: only if installed, only for reading, and with a time limit."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 import shutil
 from typing import Protocol
 
-# cron's PATH lacks the directories of the superuser's tools, which others may run as well.
+# cron's PATH lacks the sbin directories.
 _PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 
 class Ask(Protocol):
-    """Run a tool and return what it prints; "" where it is absent, fails or hangs."""
+    """Run a tool and return what it prints; "" if it is missing, fails or exceeds its time limit."""
 
     def __call__(self, tool: str, *arguments: str) -> str: ...
 
 
 def ask_tool(tool: str, *arguments: str, timeout_s: float = 2.0) -> str:
-    """Return what a tool prints; "" where it is absent, fails or hangs."""
+    """Return what a tool prints; "" if it is missing, fails or exceeds its time limit."""
     found = shutil.which(tool, path=os.environ.get("PATH", "") + os.pathsep + _PATH)
     if found is None:
         return ""
@@ -38,6 +38,6 @@ def ask_tool(tool: str, *arguments: str, timeout_s: float = 2.0) -> str:
     return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else ""
 
 
-def ask_nobody(tool: str, *arguments: str) -> str:
-    """Run nothing: of a recorded tree no program of this machine knows anything."""
+def run_no_tool(tool: str, *arguments: str) -> str:
+    """Run nothing: used for recorded trees, which programs of this machine cannot read."""
     return ""

@@ -1,4 +1,4 @@
-"""What a ZFS dataset lies on: its pool's state from /proc/spl, the pool's devices only where `zpool` tells them."""
+"""The pool of a ZFS dataset: state from /proc/spl, devices from `zpool`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from agent.storage.raid import Array
 from agent.storage.sysfs import read_line
 from agent.storage.tools import Ask
 
-# Groups of a pool that hold no data of a dataset, or only some of it.
+# Groups of a pool that contain no data of a dataset, or only some.
 _ASIDE = ("logs", "cache", "spares", "special", "dedup")
 _ROW = re.compile(r"\t( *)(\S+)(?: +([A-Z]+)\b.*)?")
 _GROUP = re.compile(r"(mirror|raidz\d?|draid\d?)\b.*-\d+")
-# In the words of validity.md.
+# States as in validity.md.
 _TROUBLES = {"DEGRADED": "degraded", "FAULTED": "failed", "SUSPENDED": "failed", "UNAVAIL": "failed"}
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What `zpool status` tells. groups: kinds of what data are spread over; devices: nodes that hold data."""
+    """Output of `zpool status`. groups: types of the data vdevs; devices: nodes with data."""
 
     groups: tuple[str, ...]
     devices: tuple[str, ...]
@@ -29,7 +29,7 @@ class Pool:
 
     @property
     def level(self) -> str | None:
-        """Return what its groups are, "stripe" for several lone disks; None for one disk and for a mixture."""
+        """Return the type of its groups, "stripe" for several single disks; None for one disk or different types."""
         kinds = set(self.groups)
         if len(kinds) != 1:
             return None
@@ -40,7 +40,7 @@ class Pool:
 
 
 def parse_status(text: str) -> Pool | None:
-    """Return the data devices of the one pool that `zpool status -P -L POOL` shows; None where it shows none."""
+    """Return the data devices of the pool in the output of `zpool status -P -L POOL`; None without a pool."""
     groups: list[str] = []
     devices: list[str] = []
     is_data = True
@@ -64,7 +64,7 @@ def parse_status(text: str) -> Pool | None:
 
 
 def read_pool(mount: Mount, *, ask: Ask, root: str = "/") -> tuple[Array, tuple[str, ...]]:
-    """Return what is known of a mounted dataset's pool, and the nodes of its devices, none where unknown."""
+    """Return facts of a mounted dataset's pool, and its device nodes, () if unknown."""
     name = mount.source.partition("/")[0]
     state = read_line(root, "proc/spl/kstat/zfs", name, "state")
     pool = parse_status(ask("zpool", "status", "-P", "-L", name)) if name else None

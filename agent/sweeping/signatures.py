@@ -1,9 +1,9 @@
-"""What a block device holds, told by magic numbers: filesystems, partition tables, RAID, LVM, encryption, swap.
+"""Detect data on block devices by magic numbers: filesystems, partition tables, RAID, LVM, encryption, swap.
 
-No list of formats is complete, so the ends of a device and samples between them are also read: what is not zero there
-is data, whatever wrote it.
+No list of formats is complete, so the ends of a device and samples between them are also read: any byte other than
+zero counts as data.
 
-Offsets are those of the formats' own descriptions: the kernel's headers (ext4.h, xfs_format.h, btrfs_tree.h, md_p.h,
+Offsets are from the specifications of the formats: the kernel's headers (ext4.h, xfs_format.h, btrfs_tree.h, md_p.h,
 swap.h, bcache.h, f2fs_fs.h), the LUKS1 and LUKS2 on-disk formats, LVM2's label.h and layout.h, the ZFS on-disk
 specification, UEFI's GPT, ECMA-119, and the boot sectors of FAT, exFAT and NTFS.
 """
@@ -23,7 +23,7 @@ Read = Callable[[int, int], bytes]
 _KIB = 1024
 _SECTOR_BYTES = 512
 _PAGE_SIZES = (4 * _KIB, 8 * _KIB, 16 * _KIB, 32 * _KIB, 64 * _KIB)
-# The space that a machine went to sleep in is none that is free.
+# Includes swap with a hibernation image.
 _SWAP_MAGICS = (b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND", b"S2SUSPEND", b"ULSUSPEND", b"LINHIB0001")
 _BTRFS_MAGIC = b"_BHRfS_M"
 _BTRFS_COPIES = (64 * _KIB, 64 * _KIB**2, 256 * _KIB**3)
@@ -38,26 +38,26 @@ _ZFS_UBERBLOCK = 0x00BAB10C
 _LVM_MDA_MAGIC = b" LVM2 x[5A%r0N*>"
 # The metadata of a volume group begins with its name, which has 127 characters at most.
 _LVM_NAME_MAXIMUM = 128
-# Formats that are not listed here begin or end within this; large enough for the tables of ext4 behind its superblock.
+# Formats not listed here start or end within this range; includes the tables of ext4 after its superblock.
 _END_BYTES = 4 * _KIB**2
 # Between the ends: together 4 MiB, and at most about a second of seeks on a hard disk.
 _SAMPLES = 64
 _SAMPLE_BYTES = 64 * _KIB
 _ALIGNMENT_BYTES = 4 * _KIB
-# FAT writes a boot sector with the mark of an MBR.
+# Their boot sectors have the signature of an MBR.
 _BOOT_SECTORS = ("FAT", "FAT32", "exFAT", "NTFS", "BitLocker")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """One magic number that was found. offset_bytes: where; label: the name that was given, "" for none."""
+    """A detected magic number. label: the user-defined name, "" for none."""
 
     name: str
     offset_bytes: int
     label: str = ""
 
     def describe(self) -> str:
-        """Return it in words: ext4 “backup” at byte 1080."""
+        """Return it as text: ext4 “backup” at byte 1080."""
         label = f" “{self.label}”" if self.label else ""
         return f"{self.name}{label} at byte {self.offset_bytes}"
 
@@ -66,8 +66,7 @@ class Signature:
 class Content:
     """The ends and samples of a device.
 
-    data_at: offset of the first byte that is not zero, None where all are; digest: SHA-256 of size and bytes, by which
-    the same content is recognized.
+    data_at: offset of the first byte other than zero, or None; digest: SHA-256 of size and bytes, to compare contents.
     """
 
     data_at: int | None = None
@@ -78,7 +77,7 @@ EMPTY = Content()
 
 
 class _Magic(NamedTuple):
-    """A constant at a constant place; a negative offset counts from the end. label: offset and length of the name."""
+    """A constant at a fixed offset, from the end if negative. label: offset and length of the label."""
 
     name: str
     offset_bytes: int
@@ -118,29 +117,29 @@ _MAGICS = (
 
 
 def read_signatures(path: str) -> tuple[Signature, ...]:
-    """Return what the device or image at path holds; OSError where it cannot be read."""
+    """Return the signatures of the device or image at path; OSError if it cannot be read."""
     with _open_device(path) as (read, size_bytes):
         return find_signatures(read, size_bytes)
 
 
 def read_content(path: str) -> Content:
-    """Return what is not zero on the device or image at path; OSError where it cannot be read."""
+    """Return the sampled content of the device or image at path; OSError if it cannot be read."""
     with _open_device(path) as (read, size_bytes):
         return find_content(read, size_bytes)
 
 
 def find_signatures(read: Read, size_bytes: int) -> tuple[Signature, ...]:
-    """Return every signature of a device of size_bytes, by offset."""
+    """Return all signatures of a device of size_bytes, by offset."""
     found: list[Signature] = []
-    for look in _LOOKS:
-        found.extend(look(read, size_bytes))
+    for detect in _DETECTORS:
+        found.extend(detect(read, size_bytes))
     if not any(signature.name in _BOOT_SECTORS for signature in found):
         found.extend(_find_mbr(read))
     return tuple(sorted(set(found), key=lambda signature: (signature.offset_bytes, signature.name)))
 
 
 def find_content(read: Read, size_bytes: int) -> Content:
-    """Return whether a device of size_bytes has anything but zeros in the first and last 4 MiB and in 64 samples."""
+    """Return the content of the first and last 4 MiB and of 64 samples of a device of size_bytes."""
     digest = hashlib.sha256(str(size_bytes).encode())
     data_at = None
     for offset, length in list_samples(size_bytes):
@@ -153,7 +152,7 @@ def find_content(read: Read, size_bytes: int) -> Content:
 
 
 def list_samples(size_bytes: int) -> list[tuple[int, int]]:
-    """Return offset and length of what is looked at of a device of size_bytes, in order."""
+    """Return offset and length of the checked ranges of a device of size_bytes, in order."""
     if size_bytes <= 2 * _END_BYTES + _SAMPLES * _SAMPLE_BYTES:
         return [(0, size_bytes)]
     between_bytes = size_bytes - 2 * _END_BYTES - _SAMPLE_BYTES
@@ -167,7 +166,7 @@ def _open_device(path: str) -> Iterator[tuple[Read, int]]:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
-        # What an array wrote beneath this device's own cache would not be seen.
+        # The page cache of this device does not show what an array wrote below it.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         yield lambda offset, length: os.pread(descriptor, length, offset), size_bytes
     finally:
@@ -191,7 +190,7 @@ def _find_ext(read: Read, size_bytes: int) -> Iterator[Signature]:
     if superblock[56:58] != b"\x53\xef" or len(superblock) < 136:
         return
     compatible, incompatible, read_only = struct.unpack_from("<3I", superblock, 92)
-    # Extents, 64 bit, flexible groups; huge files, sums of groups: what ext3 has not.
+    # Features that ext3 lacks: extents, 64 bit, flexible groups; huge files, group checksums.
     is_ext4 = incompatible & ~0x1F or read_only & ~0x7
     name = "ext4" if is_ext4 else "ext3" if compatible & 0x4 else "ext2"
     yield Signature(name, 1080, _clean(superblock[120:136]))
@@ -219,10 +218,10 @@ def _find_lvm(read: Read, size_bytes: int) -> Iterator[Signature]:
 
 
 def _read_volume_group(read: Read, header: bytes) -> str:
-    """Return the volume group's name of a label sector; "" where the volume belongs to none yet."""
+    """Return the name of the volume group by a label sector; "" for a volume without a group."""
     (start,) = struct.unpack_from("<I", header, 20)
-    position = start + 40  # behind the volume's own id and size
-    lists: list[list[int]] = [[], []]  # where data lie, then where metadata lie
+    position = start + 40  # after the volume's id and size
+    lists: list[list[int]] = [[], []]  # offsets of data areas, then of metadata areas
     for areas in lists:
         while position + 16 <= len(header):
             offset, length = struct.unpack_from("<2Q", header, position)
@@ -252,7 +251,7 @@ def _find_md(read: Read, size_bytes: int) -> Iterator[Signature]:
             yield Signature(name, offset, _clean(superblock[32:64]))
     last = size_bytes // (64 * _KIB) * 64 * _KIB - 64 * _KIB
     start = read(last, 8) if last >= 0 else b""
-    # 0.90 is in the order of bytes of the machine that made it; its major version is 0, that of 1.0 is 1.
+    # 0.90 uses the byte order of the machine that created it; its major version is 0, that of 1.0 is 1.
     if start in (struct.pack("<2I", _MD_MAGIC, 0), struct.pack(">2I", _MD_MAGIC, 0)):
         yield Signature("md 0.90", last)
 
@@ -271,7 +270,7 @@ def _find_bcache(read: Read, size_bytes: int) -> Iterator[Signature]:
 
 
 def _find_zfs(read: Read, size_bytes: int) -> Iterator[Signature]:
-    """Look at the uberblocks, a ring of 128 KiB in each of the four labels; one a label is enough."""
+    """Search the uberblocks, a ring of 128 KiB in each of the four labels; one per label is enough."""
     end = size_bytes // _ZFS_LABEL_BYTES * _ZFS_LABEL_BYTES
     magics = (struct.pack("<Q", _ZFS_UBERBLOCK), struct.pack(">Q", _ZFS_UBERBLOCK))
     for start in (0, _ZFS_LABEL_BYTES, end - 2 * _ZFS_LABEL_BYTES, end - _ZFS_LABEL_BYTES):
@@ -282,7 +281,7 @@ def _find_zfs(read: Read, size_bytes: int) -> Iterator[Signature]:
                 break
 
 
-_LOOKS: Sequence[Callable[[Read, int], Iterator[Signature]]] = (
+_DETECTORS: Sequence[Callable[[Read, int], Iterator[Signature]]] = (
     _find_constants,
     _find_ext,
     _find_btrfs,
@@ -300,6 +299,6 @@ def _read_text(read: Read, offset: int, length: int) -> str:
 
 
 def _clean(text: bytes) -> str:
-    """Return a name without what follows its NUL and without control characters."""
+    """Return a label up to its NUL, without control characters."""
     name = text.split(b"\0")[0].decode("utf-8", "replace")
     return "".join(character for character in name if character.isprintable()).strip()

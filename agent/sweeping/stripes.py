@@ -1,4 +1,4 @@
-"""The commands that make a filesystem over some devices and take it away again; nothing here runs them."""
+"""The commands that create a filesystem over devices and remove it; nothing here runs them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from agent.exit_codes import ConfigurationError
 from agent.quantities import format_size
 from agent.sweeping.signatures import Signature
 
-# What the sweep makes carries this name: array, volume group and filesystem. Nothing else is ever taken away.
-# XFS has room for 12 characters.
+# Name of the array, volume group and filesystem of a sweep. Nothing else is ever removed.
+# XFS labels have at most 12 characters.
 NAME = "bench-agent"
 ARRAY = f"/dev/md/{NAME}"
 VOLUME = f"/dev/{NAME}/stripe"
 RAIDS = ("mdadm", "lvm", "btrfs")
 FILESYSTEMS = ("xfs", "ext4", "btrfs")
-# BTRFS_STRIPE_LEN of the kernel: it cannot be chosen.
+# BTRFS_STRIPE_LEN of the kernel, which is fixed.
 BTRFS_CHUNK_BYTES = 64 * 1024
 CHUNK_DEFAULT_BYTES = 512 * 1024
 _CHUNK_MINIMUM_BYTES = 4 * 1024
 # lvcreate refuses stripes wider than an extent, which is 4 MiB.
 _CHUNK_MAXIMUM_BYTES = 4 * 1024**2
-# What mkfs refuses to go below: mkfs.btrfs (a device), mkfs.xfs since 5.19.
+# Minimum sizes of mkfs.btrfs (per device), mkfs.xfs since 5.19, and mkfs.ext4.
 _SIZE_MINIMUM_BYTES = {"btrfs": 109 * 2**20, "xfs": 300 * 2**20, "ext4": 16 * 2**20}
 _SECTOR_BYTES = 512
 # A label of ZFS is 256 KiB, and ends with the ring of its uberblocks.
@@ -31,9 +31,9 @@ _ZFS_LABEL_SECTORS = 512
 
 @dataclass(frozen=True)
 class Stripe:
-    """A filesystem over devices: striped by raid where there are several, on the device itself where there is one.
+    """A filesystem over devices: striped by raid if there are several, else on the device itself.
 
-    chunk_bytes: what goes to one device before the next one; None where there is nothing to stripe over.
+    chunk_bytes: chunk size of the stripe.
     """
 
     devices: tuple[str, ...]
@@ -44,16 +44,16 @@ class Stripe:
 
     @property
     def layer(self) -> str | None:
-        """Return what stripes; None for one device."""
+        """Return the striping method; None for one device."""
         return self.raid if len(self.devices) > 1 else None
 
     @property
     def volume(self) -> str:
-        """Return the device that is mounted."""
+        """Return the mounted device."""
         return {"mdadm": ARRAY, "lvm": VOLUME}.get(self.layer or "", self.devices[0])
 
     def list_facts(self) -> dict[str, Any]:
-        """Return the fields of the target that are known because we made it."""
+        """Return the target fields that are known from building it."""
         count = len(self.devices)
         return {
             "raid_level": "raid0" if count > 1 else None,
@@ -65,8 +65,8 @@ class Stripe:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What there is of a stripe. arrays: md devices over its devices; has_group: the volume group is there.
+class StripeState:
+    """The existing parts of a stripe. arrays: md devices over its devices; has_group: the volume group exists.
 
     volumes: arrays and logical volumes that can be opened; signatures: by device.
     """
@@ -79,14 +79,14 @@ class Found:
 
 
 def check_stripe(stripe: Stripe) -> None:
-    """Raise ConfigurationError for what cannot be made."""
+    """Raise ConfigurationError for unsupported combinations."""
     if stripe.raid == "btrfs" and stripe.filesystem != "btrfs":
-        raise ConfigurationError(f"--raid btrfs makes a btrfs: --fs {stripe.filesystem} cannot lie on it")
+        raise ConfigurationError(f"--raid btrfs cannot be combined with --fs {stripe.filesystem}")
     chunk = stripe.chunk_bytes
     if stripe.raid == "btrfs" and chunk != BTRFS_CHUNK_BYTES:
-        raise ConfigurationError(f"--chunk {format_size(chunk)}: btrfs has 64 KiB, which cannot be chosen")
+        raise ConfigurationError(f"--chunk {format_size(chunk)}: btrfs has a fixed chunk size of 64 KiB")
     if not _CHUNK_MINIMUM_BYTES <= chunk <= _CHUNK_MAXIMUM_BYTES or chunk & (chunk - 1):
-        raise ConfigurationError(f"--chunk {format_size(chunk)}: a power of two from 4k to 4m is wanted")
+        raise ConfigurationError(f"--chunk {format_size(chunk)}: must be a power of two from 4k to 4m")
 
 
 def find_size_minimum(filesystem: str) -> int:
@@ -108,13 +108,13 @@ def list_tools(stripe: Stripe) -> tuple[str, ...]:
 
 
 def build_commands(stripe: Stripe) -> tuple[tuple[str, ...], ...]:
-    """Return the commands from bare devices to a mounted filesystem, in order."""
+    """Return the commands that build and mount the filesystem on empty devices, in order."""
     mount = ("mount", "-t", stripe.filesystem, "-o", "noatime", stripe.volume, stripe.mount_point)
     return (*_raid_commands(stripe), _mkfs_command(stripe), mount)
 
 
-def undo_commands(stripe: Stripe, found: Found) -> tuple[tuple[str, ...], ...]:
-    """Return the commands from what was found back to bare devices, in order; () where they are bare."""
+def undo_commands(stripe: Stripe, found: StripeState) -> tuple[tuple[str, ...], ...]:
+    """Return the commands that remove the found parts, in order; () for empty devices."""
     commands: list[tuple[str, ...]] = []
     if found.is_mounted:
         commands.append(("umount", stripe.mount_point))
@@ -139,21 +139,21 @@ def undo_commands(stripe: Stripe, found: Found) -> tuple[tuple[str, ...], ...]:
 def wipe_commands(
     signatures: Sequence[tuple[str, Sequence[Signature]]],
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that take any signatures off these devices.
+    """Return the commands that remove all signatures from these devices.
 
-    wipefs makes the kernel forget partitions and finds more than we do, but leaves half of an LVM label, some of ZFS,
-    and all that it holds for damaged: so what was found is zeroed as well.
+    wipefs updates the kernel's partitions and knows more formats, but leaves half of an LVM label, part of ZFS, and
+    signatures that it takes as damaged: the detected ones are therefore zeroed as well.
     """
     return (*_wipefs_commands(signatures), *_zero_commands(signatures))
 
 
-def foresee(stripe: Stripe, *, size_bytes: int) -> Found:
-    """Return what there will be once the stripe is mounted, over devices of size_bytes each."""
-    first = _foresee_signature(stripe)
+def predict_state(stripe: Stripe, *, size_bytes: int) -> StripeState:
+    """Return the state after the stripe is mounted, over devices of size_bytes each."""
+    first = _predict_signature(stripe)
     copies = [Signature("btrfs copy", 64 * 2**20 + 64, NAME), Signature("btrfs copy", 256 * 2**30 + 64, NAME)]
-    is_bare_btrfs = first.name == "btrfs"
-    found = [first, *(each for each in copies if is_bare_btrfs and each.offset_bytes < size_bytes)]
-    return Found(
+    is_plain_btrfs = first.name == "btrfs"
+    found = [first, *(each for each in copies if is_plain_btrfs and each.offset_bytes < size_bytes)]
+    return StripeState(
         is_mounted=True,
         volumes=(stripe.volume,) if stripe.layer in ("mdadm", "lvm") else (),
         arrays=(ARRAY,) if stripe.layer == "mdadm" else (),
@@ -163,7 +163,7 @@ def foresee(stripe: Stripe, *, size_bytes: int) -> Found:
 
 
 def is_ours(signature: Signature) -> bool:
-    """Say whether a sweep wrote it: by its name, or as an LVM volume that is in no group yet."""
+    """Return whether a sweep wrote it: by its name, or an LVM volume without a group."""
     if signature.name == "LVM2":
         return signature.label in (NAME, "")
     # mdadm writes the host's name before that of the array.
@@ -190,7 +190,7 @@ def _mkfs_command(stripe: Stripe) -> tuple[str, ...]:
     if stripe.filesystem == "xfs":
         return ("mkfs.xfs", "-f", "-q", "-L", NAME, stripe.volume)
     if stripe.filesystem == "ext4":
-        # Else the kernel writes the rest of the tables while we measure.
+        # Otherwise the kernel initializes tables during the measurement.
         now = "lazy_itable_init=0,lazy_journal_init=0"
         return ("mkfs.ext4", "-F", "-q", "-E", now, "-L", NAME, stripe.volume)
     profile = "raid0" if stripe.layer == "btrfs" else "single"
@@ -204,20 +204,20 @@ def _wipefs_commands(signatures: Sequence[tuple[str, Sequence[Signature]]]) -> l
 
 
 def _zero_commands(signatures: Sequence[tuple[str, Sequence[Signature]]]) -> list[tuple[str, ...]]:
-    """Zero the sectors that signatures are in, each once."""
+    """Return the commands that zero the sectors of signatures, without duplicates."""
     commands = (_zero_command(device, each) for device, found in signatures for each in found)
     return list(dict.fromkeys(commands))
 
 
 def _zero_command(device: str, signature: Signature) -> tuple[str, ...]:
     sector = signature.offset_bytes // _SECTOR_BYTES
-    # The rest of its ring would be found next.
+    # Otherwise the next uberblock would be detected.
     count = _ZFS_LABEL_SECTORS - sector % _ZFS_LABEL_SECTORS if signature.name == "ZFS" else 1
     place = (f"bs={_SECTOR_BYTES}", f"seek={sector}", f"count={count}")
     return ("dd", "if=/dev/zero", f"of={device}", *place, "conv=notrunc,fsync", "status=none")
 
 
-def _foresee_signature(stripe: Stripe) -> Signature:
+def _predict_signature(stripe: Stripe) -> Signature:
     if stripe.layer == "mdadm":
         return Signature("md 1.2", 4096, NAME)
     if stripe.layer == "lvm":
@@ -226,7 +226,7 @@ def _foresee_signature(stripe: Stripe) -> Signature:
 
 
 def _is_copy(signature: Signature) -> bool:
-    """wipefs does not know btrfs' copies of its superblock."""
+    """Return whether it is a superblock copy of btrfs, which wipefs does not know."""
     return signature.name == "btrfs copy"
 
 

@@ -1,4 +1,4 @@
-"""The command `sweep`: plan it, ask, measure it step by step, tell how it went."""
+"""The command `sweep`: plan, confirm, measure step by step, report."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from agent.profiles.profiles import load_profile
 from agent.running.run import find_client
 from agent.sweeping.stripe_work import find_tool
 from agent.sweeping.stripes import list_tools
-from agent.sweeping.sweep_devices import Device, Verdict, inspect_device, judge_devices
+from agent.sweeping.sweep_devices import Device, DeviceCheck, check_devices, inspect_device
 from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
-from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_beside_resume
-from agent.sweeping.sweep_run import Courier, SweepRun, describe_refusal
+from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_with_resume
+from agent.sweeping.sweep_run import ResultSender, SweepRun, describe_refusal
 from agent.sweeping.sweep_state import SweepState, create_state, find_unfinished, load_left, load_state
 
 if TYPE_CHECKING:
@@ -38,34 +38,34 @@ _PACKAGES = {
 
 
 @dataclass(frozen=True)
-class _Planned:
-    """A plan and what was found of its devices, which are none for a sweep over directories."""
+class _PlannedSweep:
+    """A plan and the state of its devices, () for a sweep over directories."""
 
     plan: SweepPlan
     devices: tuple[Device, ...]
-    verdict: Verdict
+    check: DeviceCheck
 
 
 def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Make a sweep, or what is left of one."""
+    """Run a new or resumed sweep."""
     if arguments.resume:
         return _resume(arguments, session)
     planned = _plan_new(arguments, session)
     if arguments.dry_run:
         return _show(planned, session)
     _check_machine(planned.plan, session)
-    if planned.verdict.objections:
-        raise ConfigurationError(describe_refusal(planned.verdict.objections))
-    _agree(planned, arguments, session)
+    if planned.check.objections:
+        raise ConfigurationError(describe_refusal(planned.check.objections))
+    _confirm(planned, arguments, session)
     client = None if arguments.no_send else find_client(session)
     with session.spool.lock():
         state = create_state(
             _directory(session),
             str(uuid.uuid4()),
             request=dump_request(planned.plan.request),
-            words=[step.words for step in planned.plan.steps],
+            labels=[step.label for step in planned.plan.steps],
             sizes={device.path: device.size_bytes for device in planned.devices},
-            condemned={
+            approved_contents={
                 device.path: device.list_contents()
                 for device in planned.devices
                 if device.path in planned.plan.request.wiped and device.list_contents()
@@ -76,70 +76,74 @@ def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
                 if device.path not in planned.plan.request.wiped and device.list_contents()
             },
         )
-        return _work(planned.plan, state, arguments, Courier(session, client))
+        return _work(planned.plan, state, arguments, ResultSender(session, client))
 
 
 def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    refuse_beside_resume(arguments)
+    refuse_with_resume(arguments)
     state = load_state(_directory(session), arguments.resume)
     request = load_request(state.request)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(session))
     if arguments.dry_run:
-        devices = tuple(inspect_device(path) for path in state.condemned)
-        return _show(_Planned(plan, devices, Verdict((), ())), session, state=state)
+        devices = tuple(inspect_device(path) for path in state.approved_contents)
+        return _show(_PlannedSweep(plan, devices, DeviceCheck((), ())), session, state=state)
     if state.is_finished:
-        session.console.say(f"sweep {state.id} is finished")
-        return session.finish(ExitCode.OK, {"id": state.id, "steps": state.outcomes()})
+        session.console.report(f"sweep {state.id} is finished")
+        return session.finish(ExitCode.OK, {"id": state.id, "steps": state.steps()})
     _check_machine(plan, session)
     client = None if arguments.no_send else find_client(session)
     with session.spool.lock():
-        # Another process may have gone on with it while we waited for the lock.
+        # Another process may have continued it while this one waited for the lock.
         state = load_state(_directory(session), state.id)
-        return _work(plan, state, arguments, Courier(session, client))
+        return _work(plan, state, arguments, ResultSender(session, client))
 
 
-def _work(plan: SweepPlan, state: SweepState, arguments: argparse.Namespace, courier: Courier) -> ExitCode:
-    session = courier.session
+def _work(
+    plan: SweepPlan, state: SweepState, arguments: argparse.Namespace, sender: ResultSender
+) -> ExitCode:
+    session = sender.session
     session.console.note(f"sweep {state.id}")
     with StopSignals() as stop:
-        run = SweepRun(plan, state, session, courier, stop, is_stopped_by_errors=arguments.stop_on_error)
+        run = SweepRun(plan, state, session, sender, stop, is_stopped_by_errors=arguments.stop_on_error)
         try:
-            run.put_right()
-            if [step.words for step in plan.steps] != state.words():
+            run.recover()
+            if [step.label for step in plan.steps] != state.labels():
                 raise ConfigurationError(
-                    f"sweep {state.id} was planned by another version of bench-agent: begin anew"
+                    f"sweep {state.id} was planned by another version of bench-agent; start a new sweep"
                 )
             run.prepare_devices()
             run.run()
         except Interrupted as error:
             raise Interrupted(
-                f"{error}; everything was put back; go on with: bench-agent sweep --resume {state.id}",
+                f"{error}; the devices are cleaned up; continue with: bench-agent sweep --resume {state.id}",
                 error.signal_number,
             ) from None
-    verdict = courier.deliver_all(budget_s=arguments.budget)
-    return _report(state, session, courier, verdict)
+    code = sender.deliver_all(budget_s=arguments.budget)
+    return _report(state, session, sender, code)
 
 
-def _report(state: SweepState, session: Session, courier: Courier, verdict: ExitCode) -> ExitCode:
-    steps = state.outcomes()
+def _report(state: SweepState, session: Session, sender: ResultSender, code: ExitCode) -> ExitCode:
+    steps = state.steps()
     counts = {name: sum(step["state"] == name for step in steps) for name in ("done", "failed", "waiting")}
     failed = f", {counts['failed']} failed" if counts["failed"] else ""
     left = f", {counts['waiting']} left: --resume {state.id}" if counts["waiting"] else ""
-    session.console.say(f"sweep {state.id}: {counts['done']} of {len(steps)} steps worked{failed}{left}")
+    session.console.report(
+        f"sweep {state.id}: {counts['done']} of {len(steps)} steps completed{failed}{left}"
+    )
     base = f"{session.config.url}/"
-    urls = {run_id: urljoin(base, url) for run_id, url in courier.urls.items()}
+    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
     document = {
         "id": state.id,
         **counts,
         "steps": [{**step, "url": urls.get(step["run_id"] or "")} for step in steps],
-        "rejected": courier.rejected,
+        "rejected": sender.rejected,
         "remaining": len(session.spool.pending()),
     }
     measured = ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
-    return session.finish(worst(verdict, measured), document)
+    return session.finish(worst(code, measured), document)
 
 
-def _plan_new(arguments: argparse.Namespace, session: Session) -> _Planned:
+def _plan_new(arguments: argparse.Namespace, session: Session) -> _PlannedSweep:
     request = read_sweep_request(arguments, session.config)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(session))
     for each in plan.rounds:
@@ -149,27 +153,29 @@ def _plan_new(arguments: argparse.Namespace, session: Session) -> _Planned:
         for step in each.steps if each.stripe is None else ():
             check_resources(each.directory, step.plan.needs, reserve_bytes=session.config.reserve_bytes)
     devices = tuple(inspect_device(path) for path in request.devices)
-    verdict = judge_devices(
+    check = check_devices(
         devices,
         wiped=request.wiped,
         needed_bytes=plan.needed_bytes,
         left=load_left(_directory(session)) if devices else (),
     )
-    return _Planned(plan, devices, verdict)
+    return _PlannedSweep(plan, devices, check)
 
 
-def _show(planned: _Planned, session: Session, *, state: SweepState | None = None) -> ExitCode:
-    """Print the exact commands of the steps that are not over; nothing is done."""
+def _show(planned: _PlannedSweep, session: Session, *, state: SweepState | None = None) -> ExitCode:
+    """Print the exact commands of unfinished steps without running them."""
     sizes = state.sizes.values() if state else [device.size_bytes for device in planned.devices]
     wiped = planned.plan.request.wiped
-    held = [(device.path, device.signatures) for device in planned.devices if device.path in wiped]
+    signatures = [(device.path, device.signatures) for device in planned.devices if device.path in wiped]
     over = [step.number for step in planned.plan.steps if state and state.is_over(step.number)]
-    sections = list(list_commands(planned.plan, size_bytes=min(sizes, default=0), signatures=held, over=over))
+    sections = list(
+        list_commands(planned.plan, size_bytes=min(sizes, default=0), signatures=signatures, over=over)
+    )
     for line in render_commands(sections):
-        session.console.say(line)
-    for problem in (*planned.verdict.objections, *planned.verdict.warnings):
+        session.console.report(line)
+    for problem in (*planned.check.objections, *planned.check.warnings):
         session.console.warn(problem)
-    code = ExitCode.CONFIGURATION if planned.verdict.objections else ExitCode.OK
+    code = ExitCode.CONFIGURATION if planned.check.objections else ExitCode.OK
     document = {
         "id": state.id if state else None,
         "steps": len(planned.plan.steps),
@@ -178,52 +184,52 @@ def _show(planned: _Planned, session: Session, *, state: SweepState | None = Non
         "commands": [
             {"title": title, "argv": [list(argv) for argv in commands]} for title, commands in sections
         ],
-        "objections": list(planned.verdict.objections),
-        "warnings": list(planned.verdict.warnings),
+        "objections": list(planned.check.objections),
+        "warnings": list(planned.check.warnings),
     }
     return session.finish(code, document)
 
 
 def _check_machine(plan: SweepPlan, session: Session) -> None:
-    """Raise what would only be found out after the devices were written."""
-    if plan.steps[0].plan.profile.has_fio:
+    """Check requirements before the devices are written."""
+    if plan.steps[0].plan.profile.uses_fio:
         find_fio(session.config.fio)
     stripes = [each.stripe for each in plan.rounds if each.stripe]
     if not stripes:
         return
     if os.geteuid() != 0:
-        raise ConfigurationError("a sweep over devices makes and mounts filesystems: run it as root")
+        raise ConfigurationError("a sweep over devices creates and mounts filesystems; run it as root")
     tools = dict.fromkeys(tool for stripe in stripes for tool in list_tools(stripe))
     missing = [tool for tool in tools if find_tool(tool) is None]
     if missing:
         packages = sorted({_PACKAGES.get(tool, "util-linux") for tool in missing})
         raise ConfigurationError(
-            f"{', '.join(missing)} cannot be found: apt install {shlex.join(packages)}, or the like"
+            f"missing: {', '.join(missing)}; install for example with apt install {shlex.join(packages)}"
         )
 
 
-def _agree(planned: _Planned, arguments: argparse.Namespace, session: Session) -> None:
-    """Show the plan; where data are destroyed, ask for the word yes."""
+def _confirm(planned: _PlannedSweep, arguments: argparse.Namespace, session: Session) -> None:
+    """Show the plan and ask for confirmation if data are destroyed."""
     unfinished = find_unfinished(_directory(session)) if planned.devices else None
     if unfinished and os.path.ismount(_mount_point(session)):
         raise ConfigurationError(
-            f"sweep {unfinished.id} was killed and is still mounted: bench-agent sweep --resume {unfinished.id}"
+            f"sweep {unfinished.id} was killed and is still mounted; run bench-agent sweep --resume {unfinished.id}"
         )
-    for warning in planned.verdict.warnings:
+    for warning in planned.check.warnings:
         session.console.warn(warning)
     session.console.note(describe_plan(planned.plan))
     if not planned.devices or arguments.yes:
         return
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            "a sweep destroys what is on its devices: say --yes where nobody can be asked"
+            "a sweep destroys all data on its devices; confirm with --yes if there is no terminal"
         )
     if session.console.is_quiet:
         session.console.warn(describe_plan(planned.plan))
     paths = ", ".join(device.path for device in planned.devices)
-    print(f"everything on {paths} will be lost; type yes to begin: ", end="", file=sys.stderr, flush=True)
+    print(f"all data on {paths} will be destroyed; type yes to start: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != "yes":
-        raise ConfigurationError("nothing was written: the answer was not yes")
+        raise ConfigurationError("not confirmed; nothing was written")
 
 
 def _directory(session: Session) -> str:
@@ -231,8 +237,8 @@ def _directory(session: Session) -> str:
 
 
 def _mount_point(session: Session) -> str:
-    """Return one place for all sweeps: the environment of a run names it, and shall not change with each.
+    """Return the mount point of all sweeps; constant, because it is part of a run's environment.
 
-    Without links, as the kernel tells what is mounted there: else a stripe would not be known again and stay mounted.
+    Without links, as in mountinfo: otherwise a mounted stripe would not be recognized.
     """
     return os.path.realpath(os.path.join(_directory(session), "mount"))

@@ -1,6 +1,6 @@
-"""Whether the devices of a sweep may be written: what they hold, and who uses them.
+"""Check whether the devices of a sweep may be written: their data and users.
 
-/proc and /sys are read below `root`, so that a recorded tree can be read as well.
+/proc and /sys are read below `root`, so that recorded trees can be read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DATA = "data of an unknown format"
 
 @dataclass(frozen=True)
 class Device:
-    """A block device as it was found.
+    """A block device and its state.
 
-    sysfs: its directory, "" where /sys does not show it; uses: why it may not be written whatever is said;
-    signatures, content: what would be lost.
+    sysfs: its directory, "" if not in /sys; uses: reasons why it must not be written in any case; signatures, content:
+    data that would be lost.
     """
 
     path: str
@@ -38,31 +38,31 @@ class Device:
     content: Content = EMPTY
 
     def list_contents(self) -> list[str]:
-        """Return what would be lost in words; data counts once, wherever it is."""
+        """Return the data that would be lost as text; data of unknown formats is one entry."""
         is_data = self.content.data_at is not None
         return [*(each.describe() for each in self.signatures), *([DATA] if is_data else [])]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """objections: why the sweep must not begin; warnings: what to know before it does."""
+class DeviceCheck:
+    """The result for all devices. objections: reasons to refuse the sweep; warnings: shown before confirmation."""
 
     objections: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 def inspect_device(path: str, *, root: str = "/") -> Device:
-    """Look at a device without changing anything; what cannot be told counts as a use."""
+    """Inspect a device without changing it; an unknown state counts as a use."""
     try:
         state = os.stat(path)
     except OSError as error:
-        return Device(path, "", 0, (f"cannot be found: {error.strerror}",))
+        return Device(path, "", 0, (f"cannot be opened: {error.strerror}",))
     if not stat.S_ISBLK(state.st_mode):
-        return Device(path, "", 0, ("is no block device",))
+        return Device(path, "", 0, ("is not a block device",))
     number = f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
     sysfs = os.path.realpath(os.path.join(root, "sys/dev/block", number))
     if not os.path.isdir(sysfs):
-        return Device(path, "", 0, (f"is not shown by /sys ({number}): who uses it cannot be told",))
+        return Device(path, "", 0, (f"is not in /sys ({number}); its users are unknown",))
     size_bytes = int(read_line(sysfs, "size") or 0) * _SECTOR_BYTES
     uses = (*find_uses(path, sysfs, root=root), *_try_exclusively(path))
     try:
@@ -73,58 +73,58 @@ def inspect_device(path: str, *, root: str = "/") -> Device:
 
 
 def find_uses(path: str, sysfs: str, *, root: str = "/") -> tuple[str, ...]:
-    """Return what /proc and /sys say of who uses a device, its partitions, and what lies on top of them."""
+    """Return uses of a device, its partitions and the layers above, from /proc and /sys."""
     uses = []
     if read_line(sysfs, "size") in (None, "0"):
-        uses.append("has no size: no medium is in it")
+        uses.append("has size 0 (no medium)")
     if read_line(sysfs, "ro") not in (None, "0"):
         uses.append("is read-only")
     parts = _find_above(sysfs)
     for part in parts[1:]:
         name = os.path.basename(part)
         if not os.path.exists(os.path.join(part, "partition")):
-            uses.append(f"is held by {read_line(part, 'dm/name') or name}")
+            uses.append(f"is in use by {read_line(part, 'dm/name') or name}")
     uses.extend(_find_mounts_of(parts, root))
     uses.extend(_find_swaps_of(parts, root))
     uses.extend(_find_loops_of(path, root))
     return tuple(dict.fromkeys(uses))
 
 
-def judge_devices(
+def check_devices(
     devices: Sequence[Device], *, wiped: Sequence[str], needed_bytes: int, left: Container[str] = ()
-) -> Verdict:
-    """Decide whether a sweep may write these devices.
+) -> DeviceCheck:
+    """Check whether a sweep may write these devices.
 
-    wiped: paths whose contents may be lost, as --wipe names them; needed_bytes: what each must have at least; left:
-    digests of contents that a sweep left, which may be lost without --wipe.
+    wiped: paths of --wipe, whose data may be lost; needed_bytes: minimum size of each; left: digests of contents that
+    an earlier sweep left, which may be lost without --wipe.
     """
-    objections = [f"--wipe {path}: it is none of --devices" for path in wiped if path not in _paths(devices)]
+    objections = [f"--wipe {path}: not one of --devices" for path in wiped if path not in _paths(devices)]
     for device in devices:
         objections.extend(f"{device.path} {use}" for use in device.uses)
         if device.path not in wiped:
             objections.extend(_object_to_loss(device, left))
         if 0 < device.size_bytes < needed_bytes:
             size, needed = format_size(device.size_bytes), format_size(needed_bytes)
-            objections.append(
-                f"{device.path} has {size}; {needed} are needed for file, filesystem and reserve"
-            )
+            objections.append(f"{device.path} has {size}; test file, filesystem and reserve need {needed}")
     objections.extend(_find_overlaps(devices))
     sizes = sorted({device.size_bytes for device in devices if device.size_bytes})
     warnings = []
     if len(sizes) > 1:
         range_ = f"{format_size(sizes[0])} to {format_size(sizes[-1])}"
-        warnings.append(f"the devices have different sizes, {range_}: numbers of stripes do not compare well")
-    return Verdict(tuple(objections), tuple(warnings))
+        warnings.append(
+            f"the devices have different sizes ({range_}); results over stripe counts are not comparable"
+        )
+    return DeviceCheck(tuple(objections), tuple(warnings))
 
 
 def _object_to_loss(device: Device, left: Container[str]) -> Iterator[str]:
     if device.signatures:
-        held = ", ".join(signature.describe() for signature in device.signatures)
-        yield f"{device.path} holds {held}; to lose it, say --wipe {device.path}"
+        names = ", ".join(signature.describe() for signature in device.signatures)
+        yield f"{device.path} contains {names}; to destroy it, add --wipe {device.path}"
     elif device.content.data_at is not None and device.content.digest not in left:
         yield (
-            f"{device.path} holds data of an unknown format: byte {device.content.data_at} is not zero, and no sweep "
-            f"of this spool left the device so; to lose it, say --wipe {device.path}"
+            f"{device.path} contains data of an unknown format (byte {device.content.data_at} is not zero) that no "
+            f"sweep of this spool left; to destroy it, add --wipe {device.path}"
         )
 
 
@@ -137,13 +137,13 @@ def _find_overlaps(devices: Sequence[Device]) -> Iterator[str]:
     for sysfs, count in counts.items():
         if count > 1:
             paths = ", ".join(device.path for device in devices if device.sysfs == sysfs)
-            yield f"{paths}: {count} times the same device"
+            yield f"{paths}: the same device {count} times"
         if os.path.exists(os.path.join(sysfs, "partition")) and os.path.dirname(sysfs) in counts:
             yield f"{os.path.basename(sysfs)} is a partition of {os.path.basename(os.path.dirname(sysfs))}, also given"
 
 
 def _find_above(sysfs: str) -> list[str]:
-    """Return the device, its partitions, and everything that is built on them, each once."""
+    """Return the device, its partitions, and all layers above them, without duplicates."""
     found = [sysfs]
     for device in found:
         above = [os.path.join(device, name) for name in list_directory(device)]
@@ -158,7 +158,7 @@ def _find_mounts_of(parts: Sequence[str], root: str) -> Iterator[str]:
     numbers = {read_line(part, "dev") for part in parts}
     names = {os.path.basename(part) for part in parts}
     for mount in read_mounts(root):
-        # A filesystem over several devices has a number of its own; its source names one of them.
+        # A filesystem over several devices has its own number; its source is one of them.
         is_source = mount.source.startswith("/dev/") and find_name(mount.source, root=root) in names
         if mount.device_number in numbers or is_source:
             yield f"is mounted at {mount.mount_point}"
@@ -177,21 +177,21 @@ def _find_swaps_of(parts: Sequence[str], root: str) -> Iterator[str]:
 
 
 def _find_loops_of(path: str, root: str) -> Iterator[str]:
-    """A loop device does not hold the device beneath it exclusively."""
+    """Yield loop devices over a device, which do not open it exclusively."""
     blocks = os.path.join(root, "sys/block")
     for name in list_directory(blocks):
         if name.startswith("loop"):
             backing = read_line(blocks, name, "loop/backing_file")
             if backing and os.path.realpath(backing) == os.path.realpath(path):
-                yield f"is held by {name}"
+                yield f"is in use by {name}"
 
 
 def _try_exclusively(path: str) -> tuple[str, ...]:
-    """Ask the kernel: it knows also of users in other containers."""
+    """Try to open exclusively: this also detects users in other containers."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:
         if error.errno == errno.EBUSY:
-            return ("is in use: the kernel does not give it exclusively",)
+            return ("is in use (exclusive open failed)",)
         return (f"cannot be opened: {error.strerror}",)
     return ()

@@ -1,4 +1,4 @@
-"""What a sweep does, step by step, worked out from what was asked for; nothing here touches the machine."""
+"""The plan of a sweep: rounds and steps, calculated from the request without access to the machine."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from agent.sweeping.stripes import (
     build_commands,
     check_stripe,
     find_size_minimum,
-    foresee,
+    predict_state,
     undo_commands,
     wipe_commands,
 )
 
 # The parameter that --file-sizes varies.
 SIZE_PARAMETER = "size"
-# mkfs, mount and their opposites on an idle machine; mkfs.xfs on 16 volumes takes about two seconds.
+# mkfs, mount, umount and wipe on an idle machine; mkfs.xfs on 16 volumes takes about 2 s.
 _BUILD_S = 5.0
 _STEPS_MAXIMUM = 1000
-# What a filesystem keeps for itself, and the reserve that a run leaves free: 5 %, of a large one 1 GiB.
+# Filesystem overhead, and the reserve that a run leaves free: 5 %, at most 1 GiB.
 _OVERHEAD_SHARE = 0.05
 _OVERHEAD_BYTES = 64 * 2**20
 _RESERVE_SHARE = 0.05
@@ -35,11 +35,11 @@ _RESERVE_MAXIMUM = 2**30
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What was asked for.
+    """The parameters of a sweep.
 
-    parameters: what --set says, a parameter with several values is an axis; directories: where, if no devices are
-    named; stripes: how many devices each round takes, from the first on; target, labels: as written;
-    trusts_directory: let root measure also where another user can write.
+    parameters: values by name, several are varied; directories: to measure in, without devices; stripes: number of
+    devices of each round, from the first; target, labels: as given; trusts_directory: allow root to measure where
+    another user can write.
     """
 
     profile: str
@@ -58,17 +58,17 @@ class SweepRequest:
 
 @dataclass(frozen=True)
 class SweepStep:
-    """One run of the sweep. number: from 1; settings: what --set would say; words: what makes it another step."""
+    """One run of the sweep. number: from 1; settings: as for --set; label: its varied values."""
 
     number: int
     plan: Plan
     settings: Mapping[str, str]
-    words: str
+    label: str
 
 
 @dataclass(frozen=True)
 class Round:
-    """The steps on one stripe, or in one directory."""
+    """The steps on one stripe or in one directory."""
 
     directory: str
     stripe: Stripe | None
@@ -86,7 +86,7 @@ class Round:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All rounds, in order. duration_s: without the time in which test files are written for the first time."""
+    """All rounds, in order. duration_s: without the first write of test files."""
 
     request: SweepRequest
     rounds: tuple[Round, ...]
@@ -101,34 +101,34 @@ class SweepPlan:
 
     @property
     def needed_bytes(self) -> int:
-        """Return what each device must have at least."""
+        """Return the minimum size of each device."""
         return max((find_needed_bytes(each) for each in self.rounds), default=0)
 
 
 def plan_sweep(request: SweepRequest, profile: Profile, *, mount_point: str) -> SweepPlan:
-    """Return the steps: places outermost, so that a stripe is made once for all that is measured on it."""
+    """Return the plan; stripes vary slowest, so that each is built once."""
     variants = _vary(request.parameters)
     places = list(_list_places(request, mount_point))
     count = len(places) * len(variants)
     if not count or count > _STEPS_MAXIMUM:
-        raise ConfigurationError(f"{count} steps: a sweep has 1 to {_STEPS_MAXIMUM}")
+        raise ConfigurationError(f"{count} steps; a sweep has 1 to {_STEPS_MAXIMUM}")
     varied = [name for name, values in request.parameters.items() if len(values) > 1]
     numbers = itertools.count(1)
     rounds = []
     for directory, stripe, place in places:
         steps = []
         for settings in variants:
-            words = [place, *(f"{name}={settings[name]}" for name in varied)]
+            parts = [place, *(f"{name}={settings[name]}" for name in varied)]
             plan = make_plan(profile, settings)
             steps.append(
-                SweepStep(next(numbers), plan, settings, ", ".join(filter(None, words)) or profile.name)
+                SweepStep(next(numbers), plan, settings, ", ".join(filter(None, parts)) or profile.name)
             )
         rounds.append(Round(directory, stripe, tuple(steps)))
     return SweepPlan(request, tuple(rounds))
 
 
 def find_needed_bytes(each: Round) -> int:
-    """Return the bytes that each device of a round needs: for the test file, the reserve and the filesystem."""
+    """Return the minimum size of each device of a round: test file, reserve and filesystem."""
     if each.stripe is None:
         return 0
     count = len(each.stripe.devices)
@@ -137,7 +137,7 @@ def find_needed_bytes(each: Round) -> int:
     reserve_bytes = min(filesystem_bytes * _RESERVE_SHARE, _RESERVE_MAXIMUM)
     share_bytes = int((filesystem_bytes + reserve_bytes) / count)
     minimum_bytes = find_size_minimum(each.stripe.filesystem)
-    # Only btrfs wants its least of every device; the others of what mdadm and LVM put together.
+    # btrfs has a minimum per device, the others for the whole array.
     is_each = each.stripe.layer in ("btrfs", None)
     return max(share_bytes, minimum_bytes if is_each else -(-minimum_bytes // count))
 
@@ -149,10 +149,10 @@ def list_commands(
     signatures: Sequence[tuple[str, Sequence[Signature]]] = (),
     over: Container[int] = (),
 ) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
-    """Yield titles and the commands under them, in the order in which they are run.
+    """Yield titles with their commands, in order of execution.
 
-    size_bytes: of the smallest device; signatures: what --wipe takes away before the first round; over: numbers of
-    steps that are not to be made again.
+    size_bytes: of the smallest device; signatures: removed by --wipe before the first round; over: numbers of finished
+    steps.
     """
     wipes = wipe_commands(signatures)
     if wipes:
@@ -162,18 +162,18 @@ def list_commands(
         if not steps:
             continue
         if each.stripe:
-            yield f"make {describe_place(each)}", build_commands(each.stripe)
+            yield f"build {describe_place(each)}", build_commands(each.stripe)
         for step in steps:
             time = format_duration(step.plan.duration_s)
-            title = f"step {step.number} of {len(plan.steps)}: {step.words}, about {time}"
+            title = f"step {step.number} of {len(plan.steps)}: {step.label}, about {time}"
             yield title, (_run_command(plan.request, each, step),)
         if each.stripe:
-            found = foresee(each.stripe, size_bytes=size_bytes)
-            yield f"take away {describe_place(each)}", undo_commands(each.stripe, found)
+            found = predict_state(each.stripe, size_bytes=size_bytes)
+            yield f"remove {describe_place(each)}", undo_commands(each.stripe, found)
 
 
 def describe_place(each: Round) -> str:
-    """Return where a round measures, in words."""
+    """Return the location of a round as text."""
     stripe = each.stripe
     if stripe is None:
         return each.directory
@@ -185,15 +185,13 @@ def describe_place(each: Round) -> str:
 
 
 def describe_plan(plan: SweepPlan) -> str:
-    """Return the plan in few lines, for the question whether to begin."""
+    """Return the plan as a few lines, for confirmation."""
     time = format_duration(plan.duration_s)
     largest = format_size(max(each.file_size_bytes for each in plan.rounds))
-    lines = [
-        f"{_count_steps(plan)} of {plan.request.profile}, about {time}; the largest test files take {largest}"
-    ]
+    lines = [f"{_count_steps(plan)} of {plan.request.profile}, about {time}; largest test file: {largest}"]
     for each in plan.rounds:
-        words = "; ".join(step.words for step in each.steps)
-        lines.append(f"  {describe_place(each)}: {words}")
+        labels = "; ".join(step.label for step in each.steps)
+        lines.append(f"  {describe_place(each)}: {labels}")
     return "\n".join(lines)
 
 
@@ -202,7 +200,7 @@ def _count_steps(plan: SweepPlan) -> str:
 
 
 def render_commands(sections: Iterable[tuple[str, tuple[tuple[str, ...], ...]]]) -> Iterator[str]:
-    """Yield lines that a shell would run, the titles as comments."""
+    """Yield shell commands, with titles as comments."""
     for title, commands in sections:
         yield f"# {title}"
         for argv in commands:
@@ -210,17 +208,19 @@ def render_commands(sections: Iterable[tuple[str, tuple[tuple[str, ...], ...]]])
 
 
 def _vary(parameters: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]:
-    """Return every combination of the values, the last parameter varying fastest."""
+    """Return all combinations of values; the last parameter varies fastest."""
     return [dict(zip(parameters, values)) for values in itertools.product(*parameters.values())]
 
 
 def _list_places(request: SweepRequest, mount_point: str) -> Iterator[tuple[str, Stripe | None, str]]:
-    """Yield directory, stripe, and what names the place in a step's words."""
+    """Yield directory, stripe, and the name of the location in step labels."""
     for directory in request.directories:
         yield directory, None, directory if len(request.directories) > 1 else ""
     for count in request.stripes:
         if not 1 <= count <= len(request.devices):
-            raise ConfigurationError(f"--stripes {count}: there are {len(request.devices)} devices")
+            raise ConfigurationError(
+                f"--stripes {count}: must be from 1 to {len(request.devices)}, the number of devices"
+            )
         stripe = Stripe(
             request.devices[:count], request.raid, request.filesystem, request.chunk_bytes, mount_point
         )
@@ -229,7 +229,7 @@ def _list_places(request: SweepRequest, mount_point: str) -> Iterator[tuple[str,
 
 
 def _run_command(request: SweepRequest, each: Round, step: SweepStep) -> tuple[str, ...]:
-    """Return the command that would make this run by hand."""
+    """Return the command for the same run without a sweep."""
     facts: dict[str, Any] = dict(each.stripe.list_facts()) if each.stripe else {}
     target = {name: value for name, value in facts.items() if value is not None}
     pairs = [

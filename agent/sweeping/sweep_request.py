@@ -1,4 +1,4 @@
-"""What the arguments of `sweep` ask for, checked as far as that is possible without looking at the machine."""
+"""Parse and check the arguments of `sweep` without access to the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent.sweeping.stripes import BTRFS_CHUNK_BYTES, CHUNK_DEFAULT_BYTES, FILES
 from agent.sweeping.sweep_plan import SIZE_PARAMETER, SweepRequest
 
 T = TypeVar("T")
-# These say what another sweep is; a resumed one knows.
+# Options that define a new sweep.
 _OF_A_NEW_SWEEP = (
     "devices",
     "directories",
@@ -34,12 +34,12 @@ _OF_A_NEW_SWEEP = (
 
 
 def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRequest:
-    """Return what was asked for; ConfigurationError says what is missing or cannot be."""
+    """Return the request; ConfigurationError for missing or invalid values."""
     if bool(arguments.devices) == bool(arguments.directories):
-        raise ConfigurationError("sweep over what? name either --devices or --directories")
+        raise ConfigurationError("set either --devices or --directories")
     profile = arguments.profile or config.profile
     if not profile:
-        raise ConfigurationError("measure what? name a profile with --profile")
+        raise ConfigurationError("no profile given; set --profile")
     target = read_pairs(arguments.target, "--target")
     labels = read_pairs(arguments.label, "--label")
     read_target(target)
@@ -56,23 +56,23 @@ def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRe
     return SweepRequest(**common, **_read_layout(arguments))
 
 
-def refuse_beside_resume(arguments: argparse.Namespace) -> None:
-    """Raise ConfigurationError where --resume comes with options that describe a new sweep."""
+def refuse_with_resume(arguments: argparse.Namespace) -> None:
+    """Raise ConfigurationError for --resume with options that define a new sweep."""
     given = [name for name in _OF_A_NEW_SWEEP if getattr(arguments, name)]
     if given:
         options = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ConfigurationError(f"--resume goes on with a sweep as it was planned: leave out {options}")
+        raise ConfigurationError(f"--resume cannot be combined with {options}")
 
 
 def dump_request(request: SweepRequest) -> dict[str, Any]:
-    """Return the request as JSON holds it."""
+    """Return the request as a JSON document."""
     document = dict(vars(request))
     document["parameters"] = {name: list(values) for name, values in request.parameters.items()}
     return document
 
 
 def load_request(document: Mapping[str, Any]) -> SweepRequest:
-    """Return the request that dump_request wrote; KeyError, TypeError or ValueError where it is none."""
+    """Return the request that dump_request wrote; KeyError, TypeError or ValueError if it is invalid."""
     values = dict(document)
     for name in ("directories", "devices", "stripes", "wiped"):
         values[name] = tuple(values[name])
@@ -81,13 +81,13 @@ def load_request(document: Mapping[str, Any]) -> SweepRequest:
 
 
 def _read_parameters(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """Return every parameter with its values; file sizes come first and so vary slowest."""
+    """Return all parameters with their values; file sizes come first and vary slowest."""
     parameters: dict[str, tuple[str, ...]] = {}
     if arguments.file_sizes:
         parameters[SIZE_PARAMETER] = _read_list(arguments.file_sizes, "--file-sizes")
     for name, text in read_pairs(arguments.set, "--set").items():
         if name in parameters:
-            raise ConfigurationError(f"--set {name}={text}: --file-sizes says it already")
+            raise ConfigurationError(f"--set {name}={text}: already set by --file-sizes")
         parameters[name] = _read_list(text, f"--set {name}")
     return parameters
 
@@ -95,11 +95,11 @@ def _read_parameters(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]
 def _read_directories(arguments: argparse.Namespace) -> tuple[str, ...]:
     given = [name for name in ("stripes", "raid", "fs", "chunk", "wipe") if getattr(arguments, name)]
     if given:
-        raise ConfigurationError(f"--{given[0]} goes with --devices; directories are measured as they are")
+        raise ConfigurationError(f"--{given[0]} requires --devices")
     directories = _read_list(arguments.directories, "--directories")
     for directory in directories:
         if not os.path.isdir(directory):
-            raise ConfigurationError(f"--directories {directory}: is no directory")
+            raise ConfigurationError(f"--directories {directory}: not a directory")
     return tuple(os.path.abspath(directory) for directory in directories)
 
 
@@ -126,7 +126,7 @@ def _read_layout(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _choose_stripes(count: int) -> tuple[int, ...]:
-    """Return 1, 2, 4, 8 … up to the number of devices, and that number."""
+    """Return powers of two up to the number of devices, and that number."""
     powers = [1 << exponent for exponent in range(count.bit_length()) if 1 << exponent <= count]
     return tuple(dict.fromkeys([*powers, count]))
 
@@ -134,10 +134,10 @@ def _choose_stripes(count: int) -> tuple[int, ...]:
 def _read_list(text: str, option: str) -> tuple[str, ...]:
     values = tuple(value.strip() for value in text.split(","))
     if not all(values):
-        raise ConfigurationError(f"{option} {text}: a value is missing beside a comma")
+        raise ConfigurationError(f"{option} {text}: empty value")
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
-        raise ConfigurationError(f"{option} {text}: {', '.join(twice)} is there twice")
+        raise ConfigurationError(f"{option} {text}: duplicate value {', '.join(twice)}")
     return values
 
 

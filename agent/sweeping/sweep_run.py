@@ -1,4 +1,4 @@
-"""The steps of a sweep, one after the other, with everything put back whatever happens."""
+"""Run the steps of a sweep; stripes are always removed afterwards."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from agent.console import SweepProgress
 from agent.exit_codes import CannotMeasure, ConfigurationError, ExitCode, Interrupted
 from agent.measuring.fio import StopSignals
 from agent.measuring.workspace import clean_leftovers
-from agent.running.measure import Request, measure
+from agent.running.measure import RunRequest, measure
 from agent.running.session import Session
 from agent.sweeping.signatures import read_content
-from agent.sweeping.stripe_work import raise_stripe, run_tool, take_down
+from agent.sweeping.stripe_work import build_stripe, remove_stripe, run_tool
 from agent.sweeping.stripes import Stripe, wipe_commands
-from agent.sweeping.sweep_devices import DATA, Device, inspect_device, judge_devices
+from agent.sweeping.sweep_devices import DATA, Device, check_devices, inspect_device
 from agent.sweeping.sweep_plan import Round, SweepPlan, SweepStep
 from agent.sweeping.sweep_state import SweepState
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
 
-# A server that is away costs a sweep one short attempt in so long, not one a step.
+# After a failed delivery, the next attempt is made after this time, not after each step.
 _DELIVERY_PAUSE_S = 600.0
 
 
-class StripeRemains(ConfigurationError):
-    """What the sweep made could not be taken away: a person must."""
+class CleanupFailed(ConfigurationError):
+    """A stripe could not be removed and must be removed manually."""
 
 
 @dataclass
-class Courier:
-    """Delivers between steps, never while one runs, and without waiting for a server that is away."""
+class ResultSender:
+    """Delivers results between steps, without retries if the server is not reachable."""
 
     session: Session
     client: Client | None
@@ -43,7 +43,7 @@ class Courier:
     _not_before: float = float("-inf")
 
     def deliver(self) -> None:
-        """Post what waits, once each, and drop what the spool may not hold any longer."""
+        """Post pending results, one attempt each, and trim the spool."""
         if self.client is not None and time.monotonic() >= self._not_before:
             self._post(self.client)
         self.session.trim()
@@ -56,10 +56,10 @@ class Courier:
         self.rejected.update(delivery.rejected)
         if delivery.remaining:
             self._not_before = time.monotonic() + _DELIVERY_PAUSE_S
-            self.session.console.note(f"{delivery.problem}; the results wait, the sweep goes on")
+            self.session.console.note(f"{delivery.problem}; results stay in the spool, the sweep continues")
 
     def deliver_all(self, *, budget_s: float) -> ExitCode:
-        """Post what waits until all of it is there or the budget is spent; return how that went."""
+        """Post pending results within the budget; return the exit code."""
         if self.client is None:
             return ExitCode.OK
         delivery = self.session.deliver(self.client, budget_s=budget_s)
@@ -67,75 +67,77 @@ class Courier:
         self.rejected.update(delivery.rejected)
         return delivery.exit_code
 
-    def is_kept(self, run_id: str) -> bool:
-        """Say whether a result got as far as the spool."""
+    def is_spooled(self, run_id: str) -> bool:
+        """Return whether a result is in the spool."""
         spool = self.session.spool
         entries = [*spool.pending(), *(refused.entry for refused in spool.rejected())]
         return any(entry.id == run_id for entry in entries)
 
     def is_known(self, run_id: str) -> bool:
-        """Say whether a result got as far as the spool, or from there to the server: cron may have flushed it."""
-        if self.is_kept(run_id) or self.client is None:
-            return self.is_kept(run_id)
-        answer = self.client.request("GET", f"/api/v1/submissions/{run_id}")
-        return answer.status == 200 and (answer.body or {}).get("id") == run_id
+        """Return whether a result is in the spool or on the server: cron may have delivered it."""
+        if self.is_spooled(run_id) or self.client is None:
+            return self.is_spooled(run_id)
+        response = self.client.request("GET", f"/api/v1/submissions/{run_id}")
+        return response.status == 200 and (response.body or {}).get("id") == run_id
 
 
 @dataclass
 class SweepRun:
-    """A sweep at work; call its methods under the spool's lock."""
+    """A running sweep; its methods require the spool's lock."""
 
     plan: SweepPlan
     state: SweepState
     session: Session
-    courier: Courier
+    sender: ResultSender
     stop: StopSignals
     is_stopped_by_errors: bool = False
 
     def __post_init__(self) -> None:
         self._progress = SweepProgress(
-            [step.words for step in self.plan.steps],
+            [step.label for step in self.plan.steps],
             durations_s=[step.plan.duration_s for step in self.plan.steps],
             is_quiet=self.session.console.is_quiet,
         )
 
-    def put_right(self) -> None:
-        """Take away what a killed sweep left, and find out whether its last run was kept."""
+    def recover(self) -> None:
+        """Remove the stripe of a killed sweep, and find out whether its last result was stored."""
         for note in clean_leftovers(self.session.spool.directory):
             self.session.console.note(note)
         number = self.state.round_number
         if number is not None:
             stripe = self.plan.rounds[number].stripe
             if stripe:
-                self._put_back(stripe)
+                self._remove_stripe(stripe)
         running = self.state.running()
         if running:
             number, run_id = running
-            self._settle(number, is_kept=self.courier.is_known(run_id))
+            self._record_interrupted(number, is_spooled=self.sender.is_known(run_id))
 
     def prepare_devices(self) -> None:
-        """Look once more whether the devices may be written, and take off what --wipe condemned."""
+        """Check the devices again, and wipe those of --wipe."""
         if not self.plan.request.devices:
             return
-        devices = self._inspect(self.state.condemned)
-        if self.state.condemned:
+        devices = self._inspect(self.state.approved_contents)
+        if self.state.approved_contents:
             for argv in wipe_commands([(device.path, device.signatures) for device in devices]):
                 run_tool(argv, stop=self.stop, tick=_do_nothing)
-            # Signatures are wiped, other data are overwritten by the rounds.
-            data = {path: [DATA] for path in self.state.condemned}
-            devices = self._inspect(data, heading="the devices were wiped, and yet")
-            self.state.note_wiped(
+            # Signatures are wiped, other data is overwritten by the rounds.
+            data = {path: [DATA] for path in self.state.approved_contents}
+            devices = self._inspect(data, heading="problems remain after the devices were wiped")
+            self.state.record_wiped(
                 {device.path: device.content.digest for device in devices if device.path in data}
             )
 
     def run(self) -> None:
-        """Make every step that is not over yet; raises Interrupted, with all put back, where a signal came."""
+        """Run all unfinished steps; a signal raises Interrupted after cleanup."""
         for number, each in enumerate(self.plan.rounds):
             left = [step for step in each.steps if not self.state.is_over(step.number)]
             if not left:
                 continue
-            is_well = self._run_on_stripe(number, each, left) if each.stripe else self._run_steps(each, left)
-            if not is_well and self.is_stopped_by_errors:
+            is_success = (
+                self._run_on_stripe(number, each, left) if each.stripe else self._run_steps(each, left)
+            )
+            if not is_success and self.is_stopped_by_errors:
                 return
         self.state.finish()
 
@@ -145,28 +147,28 @@ class SweepRun:
         self.state.begin_round(number)
         self._progress.begin_step(steps[0].number)
         try:
-            raise_stripe(stripe, stop=self.stop, tick=self._progress.tick)
+            build_stripe(stripe, stop=self.stop, tick=self._progress.tick)
             return self._run_steps(each, steps)
         except CannotMeasure as error:
             for step in steps:
                 if not self.state.is_over(step.number):
-                    self._fail(step, str(error), is_kept=False)
+                    self._fail(step, str(error), is_spooled=False)
             return False
         finally:
             self._progress.finish()
-            self._put_back(stripe)
+            self._remove_stripe(stripe)
 
     def _run_steps(self, each: Round, steps: Sequence[SweepStep]) -> bool:
-        """Return whether all went well; after an error that shall stop the sweep the rest is left."""
-        is_well = True
+        """Return whether all steps succeeded; with --stop-on-error, the rest is skipped after a failure."""
+        is_success = True
         for step in steps:
-            is_well = self._run_step(each, step) and is_well
-            self.courier.deliver()
+            is_success = self._run_step(each, step) and is_success
+            self.sender.deliver()
             if self.stop.received is not None:
                 raise Interrupted("stopped between two steps", self.stop.received)
-            if not is_well and self.is_stopped_by_errors:
+            if not is_success and self.is_stopped_by_errors:
                 break
-        return is_well
+        return is_success
 
     def _run_step(self, each: Round, step: SweepStep) -> bool:
         run_id = str(uuid.uuid4())
@@ -175,23 +177,23 @@ class SweepRun:
         try:
             run = measure(self._make_request(each, step, run_id), self.session)
         except Interrupted:
-            self._settle(step.number, is_kept=self.courier.is_kept(run_id))
+            self._record_interrupted(step.number, is_spooled=self.sender.is_spooled(run_id))
             raise
         except CannotMeasure as error:
-            self._fail(step, str(error), is_kept=False)
+            self._fail(step, str(error), is_spooled=False)
             return False
         self._progress.end_step()
-        if run.words:
-            self.session.console.note(f"{step.words}: {run.words}")
+        if run.finding:
+            self.session.console.note(f"{step.label}: {run.finding}")
         if run.failure:
-            self._fail(step, run.failure, is_kept=True)
+            self._fail(step, run.failure, is_spooled=True)
             return False
-        self.state.end_step(step.number, failure=None, is_kept=True)
+        self.state.end_step(step.number, failure=None, is_spooled=True)
         return True
 
-    def _make_request(self, each: Round, step: SweepStep, run_id: str) -> Request:
+    def _make_request(self, each: Round, step: SweepStep, run_id: str) -> RunRequest:
         request = self.plan.request
-        return Request(
+        return RunRequest(
             plan=step.plan,
             directory=each.directory,
             target=request.target,
@@ -204,53 +206,57 @@ class SweepRun:
             trusts_directory=request.trusts_directory,
         )
 
-    def _fail(self, step: SweepStep, why: str, *, is_kept: bool) -> None:
-        self.state.end_step(step.number, failure=why, is_kept=is_kept)
-        self.session.console.warn(f"step {step.number} of {len(self.plan.steps)}, {step.words}: {why}")
+    def _fail(self, step: SweepStep, reason: str, *, is_spooled: bool) -> None:
+        self.state.end_step(step.number, failure=reason, is_spooled=is_spooled)
+        self.session.console.warn(f"step {step.number} of {len(self.plan.steps)}, {step.label}: {reason}")
 
-    def _settle(self, number: int, *, is_kept: bool) -> None:
-        """Note what became of a run that was under way when the sweep ended."""
-        if is_kept:
-            self.state.end_step(number, failure=None, is_kept=True)
+    def _record_interrupted(self, number: int, *, is_spooled: bool) -> None:
+        """Record the state of the step that was running when the sweep ended."""
+        if is_spooled:
+            self.state.end_step(number, failure=None, is_spooled=True)
         else:
-            self.state.put_back(number)
+            self.state.reset_step(number)
 
-    def _put_back(self, stripe: Stripe) -> None:
-        remains = take_down(stripe, tick=_do_nothing)
+    def _remove_stripe(self, stripe: Stripe) -> None:
+        remains = remove_stripe(stripe, tick=_do_nothing)
         if remains.problems:
-            raise StripeRemains(f"{remains.describe()}\nthen: bench-agent sweep --resume {self.state.id}")
+            raise CleanupFailed(f"{remains.describe()}\nthen: bench-agent sweep --resume {self.state.id}")
         self.state.end_round(read_digests(stripe.devices))
 
     def _inspect(
-        self, condemned: Mapping[str, Sequence[str]], *, heading: str = "nothing was written"
+        self, approved_contents: Mapping[str, Sequence[str]], *, heading: str = "nothing was written"
     ) -> list[Device]:
-        """Return the devices as they are now; ConfigurationError where one may not be written."""
+        """Return the current state of the devices; ConfigurationError if one must not be written."""
         devices = [inspect_device(path) for path in self.plan.request.devices]
-        wiped = [device.path for device in devices if is_condemned(device, condemned.get(device.path, ()))]
-        verdict = judge_devices(
+        wiped = [
+            device.path
+            for device in devices
+            if is_wipe_approved(device, approved_contents.get(device.path, ()))
+        ]
+        verdict = check_devices(
             devices, wiped=wiped, needed_bytes=self.plan.needed_bytes, left=self.state.overwritable
         )
         changed = [
-            f"{device.path} has {device.size_bytes} bytes, not {self.state.sizes[device.path]} as when the sweep began"
+            f"{device.path} has {device.size_bytes} bytes, {self.state.sizes[device.path]} at the start of the sweep"
             for device in devices
             if device.size_bytes != self.state.sizes[device.path]
         ]
         objections = [*verdict.objections, *changed]
         if any("--wipe" in objection for objection in objections):
-            objections.append(f"sweep {self.state.id} takes no further --wipe: start a new sweep with it")
+            objections.append(f"--wipe cannot be added to sweep {self.state.id}; start a new sweep")
         if objections:
             raise ConfigurationError(describe_refusal(objections, heading=heading))
         return devices
 
 
-def is_condemned(device: Device, condemned: Sequence[str]) -> bool:
-    """Say whether all that a device holds was agreed to be lost."""
+def is_wipe_approved(device: Device, approved_contents: Sequence[str]) -> bool:
+    """Return whether all data on a device is approved to be lost."""
     contents = device.list_contents()
-    return bool(contents) and set(contents) <= set(condemned)
+    return bool(contents) and set(contents) <= set(approved_contents)
 
 
 def read_digests(devices: Sequence[str]) -> dict[str, str]:
-    """Return the digest of what is on each device; a device that cannot be read is left out."""
+    """Return the digest of each device's content, without unreadable devices."""
     digests = {}
     for device in devices:
         with contextlib.suppress(OSError):
@@ -259,7 +265,7 @@ def read_digests(devices: Sequence[str]) -> dict[str, str]:
 
 
 def describe_refusal(objections: Sequence[str], *, heading: str = "nothing was written") -> str:
-    """Return all objections in words, a line each."""
+    """Return all objections as text, one per line."""
     return f"{heading}:\n" + "\n".join(f"  {objection}" for objection in objections)
 
 

@@ -1,4 +1,4 @@
-"""Where a sweep is, on disk before and after every step, so that another process can go on with it."""
+"""The state of a sweep on disk, saved before and after every step, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agent.files import write_durably
 from agent.quantities import format_time
 
 _SCHEMA = "bench-agent-sweep/1"
-# Finished ones are kept to be looked at, the newest first.
-_FINISHED_KEPT = 20
+# Number of finished sweeps whose state is kept, newest first.
+_FINISHED_MAXIMUM = 20
 
 
 class SweepState:
-    """One sweep's file. Every change is on disk before it takes effect; a torn file is never seen."""
+    """The state file of one sweep. Changes are written durably and atomically before they take effect."""
 
     def __init__(self, path: str, document: dict[str, Any]) -> None:
         self._path = path
@@ -33,27 +33,27 @@ class SweepState:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Return the bytes of each device as the sweep first saw it."""
+        """Return the size of each device at the start of the sweep."""
         return dict(self._document["sizes"])
 
     @property
-    def condemned(self) -> Mapping[str, list[str]]:
-        """Return by device what --wipe condemned, in words; {} once it is wiped."""
-        return dict(self._document["condemned"])
+    def approved_contents(self) -> Mapping[str, list[str]]:
+        """Return the data approved by --wipe to be lost, by device; {} after the wipe."""
+        return dict(self._document["approved_contents"])
 
     @property
     def left(self) -> Mapping[str, str]:
-        """Return by device the digest of what the sweep left on it after its last round."""
+        """Return the digest of each device's content after the last round, by device."""
         return dict(self._document.get("left", {}))
 
     @property
     def overwritable(self) -> frozenset[str]:
-        """Return the digests of contents that this sweep may overwrite: left by it, or agreed to be lost."""
+        """Return the digests of contents that this sweep may overwrite: left by it, or approved to be lost."""
         return frozenset((*self.left.values(), *self._document.get("accepted", {}).values()))
 
     @property
     def round_number(self) -> int | None:
-        """Return the round, from 0, whose stripe is made or being made; None where all devices are bare."""
+        """Return the round, from 0, whose stripe may exist; None if all devices are empty."""
         number = self._document["round"]
         return None if number is None else int(number)
 
@@ -61,52 +61,52 @@ class SweepState:
     def is_finished(self) -> bool:
         return self._document["finished_at"] is not None
 
-    def words(self) -> list[str]:
-        """Return the words of every step, to tell whether they are still planned so."""
-        return [str(step["words"]) for step in self._document["steps"]]
+    def labels(self) -> list[str]:
+        """Return the label of every step, to detect a changed plan."""
+        return [str(step["label"]) for step in self._document["steps"]]
 
     def is_over(self, number: int) -> bool:
-        """Say whether a step, from 1, was done, well or not."""
+        """Return whether a step, from 1, is done or failed."""
         return self._step(number)["state"] in ("done", "failed")
 
     def running(self) -> tuple[int, str] | None:
-        """Return number and run id of the step that a killed sweep was at; None where it was at none."""
+        """Return number and run id of the step at which the sweep was killed, or None."""
         for number, step in enumerate(self._document["steps"], 1):
             if step["state"] == "running":
                 return number, str(step["run_id"])
         return None
 
-    def outcomes(self) -> list[dict[str, Any]]:
-        """Return every step as JSON tells it: number, words, state, run_id, failure."""
+    def steps(self) -> list[dict[str, Any]]:
+        """Return every step as JSON: number, label, state, run_id, failure."""
         return [{"number": number, **step} for number, step in enumerate(self._document["steps"], 1)]
 
-    def note_wiped(self, accepted: Mapping[str, str]) -> None:
-        """Record that the devices have no foreign signature; accepted: digests of their contents by device."""
-        self._save(condemned={}, accepted={**self._document.get("accepted", {}), **accepted})
+    def record_wiped(self, accepted: Mapping[str, str]) -> None:
+        """Record that the devices are wiped; accepted: digests of their contents by device."""
+        self._save(approved_contents={}, accepted={**self._document.get("accepted", {}), **accepted})
 
     def begin_round(self, number: int) -> None:
-        """Say that from now on the devices may hold what the sweep writes."""
+        """Record that the devices may contain a stripe from now on."""
         self._save(round=number)
 
     def end_round(self, left: Mapping[str, str]) -> None:
-        """Record that the devices are bare again; left: digests of their contents by device."""
+        """Record that the stripe is removed; left: digests of the devices' contents."""
         self._save(round=None, left={**self.left, **left})
 
     def begin_step(self, number: int, run_id: str) -> None:
-        """Say which run is under way, before it is."""
+        """Record which run is about to start."""
         self._save_step(number, state="running", run_id=run_id)
 
-    def end_step(self, number: int, *, failure: str | None, is_kept: bool) -> None:
-        """Say how a step ended; a run that left no result has no id."""
-        run_id = self._step(number)["run_id"] if is_kept else None
+    def end_step(self, number: int, *, failure: str | None, is_spooled: bool) -> None:
+        """Record how a step ended; without a result, run_id is None."""
+        run_id = self._step(number)["run_id"] if is_spooled else None
         self._save_step(number, state="failed" if failure else "done", run_id=run_id, failure=failure)
 
-    def put_back(self, number: int) -> None:
-        """Say that a step is to be done again."""
+    def reset_step(self, number: int) -> None:
+        """Record that a step must be repeated."""
         self._save_step(number, state="waiting", run_id=None)
 
     def finish(self) -> None:
-        """Say that nothing is left to do."""
+        """Record that the sweep is finished."""
         self._save(finished_at=format_time(time.time()))
 
     def _step(self, number: int) -> dict[str, Any]:
@@ -129,17 +129,17 @@ def create_state(
     sweep_id: str,
     *,
     request: Mapping[str, Any],
-    words: Sequence[str],
+    labels: Sequence[str],
     sizes: Mapping[str, int],
-    condemned: Mapping[str, Sequence[str]],
+    approved_contents: Mapping[str, Sequence[str]],
     accepted: Mapping[str, str],
 ) -> SweepState:
-    """Write the file of a new sweep and forget the oldest finished ones.
+    """Write the state of a new sweep and remove the oldest finished ones.
 
-    accepted: by device the digest of its contents where an earlier sweep left them.
+    accepted: digests of contents left by earlier sweeps, by device.
     """
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    _forget_finished(directory)
+    _remove_old_finished(directory)
     path = os.path.join(directory, f"{sweep_id}.json")
     document = {
         "schema": _SCHEMA,
@@ -148,11 +148,11 @@ def create_state(
         "finished_at": None,
         "request": request,
         "sizes": sizes,
-        "condemned": condemned,
+        "approved_contents": approved_contents,
         "accepted": accepted,
         "left": {},
         "round": None,
-        "steps": [{"words": each, "state": "waiting", "run_id": None, "failure": None} for each in words],
+        "steps": [{"label": each, "state": "waiting", "run_id": None, "failure": None} for each in labels],
     }
     write_durably(path, json.dumps(document, indent=1).encode())
     return SweepState(path, document)
@@ -164,22 +164,22 @@ def load_state(directory: str, name: str) -> SweepState:
     if name == "last":
         unfinished = [state for _, state in states if not state.is_finished]
         if not unfinished:
-            raise ConfigurationError("no sweep is unfinished: there is nothing to resume")
+            raise ConfigurationError("no unfinished sweep to resume")
         return unfinished[-1]
     for _, state in states:
         if state.id == name:
             return state
     known = ", ".join(state.id for _, state in states[-5:]) or "none"
-    raise ConfigurationError(f"--resume {name}: there is no such sweep; there are: {known}")
+    raise ConfigurationError(f"--resume {name}: unknown sweep; available: {known}")
 
 
 def load_left(directory: str) -> frozenset[str]:
-    """Return the digests of what all sweeps left on their devices."""
+    """Return the digests of contents that all sweeps left on their devices."""
     return frozenset(digest for _, state in _load_all(directory) for digest in state.left.values())
 
 
 def find_unfinished(directory: str) -> SweepState | None:
-    """Return the newest sweep whose stripe may still be there."""
+    """Return the newest sweep whose stripe may still exist."""
     states = [state for _, state in _load_all(directory) if state.round_number is not None]
     return states[-1] if states else None
 
@@ -196,13 +196,13 @@ def _load_all(directory: str) -> list[tuple[str, SweepState]]:
                 raise ValueError(f"its schema is {document['schema']!r}")
             found.append((str(document["created_at"]), path, SweepState(path, document)))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigurationError(f"the state of a sweep, {path}, cannot be read: {error}") from None
+            raise ConfigurationError(f"cannot read the sweep state {path}: {error}") from None
     return [(path, state) for _, path, state in sorted(found, key=lambda each: each[:2])]
 
 
-def _forget_finished(directory: str) -> None:
+def _remove_old_finished(directory: str) -> None:
     finished = [path for path, state in _load_all(directory) if state.is_finished]
-    for path in finished[:-_FINISHED_KEPT]:
+    for path in finished[:-_FINISHED_MAXIMUM]:
         os.unlink(path)
 
 

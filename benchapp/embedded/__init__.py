@@ -1,1 +1,1 @@
-"""The laptop stack: PostgreSQL, Valkey, web, worker and beat under one supervisor. Standard library only."""
+"""`make up`: PostgreSQL, Valkey, web, worker and beat under one supervisor. Standard library only."""

@@ -1,4 +1,4 @@
-"""Run `up` without Django around it: `python -m benchapp.embedded`, the same as `manage.py up`."""
+"""Run `up` without loading Django: `python -m benchapp.embedded`, same as `manage.py up`."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ import sys
 from benchapp.embedded.command import add_arguments, run_up
 
 parser = argparse.ArgumentParser(
-    prog="up", description="Start everything on this machine and benchmark it once."
+    prog="up", description="Start all services on this machine and run one benchmark."
 )
 add_arguments(parser)
 sys.exit(run_up(parser.parse_args()))

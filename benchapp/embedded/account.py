@@ -1,4 +1,4 @@
-"""Which account the servers run as: PostgreSQL refuses root, and nothing here needs it."""
+"""The account of the servers: PostgreSQL does not run as root, and no server needs root."""
 
 import contextlib
 import os
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Final
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
-# Where root puts what an unprivileged account must reach while the checkout is closed to it (a clone in /root).
+# For files that an unprivileged account needs if it cannot access the checkout (a clone in /root).
 SYSTEM_STATE: Final = Path("/var/lib/benchapp")
-# Not nobody: other services run as that account too, and could read the database's files.
+# Not nobody: other services with that account could read the database's files.
 SYSTEM_ACCOUNT: Final = "benchapp"
 
 
 class NoAccount(Exception):
-    """There is no account for the servers; the message says what to do."""
+    """No account is available for the servers."""
 
 
 @dataclass(frozen=True)
 class SystemAccount:
-    """A user of this machine that the children run as."""
+    """A user of this machine as which the servers run."""
 
     name: str
     uid: int
@@ -33,15 +33,15 @@ class SystemAccount:
 def choose_account(
     project: Path = PROJECT, name: str = SYSTEM_ACCOUNT, *, report: Callable[[str], None] = lambda line: None
 ) -> SystemAccount | None:
-    """Return the account to run the servers as: None (this one) when not root, else the owner of the checkout.
+    """Return the account of the servers: None (the current one) if not root, else the owner of the checkout.
 
-    If that is root, it is the system account `name`, which is created when missing; NoAccount if that fails.
+    If that is root, the system account `name`, which is created if missing; NoAccount if that fails.
     """
     if os.geteuid() != 0:
         return None
     owner = project.stat().st_uid
     if owner != 0:
-        # A bind mount of another machine's files: initdb needs an account with a name.
+        # initdb needs an account with a name, which a bind mount of another machine's files may lack.
         with contextlib.suppress(KeyError):
             return _to_account(pwd.getpwuid(owner))
     with contextlib.suppress(KeyError):
@@ -53,7 +53,7 @@ def _create_account(name: str, report: Callable[[str], None]) -> SystemAccount:
     program = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         raise NoAccount(
-            f"there is no account {name} and no useradd to create it: create it, or start as another user"
+            f"account {name} does not exist and useradd is missing; create the account, or start as another user"
         )
     report(f"Creating the system account {name} for the servers (remove it with: userdel {name})")
     created = subprocess.run(
@@ -67,10 +67,10 @@ def _create_account(name: str, report: Callable[[str], None]) -> SystemAccount:
         check=False,
     )
     try:
-        return _to_account(pwd.getpwnam(name))  # also when another start created it at the same time
+        return _to_account(pwd.getpwnam(name))  # also if another start created it at the same time
     except KeyError:
         raise NoAccount(
-            f"the account {name} cannot be created: {created.stderr.strip()}. Create it, or start as another user"
+            f"cannot create account {name}: {created.stderr.strip()}. Create it, or start as another user"
         ) from None
 
 
@@ -79,7 +79,7 @@ def _to_account(entry: pwd.struct_passwd) -> SystemAccount:
 
 
 def can_reach(path: Path, account: SystemAccount | None) -> bool:
-    """Tell whether this account can walk to a directory and into it, or read a file."""
+    """Return whether this account can enter a directory or read a file."""
     is_directory = path.is_dir()
     if account is None:
         return os.access(path, os.X_OK if is_directory else os.R_OK)
@@ -95,7 +95,7 @@ def can_reach(path: Path, account: SystemAccount | None) -> bool:
 
 
 def can_run_code(python: str, account: SystemAccount | None) -> bool:
-    """Tell whether this account can run this interpreter with the checkout's packages."""
+    """Return whether this account can run this interpreter with the checkout's packages."""
     if account is None:
         return True
     try:
@@ -114,8 +114,8 @@ def can_run_code(python: str, account: SystemAccount | None) -> bool:
     return probe.returncode == 0
 
 
-def find_closed(path: Path, account: SystemAccount) -> Path | None:
-    """Return the first part of the path to a file, link or target, that is closed to this account; else None."""
+def find_inaccessible_part(path: Path, account: SystemAccount) -> Path | None:
+    """Return the first part of a path, or of its target, that this account cannot access, or None."""
     for place in (path.absolute(), path.resolve()):
         for part in (*reversed(place.parents), place):
             if not can_reach(part, account):
@@ -123,11 +123,11 @@ def find_closed(path: Path, account: SystemAccount) -> Path | None:
     return None
 
 
-def make_private_directory(path: Path, account: SystemAccount | None) -> Path:
-    """Make a directory that only this account (and root) may enter, and what is in it this account's."""
+def create_private_directory(path: Path, account: SystemAccount | None) -> Path:
+    """Create a directory that only this account (and root) can enter, and give it the ownership of its content."""
     path.mkdir(parents=True, exist_ok=True)
     if account is not None:
-        # An earlier start may have run as another account.
+        # Earlier starts may have used another account.
         for folder, _, names in os.walk(path):
             for part in (Path(folder), *(Path(folder, name) for name in names)):
                 with contextlib.suppress(FileNotFoundError):
@@ -138,10 +138,10 @@ def make_private_directory(path: Path, account: SystemAccount | None) -> Path:
 
 
 def write_private_file(path: Path, text: str, account: SystemAccount | None = None) -> None:
-    """Write a file, durably and at once, that only its owner reads: this account, or whoever runs this."""
+    """Write a file durably and atomically with mode 0600, owned by this account or the current one."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.unlink(missing_ok=True)
-    # O_EXCL follows no link that the owner of the directory may have put there.
+    # O_EXCL does not follow a link that the directory's owner may have created.
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
@@ -155,11 +155,11 @@ def write_private_file(path: Path, text: str, account: SystemAccount | None = No
 def copy_where_reachable(
     sources: Mapping[str, Path], name: str, *, account: SystemAccount, state: Path = SYSTEM_STATE
 ) -> Path:
-    """Copy files and trees (by their place in the copy) to where every account can read them, once."""
+    """Copy files and trees (keys: paths in the copy) to a public directory, once."""
     copy = state / name
     if copy.exists():
         return copy
-    make_open_directory(state)
+    create_public_directory(state)
     partial = copy.with_name(f"{copy.name}.{os.getpid()}")
     for place, source in sources.items():
         target = partial / place
@@ -170,14 +170,14 @@ def copy_where_reachable(
             shutil.copy2(source, target)
     try:
         partial.rename(copy)
-    except OSError:  # another start made it meanwhile
+    except OSError:  # another start created it meanwhile
         shutil.rmtree(partial)
     if not can_reach(copy, account):
-        raise PermissionError(f"{copy} is closed to {account.name}: open its parent directories (chmod o+x)")
+        raise PermissionError(f"{account.name} cannot access {copy}; run chmod o+x on its parent directories")
     return copy
 
 
-def make_open_directory(path: Path) -> None:
-    """Make a directory that everybody may walk through, whatever the umask."""
+def create_public_directory(path: Path) -> None:
+    """Create a directory with mode 0755 regardless of the umask."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)

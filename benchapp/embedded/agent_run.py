@@ -1,4 +1,4 @@
-"""Run this machine's agent once against the stack, the way cron would."""
+"""Run the agent once against the stack, as cron would."""
 
 import json
 import shutil
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import PROJECT, SystemAccount, make_private_directory, write_private_file
+from benchapp.embedded.account import PROJECT, SystemAccount, create_private_directory, write_private_file
 from benchapp.embedded.child import die_with_parent, identity
 from benchapp.embedded.home import Home
 
-# The first run of a cold stack: the worker takes a wake-up within a second, the sweep comes every 10 s.
+# For the first run: the worker reacts to a task within a second, the sweep task runs every 10 s.
 WAIT_S: Final = 60
 _CONFIGURATION: Final = """\
-; Written by `up` at every start. Another run by hand:
+; Written by `up` at every start. To run the agent manually:
 ;   python -m agent run --config {path}
 [server]
 url = {url}
@@ -31,7 +31,7 @@ profile = {profile}
 
 @dataclass
 class AgentRun:
-    """One run of the agent; `status` and `pages` hold how it ended."""
+    """One run of the agent; `status` and `pages` are set at its end."""
 
     home: Home
     url: str
@@ -44,7 +44,7 @@ class AgentRun:
     pages: tuple[str, ...] = ()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the agent; its progress goes to the terminal, its outcome to us."""
+        """Start the agent; progress goes to the terminal, the JSON result to this process."""
         self._configure()
         return subprocess.Popen(
             [
@@ -55,15 +55,15 @@ class AgentRun:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             cwd=PROJECT,
-            env={**_without_ours(self.environ), "BENCH_AGENT_CONFIG": str(self._path)},
-            # Not in the terminal's group: Ctrl-C reaches it through the supervisor, once.
+            env={**_remove_server_variables(self.environ), "BENCH_AGENT_CONFIG": str(self._path)},
+            # Not in the terminal's process group: the supervisor forwards Ctrl-C once.
             start_new_session=True,
             preexec_fn=die_with_parent(),
             **identity(self.account),
         )
 
     def finish(self, process: subprocess.Popen[bytes]) -> None:
-        """Take the agent's end, or bring it about, and remove what it wrote to."""
+        """Wait for the agent, or terminate it, and remove its working directory."""
         if process.poll() is None:
             process.terminate()
         outcome, _ = process.communicate()
@@ -76,8 +76,8 @@ class AgentRun:
         return self.home.agent / "agent.ini"
 
     def _configure(self) -> None:
-        make_private_directory(self.home.bench, self.account)
-        make_private_directory(self.home.agent, self.account)
+        create_private_directory(self.home.bench, self.account)
+        create_private_directory(self.home.agent, self.account)
         write_private_file(self.home.agent / "agent.token", self.token + "\n", self.account)
         configuration = _CONFIGURATION.format(
             path=self._path, url=self.url, directory=self.home.bench, profile=self.profile
@@ -86,15 +86,15 @@ class AgentRun:
 
 
 def read_pages(outcome: bytes) -> tuple[str, ...]:
-    """Return the addresses of the pages that the agent's JSON names; none where it was stopped before."""
+    """Return the addresses of the pages that the agent's JSON names; () if it was stopped before."""
     try:
         return tuple(str(page) for page in json.loads(outcome)["pages"])
     except (ValueError, KeyError, TypeError):
         return ()
 
 
-def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
-    # The agent is a client: it needs neither the database's address nor the key.
+def _remove_server_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    # The agent is a client: it needs neither database URL nor secret key.
     return {
         name: value
         for name, value in environ.items()

@@ -1,4 +1,4 @@
-"""Write the history into one file and read it back, with PostgreSQL's own tools, whether the stack runs or not."""
+"""Back up and restore the database with pg_dump and pg_restore, whether the stack is running or not."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ from typing import Final
 
 from benchapp.embedded.account import choose_account
 from benchapp.embedded.child import stop
-from benchapp.embedded.home import AlreadyRunning, Home, make_socket_directory, remove_socket_directory
+from benchapp.embedded.home import AlreadyRunning, Home, create_socket_directory, remove_socket_directory
 from benchapp.embedded.postgres import (
     DATABASE,
     USER,
@@ -25,7 +25,7 @@ from benchapp.embedded.postgres import (
 )
 from benchapp.embedded.preflight import PreflightFailed, check_disk, check_writable
 
-# Drops what benchapp made and nothing else: the schema itself may belong to an administrator.
+# Drops tables and views only: the schema may be owned by an administrator.
 _EMPTY_SQL: Final = b"""\
 SET client_min_messages = warning;
 DO $$
@@ -41,10 +41,10 @@ BEGIN
   END LOOP;
 END $$;
 """
-# Our pg_restore begins with this, and a server of your own may be older.
+# The bundled pg_restore writes this, and an external server may be older.
 _UNKNOWN_BEFORE_17: Final = b"SET transaction_timeout = 0;\n"
 _PREAMBLE_LINES: Final = 40
-# A database with rows in one of these holds something that somebody would miss.
+# A database with rows in one of these is not empty.
 _HISTORY: Final = {
     "benchapp_submission": "SELECT EXISTS (SELECT FROM benchapp_submission)",
     "benchapp_run": "SELECT EXISTS (SELECT FROM benchapp_run)",
@@ -53,12 +53,12 @@ _HISTORY: Final = {
 
 
 class BackupFailed(Exception):
-    """A backup or restore that did not happen; what was there is as it was."""
+    """A backup or restore failed; the database is unchanged."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """How the database is reached: by Django, and by PostgreSQL's tools through their own variables."""
+    """Connection parameters for Django (url) and for PostgreSQL's tools (environment)."""
 
     url: str
     environment: Mapping[str, str]
@@ -66,13 +66,13 @@ class Connection:
 
 @contextlib.contextmanager
 def open_embedded(home: Home, *, creates: bool = False) -> Iterator[Connection]:
-    """Yield a connection to the embedded database: of the running stack, or started for this alone.
+    """Yield a connection to the embedded database: of the running stack, or started temporarily.
 
-    Where there is none it is created if `creates`, else BackupFailed.
+    A missing database is created if `creates`, else BackupFailed.
     """
     if not (home.path / "postgresql").exists():
         if not creates:
-            raise BackupFailed(f"there is no history in {home.path}: `up` has never run there")
+            raise BackupFailed(f"no database in {home.path}; `up` has not been started there")
         _prepare_home(home)
     try:
         with home.lock(), _serve_alone(home) as sockets:
@@ -85,7 +85,7 @@ def open_embedded(home: Home, *, creates: bool = False) -> Iterator[Connection]:
 
 
 def write_backup(connection: Connection, file: Path) -> int:
-    """Write a backup that only its owner reads; return its size in bytes. The file is whole or not there."""
+    """Write a backup atomically with mode 0600; return its size in bytes."""
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -100,7 +100,7 @@ def write_backup(connection: Connection, file: Path) -> int:
             )
             os.fsync(output.fileno())
         if dump.returncode != 0:
-            raise BackupFailed(f"pg_dump failed: {_last_words(dump.stderr)}")
+            raise BackupFailed(f"pg_dump failed: {_describe_stderr(dump.stderr)}")
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
@@ -108,17 +108,17 @@ def write_backup(connection: Connection, file: Path) -> int:
 
 
 def check_file(file: Path) -> None:
-    """Refuse a backup that is not there, before a database is created for it."""
+    """Raise BackupFailed for a missing file, before a database is created for it."""
     if not file.is_file():
-        raise BackupFailed(f"there is no file {file}")
+        raise BackupFailed(f"file not found: {file}")
 
 
 def restore_backup(connection: Connection, file: Path, *, is_forced: bool = False) -> None:
-    """Replace the database by a backup, all in one transaction: it is done whole or not at all."""
+    """Replace the database by a backup in one transaction."""
     check_file(file)
     if not is_forced and not is_empty(connection):
         raise BackupFailed(
-            "this database holds history or accounts, which a restore replaces: make a backup of it first, "
+            "the database contains runs or accounts, which a restore would replace; back it up first, "
             "then restore with --force"
         )
     with _read_script(file) as script:
@@ -140,15 +140,15 @@ def restore_backup(connection: Connection, file: Path, *, is_forced: bool = Fals
             check=False,
         )
     if load.returncode != 0:
-        raise BackupFailed(f"the restore failed, and the database is as it was: {_last_words(load.stderr)}")
+        raise BackupFailed(f"the restore failed, the database is unchanged: {_describe_stderr(load.stderr)}")
 
 
 def is_empty(connection: Connection) -> bool:
-    """Tell whether the database holds no submission, no run and no account."""
-    there = _ask(
+    """Return whether the database has no submissions, runs and accounts."""
+    names = _ask(
         connection, "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
     )
-    return all(_ask(connection, query) == "f" for table, query in _HISTORY.items() if table in there.split())
+    return all(_ask(connection, query) == "f" for table, query in _HISTORY.items() if table in names.split())
 
 
 def _prepare_home(home: Home) -> None:
@@ -163,7 +163,7 @@ def _prepare_home(home: Home) -> None:
 @contextlib.contextmanager
 def _serve_alone(home: Home) -> Iterator[Path]:
     account = choose_account()
-    sockets = make_socket_directory(home, account)
+    sockets = create_socket_directory(home, account)
     try:
         postgres = Postgres(
             directory=choose_directory(home.path, account),
@@ -177,14 +177,14 @@ def _serve_alone(home: Home) -> Iterator[Path]:
         try:
             yield sockets
         finally:
-            stop(process, ask=signal.SIGINT, patience_s=60, insist=signal.SIGQUIT)
+            stop(process, ask=signal.SIGINT, patience_s=60, kill_signal=signal.SIGQUIT)
     finally:
         remove_socket_directory(sockets)
 
 
 @contextlib.contextmanager
 def _read_script(file: Path) -> Iterator[Path]:
-    """Yield the backup as SQL that first drops what is there."""
+    """Yield the backup as SQL that first drops existing tables."""
     script = file.with_name(f".{file.name}.{os.getpid()}.sql")
     descriptor = os.open(script, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -203,9 +203,9 @@ def _read_script(file: Path) -> Iterator[Path]:
                         output.write(line)
                 shutil.copyfileobj(read.stdout, output, 2**20)
             errors.seek(0)
-            words = errors.read()
+            error_text = errors.read()
         if read.returncode != 0:
-            raise BackupFailed(f"{file} is no backup of benchapp: {_last_words(words)}")
+            raise BackupFailed(f"{file} is not a valid backup: {_describe_stderr(error_text)}")
         yield script
     finally:
         script.unlink(missing_ok=True)
@@ -220,7 +220,7 @@ def _ask(connection: Connection, query: str) -> str:
         check=False,
     )
     if found.returncode != 0:
-        raise BackupFailed(f"the database does not answer: {_last_words(found.stderr)}")
+        raise BackupFailed(f"the database does not respond: {_describe_stderr(found.stderr)}")
     return found.stdout.decode().strip()
 
 
@@ -237,15 +237,15 @@ def _environment(connection: Connection) -> dict[str, str]:
 
 
 def _tool_environment() -> dict[str, str]:
-    # The caller's own PG* variables must not lead a restore into another database.
+    # PG* variables of the caller must not redirect a restore to another database.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return {**inherited, "LC_ALL": "C", "TZ": "UTC"}
 
 
-def _last_words(stderr: bytes) -> str:
+def _describe_stderr(stderr: bytes) -> str:
     lines = [
         line
         for line in stderr.decode(errors="replace").splitlines()
         if line.strip() and "NOTICE:" not in line
     ]
-    return " / ".join(lines[-3:]) if lines else "it gave no reason"
+    return " / ".join(lines[-3:]) if lines else "no error message"

@@ -1,4 +1,4 @@
-"""Start a server so that it dies with its supervisor, and stop it with patience first and force last."""
+"""Start a server that ends with its supervisor, and stop it: first by request, then by force."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ LOG_TAIL_LINES: Final = 15
 
 
 class ServerFailed(Exception):
-    """A server that did not start, or ended; the message holds the end of its log."""
+    """A server did not start, or ended; the message contains the end of its log."""
 
 
 def spawn(
@@ -31,7 +31,7 @@ def spawn(
     cwd: Path | None = None,
     death_signal: signal.Signals = signal.SIGTERM,
 ) -> subprocess.Popen[bytes]:
-    """Start a server in a session of its own, its output appended to the log.
+    """Start a server in its own session, with output appended to the log.
 
     The kernel sends it `death_signal` when the calling thread ends, so call this from the main thread.
     """
@@ -52,7 +52,7 @@ def spawn(
 
 
 def open_log(log: Path) -> BinaryIO:
-    """Open a log to append to it; only its owner reads it, also one that an earlier version left open to others."""
+    """Open a log for appending with mode 0600, also if it existed with another mode."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, "ab")
@@ -65,7 +65,7 @@ def run_tool(
     env: Mapping[str, str] | None = None,
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command as this account and return what it said; it never raises on its exit status."""
+    """Run a short command as this account and return the completed process, without checking its status."""
     return subprocess.run(
         list(argv),
         stdin=subprocess.DEVNULL,
@@ -75,7 +75,7 @@ def run_tool(
         env=env,
         cwd="/",
         timeout=timeout_s,
-        # Ctrl-C is for us to answer: an initdb that is cut short would be one more error on the screen.
+        # Only the supervisor handles Ctrl-C: an interrupted initdb would print another error.
         start_new_session=True,
         check=False,
         **identity(account),
@@ -87,12 +87,12 @@ def stop(
     *,
     ask: signal.Signals = signal.SIGTERM,
     patience_s: float = 20,
-    insist: signal.Signals = signal.SIGKILL,
+    kill_signal: signal.Signals = signal.SIGKILL,
     is_urgent: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Ask a server to end, insist once its patience is over or it is urgent, and return its exit status.
+    """Send a server `ask`, then `kill_signal` after patience_s or if urgent; return its exit status.
 
-    Whatever it left behind in its session is killed too.
+    Remaining processes of its session are killed.
     """
     if process.poll() is None:
         process.send_signal(ask)
@@ -100,7 +100,7 @@ def stop(
     while process.poll() is None and time.monotonic() < deadline and not is_urgent():
         time.sleep(_PAUSE_S)
     if process.poll() is None:
-        process.send_signal(insist)
+        process.send_signal(kill_signal)
     try:
         status = process.wait(10)
     except subprocess.TimeoutExpired:
@@ -111,7 +111,7 @@ def stop(
 
 
 def kill_session(leader_pid: int) -> None:
-    """Kill what is left of the process group that this child began."""
+    """Kill the remaining processes of a child's process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader_pid, signal.SIGKILL)
 
@@ -124,18 +124,18 @@ def wait_until(
     log: Path,
     timeout_s: float,
 ) -> None:
-    """Wait until the server answers; ServerFailed, with the log's end, when it ends or takes too long."""
+    """Wait until the server is ready; ServerFailed, with the end of its log, if it ends or takes too long."""
     deadline = time.monotonic() + timeout_s
     while not is_ready():
         if process.poll() is not None:
             raise ServerFailed(f"{name} ended with status {process.returncode}\n{read_tail(log)}")
         if time.monotonic() > deadline:
-            raise ServerFailed(f"{name} did not answer within {timeout_s:.0f} s\n{read_tail(log)}")
+            raise ServerFailed(f"{name} was not ready within {timeout_s:.0f} s\n{read_tail(log)}")
         time.sleep(_PAUSE_S)
 
 
 def read_tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """Return the last lines of a log, each behind a bar, below the log's name."""
+    """Return the last lines of a log, indented, below its path."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 16_384))
@@ -146,15 +146,15 @@ def read_tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
 
 
 def die_with_parent(death_signal: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
-    """Return what a child does before it becomes its program: ask the kernel to be ended with us."""
+    """Return a preexec function that ends the child when this process ends; None outside of Linux."""
     if not sys.platform.startswith("linux"):
         return None
-    # Looked up before the fork: loading a library in the child could meet a lock held by another thread.
+    # Loaded before the fork: in the child, another thread's lock could block it forever.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()
 
     def prepare() -> None:
-        # After setuid, which clears it; a parent that died before this line is noticed by the line after.
+        # After setuid, which clears it. The next line detects a parent that ended before.
         prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
@@ -163,7 +163,7 @@ def die_with_parent(death_signal: signal.Signals = signal.SIGTERM) -> Callable[[
 
 
 class Identity(TypedDict):
-    """The arguments of Popen that change the user."""
+    """Arguments of Popen that change the user."""
 
     user: int | None
     group: int | None

@@ -1,4 +1,4 @@
-"""The command line of `up`: its options, and how it ends."""
+"""The command line of `up`: options and exit status."""
 
 import argparse
 import contextlib
@@ -19,43 +19,43 @@ from benchapp.embedded.up import Options, Up
 EXIT_FAILED: Final = 1
 
 
-def say(words: str) -> None:
-    """Write a line to the terminal; a terminal that was closed is no reason to stop."""
+def print_line(line: str) -> None:
+    """Print a line; a closed terminal is ignored."""
     with contextlib.suppress(OSError):
-        print(words, flush=True)
+        print(line, flush=True)
 
 
 def default_data_directory(environ: Mapping[str, str]) -> Path:
-    """Return where the stack keeps everything unless it is told."""
+    """Return the default data directory."""
     return Path(environ.get("BENCHAPP_DATA_DIR") or PROJECT / "var").expanduser().absolute()
 
 
 def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = os.environ) -> None:
-    """Describe the options, for `manage.py up` and for the module."""
+    """Add the options of `manage.py up` and `python -m benchapp.embedded`."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 8000)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: first free port from 8000)")
     parser.add_argument(
         "--data-dir",
         type=Path,
         default=default_data_directory(environ),
-        help="where everything is kept (default: var)",
+        help="data directory (default: var)",
     )
     parser.add_argument("--profile", default="quick", help="profile of the first run (default: quick)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="adjust the profile: runtime=1"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="set a profile parameter: runtime=1"
     )
     parser.add_argument(
         "--as-root",
         action="store_true",
-        help="as root: run web and worker as root if the servers' account cannot read the checkout or its Python",
+        help="run web and worker as root if the servers' account cannot read the checkout or its Python",
     )
-    parser.add_argument("--no-run", action="store_true", help="start only, measure nothing")
+    parser.add_argument("--no-run", action="store_true", help="start without running a benchmark")
     parser.add_argument(
         "--sample",
         action="store_true",
-        help="load published numbers of EBS volumes (2013) and studies of them",
+        help="load the sample: published results of EBS volumes (2013) with studies",
     )
-    parser.add_argument("--exit-after-run", action="store_true", help="stop once the result is stored")
+    parser.add_argument("--exit-after-run", action="store_true", help="stop after the result is stored")
 
 
 def run_up(arguments: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def run_up(arguments: argparse.Namespace) -> int:
         is_sample_wanted=arguments.sample,
         is_root_allowed=arguments.as_root,
     )
-    up = Up(options, os.environ, Supervisor(say), Home(directory))
+    up = Up(options, os.environ, Supervisor(print_line), Home(directory))
     try:
         return up.run()
     except (PreflightFailed, AlreadyRunning, ServerFailed, NoAccount, NoBinaries, WrongVersion) as error:

@@ -1,9 +1,9 @@
-"""Fetch the third-party JavaScript by package-lock.json, sha512 checked, without node.
+"""Download third-party JavaScript as locked by package-lock.json, with sha512 checks, without node.
 
     python -m benchapp.embedded.javascript [--dev]
 
-`vendor` in package.json is the allow-list: which file of which package goes where. Nothing else is unpacked, nothing
-of a package is run. The registry is the lock's; NPM_CONFIG_REGISTRY or `registry=` in .npmrc replaces it.
+`vendor` in package.json lists the files to unpack from each package and their targets. No package code is run. The
+registry is that of the lock file, unless NPM_CONFIG_REGISTRY or `registry=` in .npmrc is set.
 """
 
 import argparse
@@ -31,12 +31,12 @@ _ATTEMPTS: Final = 3
 
 
 class FetchFailed(Exception):
-    """A package that cannot be had as it was locked."""
+    """A locked package could not be downloaded."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A locked package and the files that we take of it: path in the package → path in the checkout."""
+    """A locked package and its files to unpack: path in the package → path in the checkout."""
 
     name: str
     version: str
@@ -46,7 +46,7 @@ class Package:
 
 
 def read_packages(project: Path, *, with_dev: bool) -> list[Package]:
-    """Return the packages of the allow-list as the lock has them."""
+    """Return the locked packages of the allow-list."""
     lock = json.loads((project / "package-lock.json").read_text())["packages"]
     allowed: dict[str, dict[str, str]] = json.loads((project / "package.json").read_text())["vendor"]
     packages = []
@@ -63,7 +63,7 @@ def read_packages(project: Path, *, with_dev: bool) -> list[Package]:
 
 
 def find_registry(environ: Mapping[str, str], project: Path) -> str | None:
-    """Return the registry that npm's own settings name, or None to use the lock's addresses."""
+    """Return the registry of npm's settings, or None to use the URLs of the lock file."""
     for variable in ("NPM_CONFIG_REGISTRY", "npm_config_registry"):
         if environ.get(variable):
             return environ[variable]
@@ -82,11 +82,11 @@ def find_registry(environ: Mapping[str, str], project: Path) -> str | None:
 def fetch_all(
     project: Path = PROJECT, *, with_dev: bool, environ: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Fetch what is missing or differs from the lock; return the names of the packages that were fetched."""
+    """Download packages that are missing or differ from the lock; return their names."""
     registry = find_registry(environ, project)
     fetched = []
     for package in read_packages(project, with_dev=with_dev):
-        if _is_there(project, package):
+        if _is_installed(project, package):
             continue
         tarball = _download(_locate(package, registry), package)
         _unpack(tarball, package, project)
@@ -96,13 +96,13 @@ def fetch_all(
 
 
 def check_integrity(tarball: bytes, package: Package) -> None:
-    """Refuse a tarball that is not the locked one."""
+    """Raise FetchFailed for a tarball that differs from the lock."""
     wanted = {text.partition("-")[2] for text in package.integrity.split() if text.startswith("sha512-")}
     found = base64.b64encode(hashlib.sha512(tarball).digest()).decode()
     if not any(hmac.compare_digest(found, digest) for digest in wanted):
         raise FetchFailed(
-            f"{package.name} {package.version} is not what package-lock.json locks: its sha512 is {found[:16]}…, "
-            f"locked is {package.integrity[:23]}…; nothing was unpacked"
+            f"{package.name} {package.version} does not match package-lock.json: sha512 {found[:16]}…, "
+            f"expected {package.integrity[:23]}…; nothing was unpacked"
         )
 
 
@@ -115,18 +115,18 @@ def _locate(package: Package, registry: str | None) -> str:
 
 def _download(url: str, package: Package) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
-        raise FetchFailed(f"{package.name}: {url[:80]!r} is no http address")
+        raise FetchFailed(f"{package.name}: {url[:80]!r} is not a valid HTTP URL")
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # nosec B310
-                tarball: bytes = answer.read(_TARBALL_LIMIT_BYTES + 1)
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:  # nosec B310
+                tarball: bytes = response.read(_TARBALL_LIMIT_BYTES + 1)
             break
         except (OSError, urllib.error.URLError) as error:
             is_final = isinstance(error, urllib.error.HTTPError) and error.code < 500
             if is_final or attempt == _ATTEMPTS:
                 raise FetchFailed(
-                    f"could not fetch {package.name} {package.version} from {urlsplit(url).netloc}: {error}. "
-                    f"Behind a mirror, set NPM_CONFIG_REGISTRY to its address."
+                    f"cannot download {package.name} {package.version} from {urlsplit(url).netloc}: {error}. "
+                    f"To use a mirror, set NPM_CONFIG_REGISTRY to its URL."
                 ) from error
             time.sleep(attempt)
     if len(tarball) > _TARBALL_LIMIT_BYTES:
@@ -141,7 +141,7 @@ def _unpack(tarball: bytes, package: Package, project: Path) -> None:
         for member in archive:
             target = missing.pop(
                 member.name.partition("/")[2], None
-            )  # npm cuts the first folder, whatever its name
+            )  # npm strips the first folder of any name
             content = archive.extractfile(member) if target and member.isfile() else None
             if target is None or content is None:
                 continue
@@ -154,7 +154,7 @@ def _unpack(tarball: bytes, package: Package, project: Path) -> None:
         raise FetchFailed(f"{package.name} {package.version} has no file {', '.join(missing)}")
 
 
-def _is_there(project: Path, package: Package) -> bool:
+def _is_installed(project: Path, package: Package) -> bool:
     try:
         stamp = _stamp(project, package).read_text().strip()
     except OSError:
@@ -166,7 +166,7 @@ def _is_there(project: Path, package: Package) -> bool:
 
 def _make_ignored_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / ".gitignore").write_text("*\n")  # no third-party file is ever committed
+    (folder / ".gitignore").write_text("*\n")  # third-party files are not committed
 
 
 def _stamp(project: Path, package: Package) -> Path:
@@ -175,11 +175,11 @@ def _stamp(project: Path, package: Package) -> Path:
 
 
 def main() -> int:
-    """Fetch, and say what was fetched."""
+    """Download packages and print their names."""
     parser = argparse.ArgumentParser(
-        description="Fetch the third-party JavaScript that package-lock.json locks."
+        description="Download the third-party JavaScript locked by package-lock.json."
     )
-    parser.add_argument("--dev", action="store_true", help="also what only the tests need")
+    parser.add_argument("--dev", action="store_true", help="include packages for tests")
     arguments = parser.parse_args()
     try:
         fetched = fetch_all(with_dev=arguments.dev)
@@ -187,7 +187,7 @@ def main() -> int:
         print(f"JavaScript: {error}", file=sys.stderr)
         return 1
     if fetched:
-        print(f"JavaScript: {', '.join(fetched)} (sha512 as locked)")
+        print(f"JavaScript: {', '.join(fetched)} (sha512 verified)")
     return 0
 
 

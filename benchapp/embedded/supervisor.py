@@ -1,4 +1,4 @@
-"""Keep the servers running, and end them in the right order."""
+"""Keep the servers running, and stop them in reverse order."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from typing import Final, Self
 from benchapp.embedded.child import ServerFailed, open_log, read_tail, stop
 
 _BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-# A server that ran this long is taken as healthy: its next end starts the backoff anew.
+# After running this long, a server's backoff is reset.
 _HEALTHY_AFTER_S: Final = 60.0
 _TICK_S: Final = 1.0
 _LOG_CHECK_S: Final = 60.0
@@ -24,12 +24,12 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequested(Exception):
-    """Someone asked to stop while the stack was still starting."""
+    """A stop was requested during the start."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One server: how it starts, when it is ready, how it ends."""
+    """One server: how to start it, check readiness, and stop it."""
 
     name: str
     spawn: Callable[[], subprocess.Popen[bytes]]
@@ -38,7 +38,7 @@ class Service:
     ready_timeout_s: float = 30
     ask: signal.Signals = signal.SIGTERM
     patience_s: float = 20
-    insist: signal.Signals = signal.SIGKILL
+    kill_signal: signal.Signals = signal.SIGKILL
     is_fatal: bool = False
 
 
@@ -53,9 +53,9 @@ class _Running:
 
 @dataclass
 class Supervisor:
-    """Starts services one after the other and stops them in the opposite order."""
+    """Starts services in order and stops them in reverse order."""
 
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     on_restart: Callable[[], None] = lambda: None
     requests: int = 0
     _running: list[_Running] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Supervisor:
         self._running.append(_Running(service, service.spawn(), time.monotonic()))
 
     def wait_ready(self, name: str) -> None:
-        """Wait until a launched service is ready; ServerFailed when it ends first or takes too long."""
+        """Wait until a launched service is ready; ServerFailed if it ends or takes too long."""
         entry = next(entry for entry in self._running if entry.service.name == name)
         service, process = entry.service, entry.process
         deadline = time.monotonic() + service.ready_timeout_s
@@ -82,19 +82,19 @@ class Supervisor:
             time.sleep(0.03)
 
     def check_stop(self) -> None:
-        """Raise StopRequested once someone asked to stop."""
+        """Raise StopRequested after a stop request."""
         if self.requests:
             raise StopRequested
 
     def pids(self) -> dict[str, int]:
-        """Return the process id of every service that runs now."""
+        """Return the process ids of running services."""
         return {entry.service.name: entry.process.pid for entry in self._running if entry.process is not None}
 
     def watch(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Restart what ends until someone asks to stop, or `until` holds; ServerFailed when a fatal service ends."""
+        """Restart ended services until a stop request or `until` returns true; ServerFailed if a fatal one ends."""
         while not self.requests and not until():
             for entry in self._running:
-                self._look_after(entry)
+                self._check_service(entry)
             if time.monotonic() - self._logs_checked_at > _LOG_CHECK_S:
                 self._logs_checked_at = time.monotonic()
                 for entry in self._running:
@@ -102,7 +102,7 @@ class Supervisor:
             self._sleep(_TICK_S)
 
     def stop_all(self) -> None:
-        """Stop everything, the last started first; a second request to stop makes it short."""
+        """Stop all services in reverse order; a second stop request kills them."""
         first = max(self.requests, 1)
         while self._running:
             entry = self._running.pop()
@@ -111,13 +111,13 @@ class Supervisor:
                     entry.process,
                     ask=entry.service.ask,
                     patience_s=entry.service.patience_s,
-                    insist=entry.service.insist,
+                    kill_signal=entry.service.kill_signal,
                     is_urgent=lambda: self.requests > first,
                 )
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[Self]:
-        """Count requests to stop instead of dying of them, and wake up when a child ends."""
+        """Count stop signals instead of terminating, and wake up when a child ends."""
         self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         previous = {number: signal.signal(number, self._count_request) for number in _SIGNALS}
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -134,14 +134,14 @@ class Supervisor:
     def _count_request(self, number: int, frame: FrameType | None) -> None:
         self.requests += 1
         if self.requests == 1:
-            self.say("Stopping (once more to hurry) …")
+            self.report("Stopping … (again to force)")
 
     def _sleep(self, seconds: float) -> None:
         readable, _, _ = select.select([self._pipe[0]], [], [], seconds)
         if readable:
             os.read(self._pipe[0], 4096)
 
-    def _look_after(self, entry: _Running) -> None:
+    def _check_service(self, entry: _Running) -> None:
         now = time.monotonic()
         if entry.process is None:
             if entry.start_again_at is not None and now >= entry.start_again_at:
@@ -155,30 +155,30 @@ class Supervisor:
         if service.is_fatal:
             entry.process = None
             raise ServerFailed(f"{service.name} ended with status {status}\n{read_tail(service.log)}")
-        stop(entry.process)  # what it left in its session would hold the port or the queue
+        stop(entry.process)  # remaining processes would occupy the port or the queue
         entry.failures = 1 if now - entry.started_at > _HEALTHY_AFTER_S else entry.failures + 1
         pause_s = _BACKOFF_S[min(entry.failures, len(_BACKOFF_S)) - 1]
         entry.process, entry.start_again_at = None, now + pause_s
-        self.say(
-            f"{service.name} {describe_status(status)}; it starts again in {pause_s:.0f} s (see {service.log})"
+        self.report(
+            f"{service.name} {describe_status(status)}; restarting in {pause_s:.0f} s (see {service.log})"
         )
 
 
 def describe_status(status: int) -> str:
-    """Say how a process ended, in words."""
+    """Return how a process ended as text."""
     if status < 0:
         return f"was killed by {signal.Signals(-status).name}"
     return f"ended with status {status}"
 
 
 def trim_log(log: Path, limit_bytes: int = _LOG_LIMIT_BYTES) -> None:
-    """Move a long log aside (one older one is kept) while its server goes on writing to the same file."""
+    """Rotate a long log to .1 while its server keeps the file open."""
     try:
         if log.stat().st_size <= limit_bytes:
             return
         with open_log(older := log.with_name(f"{log.name}.1")) as copy:
             os.truncate(older, 0)
             copy.write(log.read_bytes())
-        os.truncate(log, 0)  # the server appends: its next line is the first
+        os.truncate(log, 0)  # the server appends, so its next line is at the start
     except FileNotFoundError:
         return

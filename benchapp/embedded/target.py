@@ -1,4 +1,4 @@
-"""Which database backup and restore mean: the one of DATABASE_URL, else the embedded one."""
+"""The database of backup and restore: that of DATABASE_URL, else the embedded one."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from typing import Any, Final
 from benchapp.embedded.backup import Connection, open_embedded
 from benchapp.embedded.home import Home
 
-# libpq's own names for what DATABASE_URL may carry behind its question mark.
+# libpq variables for query parameters of DATABASE_URL.
 _OPTIONS: Final = {
     "sslmode": "PGSSLMODE",
     "sslrootcert": "PGSSLROOTCERT",

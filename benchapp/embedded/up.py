@@ -1,4 +1,4 @@
-"""`up`: everything on this machine, one benchmark of it, and the address of the page that charts it."""
+"""`up`: start the stack on this machine, run one benchmark, and print the URL of its chart."""
 
 import json
 import os
@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchapp.embedded.account import PROJECT, SystemAccount, choose_account, make_private_directory
+from benchapp.embedded.account import PROJECT, SystemAccount, choose_account, create_private_directory
 from benchapp.embedded.agent_run import AgentRun
 from benchapp.embedded.child import ServerFailed, identity, spawn
-from benchapp.embedded.home import Home, HomeState, make_socket_directory, read_boot
+from benchapp.embedded.home import Home, HomeState, create_socket_directory, read_boot
 from benchapp.embedded.postgres import Postgres, choose_directory
 from benchapp.embedded.preflight import (
     PreflightFailed,
@@ -26,10 +26,10 @@ from benchapp.embedded.preflight import (
     check_disk,
     check_writable,
     choose_address,
-    end_leftovers,
     get,
     read_instance,
     read_start_time,
+    stop_leftovers,
 )
 from benchapp.embedded.processes import build_environment, drain_command, web_command, worker_command
 from benchapp.embedded.supervisor import Service, StopRequested, Supervisor
@@ -40,7 +40,7 @@ _PREPARE_TIMEOUT_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Options:
-    """What the person asked for."""
+    """The options of `up`."""
 
     data_directory: Path
     host: str = "127.0.0.1"
@@ -55,7 +55,7 @@ class Options:
 
 @dataclass
 class Up:
-    """One start of the stack, from the preflight to the last server's end."""
+    """One start of the stack, from preflight checks to shutdown."""
 
     options: Options
     environ: Mapping[str, str]
@@ -65,15 +65,15 @@ class Up:
     instance: str = field(default_factory=lambda: secrets.token_hex(6))
 
     def run(self) -> int:
-        """Start, run the benchmark, watch until someone asks to stop; return the exit status."""
+        """Start, run the benchmark, supervise until a stop request; return the exit status."""
         check_writable(self.options.data_directory)
         self.home.create(is_root=os.geteuid() == 0)
         self.supervisor.on_restart = self._write_state
         with self.home.lock(), self.supervisor.signals():
             left = self.home.read_state()
             if left is not None and left.boot == read_boot():
-                end_leftovers(left.children)
-            self.home.forget_state()
+                stop_leftovers(left.children)
+            self.home.remove_state()
             check_disk(self.home.path)
             try:
                 return self._run_locked()
@@ -81,14 +81,14 @@ class Up:
                 return 0
             finally:
                 self.supervisor.stop_all()
-                self.home.forget_state()
-                self._say("Stopped.")
+                self.home.remove_state()
+                self._report("Stopped.")
 
     def _run_locked(self) -> int:
-        account = choose_account(report=self._say)
+        account = choose_account(report=self._report)
         self.code_account = self._choose_code_account(account)
         self.address = choose_address(self.options.host, self.options.port)
-        self.sockets = make_socket_directory(self.home, account)
+        self.sockets = create_socket_directory(self.home, account)
         self._write_state()
         broker = choose_broker(self.environ, account)
         self.environment = build_environment(
@@ -96,17 +96,17 @@ class Up:
             database_url=self._launch_postgres(account),
             broker_url=self._launch_broker(broker, account),
             data_directory=self.home.path,
-            secret_key=self.home.read_or_make_key(),
+            secret_key=self.home.read_or_create_key(),
             address=self.address,
             instance=self.instance,
         )
-        # Web starts while the tables are prepared, and is ready once they are; the worker must not meet old tables.
+        # Web starts while the tables are migrated, and is ready afterwards; the worker must not start before.
         self._launch_web()
         prepared = self._prepare()
         self._launch_worker()
         self._write_state()
         self.supervisor.wait_ready("web")
-        self._say(f"Ready after {time.monotonic() - self.started_at:.1f} s ({broker.words}).")
+        self._report(f"Ready after {time.monotonic() - self.started_at:.1f} s ({broker.description}).")
         run = self._run_agent(prepared["token"])
         self._print_addresses(prepared["setup"], run, sample=prepared["sample"])
         if self.options.is_exit_wanted:
@@ -125,7 +125,7 @@ class Up:
             account=account,
         )
         if not postgres.is_initialized:
-            self._say(f"Making a PostgreSQL cluster in {postgres.directory} …")
+            self._report(f"Creating a PostgreSQL cluster in {postgres.directory} …")
         postgres.initialize()
         self.supervisor.check_stop()
         postgres.wait_for_predecessor()
@@ -138,7 +138,7 @@ class Up:
                 ready_timeout_s=120,
                 ask=signal.SIGINT,
                 patience_s=60,
-                insist=signal.SIGQUIT,
+                kill_signal=signal.SIGQUIT,
                 is_fatal=True,
             )
         )
@@ -162,19 +162,19 @@ class Up:
         except PreflightFailed as refused:
             if not self.options.is_root_allowed:
                 raise
-            self._say(f"Web and worker run as root (--as-root): {refused.args[0].splitlines()[0]}")
+            self._report(f"Web and worker run as root (--as-root): {refused.args[0].splitlines()[0]}")
             return None
         return account
 
     def _prepare(self) -> dict[str, Any]:
-        asked = {
+        request = {
             "host": host_name(),
             "token": self.home.read_secret("host-token"),
             "is_sample_wanted": self.options.is_sample_wanted,
         }
         result = subprocess.run(
             [sys.executable, "-m", "benchapp.embedded.prepare"],
-            input=json.dumps(asked),
+            input=json.dumps(request),
             capture_output=True,
             text=True,
             cwd=PROJECT,
@@ -185,14 +185,14 @@ class Up:
         )
         self.supervisor.check_stop()
         if result.returncode != 0:
-            raise ServerFailed(f"the database could not be prepared:\n{result.stderr.strip()}")
+            raise ServerFailed(f"cannot prepare the database:\n{result.stderr.strip()}")
         answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-        if answer["token"] != asked["token"]:
+        if answer["token"] != request["token"]:
             self.home.write_secret("host-token", answer["token"])
         return answer
 
     def _launch_worker(self) -> None:
-        state = make_private_directory(self.home.path / "beat", self.code_account)
+        state = create_private_directory(self.home.path / "beat", self.code_account)
         command = worker_command(state / "schedule") if self.environment["BROKER_URL"] else drain_command()
         self.supervisor.launch(self._service("worker", command, is_ready=lambda: True, patience_s=25))
 
@@ -220,7 +220,7 @@ class Up:
     def _is_web_ready(self) -> bool:
         instance = read_instance(self.address)
         if instance is not None and instance != self.instance:
-            raise ServerFailed(f"{self.address.url} is answered by another benchapp: choose another port")
+            raise ServerFailed(f"another benchapp is running at {self.address.url}; choose another port")
         if instance is None:
             return False
         ready = get(self.address, "/readyz", timeout_s=10)
@@ -230,8 +230,8 @@ class Up:
         if not self.options.is_run_wanted:
             return None
         if shutil.which("fio", path=self.environment.get("PATH")) is None:
-            self._say("fio is missing, so nothing was measured. Install it and start again:")
-            self._say("  sudo apt-get install --yes fio")
+            self._report("fio is not installed; no benchmark was run. Install it and start again:")
+            self._report("  sudo apt-get install --yes fio")
             return None
         run = AgentRun(
             home=self.home,
@@ -250,21 +250,21 @@ class Up:
 
     def _print_addresses(self, setup: str | None, run: AgentRun | None, *, sample: str) -> None:
         url = (self.environment.get("BENCHAPP_PUBLIC_URL") or self.address.url).rstrip("/")
-        self._say("")
+        self._report("")
         if run is not None and run.status != 0:
-            self._say(f"The benchmark ended with status {run.status}; what it said is above.")
+            self._report(f"The benchmark exited with status {run.status}; see its output above.")
         pages = run.pages if run is not None else ()
         for page in pages:
-            self._say(f"  The chart        {page}")
+            self._report(f"  Chart            {page}")
         if not pages:
-            self._say(f"  The pages        {url}/")
+            self._report(f"  Overview         {url}/")
         if sample:
-            self._say(f"  The sample       {url}/studies/  ({sample})")
+            self._report(f"  Sample           {url}/studies/  ({sample})")
         if setup is not None:
-            self._say(f"  The first admin  {url}/setup/{setup}/  (works once, for 24 hours)")
-        self._say(f"  Logs             {self.home.logs}")
+            self._report(f"  Create admin     {url}/setup/{setup}/  (one-time link, valid for 24 hours)")
+        self._report(f"  Logs             {self.home.logs}")
         if not self.options.is_exit_wanted:
-            self._say("  Ctrl-C stops everything; the history stays.")
+            self._report("  Press Ctrl-C to stop; results are kept.")
 
     def _write_state(self) -> None:
         children = {
@@ -283,8 +283,8 @@ class Up:
             )
         )
 
-    def _say(self, words: str) -> None:
-        self.supervisor.say(words)
+    def _report(self, line: str) -> None:
+        self.supervisor.report(line)
 
 
 def host_name() -> str:

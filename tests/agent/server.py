@@ -165,7 +165,7 @@ def take_schedule(handler: Handler, body: bytes) -> None:
 
 
 def say(status: int, code: str = "x", **headers: str) -> Act:
-    """Answer a problem; underscores in header names are hyphens."""
+    """Response a problem; underscores in header names are hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.answer_problem(status, code, named)
 
@@ -175,7 +175,7 @@ def redirect(status: int, location: str) -> Act:
 
 
 def portal(handler: Handler, body: bytes) -> None:
-    """Answer 200 with a page, as a captive portal does."""
+    """Response 200 with a page, as a captive portal does."""
     handler.answer(200, b"<html>Welcome to the hotel</html>", {}, "text/html")
 
 
@@ -211,7 +211,7 @@ def babble(handler: Handler, body: bytes) -> None:
 
 
 def dawdle(seconds: float) -> Act:
-    """Answer late."""
+    """Response late."""
 
     def act(handler: Handler, body: bytes) -> None:
         time.sleep(seconds)

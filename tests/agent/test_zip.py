@@ -65,7 +65,7 @@ def test_zip_measures(archive: Path) -> None:
     ended = run(archive, "run", *options, "--directory", str(archive.parent))
 
     assert ended.returncode == 0
-    assert ended.stdout.startswith("waiting in the spool: ")
+    assert ended.stdout.startswith("pending: ")
 
 
 def test_zip_can_be_executed_by_itself(archive: Path) -> None:

@@ -11,8 +11,8 @@ from benchapp.embedded.account import (
     can_reach,
     choose_account,
     copy_where_reachable,
-    find_closed,
-    make_private_directory,
+    create_private_directory,
+    find_inaccessible_part,
     write_private_file,
 )
 
@@ -83,9 +83,9 @@ def test_closed_directory_on_the_way_to_a_file_is_found(place, nobody):
     (place / "link").symlink_to(closed / "bin" / "python")
     closed.chmod(0o700)
 
-    assert find_closed(closed / "bin" / "python", nobody) == closed
-    assert find_closed(place / "link", nobody) == place / "link"
-    assert find_closed(place, nobody) is None
+    assert find_inaccessible_part(closed / "bin" / "python", nobody) == closed
+    assert find_inaccessible_part(place / "link", nobody) == place / "link"
+    assert find_inaccessible_part(place, nobody) is None
 
 
 @needs_root
@@ -98,7 +98,7 @@ def test_files_of_an_earlier_account_become_the_new_ones(place, nobody):
     outside.write_text("")
     (directory / "link").symlink_to(outside)
 
-    make_private_directory(directory, nobody)
+    create_private_directory(directory, nobody)
 
     assert {path.lstat().st_uid for path in directory.rglob("*")} == {nobody.uid}
     assert outside.stat().st_uid == 0

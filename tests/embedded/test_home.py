@@ -8,7 +8,7 @@ from benchapp.embedded.home import (
     AlreadyRunning,
     Home,
     HomeState,
-    make_socket_directory,
+    create_socket_directory,
     remove_socket_directory,
 )
 
@@ -24,10 +24,10 @@ STATE = HomeState(pid=4711, instance="abc", address="http://127.0.0.1:8003", soc
 
 
 def test_secret_key_is_made_once_and_only_its_owner_reads_it(home):
-    key = home.read_or_make_key()
+    key = home.read_or_create_key()
 
     assert len(key) >= 50
-    assert home.read_or_make_key() == key
+    assert home.read_or_create_key() == key
     assert stat.S_IMODE((home.path / "secret-key").stat().st_mode) == 0o600
 
 
@@ -67,7 +67,7 @@ def test_broken_state_is_no_state(home, text):
 
 
 def test_sockets_lie_in_the_data_directory_when_its_path_is_short(home, account):
-    directory = make_socket_directory(home, account)
+    directory = create_socket_directory(home, account)
 
     assert directory == home.path / "run"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -77,7 +77,7 @@ def test_sockets_lie_elsewhere_when_the_path_is_long(place, account):
     home = Home(place / ("d" * 90))
     home.create(is_root=os.geteuid() == 0)
 
-    directory = make_socket_directory(home, account)
+    directory = create_socket_directory(home, account)
 
     assert len(os.fsencode(directory / ".s.PGSQL.5432")) <= 103
     remove_socket_directory(directory)
@@ -90,7 +90,7 @@ def test_sockets_lie_elsewhere_when_the_account_cannot_enter(place, account):
     home.create(is_root=True)
     place.chmod(0o700)
 
-    directory = make_socket_directory(home, account)
+    directory = create_socket_directory(home, account)
 
     assert not directory.is_relative_to(place)
     assert directory.stat().st_uid == account.uid

@@ -16,9 +16,9 @@ from benchapp.embedded.preflight import (
     check_disk,
     check_writable,
     choose_address,
-    end_leftovers,
     read_instance,
     read_start_time,
+    stop_leftovers,
 )
 
 
@@ -157,7 +157,7 @@ def test_leftover_that_does_not_end_is_killed(monkeypatch):
     monkeypatch.setattr("benchapp.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
 
-    ended = end_leftovers({"worker": (process.pid, read_start_time(process.pid))})
+    ended = stop_leftovers({"worker": (process.pid, read_start_time(process.pid))})
 
     assert ended == ["worker"]
     assert process.wait() == -signal.SIGKILL
@@ -172,7 +172,7 @@ def test_worker_that_does_not_end_is_killed_before_the_patience_with_postgresql_
     os.close(reader)
     os.close(writer)
 
-    ended = end_leftovers(
+    ended = stop_leftovers(
         {
             "PostgreSQL": (database.pid, read_start_time(database.pid)),
             "worker": (worker.pid, read_start_time(worker.pid)),
@@ -186,7 +186,7 @@ def test_worker_that_does_not_end_is_killed_before_the_patience_with_postgresql_
 def test_process_that_took_the_number_of_a_leftover_is_left_alone():
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
 
-    ended = end_leftovers({"worker": (process.pid, read_start_time(process.pid) - 5)})
+    ended = stop_leftovers({"worker": (process.pid, read_start_time(process.pid) - 5)})
 
     assert ended == []
     assert process.poll() is None

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.delivery.client import Answer, Client, Fate, choose_delay, judge_answer, read_retry_after
+from agent.delivery.client import (
+    Client,
+    DeliveryOutcome,
+    Response,
+    choose_delay,
+    classify_response,
+    read_retry_after,
+)
 from agent.exit_codes import ConfigurationError
 from tests.agent import server as acts
 from tests.agent.server import TOKEN, HostileServer
@@ -43,41 +50,41 @@ def make_client(url: str, *, timeout_s: float = 20.0, ca_file: str | None = None
 @pytest.mark.parametrize(
     ("status", "headers", "body", "fate"),
     [
-        (202, {}, OURS, Fate.DELIVERED),
-        (200, {"idempotency-replayed": "true"}, OURS, Fate.DELIVERED),
-        (200, {}, OURS, Fate.LATER),
-        (202, {}, None, Fate.LATER),
-        (202, {}, {"id": "another"}, Fate.LATER),
-        (201, {}, OURS, Fate.LATER),
-        (204, {}, None, Fate.LATER),
-        (301, {}, None, Fate.REFUSED),
-        (302, {}, None, Fate.LATER),
-        (307, {}, None, Fate.LATER),
-        (308, {}, None, Fate.REFUSED),
-        (400, {}, PROBLEM, Fate.REJECTED),
-        (409, {}, PROBLEM, Fate.REJECTED),
-        (413, {}, PROBLEM, Fate.REJECTED),
-        (413, {}, None, Fate.REJECTED),
-        (415, {}, PROBLEM, Fate.REJECTED),
-        (422, {}, PROBLEM, Fate.REJECTED),
-        (400, {}, None, Fate.LATER),
-        (422, {}, {"error": "not ours"}, Fate.LATER),
-        (401, {}, PROBLEM, Fate.REFUSED),
-        (403, {}, None, Fate.REFUSED),
-        (404, {}, None, Fate.REFUSED),
-        (405, {}, None, Fate.REFUSED),
-        (407, {}, None, Fate.REFUSED),
-        (408, {}, PROBLEM, Fate.LATER),
-        (429, {}, PROBLEM, Fate.LATER),
-        (500, {}, None, Fate.LATER),
-        (502, {}, None, Fate.LATER),
-        (503, {}, PROBLEM, Fate.LATER),
+        (202, {}, OURS, DeliveryOutcome.DELIVERED),
+        (200, {"idempotency-replayed": "true"}, OURS, DeliveryOutcome.DELIVERED),
+        (200, {}, OURS, DeliveryOutcome.LATER),
+        (202, {}, None, DeliveryOutcome.LATER),
+        (202, {}, {"id": "another"}, DeliveryOutcome.LATER),
+        (201, {}, OURS, DeliveryOutcome.LATER),
+        (204, {}, None, DeliveryOutcome.LATER),
+        (301, {}, None, DeliveryOutcome.REFUSED),
+        (302, {}, None, DeliveryOutcome.LATER),
+        (307, {}, None, DeliveryOutcome.LATER),
+        (308, {}, None, DeliveryOutcome.REFUSED),
+        (400, {}, PROBLEM, DeliveryOutcome.REJECTED),
+        (409, {}, PROBLEM, DeliveryOutcome.REJECTED),
+        (413, {}, PROBLEM, DeliveryOutcome.REJECTED),
+        (413, {}, None, DeliveryOutcome.REJECTED),
+        (415, {}, PROBLEM, DeliveryOutcome.REJECTED),
+        (422, {}, PROBLEM, DeliveryOutcome.REJECTED),
+        (400, {}, None, DeliveryOutcome.LATER),
+        (422, {}, {"error": "not ours"}, DeliveryOutcome.LATER),
+        (401, {}, PROBLEM, DeliveryOutcome.REFUSED),
+        (403, {}, None, DeliveryOutcome.REFUSED),
+        (404, {}, None, DeliveryOutcome.REFUSED),
+        (405, {}, None, DeliveryOutcome.REFUSED),
+        (407, {}, None, DeliveryOutcome.REFUSED),
+        (408, {}, PROBLEM, DeliveryOutcome.LATER),
+        (429, {}, PROBLEM, DeliveryOutcome.LATER),
+        (500, {}, None, DeliveryOutcome.LATER),
+        (502, {}, None, DeliveryOutcome.LATER),
+        (503, {}, PROBLEM, DeliveryOutcome.LATER),
     ],
 )
 def test_answer_decides_what_becomes_of_the_result(
-    status: int, headers: dict[str, str], body: dict[str, str] | None, fate: Fate
+    status: int, headers: dict[str, str], body: dict[str, str] | None, fate: DeliveryOutcome
 ) -> None:
-    assert judge_answer(Answer(status, headers, body), submission_id=ID) == fate
+    assert classify_response(Response(status, headers, body), submission_id=ID) == fate
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,7 @@ def test_answer_decides_what_becomes_of_the_result(
     ],
 )
 def test_retry_after_is_read_and_capped(value: str | None, seconds: float | None) -> None:
-    answer = Answer(503, {"retry-after": value} if value else {}, None)
+    answer = Response(503, {"retry-after": value} if value else {}, None)
 
     assert read_retry_after(answer) == seconds
 
@@ -105,7 +112,7 @@ def test_retry_after_is_read_and_capped(value: str | None, seconds: float | None
 def test_retry_after_may_be_a_date() -> None:
     soon = email.utils.formatdate(time.time() + 60, usegmt=True)
 
-    assert 55 < (read_retry_after(Answer(503, {"retry-after": soon}, None)) or 0) <= 60
+    assert 55 < (read_retry_after(Response(503, {"retry-after": soon}, None)) or 0) <= 60
 
 
 def test_delay_jitters_grows_and_is_bounded() -> None:
@@ -128,7 +135,7 @@ def test_delay_keeps_what_the_server_asks_and_adds_a_little() -> None:
 def test_result_is_posted_as_the_contract_says(server: HostileServer) -> None:
     answer = make_client(server.url).post_submission(ID, PACKED)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.DELIVERED
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.DELIVERED
     (seen,) = server.seen
     assert (seen.method, seen.path, seen.body) == ("POST", "/api/v1/submissions", PACKED)
     assert seen.headers["Authorization"] == f"Bearer {TOKEN}"
@@ -150,7 +157,7 @@ def test_token_does_not_follow_a_redirect(server: HostileServer, status: int) ->
     answer = make_client(server.url).post_submission(ID, PACKED)
 
     assert answer.status == status
-    assert "/elsewhere, is not followed" in answer.describe()
+    assert "/elsewhere)" in answer.describe()
     assert len(server.seen) == 1
 
 
@@ -160,7 +167,7 @@ def test_wrong_reply_is_no_acknowledgement(server: HostileServer, act: acts.Act)
 
     answer = make_client(server.url).post_submission(ID, PACKED)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.LATER
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
     assert answer.describe()
 
 
@@ -170,7 +177,7 @@ def test_server_that_says_nothing_is_given_up(server: HostileServer) -> None:
 
     answer = make_client(server.url, timeout_s=0.2).post_submission(ID, PACKED)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.LATER
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
     assert time.monotonic() - started_at < 10.0
 
 
@@ -181,14 +188,14 @@ def test_server_that_trickles_is_given_up(server: HostileServer) -> None:
 
     answer = make_client(server.url).post_submission(ID, PACKED, limit_s=0.4)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.LATER
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
     assert time.monotonic() - started_at < 8.0
 
 
 def test_nobody_at_the_address_is_for_later() -> None:
     answer = make_client("http://127.0.0.1:9").post_submission(ID, PACKED)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.LATER
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
     assert "refused" in answer.describe()
 
 
@@ -201,7 +208,7 @@ def test_proxy_of_the_environment_is_used(server: HostileServer, monkeypatch: py
 
 
 def test_missing_ca_file_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"ca_file /none\.pem cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"cannot use ca_file /none\.pem"):
         make_client("https://127.0.0.1:9", ca_file="/none.pem").request("GET", "/")
 
 
@@ -237,7 +244,7 @@ def tls_server(certificate: Path) -> Iterator[HostileServer]:
 def test_certificate_of_a_stranger_is_refused_before_the_token_is_sent(tls_server: HostileServer) -> None:
     answer = make_client(tls_server.url).post_submission(ID, PACKED)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.REFUSED
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.REFUSED
     assert "certificate is not trusted" in answer.describe()
     assert tls_server.seen == []
 
@@ -245,7 +252,7 @@ def test_certificate_of_a_stranger_is_refused_before_the_token_is_sent(tls_serve
 def test_certificate_named_by_ca_file_is_trusted(tls_server: HostileServer, certificate: Path) -> None:
     answer = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.DELIVERED
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.DELIVERED
 
 
 def test_trickle_over_tls_is_given_up(tls_server: HostileServer, certificate: Path) -> None:
@@ -254,5 +261,5 @@ def test_trickle_over_tls_is_given_up(tls_server: HostileServer, certificate: Pa
 
     answer = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED, limit_s=0.4)
 
-    assert judge_answer(answer, submission_id=ID) == Fate.LATER
+    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
     assert time.monotonic() - started_at < 8.0

@@ -11,7 +11,7 @@ import pytest
 from agent.console import Console
 from agent.delivery import delivery as module
 from agent.delivery.client import Client
-from agent.delivery.delivery import Delivery, deliver, wait_until_settled
+from agent.delivery.delivery import Delivery, deliver, wait_until_processed
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode
 from tests.agent import server as acts
@@ -125,7 +125,7 @@ def test_result_that_a_full_disk_holds_in_its_place_holds_up_no_other(
 
     assert len(server.posts()) == 4
     assert (delivery.remaining, delivery.verdict) == (4, ExitCode.TRY_LATER)
-    assert "cannot be put away: [Errno 28]" in str(delivery.problem)
+    assert "from the queue: [Errno 28]" in str(delivery.problem)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 308])
@@ -166,20 +166,24 @@ def test_file_that_cannot_be_read_holds_up_no_other(spool: Spool, server: Hostil
 
 
 def test_stored_submission_names_its_pages(server: HostileServer) -> None:
-    settlement = wait_until_settled(make_client(server), IDS[0], timeout_s=60)
+    submission_status = wait_until_processed(make_client(server), IDS[0], timeout_s=60)
 
-    assert (settlement.state, settlement.pages, settlement.reason) == ("stored", ("/runs/5/",), None)
+    assert (submission_status.state, submission_status.pages, submission_status.reason) == (
+        "stored",
+        ("/runs/5/",),
+        None,
+    )
 
 
 def test_rejected_submission_tells_why(server: HostileServer) -> None:
     server.settled_state = "rejected"
 
-    settlement = wait_until_settled(make_client(server), IDS[0], timeout_s=60)
+    submission_status = wait_until_processed(make_client(server), IDS[0], timeout_s=60)
 
-    assert (settlement.state, settlement.reason) == ("rejected", "no fio report found")
+    assert (submission_status.state, submission_status.reason) == ("rejected", "no fio report found")
 
 
 def test_wait_ends(server: HostileServer) -> None:
     server.polls_until_settled = 1000
 
-    assert wait_until_settled(make_client(server), IDS[0], timeout_s=0.3).state == "received"
+    assert wait_until_processed(make_client(server), IDS[0], timeout_s=0.3).state == "received"

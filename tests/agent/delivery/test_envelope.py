@@ -92,10 +92,10 @@ def test_target_is_typed() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
-        ("volume_typ", "gp3", "no field 'volume_typ'; there are: name, volume_type"),
-        ("volume_count", "four", "no whole number"),
-        ("volume_size_bytes", "big", "no size"),
-        ("raid_level", "x" * 21, "21 characters are more than 20"),
+        ("volume_typ", "gp3", "unknown target field 'volume_typ'; available: name, volume_type"),
+        ("volume_count", "four", "not a whole number"),
+        ("volume_size_bytes", "big", "not a valid size"),
+        ("raid_level", "x" * 21, "21 characters exceed the maximum of 20"),
     ],
 )
 def test_wrong_target_is_refused(name: str, value: str, complaint: str) -> None:

@@ -193,14 +193,14 @@ def test_full_disk_is_told_before_a_result_is_measured_that_it_could_not_hold(
     full = os.statvfs_result((4096, 4096, 1000, 10, 3, 0, 0, 0, 0, 255))
     monkeypatch.setattr("agent.delivery.spool.os.statvfs", lambda path: full)
 
-    with pytest.raises(CannotMeasure, match="has 12 KiB free and a result wants 4 MiB: make room there, or"):
+    with pytest.raises(CannotMeasure, match="has 12 KiB free, a result needs up to 4 MiB"):
         spool.check_room()
 
 
 def test_spool_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
 
-    with pytest.raises(ConfigurationError, match="cannot be used"):
+    with pytest.raises(ConfigurationError, match="cannot use the spool"):
         make_spool(tmp_path)
 
 

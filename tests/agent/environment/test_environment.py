@@ -148,7 +148,7 @@ def test_facts_tell_what_else_may_explain_a_change(tmp_path: Path) -> None:
 def test_id_of_the_machine_is_hashed_unless_asked_for(tmp_path: Path, is_shown: bool, told: str) -> None:
     root = plant(tmp_path, {"etc/machine-id": "0" * 32 + "\n"})
 
-    facts = describe_environment(NOTHING, directory="/", root=root, shows_serials=is_shown)["facts"]
+    facts = describe_environment(NOTHING, directory="/", root=root, sends_serials=is_shown)["facts"]
 
     assert facts["machine_id"] == told
 

@@ -71,7 +71,7 @@ def test_missing_fio_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(module, "_EXTRA_PATH", "/nonexistent")
 
-    with pytest.raises(CannotMeasure, match="fio is not installed: apt install fio"):
+    with pytest.raises(CannotMeasure, match="fio is not installed; run apt install fio"):
         find_fio()
 
 
@@ -96,9 +96,9 @@ def test_fio_that_hangs_is_asked_to_end_and_its_report_kept(
 ) -> None:
     result = run_fake(machine, monkeypatch, "hanging", time_limit_s=0.3, tick=wait_for_traps(machine))
 
-    assert result.stopped_because == "stopped after the hard time limit of 0 s"
+    assert result.stopped_because == "stopped after the time limit of 0 s"
     assert (result.exit_status, result.has_report, result.is_success) == (128, True, False)
-    assert result.stderr.endswith("bench-agent: stopped after the hard time limit of 0 s\n")
+    assert result.stderr.endswith("bench-agent: stopped after the time limit of 0 s\n")
 
 
 def test_fio_that_does_not_listen_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_leftover_of_a_killed_run_is_removed_once_found(machine: Machine) -> Non
     workspace.write_file("bench.test", "x")
 
     assert clean_leftovers(str(machine.spool)) == [
-        f"removed {workspace.directory}, which a killed run had left"
+        f"removed {workspace.directory} of a killed run"
     ]
     assert machine.leftovers() == []
     assert clean_leftovers(str(machine.spool)) == []
@@ -167,7 +167,7 @@ def test_marker_of_a_disk_that_is_not_mounted_is_kept(machine: Machine) -> None:
 
     (machine.home / "unmounted").rename(machine.directory)
     assert clean_leftovers(str(machine.spool)) == [
-        f"removed {workspace.directory}, which a killed run had left"
+        f"removed {workspace.directory} of a killed run"
     ]
 
 
@@ -193,7 +193,7 @@ def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
     (note,) = clean_leftovers(str(machine.spool))
 
     assert (
-        note == f"{workspace.directory}, which a killed run had left, could not be removed: Not a directory"
+        note == f"{workspace.directory} of a killed run: Not a directory"
     )
     assert (precious / "file").exists()
 
@@ -216,9 +216,9 @@ def test_refusal_of_direct_io_is_noticed(machine: Machine, monkeypatch: pytest.M
 def test_reserve_is_not_touched(machine: Machine) -> None:
     check_free_space(str(machine.directory), 4096, reserve_bytes=0)
 
-    with pytest.raises(CannotMeasure, match="must stay free: nothing was written"):
+    with pytest.raises(CannotMeasure, match="must remain free; nothing was written"):
         check_free_space(str(machine.directory), 2**60, reserve_bytes=None)
-    with pytest.raises(CannotMeasure, match="and 4 GiB must stay free"):
+    with pytest.raises(CannotMeasure, match="and 4 GiB must remain free"):
         free = os.statvfs(machine.directory).f_bavail * os.statvfs(machine.directory).f_frsize
         check_free_space(str(machine.directory), free - 2**31, reserve_bytes=2**32)
 

@@ -60,7 +60,7 @@ def test_fio_that_wrote_none_costs_a_word_and_no_result(host: Machine, server: H
     ended = host.measure("--logs")
 
     assert ended.returncode == 0
-    assert "fio wrote no logs; the result comes without logs" in ended.stderr
+    assert "fio wrote no logs; the result has no logs" in ended.stderr
     assert "logs" not in only_stored(server)
 
 
@@ -72,7 +72,7 @@ def test_logs_that_are_too_much_are_left_out_and_told(
     ended = logging_host.measure("--logs")
 
     assert ended.returncode == 0
-    assert "fio's logs take 0.0 MB, more than 0 MB; the result comes without logs" in ended.stderr
+    assert "fio's logs take 0.0 MB; the maximum is 0 MB; the result has no logs" in ended.stderr
     assert "logs" not in only_stored(server)
 
 
@@ -81,7 +81,7 @@ def test_more_logs_than_the_server_takes_are_left_out(tmp_path: Path) -> None:
         (tmp_path / f"bench-agent_bw.{number}.log").write_text("0, 1, 0, 0\n")
 
     with open_directory(tmp_path) as directory:
-        assert read_logs(directory).problem == "fio wrote 201 logs, more than 200"
+        assert read_logs(directory).problem == "fio wrote 201 logs, the maximum is 200"
 
 
 def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_clock_is_asked_for_where_fio_knows_it(version: str, has_clock: bool) ->
 
 
 @pytest.mark.fio
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
 def test_real_fio_logs_every_job_on_the_clock(host: Machine, server: HostileServer) -> None:
     (host.home / "fio").unlink()
     (host.home / "fio").symlink_to(shutil.which("fio") or "")

@@ -130,7 +130,7 @@ def test_busy_host_is_tried_later_in_words(busy_host: Machine, server: HostileSe
     ended = busy_host.measure("--max-load", "4.0")
 
     assert ended.returncode == 1
-    assert "the load is 8.00 and a run wants at most 4: nothing was measured" in ended.stderr
+    assert "load 8.00 exceeds the limit of 4" in ended.stderr
     assert (busy_host.pending(), busy_host.leftovers(), server.seen) == ([], [], [])
 
 
@@ -141,7 +141,7 @@ def test_skip_says_nothing_and_is_no_failure(busy_host: Machine, server: Hostile
     assert (busy_host.pending(), server.seen) == ([], [])
     skipped = json.loads(busy_host.measure("--skip-if-busy", "50", "--json").stdout)
     assert skipped["state"] == "skipped"
-    assert "others keep the storage 60 % busy (1200 reads/s, 300 writes/s)" in skipped["reason"]
+    assert "other I/O keeps the storage 60 % busy (1200 reads/s, 300 writes/s)" in skipped["reason"]
 
 
 def test_skip_holds_for_the_load_too_where_both_are_asked_for(busy_host: Machine) -> None:
@@ -153,7 +153,7 @@ def test_limits_come_from_the_configuration(busy_host: Machine) -> None:
     config = Path(busy_host.environ["BENCH_AGENT_CONFIG"])
     config.write_text(config.read_text().replace("[run]", "[run]\nmax_load = 2.5"))
 
-    assert "at most 2.5" in busy_host.measure().stderr
+    assert "limit of 2.5" in busy_host.measure().stderr
     assert busy_host.measure("--max-load", "9").returncode == 0
 
 
@@ -162,7 +162,7 @@ def test_limit_that_is_none_is_refused(host: Machine, limit: str) -> None:
     ended = host.measure(f"--max-load={limit}")
 
     assert ended.returncode == 2
-    assert "is no number above 0" in ended.stderr
+    assert "is not a number above 0" in ended.stderr
 
 
 def test_run_tells_what_was_seen_before_and_after(busy_host: Machine, server: HostileServer) -> None:

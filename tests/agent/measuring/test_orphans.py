@@ -12,7 +12,7 @@ import pytest
 
 from agent.exit_codes import StorageHangs
 from agent.measuring.fio import StopSignals, run_fio
-from agent.measuring.orphans import end_workers, list_workers
+from agent.measuring.orphans import kill_orphans, list_orphans
 from agent.measuring.workspace import Workspace, clean_leftovers
 from tests.agent.conftest import Machine, open_directory
 
@@ -22,28 +22,28 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"
 
 def test_who_works_elsewhere_or_is_no_fio_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=tmp_path) as other:
-        end_workers(str(tmp_path))
+        kill_orphans(str(tmp_path))
 
         assert other.poll() is None
 
 
 def test_process_that_survives_sigkill_means_that_the_storage_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.measuring.orphans.list_workers", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.orphans.list_orphans", lambda directory: (2**30,))
     monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
 
     with pytest.raises(
         StorageHangs, match=f"does not end even by SIGKILL, process {2**30}: the storage hangs"
     ):
-        end_workers("/data")
+        kill_orphans("/data")
 
 
 @pytest.mark.fio
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
 def test_jobs_end_with_an_fio_that_was_killed(tmp_path: Path) -> None:
     jobs = ("--name=a", "--rw=write", "--size=1m", "--time_based", "--runtime=60", "--rate=64k")
 
     def kill_main() -> None:
-        workers = list_workers(str(tmp_path))
+        workers = list_orphans(str(tmp_path))
         if len(workers) > 1 and (tmp_path / "a.0.0").exists():
             os.kill(min(workers), signal.SIGKILL)
             time.sleep(0.01)
@@ -58,11 +58,11 @@ def test_jobs_end_with_an_fio_that_was_killed(tmp_path: Path) -> None:
             tick=kill_main,
         )
 
-    assert (result.signal, list_workers(str(tmp_path))) == (signal.SIGKILL, ())
+    assert (result.signal, list_orphans(str(tmp_path))) == (signal.SIGKILL, ())
 
 
 @pytest.mark.fio
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
 def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
     def break_pipe() -> None:
         if (tmp_path / "a.0.0").exists():
@@ -78,25 +78,25 @@ def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
             tick=break_pipe,
         )
 
-    assert list_workers(str(tmp_path)) == ()
+    assert list_orphans(str(tmp_path)) == ()
 
 
 def test_run_on_storage_that_hangs_ends_and_leaves_it_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.measuring.orphans.list_workers", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.orphans.list_orphans", lambda directory: (2**30,))
     monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
 
     ended = machine.measure("--no-send", "--time-limit", "1", FAKE_FIO="hanging")
 
     assert ended.returncode == 3
-    assert "the storage hangs" in ended.stderr
+    assert "does not end after SIGKILL" in ended.stderr
     (left,) = machine.leftovers()
     with pytest.raises(StorageHangs):
         clean_leftovers(str(machine.spool))
     assert left.exists()
     monkeypatch.undo()
-    assert clean_leftovers(str(machine.spool)) == [f"removed {left}, which a killed run had left"]
+    assert clean_leftovers(str(machine.spool)) == [f"removed {left} of a killed run"]
     assert machine.leftovers() == []
 
 

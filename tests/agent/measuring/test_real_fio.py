@@ -13,7 +13,7 @@ from tests.agent.server import HostileServer
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
     pytest.mark.fio,
-    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio"),
+    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio"),
 ]
 SHORT = ("--set", "runtime=1", "--set", "size=8m")
 

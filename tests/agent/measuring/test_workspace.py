@@ -100,7 +100,7 @@ def test_link_in_place_of_the_directory_of_a_run_is_not_followed(
     jobfile.write_text("[job]\nrw=read\nsize=1m\nruntime=1\n")
     what = ["--jobfile", str(jobfile)] if profile == "own" else ["--profile", profile]
     size = ["--set", "size=1m"] if profile in ("saturation", "snia-steady") else []
-    act_around(monkeypatch, measure, "_choose_means", before=True, act=other.replace_workspace)
+    act_around(monkeypatch, measure, "_choose_engine", before=True, act=other.replace_workspace)
 
     ended = measure_there(machine, other, *what, *size, "--trust-directory")
 
@@ -120,7 +120,7 @@ def test_replacement_between_making_and_opening_ends_the_run(
     workspace = Workspace(str(other.directory), str(machine.spool), run_id=RUN_ID, trusts_parent=True)
     act_around(monkeypatch, os, "mkdir", before=False, act=lambda: other.replace_workspace(replacement))
 
-    with pytest.raises(CannotMeasure, match="nothing can be written in"):
+    with pytest.raises(CannotMeasure, match="cannot write to"):
         workspace.__enter__()
 
     assert other.read_precious() == UNTOUCHED
@@ -171,7 +171,7 @@ def test_leftover_that_was_replaced_is_left_alone(
 
     (note,) = clean_leftovers(str(machine.spool))
 
-    assert f"{workspace.directory}, which a killed run had left, could not be removed: " in note
+    assert f"{workspace.directory} of a killed run: " in note
     assert sorted(other.directory.rglob("*")) == before
     assert other.read_precious() == UNTOUCHED
 
@@ -293,5 +293,5 @@ def test_sweep_over_devices_refuses_a_spool_that_another_user_can_write(
 def test_check_reports_a_directory_that_is_not_trusted(machine: Machine, other: OtherUser) -> None:
     options = ("check", "--directory", str(other.directory))
 
-    assert f"WRONG    directory     {other.directory} belongs to user nobody" in machine.run(*options).stdout
+    assert f"FAILED   directory     {other.directory} belongs to user nobody" in machine.run(*options).stdout
     assert "ok       directory" in machine.run(*options, "--trust-directory").stdout

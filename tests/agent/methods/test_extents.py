@@ -73,7 +73,7 @@ def test_fragmentation_of_an_xfs_is_read() -> None:
     assert parse_xfs_fragmentation(text) == 11.0
 
 
-@pytest.mark.skipif(shutil.which("filefrag") is None, reason="there is no filefrag: apt install e2fsprogs")
+@pytest.mark.skipif(shutil.which("filefrag") is None, reason="there is not a filefrag: apt install e2fsprogs")
 def test_real_file_has_one_extent_or_more(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:

@@ -35,15 +35,15 @@ def test_knee_is_the_most_iops_under_the_limit(made: list[Step], knee: int | Non
     ("made", "end"),
     [
         (steps((100, 1 * MS)), None),
-        (steps((100, 11 * MS)), "p95 passed 10 ms"),
-        (steps((100, None)), "fio told no latency"),
+        (steps((100, 11 * MS)), "p95 exceeded 10 ms"),
+        (steps((100, None)), "fio reported no latency"),
         (steps((100, 1 * MS), (101, 2 * MS)), None),
-        (steps((100, 1 * MS), (101, 2 * MS), (104.9, 3 * MS)), "two more steps gained less than 5 %"),
+        (steps((100, 1 * MS), (101, 2 * MS), (104.9, 3 * MS)), "two steps gained less than 5 %"),
         (steps((100, 1 * MS), (101, 2 * MS), (105, 3 * MS)), None),
         (steps((100, 1 * MS), (110, 2 * MS), (90, 3 * MS)), None),
         (
             steps((100, 1 * MS), (200, 2 * MS), (190, 3 * MS), (195, 4 * MS)),
-            "two more steps gained less than 5 %",
+            "two steps gained less than 5 %",
         ),
     ],
 )
@@ -55,7 +55,7 @@ def test_knee_is_told_in_words() -> None:
     made = steps((100, 1 * MS), (180, 2.5 * MS))
 
     assert describe_knee(made[1], made, limit_ns=LIMIT, end=None) == (
-        "knee: 180 IOPS at p95 2.5 ms, with iodepth 2 and 1 job; ended after 2 steps: all steps were made"
+        "knee: 180 IOPS at p95 2.5 ms, with iodepth 2 and 1 job; ended after 2 steps: all steps completed"
     )
     assert describe_knee(None, steps((5, 20 * MS)), limit_ns=LIMIT, end="x") == (
         "no knee: p95 is 20 ms already at the first step, the limit is 10 ms"
@@ -82,7 +82,7 @@ def test_step_that_fails_ends_saturation_and_leaves_the_knee_so_far(tmp_path: Pa
 
     assert outcome.result.exit_status == 1
     assert outcome.is_complete
-    assert outcome.words.endswith("ended after 1 step: a step failed")
+    assert outcome.label.endswith("ended after 1 step: a step failed")
     assert outcome.facts["knee_iops"] == 100.0
 
 
@@ -91,5 +91,5 @@ def test_saturation_makes_no_more_steps_than_there_are(tmp_path: Path) -> None:
         tmp_path, (100.0, MS), (200.0, MS), (400.0, MS), iodepth_maximum="2", jobs_maximum="2"
     )
 
-    assert outcome.facts["saturation_end"] == "all steps were made"
+    assert outcome.facts["saturation_end"] == "all steps completed"
     assert "numjobs=2" in bench.jobfiles[2]

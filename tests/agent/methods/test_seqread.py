@@ -22,15 +22,17 @@ def read(machine: Machine, *arguments: str) -> str:
 
 
 def test_file_must_be_named(machine: Machine) -> None:
-    assert "read which file? name it with --file" in read(machine, "--directory", str(machine.directory))
+    assert "no file given; set --file" in read(machine, "--directory", str(machine.directory))
 
 
 def test_file_that_is_none_is_told(machine: Machine) -> None:
-    assert "is no file" in read(machine, "--file", str(machine.directory))
+    assert "is not a file" in read(machine, "--file", str(machine.directory))
 
 
 def test_directory_beside_a_file_is_refused(machine: Machine, file: Path) -> None:
-    assert "leave it out" in read(machine, "--file", str(file), "--directory", str(machine.directory))
+    assert "cannot be used with --file" in read(
+        machine, "--file", str(file), "--directory", str(machine.directory)
+    )
 
 
 def test_file_smaller_than_a_block_is_refused(machine: Machine, file: Path) -> None:

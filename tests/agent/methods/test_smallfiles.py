@@ -61,7 +61,7 @@ def test_what_small_files_do_not_know_is_refused(machine: Machine, option: list[
     ("received", "is_over", "why"),
     [
         (signal.SIGTERM, False, "stopped by a signal"),
-        (None, True, "stopped after the hard time limit of 9 s"),
+        (None, True, "stopped after the time limit of 9 s"),
     ],
 )
 def test_signal_or_time_limit_ends_small_files(

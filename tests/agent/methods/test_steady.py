@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.methods.steady import describe_steadiness, judge_rounds, write_until_steady
+from agent.methods.steady import check_steady_state, describe_steadiness, write_until_steady
 from tests.agent.methods.benches import ScriptedBench
 
 
@@ -27,25 +27,25 @@ from tests.agent.methods.benches import ScriptedBench
     ],
 )
 def test_rounds_are_judged(rounds: list[float], excursion: float, slope: float, is_steady: bool) -> None:
-    verdict = judge_rounds(rounds)
+    state = check_steady_state(rounds)
 
-    assert verdict is not None
-    assert verdict.excursion == pytest.approx(excursion)
-    assert verdict.slope == pytest.approx(slope)
-    assert verdict.is_steady is is_steady
+    assert state is not None
+    assert state.excursion == pytest.approx(excursion)
+    assert state.slope == pytest.approx(slope)
+    assert state.is_steady is is_steady
 
 
 @pytest.mark.parametrize("rounds", [[], [100.0], [100.0] * 4, [0.0] * 5])
 def test_fewer_than_five_rounds_or_none_that_did_anything_tell_nothing(rounds: list[float]) -> None:
-    assert judge_rounds(rounds) is None
+    assert check_steady_state(rounds) is None
 
 
 def test_steadiness_is_told_in_words() -> None:
-    assert describe_steadiness(judge_rounds([100.0] * 5), 5) == (
-        "steady after 5 rounds: 100 IOPS over the last 5 rounds, excursion 0.0 % (20 % at most), "
-        "slope 0.0 % (10 % at most)"
+    assert describe_steadiness(check_steady_state([100.0] * 5), 5) == (
+        "steady after 5 rounds: 100 IOPS over the last 5 rounds, excursion 0.0 % (max. 20 %), "
+        "slope 0.0 % (max. 10 %)"
     )
-    assert describe_steadiness(judge_rounds([10.0, 20.0, 30.0, 40.0, 50.0]), 25).startswith(
+    assert describe_steadiness(check_steady_state([10.0, 20.0, 30.0, 40.0, 50.0]), 25).startswith(
         "not steady: 30 IOPS"
     )
     assert describe_steadiness(None, 3) == "not steady: too few rounds to tell, 3 instead of 5"
@@ -72,14 +72,14 @@ def test_rounds_end_after_the_most_that_are_wanted(tmp_path: Path) -> None:
     outcome = write_until_steady(bench)  # type: ignore[arg-type]
 
     assert (outcome.facts["steady_attained"], outcome.facts["steady_round"]) == ("no", 25)
-    assert outcome.words.startswith("not steady: 2300 IOPS")
+    assert outcome.label.startswith("not steady: 2300 IOPS")
 
 
 def test_round_that_fails_ends_them(tmp_path: Path) -> None:
     outcome = write_until_steady(make_rounds(tmp_path, 100.0, 0.0))  # type: ignore[arg-type]
 
     assert outcome.result.exit_status == 1
-    assert outcome.words == "not steady: too few rounds to tell, 1 instead of 5"
+    assert outcome.label == "not steady: too few rounds to tell, 1 instead of 5"
 
 
 def test_preconditioning_is_no_round(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def write(name: str, *, engine: str = "libaio", **adjustments: str) -> configpar
 
 
 @pytest.mark.parametrize(
-    "profile", [each for each in list_profiles() if each.has_fio], ids=lambda profile: profile.name
+    "profile", [each for each in list_profiles() if each.uses_fio], ids=lambda profile: profile.name
 )
 def test_every_profile_makes_a_whole_job_file(profile: Profile) -> None:
     text = make_plan(profile, {}).write_jobfile(engine="libaio", is_direct=True, **PLACES)
@@ -192,20 +192,20 @@ def test_saturation_without_a_queue_raises_jobs_alone() -> None:
 @pytest.mark.parametrize(
     ("profile", "name", "value", "complaint"),
     [
-        ("quick", "runtme", "1", "no parameter 'runtme'"),
+        ("quick", "runtme", "1", "unknown parameter 'runtme'"),
         ("quick", "runtime", "0", "at least 1"),
-        ("quick", "runtime", "soon", "no whole number"),
-        ("quick", "size", "100k", "whole MiB"),
-        ("quick", "size", "64m\nexec_prerun=reboot", "no size"),
-        ("netapp-iops", "rw", "trim", "there are: read, write"),
-        ("netapp-iops", "bs", "1000", "whole sectors"),
+        ("quick", "runtime", "soon", "not a whole number"),
+        ("quick", "size", "100k", "a multiple of 1 MiB"),
+        ("quick", "size", "64m\nexec_prerun=reboot", "not a valid size"),
+        ("netapp-iops", "rw", "trim", "available: read, write"),
+        ("netapp-iops", "bs", "1000", "a multiple of 512 bytes"),
         ("netapp-iops", "bs", "128m", "at most 64m"),
-        ("netapp-iops", "bs", "3m", "no whole number of blocks"),
-        ("saturation", "limit", "10", "no latency"),
-        ("saturation", "limit", "0ms", "no latency"),
+        ("netapp-iops", "bs", "3m", "not a multiple of the block size"),
+        ("saturation", "limit", "10", "not a valid latency"),
+        ("saturation", "limit", "0ms", "not a valid latency"),
         ("snia-steady", "precondition", "maybe", "yes or no"),
-        ("seqread-fragmentation", "file", "/nonexistent", "is no file"),
-        ("gitlab-smallfiles", "size", "1m", "there are: none"),
+        ("seqread-fragmentation", "file", "/nonexistent", "is not a file"),
+        ("gitlab-smallfiles", "size", "1m", "available: none"),
     ],
 )
 def test_wrong_parameter_is_refused(profile: str, name: str, value: str, complaint: str) -> None:
@@ -214,7 +214,7 @@ def test_wrong_parameter_is_refused(profile: str, name: str, value: str, complai
 
 
 def test_unknown_profile_names_those_that_there_are() -> None:
-    with pytest.raises(ConfigurationError, match=r"no profile '\.\./x'; there are: ebs-series, .*quick"):
+    with pytest.raises(ConfigurationError, match=r"unknown profile '\.\./x'; available: ebs-series, .*quick"):
         load_profile("../x")
 
 
@@ -223,7 +223,7 @@ def test_list_explains_every_profile(machine: Machine) -> None:
 
     assert text.count("  good for: ") == len(list_profiles())
     assert "takes about 99 s and 5 GiB" in text
-    assert "--set runtime=            how long each of the jobs runs (default: 16, 32, 64, 128 s" in text
+    assert "--set runtime=            runtime of each job (default: 16, 32, 64, 128 s" in text
 
 
 def test_list_is_for_programs_too(machine: Machine) -> None:
@@ -239,7 +239,7 @@ def test_plan_that_does_not_fit_is_refused_before_anything_is_written(machine: M
     ended = machine.measure("--profile", "netapp-throughput", "--set", "size=1000T")
 
     assert ended.returncode == 3
-    assert "must stay free: nothing was written" in ended.stderr
+    assert "must remain free; nothing was written" in ended.stderr
     assert machine.leftovers() == []
 
 
@@ -247,7 +247,7 @@ def test_jobs_that_do_not_fit_into_memory_are_refused(machine: Machine) -> None:
     ended = machine.measure("--profile", "ebs-series", "--set", "size=4m", "--set", "jobs=100000000")
 
     assert ended.returncode == 3
-    assert "of memory are needed for the jobs and their buffers" in ended.stderr
+    assert "not enough memory: jobs and buffers need" in ended.stderr
 
 
 @pytest.mark.parametrize(

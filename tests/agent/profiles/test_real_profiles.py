@@ -16,7 +16,7 @@ from tests.agent.conftest import Machine
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
     pytest.mark.fio,
-    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio"),
+    pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio"),
 ]
 
 
@@ -179,7 +179,7 @@ def test_fio_checks_an_own_job_file_before_it_runs(real: Machine, tmp_path: Path
     assert (real.pending(), real.leftovers()) == ([], [])
 
 
-@pytest.mark.skipif(shutil.which("filefrag") is None, reason="there is no filefrag: apt install e2fsprogs")
+@pytest.mark.skipif(shutil.which("filefrag") is None, reason="there is not a filefrag: apt install e2fsprogs")
 def test_extents_of_the_test_file_are_told(real: Machine) -> None:
     outcome, _ = measure(real, "gitlab-randrw", "size=1m")
 

@@ -13,7 +13,7 @@ from agent.scheduling.crontab import (
     BEGIN,
     END,
     Table,
-    find_mail_aim,
+    find_mail_recipient,
     list_schedules,
     put_schedule,
     quote,
@@ -31,7 +31,7 @@ OTHERS = "# mine\nMAILTO=ops@example.com\n0 4 * * * backup --to=100\\%full\n\n"
 MARK = '# bench-agent {"profile": "quick", "directory": "/data", "every_s": 21600, "splay_s": 600, "at_minute": 150}'
 LINE = "30 2,8,14,20 * * * /usr/bin/python3 /opt/bench-agent.pyz run --quiet"
 BLOCK = f"""\
-# BEGIN bench-agent: written by `bench-agent schedule`, which may rewrite what is between these lines
+# BEGIN bench-agent: managed by `bench-agent schedule`; lines up to END may be rewritten
 {MARK}
 {LINE}
 # END bench-agent
@@ -111,7 +111,7 @@ def test_what_somebody_wrote_into_our_block_stays_there() -> None:
 
 
 def test_block_without_its_end_is_left_to_a_person() -> None:
-    with pytest.raises(ConfigurationError, match="our first line and not the last"):
+    with pytest.raises(ConfigurationError, match="contains BEGIN but not"):
         put(BLOCK.replace(END, ""), schedule())
 
 
@@ -148,12 +148,12 @@ def test_argument_arrives_as_it_was_through_cron_and_shell(argument: str) -> Non
 
 @pytest.mark.parametrize("argument", ["a\nb", "a\\b", "a\x00b"])
 def test_argument_that_crons_read_differently_is_refused(argument: str) -> None:
-    with pytest.raises(ConfigurationError, match="holds a backslash or a control character"):
+    with pytest.raises(ConfigurationError, match="contains a backslash or control character"):
         quote(argument)
 
 
 def test_command_that_cron_would_cut_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="cron takes 998"):
+    with pytest.raises(ConfigurationError, match="the limit of cron is 998"):
         write_line(schedule(), ("x" * 999,))
 
 
@@ -167,7 +167,7 @@ def test_command_that_cron_would_cut_is_refused() -> None:
     ],
 )
 def test_who_is_mailed_is_read_from_above_our_block(text: str, aim: str) -> None:
-    assert find_mail_aim(text) == aim
+    assert find_mail_recipient(text) == aim
 
 
 def test_crontab_is_written_to_the_letter(machine: Machine, table: Path) -> None:
@@ -285,7 +285,7 @@ def test_cron_that_does_not_run_is_told_of(
 ) -> None:
     (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
 
-    assert "no cron is running here" in machine.install().stderr
+    assert "cron is not running" in machine.install().stderr
 
 
 def test_cron_of_a_machine_that_hides_processes_is_unknown(
@@ -294,7 +294,7 @@ def test_cron_of_a_machine_that_hides_processes_is_unknown(
     (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
     (Path(nobodys_machine.root) / "proc" / "1").rmdir()
 
-    assert "no cron is running here" not in machine.install().stderr
+    assert "cron is not running" not in machine.install().stderr
 
 
 def test_crontab_that_is_refused_is_an_error_in_words(machine: Machine, table: Path) -> None:
@@ -304,7 +304,7 @@ def test_crontab_that_is_refused_is_an_error_in_words(machine: Machine, table: P
     ended = machine.install()
 
     assert ended.returncode == 2
-    assert "was not taken: you (bench) are not allowed" in ended.stderr
+    assert "you (bench) are not allowed" in ended.stderr
 
 
 def test_crontab_that_cannot_be_read_is_not_written(machine: Machine, table: Path) -> None:
@@ -315,7 +315,7 @@ def test_crontab_that_cannot_be_read_is_not_written(machine: Machine, table: Pat
     ended = machine.install()
 
     assert ended.returncode == 2
-    assert "cannot be read: spool: i/o error" in ended.stderr
+    assert "spool: i/o error" in ended.stderr
     assert not table.exists()
 
 
@@ -358,5 +358,5 @@ def test_machine_without_cron_says_what_to_do(machine: Machine) -> None:
     ended = machine.install()
 
     assert ended.returncode == 2
-    assert "there is no cron here" in ended.stderr
+    assert "no cron found" in ended.stderr
     assert "take --systemd" in ended.stderr

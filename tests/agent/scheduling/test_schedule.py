@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.scheduling.own_command import find_own_command, find_passing
+from agent.scheduling.own_command import find_own_command, find_temporary_path
 from agent.scheduling.scheduled import Machine as Schedules
 from agent.scheduling.timetable import (
     Schedule,
@@ -65,25 +65,25 @@ def test_interval_that_cron_does_not_keep_is_refused_with_what_is_possible(
     ended = machine.install(every=every)
 
     assert ended.returncode == 2
-    assert f"--every {every}: neither a crontab nor a timer keeps this interval evenly" in ended.stderr
+    assert f"--every {every}: not supported by crontab and timers" in ended.stderr
     assert "1h, 2h, 3h, 4h, 6h, 8h, 12h; 24h or 1d; 7d (on Sundays)" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--at", "25:00"), "--at 25:00: write a time of day as 02:30"),
+        (("--at", "25:00"), "--at 25:00: not a time of day"),
         (("--at", "2:5"), "--at 2:5"),
-        (("--splay", "soon"), "--splay: 'soon' is no duration"),
-        (("--splay", "6h"), "one run would reach into the next"),
-        (("--set", "runtime=2h"), "no whole number"),
-        (("--set", "runtime=9000"), "one run would reach into the next"),
-        (("--profile", "nope"), "no profile 'nope'"),
-        (("--directory", "/nonexistent"), "/nonexistent is no directory"),
-        (("--user", "no-such-user"), "there is no such user"),
-        (("--profile", "seqread-fragmentation"), "read which file? name it with --file"),
+        (("--splay", "soon"), "--splay: 'soon' is not a valid duration"),
+        (("--splay", "6h"), "runs would overlap"),
+        (("--set", "runtime=2h"), "not a whole number"),
+        (("--set", "runtime=9000"), "runs would overlap"),
+        (("--profile", "nope"), "unknown profile 'nope'"),
+        (("--directory", "/nonexistent"), "/nonexistent is not a directory"),
+        (("--user", "no-such-user"), "unknown user"),
+        (("--profile", "seqread-fragmentation"), "no file given; set --file"),
         (("--profile", "own", "--jobfile", "/nonexistent.fio"), "--jobfile /nonexistent.fio"),
-        (("--allow-outside",), "--allow-outside goes with --jobfile"),
+        (("--allow-outside",), "--allow-outside requires --jobfile"),
     ],
 )
 def test_mistake_is_told_before_anything_is_written(
@@ -180,7 +180,7 @@ def test_installed_command_is_scheduled_by_its_own_path(tmp_path: Path) -> None:
     ],
 )
 def test_agent_that_the_next_boot_removes_is_told_of(command: tuple[str, ...], passing: str) -> None:
-    assert find_passing(command) == passing
+    assert find_temporary_path(command) == passing
 
 
 def test_server_is_told_at_install_and_at_remove(host: Machine, table: Path, server: HostileServer) -> None:
@@ -203,7 +203,7 @@ def test_server_that_cannot_be_told_is_told_with_the_next_run(
 
     ended = host.install("--json")
 
-    assert (ended.returncode, json.loads(ended.stdout)["is_told"], server.schedule) == (0, False, None)
+    assert (ended.returncode, json.loads(ended.stdout)["is_reported"], server.schedule) == (0, False, None)
     assert host.measure().returncode == 0
     assert server.schedule == [
         {"profile": "quick", "every_s": 21600, "splay_s": 0, "directory": str(host.directory)}
@@ -227,7 +227,7 @@ def test_server_that_will_never_take_it_is_not_asked_again(
     ended = host.install()
 
     assert ended.returncode == 0
-    assert "the server does not take the schedule: status 400, it is value-invalid" in ended.stderr
+    assert "the server rejected the schedule: status 400, it is value-invalid" in ended.stderr
     assert not (host.spool / "schedule.json").exists()
 
 
@@ -237,7 +237,7 @@ def test_refused_report_is_no_report(host: Machine, table: Path, server: Hostile
 
     ended = host.run("schedule", "report", "--json")
 
-    assert (ended.returncode, json.loads(ended.stdout)["is_told"]) == (4, False)
+    assert (ended.returncode, json.loads(ended.stdout)["is_reported"]) == (4, False)
 
 
 def test_directory_that_is_no_utf_8_is_told_without_its_odd_bytes(
@@ -289,9 +289,9 @@ def test_show_tells_all_and_the_next_run(machine: Machine, table: Path) -> None:
 
 
 def test_nothing_scheduled_is_said(machine: Machine, table: Path) -> None:
-    assert machine.run("schedule", "show").stdout.startswith("nothing is scheduled")
+    assert machine.run("schedule", "show").stdout.startswith("no schedules")
     assert (
-        machine.run("schedule", "remove", "--profile", "quick").stdout == "nothing was scheduled of quick\n"
+        machine.run("schedule", "remove", "--profile", "quick").stdout == "no schedule found of quick\n"
     )
 
 
@@ -311,5 +311,5 @@ def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(
 def test_what_holds_in_this_shell_only_is_told(host: Machine, table: Path) -> None:
     ended = host.install()
 
-    assert "BENCH_AGENT_TOKEN is set here and will not be there: write it into" in ended.stderr
+    assert "BENCH_AGENT_TOKEN is not set in scheduled runs; set it in" in ended.stderr
     assert acts.TOKEN not in table.read_text()

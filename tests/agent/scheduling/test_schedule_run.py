@@ -69,7 +69,7 @@ def start_with_splay(host: Machine) -> subprocess.Popen[str]:
         "--log",
         str(log),
     )
-    wait_for(lambda: log.exists() and "starts in" in log.read_text())
+    wait_for(lambda: log.exists() and "starting in" in log.read_text())
     return process
 
 
@@ -101,7 +101,7 @@ def test_run_with_patience_takes_its_turn(host: Machine, server: HostileServer) 
     wait_for(lambda: list(host.directory.glob("*/bench-agent.test")))
     log = host.home / "log"
     second = host.start(*options, "--patience", "10m", "--log", str(log))
-    wait_for(lambda: log.exists() and "waits" in log.read_text())
+    wait_for(lambda: log.exists() and "waiting" in log.read_text())
 
     first.terminate()
     first.communicate(timeout=60)
@@ -120,7 +120,7 @@ def test_log_tells_a_run_line_by_line(host: Machine) -> None:
     lines = log.read_text().splitlines()
     assert all(re.fullmatch(rf"{TIME} \S.*", line) for line in lines)
     assert [line[21:60] for line in lines] == [
-        f"bench-agent 0.1.0 runs as process {os.getpid()}"[:39],
+        f"bench-agent 0.1.0 started, process {os.getpid()}"[:39],
         f"quick in {host.directory}: takes about 18 s"[:39],
         lines[2][21:60],
     ]
@@ -136,7 +136,7 @@ def test_log_marks_what_is_wrong(host: Machine) -> None:
     host.measure()
 
     lines = log.read_text().splitlines()
-    assert re.fullmatch(rf"{TIME} WRONG fio failed with status 1: .*", lines[2])
+    assert re.fullmatch(rf"{TIME} ERROR fio failed with status 1: .*", lines[2])
     assert len(lines) == 6
 
 
@@ -144,7 +144,7 @@ def test_log_that_cannot_be_written_ends_no_run(host: Machine, server: HostileSe
     ended = host.measure("--log", "/nonexistent/log")
 
     assert ended.returncode == 0
-    assert ended.stderr.count("the log /nonexistent/log cannot be written") == 1
+    assert ended.stderr.count("cannot write the log /nonexistent/log") == 1
     assert len(server.stored) == 1
 
 
@@ -179,7 +179,7 @@ def test_what_a_crashed_run_left_is_removed_before_the_next_measures(
     ended = host.measure("--log", str(log))
 
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert f"removed {left}, which a killed run had left" in log.read_text()
+    assert f"removed {left} of a killed run" in log.read_text()
     assert (host.leftovers(), list((host.spool / "running").iterdir())) == ([], [])
 
 

@@ -266,7 +266,7 @@ def test_profile_moves_from_cron_to_systemd_and_back(machine: Machine, units: Pa
     kinds = [one["kind"] for one in machine.run_json("schedule", "show")["schedules"]]
     back = machine.install()
 
-    assert "its crontab entry of before is removed" in moved.stderr
+    assert "removed its previous crontab entry" in moved.stderr
     assert kinds == ["systemd"]
     assert "its timer of before is removed" in back.stderr
     assert [one["kind"] for one in machine.run_json("schedule", "show")["schedules"]] == ["cron"]
@@ -277,7 +277,7 @@ def test_without_systemd_there_are_files_and_words(machine: Machine, nobodys_mac
     ended = machine.install(kind="--systemd")
 
     assert ended.returncode == 0
-    assert "`systemctl enable --now bench-agent-quick.timer` starts the timer where one is" in ended.stderr
+    assert "`systemctl enable --now bench-agent-quick.timer`" in ended.stderr
     assert (Path(nobodys_machine.root) / "etc/systemd/system/bench-agent-quick.timer").exists()
     assert "systemd is not running here" in machine.run("schedule", "show").stdout
     assert "systemd is not running here: nothing starts it" in machine.run("check").stdout
@@ -306,7 +306,7 @@ def test_user_has_timers_of_its_own(machine: Machine, units: Path, monkeypatch: 
     own = Path(root) / "home/ann/.config/systemd/user"
     assert "ProtectSystem" not in (own / "bench-agent-quick.service").read_text()
     assert asked(units) == ["--user daemon-reload", "--user enable --now bench-agent-quick.timer"]
-    assert "`loginctl enable-linger` lets it run always" in ended.stderr
+    assert "loginctl enable-linger" in ended.stderr
 
 
 def test_dry_run_shows_both_units(machine: Machine, units: Path) -> None:

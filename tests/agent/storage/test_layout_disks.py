@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.storage.identity import conceal
+from agent.storage.identity import hash_identifier
 from agent.storage.layout import Storage, describe_storage, find_disks
 from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
 from tests.agent.storage.trees import disk, join, nvme, plant, raid0, slaves
@@ -85,7 +85,7 @@ def test_what_the_bus_does_not_know_is_unknown(tmp_path: Path, files: dict[str, 
 
 
 def test_ids_are_told_as_they_are_where_that_was_asked_for(tmp_path: Path) -> None:
-    told = look(tmp_path, pci_nvme(), shows_serials=True).facts["disk"]["nvme0n1"]
+    told = look(tmp_path, pci_nvme(), sends_serials=True).facts["disk"]["nvme0n1"]
 
     assert (told["serial"], told["wwn"]) == ("S64HNE0T600001", "eui.36344630528029720025384500000001")
 
@@ -97,7 +97,7 @@ def test_scsi_serial_number_is_read_behind_its_head(tmp_path: Path) -> None:
     page.parent.mkdir()
     page.write_bytes(b"\x00\x80\x00\x0cZ1D0ABCD    ")
 
-    told = describe_storage("/data", root=root, shows_serials=True).facts["disk"]["sda"]
+    told = describe_storage("/data", root=root, sends_serials=True).facts["disk"]["sda"]
 
     assert told["serial"] == "Z1D0ABCD"
 
@@ -105,7 +105,7 @@ def test_scsi_serial_number_is_read_behind_its_head(tmp_path: Path) -> None:
 def test_virtio_serial_number_lies_at_the_disk(tmp_path: Path) -> None:
     tree = mounted(disk("vda", "254:0", serial="vol-0abc\n"), "254:0")
 
-    assert look(tmp_path, tree).facts["disk"]["vda"]["serial"] == conceal("serial", "vol-0abc")
+    assert look(tmp_path, tree).facts["disk"]["vda"]["serial"] == hash_identifier("serial", "vol-0abc")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,6 @@ def test_disks_are_found_below_a_device(tmp_path: Path) -> None:
 
 
 def test_hash_tells_fields_apart_and_is_the_same_on_every_host() -> None:
-    assert conceal("serial", "A") == hashlib.sha256(b"serial:A").hexdigest()[:12]
-    assert conceal("wwn", "A") != conceal("serial", "A")
-    assert conceal("serial", "A", is_open=True) == "A"
+    assert hash_identifier("serial", "A") == hashlib.sha256(b"serial:A").hexdigest()[:12]
+    assert hash_identifier("wwn", "A") != hash_identifier("serial", "A")
+    assert hash_identifier("serial", "A", is_plain=True) == "A"

@@ -7,7 +7,7 @@ import pytest
 
 from agent.storage.layout import Storage, describe_storage
 from agent.storage.lvm import parse_table
-from agent.storage.tools import ask_nobody
+from agent.storage.tools import run_no_tool
 from tests.agent.storage.layouts import Tree, hard_disks, limits, logical_volume, mounted, raid_of
 from tests.agent.storage.trees import disk, join, nvme, plant, slaves
 
@@ -18,7 +18,7 @@ RAID5 = "0 8388608 raid raid5_ls 3 128 region_size 1024 3 253:1 253:2 253:3 253:
 
 def look(tmp_path: Path, tree: Tree, *, table: str | None = None, **options: Any) -> Storage:
     """Look as root where there is a table, else as a user who may read none."""
-    ask = (lambda *_: table) if table is not None else ask_nobody
+    ask = (lambda *_: table) if table is not None else run_no_tool
     return describe_storage("/data/bench", root=plant(tmp_path, *tree), ask=ask, **options)
 
 
@@ -35,7 +35,7 @@ def test_striped_logical_volume_is_told_by_its_limits(tmp_path: Path) -> None:
         "volume": "vg-data",
         "minimum_io_size": "65536",
         "optimal_io_size": "196608",
-        "told_by": "limits",
+        "layout_source": "limits",
     }
 
 
@@ -65,7 +65,7 @@ def test_logical_volume_whose_limits_prove_nothing_is_unknown(
     storage = look(tmp_path, logical_volume(3, minimum=minimum, optimal=optimal, disks=disks))
 
     assert raid_of(storage) == (3, None, None, None), why
-    assert "told_by" not in storage.facts["lvm"]
+    assert "layout_source" not in storage.facts["lvm"]
 
 
 @pytest.mark.usefixtures("root_user")
@@ -92,7 +92,7 @@ def test_table_is_not_asked_for_without_root(tmp_path: Path, monkeypatch: pytest
 
     storage = look(tmp_path, logical_volume(3, minimum=65536, optimal=196608), table=LINEAR)
 
-    assert storage.facts["lvm"]["told_by"] == "limits"
+    assert storage.facts["lvm"]["layout_source"] == "limits"
 
 
 @pytest.mark.usefixtures("root_user")

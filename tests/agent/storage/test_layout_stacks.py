@@ -139,7 +139,7 @@ def test_multipath_is_one_volume_with_the_model_of_its_paths(tmp_path: Path) -> 
 def test_number_of_a_multipath_disk_is_told_nowhere(tmp_path: Path) -> None:
     """It is the name of its node as well."""
     hidden = look(tmp_path / "a", multipath())
-    shown = look(tmp_path / "b", multipath(), shows_serials=True)
+    shown = look(tmp_path / "b", multipath(), sends_serials=True)
 
     assert WWID not in str(hidden)
     assert hidden.facts["mount_source"] == "/dev/mapper/" + hidden.facts["disk"]["dm-0"]["wwn"]
@@ -217,4 +217,4 @@ def test_mount_by_a_name_of_the_disks_serial_number_does_not_tell_it(tmp_path: P
     tree = mounted(nvme(0), "259:0", source=source)
 
     assert look(tmp_path / "a", tree).facts["mount_source"] == "/dev/nvme0n1"
-    assert look(tmp_path / "b", tree, shows_serials=True).facts["mount_source"] == source
+    assert look(tmp_path / "b", tree, sends_serials=True).facts["mount_source"] == source

@@ -12,14 +12,14 @@ from unittest import mock
 
 from agent.exit_codes import CannotMeasure
 from agent.files import write_durably
-from agent.running.measure import Request, SpooledRun
+from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
 
 # Imported before anything is replaced: else the replacement would be what is put back.
 from agent.sweeping import stripe_work, sweep, sweep_run, sweep_state
 from agent.sweeping.signatures import Content, Signature
 from agent.sweeping.stripe_work import ToolFailed
-from agent.sweeping.stripes import ARRAY, NAME, Found, Stripe, is_ours
+from agent.sweeping.stripes import ARRAY, NAME, Stripe, StripeState, is_ours
 from agent.sweeping.sweep_devices import Device
 from tests.agent.conftest import Machine
 
@@ -51,7 +51,7 @@ class Kernel:
         self.refuses = ""
         self.commands: list[str] = []
         self.measured: list[tuple[str, dict[str, Any]]] = []
-        self.failure: Callable[[Request], str | None] = lambda request: None
+        self.failure: Callable[[RunRequest], str | None] = lambda request: None
 
     @property
     def is_bare(self) -> bool:
@@ -166,14 +166,14 @@ class Kernel:
     def _dd(self, argv: Sequence[str]) -> None:
         self.held[argv[2].partition("=")[2]] = []
 
-    def look_at(self, stripe: Stripe) -> Found:
+    def inspect_stripe(self, stripe: Stripe) -> StripeState:
         held = [
             (device, tuple(found))
             for device, found in self.held.items()
             if found and all(map(is_ours, found))
         ]
         volumes = (ARRAY,) if self.array else ("/dev/bench-agent/stripe",) if self.group else ()
-        return Found(
+        return StripeState(
             is_mounted=self.mounted is not None,
             volumes=volumes if self.volume else (),
             arrays=(ARRAY,) if self.array else (),
@@ -192,10 +192,10 @@ class Kernel:
     def inspect_device(self, path: str) -> Device:
         if path not in self.held:
             return Device(path, "", 0, ("cannot be found: No such file or directory",))
-        uses = ("is held by md127",) if path in self.array or path in self.group else ()
+        uses = ("is in use by md127",) if path in self.array or path in self.group else ()
         return Device(path, f"/sys/{path}", GIB, uses, tuple(self.held[path]), self.read_content(path))
 
-    def measure(self, request: Request, session: Session) -> SpooledRun:
+    def measure(self, request: RunRequest, session: Session) -> SpooledRun:
         """Keep a result, as real runs do: that is the instant from which on it counts."""
         assert self.mounted == request.directory
         assert request.run_id is not None
@@ -214,7 +214,7 @@ class Kernel:
 def boot(kernel: Kernel) -> Iterator[None]:
     """Put the kernel under the sweeps of this process."""
     places = {
-        stripe_work: ("run_tool", "look_at", "find_foreign"),
+        stripe_work: ("run_tool", "inspect_stripe", "find_foreign"),
         sweep_run: ("run_tool", "inspect_device", "measure", "read_content"),
         sweep: ("inspect_device",),
         sweep_state: ("write_durably",),
@@ -224,7 +224,7 @@ def boot(kernel: Kernel) -> Iterator[None]:
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, getattr(kernel, name)))
         for name in ("stripe_work.wait_until_free", "stripe_work.wait_until_named", "sweep.find_fio"):
-            stack.enter_context(mock.patch(f"agent.{name}"))
+            stack.enter_context(mock.patch(f"agent.sweeping.{name}"))
         stack.enter_context(mock.patch("agent.sweeping.stripe_work._BUSY_S", 0.0))
         stack.enter_context(mock.patch("agent.sweeping.stripe_work._BUSY_PAUSE_S", 0.0))
         stack.enter_context(mock.patch("agent.sweeping.sweep.find_tool", lambda name: f"/sbin/{name}"))

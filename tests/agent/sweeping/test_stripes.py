@@ -10,13 +10,13 @@ from agent.measuring.fio import StopSignals
 from agent.sweeping.signatures import Signature
 from agent.sweeping.stripe_work import find_arrays, wait_until_named
 from agent.sweeping.stripes import (
-    Found,
     Stripe,
+    StripeState,
     build_commands,
     check_stripe,
-    foresee,
     is_ours,
     list_tools,
+    predict_state,
     undo_commands,
     wipe_commands,
 )
@@ -116,13 +116,13 @@ def test_stripe_is_made_as_written_down(stripe: Stripe, commands: list[str]) -> 
     ],
 )
 def test_stripe_is_taken_away_as_written_down(stripe: Stripe, commands: list[str]) -> None:
-    assert lines(undo_commands(stripe, foresee(stripe, size_bytes=100 * GIB))) == commands
+    assert lines(undo_commands(stripe, predict_state(stripe, size_bytes=100 * GIB))) == commands
 
 
 def test_third_copy_of_btrfs_is_foreseen_on_a_large_device() -> None:
     stripe = make_stripe(1, "btrfs", "btrfs")
 
-    commands = lines(undo_commands(stripe, foresee(stripe, size_bytes=500 * GIB)))
+    commands = lines(undo_commands(stripe, predict_state(stripe, size_bytes=500 * GIB)))
 
     assert commands[-1].startswith("dd if=/dev/zero of=/dev/nvme1n1 bs=512 seek=536870912 count=1")
 
@@ -130,20 +130,25 @@ def test_third_copy_of_btrfs_is_foreseen_on_a_large_device() -> None:
 @pytest.mark.parametrize(
     ("found", "commands"),
     [
-        (Found(), []),
-        (Found(is_mounted=True), ["umount /mnt"]),
+        (StripeState(), []),
+        (StripeState(is_mounted=True), ["umount /mnt"]),
         # Started by itself after a reboot, under another number.
         (
-            Found(arrays=("/dev/md127",), signatures=(("/dev/a", (Signature("md 1.2", 4096, "h:x"),)),)),
+            StripeState(
+                arrays=("/dev/md127",), signatures=(("/dev/a", (Signature("md 1.2", 4096, "h:x"),)),)
+            ),
             ["mdadm --stop /dev/md127", "mdadm --zero-superblock /dev/a"],
         ),
         # Killed between pvcreate and vgcreate.
-        (Found(signatures=(("/dev/a", (Signature("LVM2", 512),)),)), ["pvremove --yes /dev/a"]),
+        (StripeState(signatures=(("/dev/a", (Signature("LVM2", 512),)),)), ["pvremove --yes /dev/a"]),
         # Killed between mdadm and mkfs of the first round, with mkfs of the next one done.
-        (Found(signatures=(("/dev/a", (Signature("XFS", 0),)), ("/dev/b", ()))), ["wipefs --all /dev/a"]),
+        (
+            StripeState(signatures=(("/dev/a", (Signature("XFS", 0),)), ("/dev/b", ()))),
+            ["wipefs --all /dev/a"],
+        ),
     ],
 )
-def test_only_what_is_there_is_taken_away(found: Found, commands: list[str]) -> None:
+def test_only_what_is_there_is_taken_away(found: StripeState, commands: list[str]) -> None:
     assert lines(undo_commands(make_stripe(2, "mdadm", "xfs"), found)) == commands
 
 
@@ -184,11 +189,11 @@ def test_what_a_sweep_wrote_is_known_by_its_name(signature: Signature, answer: b
 @pytest.mark.parametrize(
     ("stripe", "complaint"),
     [
-        (make_stripe(2, "btrfs", "xfs"), "--raid btrfs makes a btrfs: --fs xfs"),
-        (make_stripe(2, "btrfs", "btrfs"), "--chunk 512 KiB: btrfs has 64 KiB"),
-        (make_stripe(2, "mdadm", "xfs", 5000), "--chunk 4.88 KiB: a power of two"),
-        (make_stripe(2, "mdadm", "xfs", 2048), "--chunk 2 KiB: a power of two from 4k"),
-        (make_stripe(2, "lvm", "xfs", 8 * 2**20), "--chunk 8 MiB: a power of two from 4k to 4m"),
+        (make_stripe(2, "btrfs", "xfs"), "--raid btrfs cannot be combined with --fs xfs"),
+        (make_stripe(2, "btrfs", "btrfs"), "--chunk 512 KiB: btrfs has a fixed chunk size of 64 KiB"),
+        (make_stripe(2, "mdadm", "xfs", 5000), "--chunk 4.88 KiB: must be a power of two"),
+        (make_stripe(2, "mdadm", "xfs", 2048), "--chunk 2 KiB: must be a power of two from 4k"),
+        (make_stripe(2, "lvm", "xfs", 8 * 2**20), "--chunk 8 MiB: must be a power of two from 4k to 4m"),
     ],
 )
 def test_impossible_stripe_is_refused(stripe: Stripe, complaint: str) -> None:
@@ -259,7 +264,7 @@ def test_filesystem_is_not_made_before_udev_has_named_the_array(tmp_path: Path) 
 def test_array_that_nobody_names_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.sweeping.stripe_work._NAMED_S", -1.0)
 
-    with pytest.raises(CannotMeasure, match="/dev/md/x was made and is not there"):
+    with pytest.raises(CannotMeasure, match="/dev/md/x was created but does not exist"):
         wait_until_named("/dev/md/x", stop=StopSignals(), tick=lambda: None)
 
 
@@ -267,5 +272,5 @@ def test_signal_ends_the_wait_for_a_name() -> None:
     stop = StopSignals()
     stop.received = 15
 
-    with pytest.raises(Interrupted, match="stopped before there was /dev/md/x"):
+    with pytest.raises(Interrupted, match="stopped before /dev/md/x existed"):
         wait_until_named("/dev/md/x", stop=stop, tick=lambda: None)

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from agent.exit_codes import Interrupted
-from agent.running.measure import Request
+from agent.running.measure import RunRequest
 from agent.running.session import Session
 from agent.sweeping.signatures import Signature
 from tests.agent import server as acts
@@ -101,7 +101,7 @@ def test_wipe_that_leaves_something_does_not_say_that_nothing_was_written(machin
         ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
 
     assert ended.returncode == 2
-    assert "the devices were wiped, and yet:\n  /dev/b holds ext4" in ended.stderr
+    assert "the devices were wiped, and yet:\n  /dev/b contains ext4" in ended.stderr
     assert "nothing was written" not in ended.stderr
 
 
@@ -191,7 +191,7 @@ def test_resumed_sweep_does_not_touch_what_others_made_meanwhile(machine: Machin
         ended = machine.run("sweep", "--resume", "last", "--no-send")
 
     assert ended.returncode == 2
-    assert "/dev/a holds ext4 “backup”" in ended.stderr
+    assert "/dev/a contains ext4 “backup”" in ended.stderr
     assert kernel.held["/dev/a"] == [EXT4]
 
 
@@ -217,9 +217,9 @@ def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
     wiped = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
 
     assert refused.returncode == 2
-    assert "/dev/b holds data of an unknown format: byte 8192 is not zero" in refused.stderr
+    assert "/dev/b contains data of an unknown format (byte 8192 is not zero" in refused.stderr
     assert "to lose it, say --wipe /dev/b" in refused.stderr
-    assert "/dev/a holds" not in refused.stderr
+    assert "/dev/a contains" not in refused.stderr
     assert after == before
     assert wiped.returncode == 0, wiped.stderr
 
@@ -227,7 +227,7 @@ def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
 def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
 
-    def stop(request: Request, session: Session) -> Any:
+    def stop(request: RunRequest, session: Session) -> Any:
         raise Interrupted("stopped: fio was ended", signal.SIGTERM)
 
     with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", stop):
@@ -239,7 +239,7 @@ def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machin
         ended = machine.run("sweep", "--resume", "last", "--no-send")
 
     assert ended.returncode == 2
-    assert "/dev/a holds data of an unknown format" in ended.stderr
+    assert "/dev/a contains data of an unknown format" in ended.stderr
     assert f"sweep {state(machine)['id']} takes no further --wipe: start a new sweep with it" in ended.stderr
     assert kernel.read_content("/dev/a") == before
 
@@ -253,14 +253,14 @@ def test_what_one_sweep_may_lose_is_not_lost_by_another(machine: Machine) -> Non
     second = run_sweep(machine, kernel, "--stripes", "1", *SIZES)
 
     assert (first.returncode, second.returncode) == (0, 2), first.stderr
-    assert "/dev/b holds data of an unknown format" in second.stderr
+    assert "/dev/b contains data of an unknown format" in second.stderr
     assert kernel.written["/dev/b"] == 1
 
 
 def test_signal_puts_everything_back_and_tells_how_to_go_on(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
 
-    def stop(request: Request, session: Session) -> Any:
+    def stop(request: RunRequest, session: Session) -> Any:
         raise Interrupted("stopped: fio was ended", signal.SIGTERM)
 
     with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", stop):
@@ -275,7 +275,7 @@ def test_signal_puts_everything_back_and_tells_how_to_go_on(machine: Machine) ->
 def test_signal_between_steps_ends_the_sweep(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
 
-    def signal_us(request: Request) -> None:
+    def signal_us(request: RunRequest) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     kernel.failure = signal_us
@@ -291,7 +291,7 @@ def test_result_that_was_delivered_before_the_resume_is_not_measured_again(
     kernel = Kernel(*DEVICES)
     run_ids: list[str] = []
 
-    def keep_and_die(request: Request, session: Session) -> Any:
+    def keep_and_die(request: RunRequest, session: Session) -> Any:
         run_ids.append(str(request.run_id))
         kernel.is_dead = True
         raise Killed
@@ -339,7 +339,7 @@ def test_directories_are_swept_with_fio_and_delivered_between_steps(
     assert (ended.returncode, outcome["done"], outcome["remaining"]) == (0, 4, 0)
     assert {envelope["sweep"] for envelope in envelopes} == {outcome["id"]}
     assert posts_at == [1, 1, 1, 1]
-    assert [step["words"] for step in outcome["steps"]] == [
+    assert [step["label"] for step in outcome["steps"]] == [
         "size=8m, iodepth=1",
         "size=8m, iodepth=4",
         "size=16m, iodepth=1",
@@ -408,4 +408,4 @@ def test_state_that_cannot_be_read_is_told(machine: Machine) -> None:
     ended = machine.run("sweep", "--resume", "last")
 
     assert ended.returncode == 2
-    assert "sweeps/x.json, cannot be read" in ended.stderr
+    assert "sweeps/x.json: " in ended.stderr

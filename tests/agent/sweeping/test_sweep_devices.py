@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.sweeping.signatures import Content, Signature
-from agent.sweeping.sweep_devices import Device, find_uses, inspect_device, judge_devices
+from agent.sweeping.sweep_devices import Device, check_devices, find_uses, inspect_device
 from tests.agent.storage.trees import ROOT_MOUNT, disk, join, plant
 
 BASE = "sys/devices/virtual/block"
@@ -64,14 +64,14 @@ def test_array_on_a_disk_and_its_mount_are_told(tmp_path: Path) -> None:
         proc__self__mountinfo=mount("9:0", "/dev/md0"),
     )
 
-    assert found == ("is held by md0", "is mounted at /data")
+    assert found == ("is in use by md0", "is mounted at /data")
 
 
 def test_mapping_is_told_by_its_name(tmp_path: Path) -> None:
     holder = {f"{BASE}/sdb/holders/dm-3": f"{BASE}/dm-3"}
 
     assert uses(tmp_path, sdb(), disk("dm-3", "253:3", dm__name="vg-data\n"), ({}, holder)) == (
-        "is held by vg-data",
+        "is in use by vg-data",
     )
 
 
@@ -94,7 +94,7 @@ def test_swap_is_told(tmp_path: Path) -> None:
 def test_disk_under_a_loop_device_is_held(tmp_path: Path) -> None:
     found = uses(tmp_path, sdb(), sys__block__loop5__loop__backing_file="/dev/sdb\n")
 
-    assert found == ("is held by loop5",)
+    assert found == ("is in use by loop5",)
 
 
 def test_read_only_disk_is_told(tmp_path: Path) -> None:
@@ -102,20 +102,20 @@ def test_read_only_disk_is_told(tmp_path: Path) -> None:
 
 
 def test_drive_without_a_medium_is_told(tmp_path: Path) -> None:
-    assert uses(tmp_path, sdb(size="0\n")) == ("has no size: no medium is in it",)
+    assert uses(tmp_path, sdb(size="0\n")) == ("has size 0 (no medium)",)
 
 
 def test_regular_file_is_no_device(tmp_path: Path) -> None:
     path = tmp_path / "disk.img"
     path.write_bytes(b"x")
 
-    assert inspect_device(str(path)).uses == ("is no block device",)
-    assert inspect_device("/dev/null").uses == ("is no block device",)
+    assert inspect_device(str(path)).uses == ("is not a block device",)
+    assert inspect_device("/dev/null").uses == ("is not a block device",)
     assert inspect_device("/nonexistent").uses == ("cannot be found: No such file or directory",)
 
 
 UNKNOWN = (
-    "holds data of an unknown format: byte 8192 is not zero, and no sweep of this spool left the device so"
+    "contains data of an unknown format (byte 8192 is not zero, and no sweep of this spool left the device so"
 )
 EXT4 = Signature("ext4", 1080, "backup")
 A = Device("/dev/a", "/sys/a", 128 * MIB)
@@ -129,7 +129,7 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
         (
             [A, Device("/dev/b", "/sys/b", 128 * MIB, (), (EXT4,))],
             [],
-            ("/dev/b holds ext4 “backup” at byte 1080; to lose it, say --wipe /dev/b",),
+            ("/dev/b contains ext4 “backup” at byte 1080; to destroy it, add --wipe /dev/b",),
         ),
         ([A, Device("/dev/b", "/sys/b", 128 * MIB, (), (EXT4,))], ["/dev/b"], ()),
         (
@@ -140,15 +140,15 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
         (
             [Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "of others"))],
             [],
-            (f"/dev/a {UNKNOWN}; to lose it, say --wipe /dev/a",),
+            (f"/dev/a {UNKNOWN}; to destroy it, add --wipe /dev/a",),
         ),
         ([Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "of others"))], ["/dev/a"], ()),
         ([Device("/dev/a", "/sys/a", 128 * MIB, content=Content(8192, "left"))], [], ()),
-        ([A], ["/dev/c"], ("--wipe /dev/c: it is none of --devices",)),
+        ([A], ["/dev/c"], ("--wipe /dev/c: not one of --devices",)),
         (
             [A, Device("/dev/disk/by-id/x", "/sys/a", 128 * MIB)],
             [],
-            ("/dev/a, /dev/disk/by-id/x: 2 times the same device",),
+            ("/dev/a, /dev/disk/by-id/x: the same device 2 times",),
         ),
         (
             [Device("/dev/a", "/sys/a", 64 * MIB)],
@@ -158,7 +158,7 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
     ],
 )
 def test_devices_are_judged(devices: list[Device], wiped: list[str], objections: tuple[str, ...]) -> None:
-    assert judge_devices(devices, wiped=wiped, needed_bytes=109 * MIB, left={"left"}).objections == objections
+    assert check_devices(devices, wiped=wiped, needed_bytes=109 * MIB, left={"left"}).objections == objections
 
 
 def test_partition_beside_its_disk_is_refused(tmp_path: Path) -> None:
@@ -168,13 +168,13 @@ def test_partition_beside_its_disk_is_refused(tmp_path: Path) -> None:
         Device("/dev/a1", str(tmp_path / "a/a1"), 128 * MIB),
     ]
 
-    verdict = judge_devices(devices, wiped=[], needed_bytes=0)
+    verdict = check_devices(devices, wiped=[], needed_bytes=0)
 
     assert verdict.objections == ("a1 is a partition of a, also given",)
 
 
 def test_different_sizes_are_warned_of() -> None:
-    verdict = judge_devices([A, Device("/dev/b", "/sys/b", 256 * MIB)], wiped=[], needed_bytes=0)
+    verdict = check_devices([A, Device("/dev/b", "/sys/b", 256 * MIB)], wiped=[], needed_bytes=0)
 
     assert verdict.objections == ()
     assert verdict.warnings == (

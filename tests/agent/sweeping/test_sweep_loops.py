@@ -122,7 +122,7 @@ def test_stripe_is_taken_away_where_a_link_leads_to_the_spool(
 
 
 @pytest.mark.fio
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
 def test_raid0_over_16_devices_is_measured_with_fio(
     host: Machine, server: HostileServer, make_loops: MakeLoops
 ) -> None:
@@ -204,7 +204,7 @@ def test_signal_unmounts_and_wipes(host: Machine, server: HostileServer, make_lo
     _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 143
-    assert "everything was put back; go on with: bench-agent sweep --resume " in stderr
+    assert "the devices are cleaned up; continue with: bench-agent sweep --resume " in stderr
     assert (are_bare(loops), mount.is_mount(), server.seen) == (True, False, [])
 
 
@@ -228,7 +228,7 @@ def test_filesystem_is_refused_and_lives_on(machine: Machine, make_loops: MakeLo
     ended = machine.run(*sweep(loops, "--yes", "--no-send"))
 
     assert ended.returncode == 2
-    assert f"{loops[1]} holds ext4 “precious” at byte 1080; to lose it, say --wipe {loops[1]}" in ended.stderr
+    assert f"{loops[1]} contains ext4 “precious” at byte 1080; to destroy it, add --wipe {loops[1]}" in ended.stderr
     assert [signature.label for signature in read_signatures(loops[1])] == ["precious"]
 
 
@@ -256,7 +256,7 @@ def test_data_of_unknown_formats_are_refused_and_live_on(
     wiped = machine.run(*sweep(loops, "--wipe", loops[0], "--yes", "--no-send", "--dry-run"))
 
     assert ended.returncode == 2
-    assert f"{loops[0]} holds data of an unknown format: byte " in ended.stderr
+    assert f"{loops[0]} contains data of an unknown format (byte " in ended.stderr
     assert f"to lose it, say --wipe {loops[0]}" in ended.stderr
     with Path(loops[0]).open("rb") as device:
         device.seek(offset)
@@ -276,7 +276,7 @@ def test_ext4_without_its_first_superblock_is_refused(machine: Machine, make_loo
     ended = machine.run(*sweep(loops, "--yes", "--no-send"))
 
     assert ended.returncode == 2
-    assert "holds data of an unknown format" in ended.stderr
+    assert "contains data of an unknown format" in ended.stderr
     assert read_content(loops[0]) == before
 
 
@@ -292,7 +292,7 @@ def test_second_sweep_over_the_same_devices_needs_no_wipe(machine: Machine, make
 
     assert (first.returncode, second.returncode) == (0, 0), second.stderr
     assert third.returncode == 2
-    assert f"{loops[1]} holds data of an unknown format: byte 0 is not zero" in third.stderr
+    assert f"{loops[1]} contains data of an unknown format (byte 0 is not zero" in third.stderr
     assert f"{loops[0]} holds" not in third.stderr
 
 
@@ -322,7 +322,7 @@ def test_mounted_device_is_refused_whatever_is_said(
 
     assert ended.returncode == 2
     assert f"{loops[0]} is mounted at {place}" in ended.stderr
-    assert f"{loops[0]} is in use: the kernel does not give it exclusively" in ended.stderr
+    assert f"{loops[0]} is in use (exclusive open failed)" in ended.stderr
     assert [signature.name for signature in read_signatures(loops[0])] == ["ext4"]
 
 
@@ -335,7 +335,7 @@ def test_device_that_a_process_holds_is_refused(machine: Machine, make_loops: Ma
         os.close(descriptor)
 
     assert ended.returncode == 2
-    assert "is in use: the kernel does not give it exclusively" in ended.stderr
+    assert "is in use (exclusive open failed)" in ended.stderr
 
 
 def test_read_only_device_is_refused(machine: Machine, make_loops: MakeLoops) -> None:
@@ -355,4 +355,4 @@ def test_device_under_two_names_is_refused(machine: Machine, make_loops: MakeLoo
     ended = machine.run(*sweep([loops[0], str(link)], "--yes", "--no-send"))
 
     assert ended.returncode == 2
-    assert f"{loops[0]}, {link}: 2 times the same device" in ended.stderr
+    assert f"{loops[0]}, {link}: the same device 2 times" in ended.stderr

@@ -33,7 +33,7 @@ def plan(**changes: object) -> SweepPlan:
 
 
 def test_stripe_is_made_once_for_all_file_sizes() -> None:
-    assert [[step.words for step in each.steps] for each in plan().rounds] == [
+    assert [[step.label for step in each.steps] for each in plan().rounds] == [
         ["1 stripe, size=8m", "1 stripe, size=16m"],
         ["4 stripes, size=8m", "4 stripes, size=16m"],
     ]
@@ -43,7 +43,7 @@ def test_stripe_is_made_once_for_all_file_sizes() -> None:
 def test_every_parameter_with_several_values_is_an_axis() -> None:
     found = plan(parameters={"iodepth": ("1", "4", "16"), "runtime": ("1", "2")}, stripes=(2,))
 
-    assert [step.words for step in found.steps] == [
+    assert [step.label for step in found.steps] == [
         "2 stripes, iodepth=1, runtime=1",
         "2 stripes, iodepth=1, runtime=2",
         "2 stripes, iodepth=4, runtime=1",
@@ -59,7 +59,7 @@ def test_directories_are_places_without_stripes() -> None:
     found = plan(devices=(), stripes=(), directories=("/a", "/b"))
 
     assert [(each.directory, each.stripe) for each in found.rounds] == [("/a", None), ("/b", None)]
-    assert [step.words for step in found.steps] == [
+    assert [step.label for step in found.steps] == [
         "/a, size=8m",
         "/a, size=16m",
         "/b, size=8m",
@@ -71,7 +71,7 @@ def test_directories_are_places_without_stripes() -> None:
 def test_sweep_of_one_step_is_named_by_its_profile() -> None:
     (step,) = plan(devices=(), stripes=(), directories=("/a",), parameters={}).steps
 
-    assert step.words == "quick"
+    assert step.label == "quick"
 
 
 def test_time_is_that_of_the_jobs_and_of_making_stripes() -> None:
@@ -99,12 +99,12 @@ def test_devices_need_room_for_file_filesystem_and_reserve(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"stripes": (5,)}, "--stripes 5: there are 4 devices"),
+        ({"stripes": (5,)}, "--stripes 5: must be from 1 to 4"),
         ({"stripes": (0,)}, "--stripes 0"),
-        ({"raid": "btrfs"}, "--raid btrfs makes a btrfs"),
-        ({"parameters": {"depth": ("1",)}}, "no parameter 'depth'"),
+        ({"raid": "btrfs"}, "--raid btrfs cannot be combined"),
+        ({"parameters": {"depth": ("1",)}}, "unknown parameter 'depth'"),
         ({"parameters": {"size": ("8x",)}}, "--set size=8x"),
-        ({"parameters": {"iodepth": tuple(map(str, range(1, 600)))}}, "1198 steps: a sweep has 1 to 1000"),
+        ({"parameters": {"iodepth": tuple(map(str, range(1, 600)))}}, "1198 steps; a sweep has 1 to 1000"),
     ],
 )
 def test_impossible_sweep_is_refused(changes: dict[str, object], complaint: str) -> None:
@@ -116,16 +116,16 @@ RECORDED = """\
 # wipe
 wipefs --all /dev/sdb
 dd if=/dev/zero of=/dev/sdb bs=512 seek=2 count=1 conv=notrunc,fsync status=none
-# make xfs on /dev/sdb
+# build xfs on /dev/sdb
 mkfs.xfs -f -q -L bench-agent /dev/sdb
 mount -t xfs -o noatime /dev/sdb /mnt
 # step 1 of 2: 1 stripe, about 6 s
 bench-agent run --profile quick --directory /mnt --set size=8m --set runtime=1 --target stripe_count=1 \
 --target volume_count=1 --target filesystem=xfs --target volume_type=gp3 --label 'Ticket=a b'
-# take away xfs on /dev/sdb
+# remove xfs on /dev/sdb
 umount /mnt
 wipefs --all /dev/sdb
-# make xfs on mdadm RAID0 of 2, chunk 512 KiB
+# build xfs on mdadm RAID0 of 2, chunk 512 KiB
 mdadm --create /dev/md/bench-agent --run --level=0 --raid-devices=2 --chunk=512K --metadata=1.2 /dev/sdb /dev/sdc
 mkfs.xfs -f -q -L bench-agent /dev/md/bench-agent
 mount -t xfs -o noatime /dev/md/bench-agent /mnt
@@ -133,7 +133,7 @@ mount -t xfs -o noatime /dev/md/bench-agent /mnt
 bench-agent run --profile quick --directory /mnt --set size=8m --set runtime=1 --target raid_level=raid0 \
 --target stripe_count=2 --target chunk_size_bytes=524288 --target volume_count=2 --target filesystem=xfs \
 --target volume_type=gp3 --label 'Ticket=a b'
-# take away xfs on mdadm RAID0 of 2, chunk 512 KiB
+# remove xfs on mdadm RAID0 of 2, chunk 512 KiB
 umount /mnt
 wipefs --all /dev/md/bench-agent
 mdadm --stop /dev/md/bench-agent
@@ -159,9 +159,9 @@ def test_steps_that_are_over_are_not_listed() -> None:
     titles = [title for title, _ in list_commands(plan(), size_bytes=2**30, over={1, 2, 3})]
 
     assert titles == [
-        "make xfs on mdadm RAID0 of 4, chunk 512 KiB",
+        "build xfs on mdadm RAID0 of 4, chunk 512 KiB",
         "step 4 of 4: 4 stripes, size=16m, about 6 s",
-        "take away xfs on mdadm RAID0 of 4, chunk 512 KiB",
+        "remove xfs on mdadm RAID0 of 4, chunk 512 KiB",
     ]
 
 

@@ -28,7 +28,7 @@ def test_device_that_holds_something_is_refused(machine: Machine) -> None:
 
     assert ended.returncode == 2
     assert (
-        "/dev/b holds ext4 “backup” at byte 1080, md 1.2 “box:data” at byte 4096; to lose it, say --wipe /dev/b"
+        "/dev/b contains ext4 “backup” at byte 1080, md 1.2 “box:data” at byte 4096; to destroy it, add --wipe /dev/b"
         in ended.stderr
     )
     assert (kernel.commands, kernel.held["/dev/b"][0]) == ([], EXT4)
@@ -41,7 +41,7 @@ def test_wipe_loses_what_it_names_and_nothing_else(machine: Machine) -> None:
     ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
 
     assert ended.returncode == 2
-    assert "/dev/a holds ext4" in ended.stderr
+    assert "/dev/a contains ext4" in ended.stderr
     assert "/dev/b" not in ended.stderr
     assert kernel.commands == []
 
@@ -53,7 +53,7 @@ def test_device_that_is_in_use_is_refused_even_so(machine: Machine) -> None:
     ended = run_sweep(machine, kernel, "--wipe", "/dev/a", *SIZES)
 
     assert ended.returncode == 2
-    assert "/dev/a is held by md127" in ended.stderr
+    assert "/dev/a is in use by md127" in ended.stderr
 
 
 def test_without_a_terminal_yes_must_be_said(machine: Machine) -> None:
@@ -85,9 +85,9 @@ def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
     assert ended.returncode == 2
     document = json.loads(ended.stdout)
     assert document["objections"] == [
-        "/dev/b holds ext4 “backup” at byte 1080; to lose it, say --wipe /dev/b"
+        "/dev/b contains ext4 “backup” at byte 1080; to destroy it, add --wipe /dev/b"
     ]
-    assert document["commands"][0]["title"] == "make xfs on /dev/a"
+    assert document["commands"][0]["title"] == "build xfs on /dev/a"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
         (["--devices", "/dev/a,/dev/a"], "/dev/a is there twice"),
         (["--devices", "/dev/a", "--chunk", "big"], "--chunk: 'big' is no size"),
         (["--devices", "/dev/a", "--stripes", "two"], "--stripes: 'two' is no whole number"),
-        (["--devices", "/dev/a", "--wipe", "/dev/c"], "--wipe /dev/c: it is none of --devices"),
+        (["--devices", "/dev/a", "--wipe", "/dev/c"], "--wipe /dev/c: not one of --devices"),
         (["--directories", "/nonexistent"], "/nonexistent: is no directory"),
         (["--directories", "/tmp", "--raid", "lvm"], "--raid goes with --devices"),
         (["--directories", "/tmp", "--set", "size=1m", "--file-sizes", "2m"], "--file-sizes says it already"),
@@ -184,7 +184,7 @@ def test_what_appears_after_the_question_is_not_lost(machine: Machine) -> None:
             ended = run_with_own_stdin(machine, *SWEEP, "--file-sizes", "8m")
 
     assert ended.returncode == 2
-    assert "/dev/a holds ext4 “backup”" in ended.stderr
+    assert "/dev/a contains ext4 “backup”" in ended.stderr
     assert kernel.held["/dev/a"] == [EXT4]
 
 
