@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up test vm-test lint ci bench backup restore lock pin-images clean
+.PHONY: help up dev test test-fast js-test coverage vm-test format lint ci bench backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -32,12 +32,30 @@ up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, pr
 	@$(PYTHON) manage.py up $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
+dev: $(DEV) $(VENDOR) ## start everything without a benchmark; web and worker restart when their code changes
+	@$(PYTHON) manage.py up --no-run --reload $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
+	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
+
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
 	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs mkfs.xfs:xfsprogs
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
+test-fast: $(DEV) $(VENDOR) ## run the tests without browser, chaos, real fio and files that take over five seconds
+	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+js-test: ## run the JavaScript tests with node
+	@tools/run-js-tests
+
+coverage: $(DEV) $(VENDOR) ## run the fast tests with branch coverage; the report is htmlcov/index.html
+	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile \
+	  --cov --cov-report term:skip-covered --cov-report html $(PYTEST_ARGS)
+
 vm-test: $(BASE) ## try the agent on md, LVM, cron and systemd of a virtual machine; see tests/vm/README.md
 	@tests/vm/boot.sh
+
+format: $(DEV) ## sort imports and format the Python code with ruff
+	@$(PYTHON) -m ruff check --fix-only --quiet .
+	@$(PYTHON) -m ruff format .
 
 lint: $(DEV) ## ruff, mypy, bandit
 	@$(PYTHON) -m ruff check .
@@ -65,7 +83,7 @@ pin-images: ## add the digests of their images to docker-compose.yml and Dockerf
 	@tools/pin-images
 
 clean: ## remove what was installed and fetched; the history in var/ stays
-	rm -rf .venv .uv .python static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .uv .python static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once: as root the servers run as another user, who could not write the bytecode and would start slowly.

@@ -16,10 +16,8 @@ from typing import Any
 
 import psycopg
 
-from benchapp.embedded.account import choose_account, make_private_directory
-from benchapp.embedded.child import kill_session, spawn, stop, wait_until
 from benchapp.embedded.account import choose_account, create_private_directory
-from benchapp.embedded.child import spawn, stop, wait_until
+from benchapp.embedded.child import kill_session, spawn, stop, wait_until
 from benchapp.embedded.postgres import Postgres
 from benchapp.embedded.preflight import Address
 from benchapp.embedded.processes import ALLOCATOR, web_command

@@ -34,6 +34,9 @@ SECONDS = {
 }
 # One unit for the folder: a Chromium and a web process serve all of it.
 FOLDERS = ("tests/browser",)
+# What `--fast` leaves out besides the units above: tests of these markers, and those that ask for a server.
+SLOW_MARKERS = ("browser", "chaos", "corpus", "django_db", "fio")
+SERVERS = ("db", "transactional_db", "postgres_server", "valkey_server")
 # A unit for each test.
 DIVIDED = ("tests/agent/sweeping/test_sweep_loops.py",)
 
@@ -54,9 +57,43 @@ def order_units(units: Iterable[str]) -> list[str]:
     )
 
 
+def is_slow(nodeid: str, *, markers: Iterable[str], fixtures: Iterable[str]) -> bool:
+    """Return whether `--fast` leaves a test out: a slow unit, a browser, a killed server, a real fio, a database."""
+    unit = find_unit(nodeid)
+    return (
+        unit in SECONDS
+        or unit.split("::")[0] in SECONDS
+        or not set(markers).isdisjoint(SLOW_MARKERS)
+        or not set(fixtures).isdisjoint(SERVERS)
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--fast`."""
+    parser.addoption(
+        "--fast", action="store_true", help="leave out slow files, servers, browsers and real fio"
+    )
+
+
+def _leave_out_slow(items: list[pytest.Item], config: pytest.Config) -> None:
+    slow = {
+        item
+        for item in items
+        if is_slow(
+            item.nodeid,
+            markers=(mark.name for mark in item.iter_markers()),
+            fixtures=getattr(item, "fixturenames", ()),
+        )
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item in slow])
+    items[:] = [item for item in items if item not in slow]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Put the slowest units first in every process of a shared run; one process alone keeps the order of the files."""
+    if config.getoption("fast"):
+        _leave_out_slow(items, config)
     if not hasattr(config, "workerinput"):
         return
     units = order_units(find_unit(item.nodeid) for item in items)

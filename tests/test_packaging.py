@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -23,7 +24,7 @@ import yaml
 from benchapp.embedded.child import read_tail, spawn, stop
 from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
-from benchapp.embedded.processes import ALLOCATOR, drain_command, web_command, worker_command
+from benchapp.embedded.processes import ALLOCATOR, drain_command, reload_command, web_command, worker_command
 from benchapp.embedded.valkey import find_bundled
 from tests.ports import find_free_port
 from tests.stack import RUNTIME
@@ -290,6 +291,7 @@ def test_make_help_lists_every_target():
         ".ci/run",
         "tools/bootstrap",
         "tools/apt-install",
+        "tools/run-js-tests",
         "tools/run-tests",
         "tools/pin-images",
         "tests/vm/boot.sh",
@@ -316,6 +318,30 @@ def test_ci_and_make_share_the_tests_among_as_many_processes():
     assert "--numprocesses $(PYTEST_WORKERS) --dist loadfile" in makefile
     assert '--numprocesses "${PYTEST_WORKERS:-3}" --dist loadfile' in script
     assert re.search(r"^PYTEST_WORKERS \?= 3$", makefile, re.M)
+
+
+def test_web_and_worker_of_make_dev_watch_the_code_and_not_the_logs():
+    address = Address("127.0.0.1", 8000)
+    reloading = [part for part in web_command(address, is_reloading=True) if part not in web_command(address)]
+    worker = worker_command(Path("/tmp/beat schedule"))
+
+    assert reloading == [
+        "--reload",
+        *(f"--reload-paths={ROOT / name}" for name in ("benchapp", "templates", "static")),
+    ]
+    assert shlex.split(reload_command(worker)[-2]) == worker
+    assert reload_command(worker)[-1] == str(ROOT / "benchapp")
+
+
+def test_hooks_and_the_hosted_ci_run_the_tools_of_the_checkout():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    steps = workflow["jobs"]["check"]["steps"]
+
+    assert [repository["repo"] for repository in hooks] == ["local"]
+    assert {hook["language"] for hook in hooks[0]["hooks"]} == {"system"}
+    assert all(hook["entry"].startswith(".venv/bin/python -m ") for hook in hooks[0]["hooks"])
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
 
 
 def test_locked_javascript_has_a_sha512_for_every_package():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sharing import SECONDS, find_unit, order_units
+from tests.sharing import SECONDS, find_unit, is_slow, order_units
 from tests.stack import ROOT
 
 
@@ -35,3 +35,20 @@ def test_slow_units_come_first_and_the_others_in_their_order():
 @pytest.mark.parametrize("unit", SECONDS)
 def test_unit_with_a_known_time_is_there(unit):
     assert (ROOT / unit.split("::")[0]).exists()
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "markers", "fixtures", "expected"),
+    [
+        ("tests/fio/test_values.py::test_it", ["parametrize"], ["tmp_path"], False),
+        ("tests/fio/test_values.py::test_it", ["fio"], [], True),
+        ("tests/web/test_it.py::test_it", ["parametrize", "browser"], [], True),
+        ("tests/web/test_it.py::test_it", ["django_db"], [], True),
+        ("tests/api/test_it.py::test_it", [], ["client", "valkey_server"], True),
+        ("tests/test_wide.py::test_it", [], [], True),
+        ("tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]", [], [], True),
+        ("tests/browser/test_ways.py::test_it", [], [], True),
+    ],
+)
+def test_fast_run_leaves_out_slow_units_and_marked_tests(nodeid, markers, fixtures, expected):
+    assert is_slow(nodeid, markers=markers, fixtures=fixtures) is expected

@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
         action="store_true",
         help="load the sample: published results of EBS volumes (2013) with studies",
     )
+    parser.add_argument(
+        "--reload",
+        action="store_true",
+        help="restart web and worker when their code changes (needs the development packages)",
+    )
     parser.add_argument("--exit-after-run", action="store_true", help="stop after the result is stored")
 
 
@@ -71,6 +76,7 @@ def run_up(arguments: argparse.Namespace) -> int:
         adjustments=tuple(arguments.set),
         is_sample_wanted=arguments.sample,
         is_root_allowed=arguments.as_root,
+        is_reloading=arguments.reload,
     )
     up = Up(options, os.environ, Supervisor(print_line), Home(directory))
     try:

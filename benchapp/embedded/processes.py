@@ -1,11 +1,13 @@
 """Commands and environment of the benchapp processes, as in docker-compose.yml."""
 
+import shlex
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchapp.embedded.account import PROJECT
 from benchapp.embedded.preflight import EVERYWHERE, Address
 
 # By default glibc uses one arena per thread; two are enough and save tens of MiB. Blocks above the threshold are
@@ -13,7 +15,13 @@ from benchapp.embedded.preflight import EVERYWHERE, Address
 ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "1048576"}
 
 
-def web_command(address: Address) -> list[str]:
+# What a web process under `--reload` watches; not the whole checkout, in which the stack's own logs are.
+_WATCHED: Final = tuple(str(PROJECT / name) for name in ("benchapp", "templates", "static"))
+# The servers' account need not be able to read every __pycache__ of the checkout.
+RELOADING: Final = {"WATCHFILES_IGNORE_PERMISSION_DENIED": "1"}
+
+
+def web_command(address: Address, *, is_reloading: bool = False) -> list[str]:
     """Return the command of the web process.
 
     HTTP/1 with a small buffer: data received before the body guard reads it is not covered by any limit; with HTTP/2
@@ -24,7 +32,9 @@ def web_command(address: Address) -> list[str]:
         *("--port", str(address.port), "--workers", "1", "--no-ws"),
         *("--http", "1", "--http1-buffer-size", "65536", "--log-level", "warning"),
         # Time for running requests when the stack stops.
-        *("--workers-kill-timeout", "8", "benchapp.asgi:application"),
+        *("--workers-kill-timeout", "8"),
+        *(("--reload", *(f"--reload-paths={path}" for path in _WATCHED)) if is_reloading else ()),
+        "benchapp.asgi:application",
     ]
 
 
@@ -34,6 +44,20 @@ def worker_command(schedule: Path) -> list[str]:
         *(sys.executable, "-m", "celery", "-A", "benchapp", "worker", "--beat", "--schedule", str(schedule)),
         *("--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+    ]
+
+
+def reload_command(command: Sequence[str]) -> list[str]:
+    """Return the command that runs another and starts it again when the server's Python code changes."""
+    return [
+        *(sys.executable, "-m", "watchfiles", "--filter", "python", "--target-type", "command"),
+        *(
+            "--verbosity",
+            "warning",
+            "--ignore-permission-denied",
+            shlex.join(command),
+            str(PROJECT / "benchapp"),
+        ),
     ]
 
 

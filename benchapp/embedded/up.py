@@ -31,7 +31,14 @@ from benchapp.embedded.preflight import (
     read_start_time,
     stop_leftovers,
 )
-from benchapp.embedded.processes import build_environment, drain_command, web_command, worker_command
+from benchapp.embedded.processes import (
+    RELOADING,
+    build_environment,
+    drain_command,
+    reload_command,
+    web_command,
+    worker_command,
+)
 from benchapp.embedded.supervisor import Service, StopRequested, Supervisor
 from benchapp.embedded.valkey import Broker, Valkey, choose_broker
 
@@ -51,6 +58,7 @@ class Options:
     adjustments: tuple[str, ...] = ()
     is_sample_wanted: bool = False
     is_root_allowed: bool = False
+    is_reloading: bool = False
 
 
 @dataclass
@@ -194,12 +202,13 @@ class Up:
     def _launch_worker(self) -> None:
         state = create_private_directory(self.home.path / "beat", self.code_account)
         command = worker_command(state / "schedule") if self.environment["BROKER_URL"] else drain_command()
+        if self.options.is_reloading:
+            command = reload_command(command)
         self.supervisor.launch(self._service("worker", command, is_ready=lambda: True, patience_s=25))
 
     def _launch_web(self) -> None:
-        self.supervisor.launch(
-            self._service("web", web_command(self.address), is_ready=self._is_web_ready, patience_s=10)
-        )
+        command = web_command(self.address, is_reloading=self.options.is_reloading)
+        self.supervisor.launch(self._service("web", command, is_ready=self._is_web_ready, patience_s=10))
 
     def _service(self, name: str, command: list[str], **how: Any) -> Service:
         log = self.home.logs / f"{name}.log"
@@ -210,7 +219,11 @@ class Up:
                 command,
                 log=log,
                 account=self.code_account,
-                env={**self.environment, "BENCHAPP_ROLE": name},
+                env={
+                    **self.environment,
+                    **(RELOADING if self.options.is_reloading else {}),
+                    "BENCHAPP_ROLE": name,
+                },
                 cwd=PROJECT,
             ),
             log=log,

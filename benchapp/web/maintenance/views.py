@@ -37,11 +37,20 @@ from benchapp.queries.maintenance import (
     read_planned_event,
 )
 from benchapp.queue import wake_up
-from benchapp.web.maintenance.forms import KINDS, ExpectationForm, make_initial, read_zones, write_scopes
-from benchapp.web.maintenance.texts import say_effect, say_expectation, say_list, say_reach
 from benchapp.tasks import wake_up
-from benchapp.web.maintenance.forms import KINDS, PlannedEventForm, has_time_zones, make_initial, write_scopes
-from benchapp.web.maintenance.texts import describe_effect, describe_impact, format_list_title, format_title
+from benchapp.web.maintenance.forms import (
+    KINDS,
+    PlannedEventForm,
+    has_time_zones,
+    make_initial,
+    write_scopes,
+)
+from benchapp.web.maintenance.texts import (
+    describe_effect,
+    describe_impact,
+    format_list_title,
+    format_title,
+)
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.filter_forms import keep_query
