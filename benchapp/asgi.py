@@ -39,7 +39,7 @@ log_warnings()
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 # Files that a person uploads, and studies, whose words alone may be 220 000 characters. Only editors send these.
-_LARGE_VIEWS = frozenset({"hand_in", "add_study", "edit_study", "api_studies", "api_study"})
+_LARGE_VIEWS = frozenset({"upload_files", "add_study", "edit_study", "api_studies", "api_study"})
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Write the names above the summary, in the colour of a warning."""
+    """Write the names above the summary, in the color of a warning."""
     passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
     if passed:
         terminalreporter.section("passed only when run alone", yellow=True, bold=True)

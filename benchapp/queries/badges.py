@@ -1,4 +1,4 @@
-"""The badges as the pages and the API know them: their codes, and which of them cast doubt."""
+"""Badges for pages and API: codes, and which of them make a mark hollow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ __all__ = [
 
 BADGE_CODES: Final = CODES
 HARMLESS_CODES: Final = HARMLESS
-# What an earlier parser read was never judged: that it bears no badge means nothing.
+# Earlier parsers did not check data quality: a missing badge means nothing.
 FIRST_JUDGING_PARSER: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BadgeRow:
-    """One badge of a measurement. numbers: what it rests on, in base units, by name."""
+    """One badge of a measurement. numbers: the values that it is based on, by name, in base units."""
 
     code: str
     sentence: str
     numbers: Mapping[str, float]
 
 
-def make_badges(kept: Sequence[Mapping[str, Any]]) -> tuple[BadgeRow, ...]:
-    """Return the badges as a row of Measurement keeps them."""
-    return tuple(BadgeRow(badge["code"], badge["sentence"], badge["numbers"]) for badge in kept)
+def make_badges(stored: Sequence[Mapping[str, Any]]) -> tuple[BadgeRow, ...]:
+    """Return the badges stored with a Measurement."""
+    return tuple(BadgeRow(badge["code"], badge["sentence"], badge["numbers"]) for badge in stored)
 
 
 def order_codes(codes: Sequence[str]) -> tuple[str, ...]:
-    """Return codes with the gravest first; those of another version behind them."""
+    """Return codes, most severe first; unknown ones last."""
     known = [code for code in CODES if code in codes]
     return (*known, *(code for code in codes if code not in CODES))

@@ -10,7 +10,7 @@ from django.utils import timezone
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Host, State, Submission
 from benchapp.queries.hosts import list_known, read_schedules
-from benchapp.queries.series.current_levels import CurrentLevel, read_standings
+from benchapp.queries.series.current_levels import CurrentLevel, read_current_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
 # Changes are searched in these only, not in a million series.
@@ -76,9 +76,9 @@ def read_overview(*, limit: int = 10) -> Overview:
 def _read_recent_series() -> list[SeriesLevel]:
     rows = list_rows(with_points(), limit=_RECENT_SERIES)
     iops, elapsed = CATALOGUE["iops"], CATALOGUE["elapsed_s"]
-    iops_levels = read_standings([row.id for row in rows], iops)
+    iops_levels = read_current_levels([row.id for row in rows], iops)
     others = [row.id for row in rows if row.id not in iops_levels]
-    elapsed_levels = read_standings(others, elapsed) if others else {}
+    elapsed_levels = read_current_levels(others, elapsed) if others else {}
     return [
         SeriesLevel(row, iops if row.id in iops_levels else elapsed, level)
         for row in rows

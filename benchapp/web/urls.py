@@ -25,7 +25,7 @@ from benchapp.web.studies import shared as shared_studies
 from benchapp.web.studies import views as studies
 from benchapp.web.subscriptions import confirm_address
 from benchapp.web.subscriptions import views as subscriptions
-from benchapp.web.uploads import upload_files as hand_in
+from benchapp.web.uploads import upload_files
 from benchapp.web.uploads import views as uploads
 
 
@@ -120,7 +120,7 @@ urlpatterns = [
     path("tokens/add", tokens.add_token, name="add_token"),
     path("tokens/<token_id:public_id>/revoke", tokens.revoke, name="revoke_token"),
     path("uploads/", uploads.uploads, name="uploads"),
-    path("uploads/add", hand_in.upload_files, name="hand_in"),
+    path("uploads/add", upload_files.upload_files, name="upload_files"),
     path("uploads/retry", uploads.retry_alike, name="retry_uploads"),
     path("uploads/<uuid:submission_id>/", uploads.upload, name="upload"),
     path("uploads/<uuid:submission_id>/raw", uploads.upload_raw, name="upload_raw"),

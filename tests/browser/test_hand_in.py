@@ -52,7 +52,7 @@ def upload(page: Any) -> None:
 
 
 def wait_for_row(page: Any, name: str, words: str) -> Any:
-    row = page.locator("[data-parcels] tbody tr", has_text=name).filter(has_text=words)
+    row = page.locator("[data-batches] tbody tr", has_text=name).filter(has_text=words)
     row.wait_for()
     return row
 
@@ -167,7 +167,7 @@ def test_wrong_field_is_said_in_the_row(page: Any) -> None:
     upload(page)
 
     row = wait_for_row(page, "07_json.out", "not sent")
-    assert "There is no such host" in row.inner_text()
+    assert "Unknown host" in row.inner_text()
 
 
 def test_form_works_without_script(visit: Visit, database: Any) -> None:

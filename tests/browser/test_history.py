@@ -68,7 +68,7 @@ def test_words_and_table_follow_the_zoom(visit: Visit, world: World) -> None:
     drag(watched, ".chart-box canvas", 0.4, 0.6)
 
     expect(watched.page.locator("[data-follows=numbers] tbody tr")).not_to_have_count(whole)
-    assert "runs with a value" in watched.page.inner_text("[data-follows=words]")
+    assert "runs with a value" in watched.page.inner_text("[data-follows=summary]")
 
 
 def test_whole_history_comes_back(visit: Visit, world: World) -> None:
@@ -76,7 +76,7 @@ def test_whole_history_comes_back(visit: Visit, world: World) -> None:
     drag(watched, ".chart-box canvas", 0.4, 0.6)
     watched.page.wait_for_url("**from=**")
 
-    watched.page.get_by_role("button", name="Whole history").click()
+    watched.page.get_by_role("button", name="Show all").click()
 
     watched.page.wait_for_url(lambda url: "from=" not in url)
     watched.page.focus(".chart-box")
@@ -90,7 +90,7 @@ def test_whole_history_comes_back_of_a_page_that_was_opened_zoomed(visit: Visit,
     watched.page.wait_for_url("**from=**")
     again = open_history(visit, watched.page.url)
 
-    again.page.get_by_role("button", name="Whole history").click()
+    again.page.get_by_role("button", name="Show all").click()
 
     again.page.focus(".chart-box")
     assert readout(again).startswith("Run 30 of 30, ")
@@ -165,7 +165,7 @@ def test_zone_of_a_host_that_told_none_is_the_reader_s_and_that_is_said(visit: V
 
     assert "UTC+5:30" in readout(watched)
     assert watched.page.locator("[data-zone-choice]").input_value() == "own"
-    assert "no host told its zone here: times are in yours" in watched.page.inner_text("[data-history]")
+    assert "no host reported its time zone" in watched.page.inner_text("[data-history]")
 
 
 def test_several_series_are_walked_line_by_line(visit: Visit, world: World) -> None:

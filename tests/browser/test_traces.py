@@ -33,7 +33,7 @@ def test_panels_are_drawn_and_walked_by_keys(visit: Visit, world: World) -> None
 def test_course_is_said_in_words_below_the_chart(visit: Visit, world: World) -> None:
     watched = visit(world.traced_run)
 
-    said = watched.page.inner_text(f"{IOPS} .said").replace("\u202f", " ")
+    said = watched.page.inner_text(f"{IOPS} .finding").replace("\u202f", " ")
 
     assert said.startswith("Read IOPS held 15 ")
     assert "then held 15 " in said

@@ -71,7 +71,7 @@ def test_error_lines_do_not_hide_the_jobs() -> None:
         "UTF-16 big endian",
         "CRLF",
         "in a list",
-        "ANSI colours",
+        "ANSI colors",
         "in an object",
         "sorted keys",
         "status lines",

@@ -65,18 +65,18 @@ test("percentiles of 0 ns and 100 % have no place on the axes", () => {
   assert.equal(describeMark(prepared.marks[0]), "a · 99 % of the I/Os within 447 µs");
 });
 
-test("a run before is thin, dashed and named, and the cursor begins on this run", () => {
+test("a previous run is thin, dashed and named, and the cursor starts on this run", () => {
   const points = [{ percent: 99, value: 1000 }];
   const line = { name: "a", rw: "randread", direction: "read", points };
   const prepared = preparePercentiles([line, { ...line, before: "41" }]);
   const [own, before] = buildPercentiles(prepared, { colors }).data.datasets;
 
-  assert.deepEqual(prepared.marks.map((mark) => mark.name), ["run 41 before", "a"]);
+  assert.deepEqual(prepared.marks.map((mark) => mark.name), ["previous run 41", "a"]);
   assert.deepEqual([own.borderWidth, own.borderDash], [1.75, [2, 2]]);
-  assert.deepEqual([before.label, before.borderWidth, before.borderDash], ["run 41 before", 1, [4, 4]]);
+  assert.deepEqual([before.label, before.borderWidth, before.borderDash], ["previous run 41", 1, [4, 4]]);
 });
 
-test("runs before have the colors of this run's lines and their names", () => {
+test("previous runs have the colors and names of this run's lines", () => {
   const points = [{ percent: 99, value: 1000 }];
   const lines = ["read", "write"].flatMap((direction) => {
     const line = { name: direction, rw: "randrw", direction, points };
@@ -86,7 +86,7 @@ test("runs before have the colors of this run's lines and their names", () => {
 
   assert.deepEqual(
     prepared.lines.map(({ name, style }) => `${name} ${style.color}`),
-    ["read green", "write purple", "read, run 7 before green", "write, run 7 before purple"],
+    ["read green", "write purple", "read, previous run 7 green", "write, previous run 7 purple"],
   );
 });
 

@@ -3,6 +3,8 @@ import { test } from "node:test";
 import { buildEvidence, describeEntry, prepareEvidence } from "../../static/js/charts/evidence/evidence.js";
 import { describeValue, readHistory, sayFoundChange } from "../../static/js/charts/history/history.js";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
+import { describeValue, readHistory, describeDetectedChange } from "../../static/js/charts/history/history.js";
+import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 
 const colors = {
   ink: "rgb(0, 0, 0)",
@@ -52,27 +54,27 @@ test("a side without runs is drawn without a level", () => {
 });
 
 test("a change is told with its sign, word, size, interval and state", () => {
-  assert.equal(sayFoundChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
+  assert.equal(describeDetectedChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
   assert.equal(
-    sayFoundChange({ ...CHANGE, is_regression: false, relative: 0.2, relative_low: null, relative_high: null, state: "suspected" }),
+    describeDetectedChange({ ...CHANGE, is_regression: false, relative: 0.2, relative_low: null, relative_high: null, state: "suspected" }),
     "▲ improvement +20.0 %, suspected",
   );
 });
 
-test("the first run of a new level says so, in its metric alone", () => {
+test("the first run of a new level is marked in its metric only", () => {
   const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [CHANGE] };
   const metrics = [{ name: "iops", unit: "operations/s", label: "IOPS" }, { name: "latency_p99_ns", unit: "ns", label: "p99" }];
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850, latency_p99_ns: 10 }];
   const { marks } = readHistory({ metrics, lines: [line], lines_left_out: 0, is_thinned: false, points, buckets: [] }, { isDoubtful: () => false });
 
-  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: a new level begins here"));
+  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: start of a new level"));
   assert.equal(describeValue(marks[0], { metric: "latency_p99_ns", unit: "ns" }).some((part) => part.includes("level begins")), false);
 });
 
-test("where a series drifts from an accepted level no new level is said to begin", () => {
+test("a drift from the baseline does not start a new level", () => {
   const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [{ ...CHANGE, is_drift: true }] };
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850 }];
   const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, is_thinned: false, points, buckets: [] }, { isDoubtful: () => false });
 
-  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: it drifts from the accepted level from here on"));
+  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: drift from the baseline"));
 });

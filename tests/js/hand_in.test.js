@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, test } from "node:test";
 import { postForm } from "../../static/js/site/api.js";
-import { isHidden, makeParcels, readSubmission, splitLogName, summarize } from "../../static/js/uploads/batches.js";
+import { isHidden, makeBatches, readSubmission, splitLogName, summarize } from "../../static/js/uploads/batches.js";
 
 const named = (...names) => names.map((name) => ({ name, folder: "" }));
 
-function describe({ parcels, alone }) {
+function describe({ batches, unmatched }) {
   return [
-    parcels.map(({ output, logs }) => [output.name, logs.map((log) => log.name)]),
-    alone.map(({ file }) => file.name),
+    batches.map(({ output, logs }) => [output.name, logs.map((log) => log.name)]),
+    unmatched.map(({ file }) => file.name),
   ];
 }
 
@@ -70,9 +70,9 @@ const cases = [
   ["nothing where there is no output", ["a_bw.log"], [], ["a_bw.log"]],
 ];
 
-for (const [words, names, parcels, alone] of cases) {
+for (const [words, names, batches, unmatched] of cases) {
   test(`a log goes to ${words}`, () => {
-    assert.deepEqual(describe(makeParcels(named(...names))), [parcels, alone]);
+    assert.deepEqual(describe(makeBatches(named(...names))), [batches, unmatched]);
   });
 }
 
@@ -82,18 +82,18 @@ test("a log goes to no output of another folder", () => {
     { name: "a_bw.log", folder: "two" },
   ];
 
-  assert.equal(makeParcels(files).alone.length, 1);
+  assert.equal(makeBatches(files).unmatched.length, 1);
 });
 
 test("a name that ends like a log's but is none stays an output", () => {
-  assert.deepEqual(describe(makeParcels(named("fio_randread.log"))), [[["fio_randread.log", []]], []]);
+  assert.deepEqual(describe(makeBatches(named("fio_randread.log"))), [[["fio_randread.log", []]], []]);
 });
 
-test("hidden files are told by their dot", () => {
+test("a leading dot hides a file", () => {
   assert.deepEqual([isHidden(".git"), isHidden("a.json")], [true, false]);
 });
 
-test("the summary names what there is of each kind, and no more", () => {
+test("the summary counts each state that occurs", () => {
   const rows = [
     { state: "stored", runs: 3 },
     { state: "stored", runs: 1 },
@@ -102,7 +102,7 @@ test("the summary names what there is of each kind, and no more", () => {
     { state: "queued", runs: 0 },
   ];
 
-  assert.equal(summarize(rows), "5 files: 2 stored (4 runs), 1 already there, 1 refused or not sent, 1 to go");
+  assert.equal(summarize(rows), "5 files: 2 stored (4 runs), 1 already uploaded, 1 rejected, 1 queued");
   assert.equal(summarize([{ state: "stored", runs: 1 }]), "1 file: 1 stored (1 run)");
 });
 

@@ -4,6 +4,8 @@ import { groupChanges, measureRoom, nameTick } from "../../static/js/charts/hist
 import { cutAtGaps, describeColumn, prepareFan } from "../../static/js/charts/latency/fan.js";
 import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
 import { describeMark, findLevels, listChanges, readHistory, sayChange, selectMarks } from "../../static/js/charts/history/history.js";
+import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
+import { describeMark, findLevels, listChanges, readHistory, describeChange, selectMarks } from "../../static/js/charts/history/history.js";
 import { listSpans } from "../../static/js/charts/history/marks.js";
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
 import { momentAt, placeIn } from "../../static/js/charts/history/overview.js";
@@ -51,7 +53,7 @@ test("runs are good, doubtful, excluded or failed, the gravest word first", () =
   assert.deepEqual(history.marks.map(({ kind }) => kind), ["good", "doubtful", "excluded", "failed"]);
 });
 
-test("a run is told with its differences to the run before, its level and the level before", () => {
+test("a run is described with its differences from previous run, level and previous level", () => {
   const lines = [makeLine(1, { levels: [[0, 1, 1000], [2, 9, 1100]] })];
   const history = read(makeAnswer([{ iops: 1000 }, { iops: 1010 }, { iops: 1111 }], { lines }));
 
@@ -59,29 +61,29 @@ test("a run is told with its differences to the run before, its level and the le
 
   assert.equal(
     words,
-    "Run 3 of 3, 12 May 2026 02:00 UTC · 1\u202f111 IOPS · +10.0 % to the run before · " +
-      "+1.0 % to its level, median 1\u202f100 of 5 runs · p10–p90 1\u202f090 to 1\u202f110 · +11.1 % to the level before, 1\u202f000",
+    "Run 3 of 3, 12 May 2026 02:00 UTC · 1\u202f111 IOPS · +10.0 % vs. previous run · " +
+      "+1.0 % vs. level, median 1\u202f100 of 5 runs · p10–p90 1\u202f090 to 1\u202f110 · +11.1 % vs. previous level, 1\u202f000",
   );
 });
 
-test("what failed or is excluded is no run before", () => {
+test("failed and excluded runs are not a previous run", () => {
   const history = read(makeAnswer([{ iops: 1000 }, { iops: 10, error: 5 }, { iops: 20, is_excluded: true }, { iops: 1100 }]));
   const say = (index) => describeMark(history.marks[index], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: false });
 
-  assert.match(say(1), /failed; 10\.0 IOPS until then/);
-  assert.match(say(2), /20\.0 IOPS · excluded: counts in no median/);
-  assert.match(say(3), /\+10\.0 % to the run before/);
+  assert.match(say(1), /failed; 10\.0 IOPS until the error/);
+  assert.match(say(2), /20\.0 IOPS · excluded from medians/);
+  assert.match(say(3), /\+10\.0 % vs\. previous run/);
 });
 
-test("a bucket is told with how many runs, its median and its extremes", () => {
-  const bucket = { series: 1, from_at: iso(0), to_at: iso(2), n: 40, failed: 2, excluded: 0, doubtful: 1, iops_n: 38, iops_minimum: 10, iops_p10: 80, iops_median: 100, iops_p90: 120, iops_maximum: 900, iops_least_run: 3, iops_most_run: 9 };
+test("a bucket is described with its runs, median and extremes", () => {
+  const bucket = { series: 1, from_at: iso(0), to_at: iso(2), n: 40, failed: 2, excluded: 0, doubtful: 1, iops_n: 38, iops_minimum: 10, iops_p10: 80, iops_median: 100, iops_p90: 120, iops_maximum: 900, iops_minimum_run: 3, iops_maximum_run: 9 };
   const history = read({ ...makeAnswer([]), is_thinned: true, buckets: [bucket] });
 
   const words = describeMark(history.marks[0], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: true });
 
   assert.equal(
     words,
-    "line 1 · Bucket 1 of 1, 12 May 2026 00:00 UTC to 12 May 2026 02:00 UTC · 40 runs, 2 failed, 1 doubtful: median 100 IOPS · least 10.0, most 900",
+    "line 1 · Bucket 1 of 1, 12 May 2026 00:00 UTC to 12 May 2026 02:00 UTC · 40 runs, 2 failed, 1 with badges: median 100 IOPS · min 10.0, max 900",
   );
 });
 
@@ -122,7 +124,7 @@ test("a change around several lines is one, with their names, from what to what"
 
   assert.equal(changes.length, 1);
   assert.deepEqual(changes[0].names, ["line 1", "line 2"]);
-  assert.equal(sayChange(changes[0]), "kernel 5.15 → 6.1, CPU governor unknown → performance");
+  assert.equal(describeChange(changes[0]), "kernel 5.15 → 6.1, CPU governor unknown → performance");
   assert.equal(nameTick(changes), "kernel +1");
 });
 
@@ -149,7 +151,7 @@ test("an axis that does not start at zero says so", () => {
   const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: true, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
 
   assert.equal(config.options.scales.y.title.text, "IOPS (axis does not start at 0)");
-  assert.equal(config.options.scales.x.title.text, "time of the run, UTC");
+  assert.equal(config.options.scales.x.title.text, "start of the run, UTC");
 });
 
 test("a limit is within the axis, a known system only where it is near", () => {
@@ -273,13 +275,13 @@ test("a column of the fan is told with all that is known", () => {
 
 const HEAT = { first_bucket: 68, columns: [{ from_at: iso(0), to_at: iso(0), runs: 1, last_run: 7, counts: [10, 80, 10] }, { from_at: iso(1), to_at: iso(1), runs: 1, last_run: 8, counts: [0, 50, 50] }] };
 
-test("a cell of the heat map is told with its bounds and its shares", () => {
+test("a heat map cell is described with its bounds and shares", () => {
   const heat = prepareHeat(HEAT, {});
 
   assert.equal(edgeOf(68), 131_072);
   assert.equal(
     describeCell(heat, { column: 0, row: 1 }, UTC),
-    "12 May 2026 00:00 UTC · 156 µs to 185 µs · 80.0 operations, 80 % · 90 % were at most that slow",
+    "12 May 2026 00:00 UTC · 156 µs to 185 µs · 80.0 I/Os, 80 % · 90 % at or below",
   );
 });
 
@@ -316,10 +318,10 @@ test("the more operations the further from the paper, in both themes", () => {
   assert.equal(colorOf(0, false), null);
 });
 
-test("shares have the digits that they need", () => {
+test("shares have three significant digits", () => {
   assert.equal(formatShare(0.206), "20.6 %");
   assert.equal(formatShare(0.0000123), "0.00123 %");
-  assert.equal(formatShare(0.99999), "over 99.99 %");
+  assert.equal(formatShare(0.99999), "> 99.99 %");
   assert.equal(formatShare(1), "100 %");
 });
 

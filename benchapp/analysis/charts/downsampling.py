@@ -42,7 +42,7 @@ class SampledPoints:
 class BucketSpread:
     """One metric by bucket; nan where none of the bucket's points that count has a value.
 
-    least_run, most_run: whose extremes these are; 0 where there is none.
+    minimum_run, maximum_run: whose extremes these are; 0 where there is none.
     """
 
     n: Numbers
@@ -51,8 +51,8 @@ class BucketSpread:
     median: Floats
     p90: Floats
     maximum: Floats
-    least_run: Numbers
-    most_run: Numbers
+    minimum_run: Numbers
+    maximum_run: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ def _spread(values: Floats, runs: Numbers, *, place: Numbers, starts: Numbers) -
         median=median,
         p90=p90,
         maximum=np.where(has_any, ordered[most], np.nan),
-        least_run=np.where(has_any, runs[order[least]], 0),
-        most_run=np.where(has_any, runs[order[most]], 0),
+        minimum_run=np.where(has_any, runs[order[least]], 0),
+        maximum_run=np.where(has_any, runs[order[most]], 0),
     )
 
 

@@ -1,10 +1,10 @@
-"""What a badge is, which there are, and how its sentence writes numbers."""
+"""Badges: their codes, and number formatting for their sentences."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# In the order in which a page lists them: what makes a number worthless before what dims it.
+# In display order, most severe first.
 CODES: Final = (
     "failed-job",
     "littles-law",
@@ -17,8 +17,8 @@ CODES: Final = (
     "few-samples",
     "reported",
 )
-# Said, but no reason to draw a point hollow: what few samples concern is hidden already, and a run that is short by
-# its profile is compared with its like alone; what someone published is shown as they did.
+# Do not make a mark hollow: values with few samples are hidden already, runs of a short profile are compared only with
+# each other, and published results are shown as published.
 HARMLESS: Final = ("few-samples", "too-short", "reported")
 
 _THIN_SPACE: Final = "\u202f"
@@ -28,9 +28,9 @@ _SIZES: Final = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10,
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """One reason to doubt a measurement.
+    """One data-quality finding about a measurement.
 
-    code: one of CODES. sentence: for people. numbers: what it rests on, in base units, by name.
+    code: one of CODES. numbers: the values that it is based on, by name, in base units.
     """
 
     code: str
@@ -39,38 +39,38 @@ class Badge:
 
 
 def is_doubtful(codes: Iterable[str]) -> bool:
-    """Say whether a measurement with these badges should not be compared without a second look."""
+    """Return whether a measurement with these badges needs a check before it is compared."""
     return any(code not in HARMLESS for code in codes)
 
 
 def sort_codes(codes: Iterable[str]) -> list[str]:
-    """Return each code once, in the order of the alphabet, as rows keep them."""
+    """Return each code once, in alphabetical order, as stored."""
     return sorted(set(codes))
 
 
-def say_time(value_ns: float) -> str:
-    """Write ns at three digits in the largest unit: "1.24 ms"."""
-    return _say_scaled(value_ns, _TIMES)
+def format_time(value_ns: float) -> str:
+    """Format ns with three digits in the largest unit: "1.24 ms"."""
+    return _format_scaled(value_ns, _TIMES)
 
 
-def say_size(value: float) -> str:
-    """Write bytes at three digits in the largest binary unit: "2 GiB"."""
-    return _say_scaled(value, _SIZES)
+def format_size(value: float) -> str:
+    """Format bytes with three digits in the largest binary unit: "2 GiB"."""
+    return _format_scaled(value, _SIZES)
 
 
-def say_count(value: float) -> str:
-    """Write a number with thin spaces between thousands, at three digits where it is small: "33 415", "5.2"."""
+def format_count(value: float) -> str:
+    """Format a number with thin spaces between thousands, with three digits if small: "33 415", "5.2"."""
     if abs(value) >= 100:
         return f"{value:,.0f}".replace(",", _THIN_SPACE)
     return f"{value:.3g}"
 
 
-def say_percent(share: float) -> str:
-    """Write a share (1.0 is all) as per cent: "12.3 %"."""
-    return f"{say_count(share * 100)} %"
+def format_percent(share: float) -> str:
+    """Format a share (1.0 is all) in per cent: "12.3 %"."""
+    return f"{format_count(share * 100)} %"
 
 
-def _say_scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
+def _format_scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
     # 999.7 ms would be written as 1e+03 ms: step up where the rounded figure reaches the next unit.
     divisor, unit = next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
-    return f"{say_count(value / divisor)} {unit}"
+    return f"{format_count(value / divisor)} {unit}"

@@ -1,4 +1,4 @@
-"""What is known of a measurement before it is judged: plain values, None where unknown."""
+"""Inputs of the validity rules: plain values, None if unknown."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -8,7 +8,7 @@ def _split(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-# Engines that keep iodepth I/Os in flight by themselves.
+# Engines that keep iodepth I/Os in flight.
 ASYNCHRONOUS_ENGINES: Final = _split(
     "libaio io_uring io_uring_cmd posixaio windowsaio solarisaio guasi syslet-rw"
     " rbd rados gfapi_async libiscsi nbd libblkio spdk spdk_bdev"
@@ -17,16 +17,16 @@ ASYNCHRONOUS_ENGINES: Final = _split(
 PAGE_CACHED_ENGINES: Final = _split(
     "sync psync vsync pvsync pvsync2 libaio io_uring posixaio mmap splice windowsaio solarisaio"
 )
-# Engines that move no data: how steady or busy they are says nothing of any storage.
+# Engines without I/O to storage: steadiness and CPU use are meaningless.
 IDLE_ENGINES: Final = _split("null cpuio exec")
 NETWORK_ENGINES: Final = _split("rbd rados gfapi gfapi_async libiscsi nbd nfs http libhdfs")
 
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """How steady a log of a run is over its window, as shares of the average.
+    """Steadiness of a trace, as shares of the average.
 
-    excursion_share: greatest less least; slope_share: what the straight line through it gains or loses.
+    excursion_share: maximum minus minimum; slope_share: change of the regression line over the trace.
     """
 
     excursion_share: float
@@ -35,20 +35,20 @@ class Steadiness:
 
 @dataclass(frozen=True, slots=True)
 class ValidityInputs:
-    """What is known of one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
+    """Inputs for one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
 
-    error: fio's errno. engine: empty where unknown. storage: what kind of device answers.
-    file_bytes: all files of the group together. waits_for_media: no page cache could answer: it is a flush or a trim,
-    or a flush follows each write, or every few.
+    error: fio's errno. engine: empty if unknown. storage: kind of device.
+    file_bytes: all files of the group together. waits_for_media: the page cache cannot answer: a flush or trim, or
+    writes followed by flushes.
     read_mean_ns, read_p50_ns: total latency of reads. in_flight: IOPS × mean total latency (s) over all directions and
-    entries of the group; slots: iodepth × numjobs; ios_per_slot: of all directions; is_throttled: an option keeps fio
-    from filling its queue; unknown also where fio summed clones that may have ended at different times.
+    entries of the group; slots: iodepth × numjobs; ios_per_slot: of all directions; is_throttled: an option limits the
+    queue; unknown also if fio summed clones that may have ended at different times.
     is_steady, steady_criterion, steady_deviation: of fio's own steadystate.
-    cpu_percent: user and system of one clone; is_polling: it burns CPU while it waits, as asked.
-    samples: behind the percentiles, or at most so many where is_sample_limit; percents: those that a metric shows.
+    cpu_percent: user and system of one clone; is_polling: busy-waits for completions, as configured.
+    samples: of the percentiles, an upper bound if is_sample_limit; percents: those with a metric.
     maximum_ns, p99_99_ns: of one distribution.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
-    raid_state: what btrfs, ZFS or a controller says of the array.
+    raid_state: as reported by btrfs, ZFS or a controller.
     """
 
     error: int | None = None

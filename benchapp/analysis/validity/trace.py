@@ -1,4 +1,4 @@
-"""The course of a run from fio's logs: equal buckets of time over all jobs, and whether it is steady."""
+"""Traces from fio logs: equal time buckets over all jobs, and steadiness."""
 
 import math
 from array import array
@@ -11,15 +11,15 @@ from typing import Final
 
 from benchapp.analysis.validity.inputs import Steadiness
 
-# As many as a chart is wide; a database row of them stays under 50 KB.
+# The width of a chart in pixels; a database row stays under 50 KB.
 BUCKETS_MAXIMUM: Final = 600
-# fio's logs count in milliseconds: finer buckets would be empty or alike.
+# fio logs have millisecond resolution: finer buckets would be empty or equal.
 _RESOLUTION_S: Final = 0.001
-# fio logs no window without I/O. Behind one there are two windows to the entry before, less what fio's clock sways.
+# fio logs no window without I/O: after one, the distance to the previous entry is two windows, minus clock jitter.
 _GAP_WINDOWS: Final = 1.9
-# Distances near the lower quartile are windows; those beyond are gaps.
-_SWAY: Final = 1.5
-# Single I/Os in a bucket, so that its mean or its number says something.
+# Distances near the lower quartile are windows; longer ones are gaps.
+_JITTER: Final = 1.5
+# Minimum of single I/Os per bucket for a meaningful mean or count.
 _ENTRIES_A_BUCKET: Final = 10
 # SNIA Solid State Storage Performance Test Specification 2.0: steady state is judged over five rounds.
 _ROUNDS: Final = 5
@@ -30,8 +30,8 @@ class TraceLog:
     """The entries of one job's log in one direction: parallel sequences, in the order of the log.
 
     at_s: end of the window, or of the I/O. values: ns, bytes/s or operations/s. sizes: bytes of each I/O, for the
-    bandwidth of single I/Os, whose values are those of an instant; empty for all others. window_s: length of the
-    windows; None where it is not known, and then that of `find_window`.
+    bandwidth of single I/Os; empty for all others. window_s: length of the windows; None if unknown, then
+    estimated by `find_window`.
     """
 
     at_s: Sequence[float]
@@ -43,10 +43,10 @@ class TraceLog:
 
 @dataclass(frozen=True, slots=True)
 class TraceBuckets:
-    """Equal buckets of time, lists of one length; at_s: end of each, s.
+    """Equal time buckets, sequences of one length; at_s: end of each, s.
 
-    Of latencies: mean, minimum, maximum and number of the entries of all jobs in a bucket; None in one without.
-    Of rates: mean is the sum over jobs, and 0 where none did anything; minimum and maximum are None.
+    Latencies: mean, minimum, maximum and number of the entries of all jobs in a bucket; None in an empty one.
+    Rates: mean is the sum over jobs, 0 without I/O; minimum and maximum are None.
     jobs: logs with entries. entries: of all of them.
     """
 
@@ -62,18 +62,18 @@ class TraceBuckets:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """start_s: where the first bucket begins."""
+    """start_s: start of the first bucket."""
 
     start_s: float
     bucket_s: float
     count: int
 
     def find(self, moment_s: float) -> int:
-        """Return the bucket of a moment; the end of the last one belongs to it."""
+        """Return the bucket of a time; the end of the last bucket is inclusive."""
         return min(max(int((moment_s - self.start_s) / self.bucket_s), 0), self.count - 1)
 
     def find_all(self, at_s: Iterable[float], *, before_s: float = 0.0) -> list[int]:
-        """Return the buckets of the moments that lie so long before these."""
+        """Return the buckets of the times minus before_s."""
         start_s, bucket_s, last = self.start_s + before_s, self.bucket_s, self.count - 1
         return [min(max(int((moment_s - start_s) / bucket_s), 0), last) for moment_s in at_s]
 
@@ -81,12 +81,12 @@ class _Grid:
 def make_trace(
     logs: Sequence[TraceLog], *, is_rate: bool, buckets: int = BUCKETS_MAXIMUM
 ) -> TraceBuckets | None:
-    """Combine the logs of all jobs of one kind and direction into at most `buckets` equal buckets of time.
+    """Combine the logs of all jobs of one kind and direction into at most `buckets` equal time buckets.
 
-    Latencies are pooled: each entry counts once, and is one I/O, or, in a windowed log, the mean of a window, so
-    that the mean is one of means, and minimum and maximum are those of means. Percentiles cannot be had from either.
-    Rates are averaged over time and added up over jobs: a window counts for the time that it covers, from the end
-    of the one before; fio logs no window without I/O, so that a gap is 0. Single I/Os are counted, or their bytes.
+    Latencies are pooled: each entry counts once. It is one I/O or, in a windowed log, the mean of a window; then
+    mean, minimum and maximum are those of means. Percentiles cannot be derived from either.
+    Rates are averaged over time and added up over jobs: a window counts for the time from the end of the previous
+    one; fio logs no window without I/O, so that a gap is 0. Single I/Os are counted, or their bytes.
     None without entries. Time in entries (sorted, where windowed) plus buckets.
     """
     used = [log for log in logs if len(log.at_s)]
@@ -100,27 +100,27 @@ def make_trace(
 
 
 def find_window(at_s: Sequence[float]) -> float:
-    """Return how long the windows of a log are, s, by the ends of its entries in order; at least 0.001.
+    """Return the window length of a log, s, from the ends of its entries in order; at least 0.001.
 
-    What most entries are apart: the median of the distances near their lower quartile, as gaps are longer. The end
-    itself of a single entry, whose window began with the log. Several directions may stand one behind the other.
+    The median of the distances near their lower quartile, as gaps are longer. For a single entry its end, as its
+    window started with the log. The entries of several directions may follow one another.
     """
     distances = sorted([later - earlier for earlier, later in pairwise(at_s) if later > earlier])
     if not distances:
         return max(at_s[0] if len(at_s) else 0.0, _RESOLUTION_S)
-    windows = distances[: bisect_right(distances, distances[len(distances) // 4] * _SWAY)]
+    windows = distances[: bisect_right(distances, distances[len(distances) // 4] * _JITTER)]
     return max(windows[len(windows) // 2], _RESOLUTION_S)
 
 
 def _choose_window(log: TraceLog) -> float:
-    """Return how long a window of a log is, s; 0 for single I/Os."""
+    """Return the window length of a log, s; 0 for single I/Os."""
     if not log.is_windowed:
         return 0.0
     return max(log.window_s, _RESOLUTION_S) if log.window_s else find_window(log.at_s)
 
 
 def _find_window_start(at_s: float, before_s: float, window_s: float) -> float:
-    """Return where a window begins that ends at at_s: at the end of the one before, unless a gap is between."""
+    """Return the start of a window that ends at at_s: the end of the previous one, unless there is a gap."""
     return before_s if 0 < at_s - before_s <= window_s * _GAP_WINDOWS else at_s - window_s
 
 
@@ -143,7 +143,7 @@ def _pool(logs: Sequence[TraceLog], windows: Sequence[float], grid: _Grid) -> Tr
     sums, counts = array("d", bytes(8 * grid.count)), [0] * grid.count
     minima, maxima = [math.inf] * grid.count, [-math.inf] * grid.count
     for log, window_s in zip(logs, windows, strict=True):
-        # A window is where its middle is.
+        # A window belongs to the bucket of its middle.
         places = grid.find_all(log.at_s, before_s=window_s / 2)
         _count(places, counts)
         for place, value in zip(places, log.values, strict=True):
@@ -163,7 +163,7 @@ def _pool(logs: Sequence[TraceLog], windows: Sequence[float], grid: _Grid) -> Tr
 
 
 def _add_rates(logs: Sequence[TraceLog], windows: Sequence[float], grid: _Grid) -> TraceBuckets:
-    # What was done in each bucket: operations, or bytes.
+    # Operations or bytes in each bucket.
     done, counts = array("d", bytes(8 * grid.count)), [0] * grid.count
     for log, window_s in zip(logs, windows, strict=True):
         if log.is_windowed:
@@ -185,11 +185,11 @@ def _count(places: Iterable[int], counts: list[int]) -> None:
 
 
 def _spread_windows(log: TraceLog, window_s: float, grid: _Grid, done: "array[float]") -> None:
-    """Add what was done in each window to the buckets that it covers, in proportion."""
+    """Distribute the amount of each window over the buckets that it covers, in proportion."""
     start_s, bucket_s = grid.start_s, grid.bucket_s
     before_s = from_s = 0.0
     for at_s, value in zip(log.at_s, log.values, strict=True):
-        # One log for all jobs (per_job_logs=0) holds one after the other.
+        # One log for all jobs (per_job_logs=0) has them one after the other.
         if at_s < before_s:
             before_s = 0.0
         if at_s != before_s or at_s == 0:
@@ -197,7 +197,7 @@ def _spread_windows(log: TraceLog, window_s: float, grid: _Grid, done: "array[fl
         before_s = at_s
         first = int((from_s - start_s) / bucket_s)
         if first == int((at_s - start_s) / bucket_s) < grid.count and at_s > from_s:
-            # Nearly all, where there are more windows than buckets.
+            # The usual case with more windows than buckets.
             done[first] += value * (at_s - from_s)
             continue
         for place in range(grid.find(from_s), grid.find(at_s) + 1):
@@ -228,11 +228,11 @@ def _make_buckets(
 
 
 def judge_steady(values: Sequence[float | None]) -> Steadiness | None:
-    """Measure how steady a trace is by SNIA's rule, over five equal rounds of it.
+    """Return the steadiness of a trace by SNIA's rule, over five equal rounds.
 
-    values: of the buckets, in order; None where there is none. The first and the last bucket are left out, as the
-    job starts and ends within them. A round is the mean of its known values. Excursion: greatest less least round;
-    slope: what the least-squares line through the five gains from the first to the last, negative if it falls;
+    values: of the buckets, in order; None if empty. The first and the last bucket are left out, as the
+    job starts and ends within them. A round is the mean of its known values. Excursion: maximum minus minimum round;
+    slope: change of the least-squares line from the first to the last round, negative if it falls;
     both as shares of their average. Steady is at most 0.20 and 0.10 (SNIA SSS PTS 2.0).
     None with fewer than five values between the ends, a round without any, or an average of 0.
     """

@@ -1,4 +1,4 @@
-"""The hot path: POST /api/v1/submissions and /api/v1/fio, answered beside Django's stack.
+"""The hot path: POST /api/v1/submissions and /api/v1/fio, handled in front of Django.
 
 Django's middleware and thread hops cost more under ASGI than all the rest of a POST; this small application has
 one hop to a thread, that checks the token and commits one INSERT through Django's connection pool. A token that was
@@ -59,9 +59,9 @@ log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
 PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
-# Eight requests in hand keep two cores and PostgreSQL busy; more only queue inside.
+# Eight concurrent requests saturate two cores and PostgreSQL; more only queue.
 _THREADS: Final = 8
-# Posts that come together need one wake-up between them: the worker claims in batches.
+# Concurrent posts share one wake-up: the worker claims in batches.
 _WAKE_UP_DELAY_S: Final = 0.02
 # How long a valid token is taken for valid while its body is read, and how many are remembered (1 MB).
 _RECENT_S: Final = 60.0
@@ -70,7 +70,7 @@ _RECENT_MAXIMUM: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One request with its body whole."""
+    """One request with its complete body."""
 
     path: str
     query: str
@@ -89,14 +89,14 @@ class Answer:
 
 
 def admit_sender(authorization: str) -> ApiToken:
-    """Return the token of a host that may post one more result now; Problem 401, 403, 429 or 503 otherwise."""
+    """Return the token of a host that may post now; raises Problem 401, 403, 429 or 503."""
     token = authenticate_bearer(authorization)
     if token.scope != TokenScope.INGEST or token.host_id is None:
         raise Problem(
             403,
             "scope-insufficient",
             "Token may not post results",
-            f"{token} posts no results: use a host's token",
+            f"{token} cannot post results: use a host token",
         )
     _LIMITS.check(token.host_id)
     return token
@@ -106,8 +106,8 @@ def answer_post(post: Post, token: ApiToken | None = None) -> Answer:
     """Validate, store, answer; token: of a sender that was admitted for this. Synchronous; raises Problem."""
     if token is None:
         token = admit_sender(post.headers.get("authorization", ""))
-    arrival = _read_arrival(post, unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES), token)
-    return _answer_receipt(accept_submission(arrival))
+    submission = _read_submission(post, unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES), token)
+    return _answer_result(accept_submission(submission))
 
 
 async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,7 +133,7 @@ async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     query = _read_query(scope)
     authorization = headers.get("authorization", "")
-    # Here and not in a thread: strangers without a token cost neither that nor a connection to PostgreSQL.
+    # Not in a thread: requests without a token must not cost a thread or a connection to PostgreSQL.
     require_bearer(authorization)
     token: ApiToken | None = None
     if not _RECENT.is_known(authorization):
@@ -147,17 +147,17 @@ async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
 
 
 async def work(task: Callable[[], _Result]) -> _Result | Answer:
-    """Return what a synchronous function returns, called in a thread, or the answer to what it raised."""
+    """Call a synchronous function in a thread; return its answer, or the answer to its exception."""
     return await asyncio.get_running_loop().run_in_executor(_executor, _work_in_thread, task)
 
 
 def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
-    # An exception that crossed to the event loop would keep, by its traceback, the body.
+    # The traceback of an exception on the event loop would keep the body in memory.
     try:
         try:
             return task()
         except (OperationalError, InterfaceError):
-            # The connection may have died in the pool, with a PostgreSQL that is back since. Arrival is idempotent.
+            # The pooled connection may be dead after a restart of PostgreSQL. Submission is idempotent: retry.
             refresh_connections()
             return task()
     except Problem as problem:
@@ -170,10 +170,12 @@ def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
             try_later("database-away", "the database does not answer just now; nothing was stored: try again")
         )
     except Exception:
-        # The process edge: a fault of ours must reach the log and leave the sender its file.
+        # Process edge: log the bug and let the sender keep its file.
         log.exception("intake.failed")
         return make_problem_answer(
-            Problem(500, "fault", "Our fault", "this failed on our side; nothing was stored: try again later")
+            Problem(
+                500, "fault", "Internal error", "internal server error; nothing was stored: try again later"
+            )
         )
     finally:
         connection.close()  # back to the pool
@@ -190,7 +192,7 @@ def _read_query(scope: Scope) -> str:
     return query
 
 
-def _read_arrival(post: Post, body: Body, token: ApiToken) -> IncomingSubmission:
+def _read_submission(post: Post, body: Body, token: ApiToken) -> IncomingSubmission:
     kind = PATHS[post.path]
     if not body.unpacked.strip():
         raise Problem(
@@ -214,12 +216,12 @@ def _read_arrival(post: Post, body: Body, token: ApiToken) -> IncomingSubmission
         ) from error
     fault = check_format_quickly(body.unpacked)
     if fault is not None:
-        raise Problem(422, fault.code, "No output of fio", fault.detail)
+        raise Problem(422, fault.code, "No fio output", fault.detail)
     return IncomingSubmission(token.host_id, kind, body.unpacked, key, body.packed, parameters)
 
 
 def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
-    """Return what a document is and its id: an agent's envelope, or numbers that someone published."""
+    """Return kind and id of a document: agent envelope or published results."""
     try:
         document = load_document(body)
         if is_reported(document):
@@ -234,7 +236,7 @@ def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
             422,
             "idempotency-key-differs",
             "Two ids",
-            f"Idempotency-Key is {key} and the document's id is {document_id}: they must be one",
+            f"Idempotency-Key {key} and document id {document_id} differ: they must be equal",
             pointer="/id",
         )
     return kind, document_id
@@ -250,39 +252,39 @@ def _read_idempotency_key(value: str | None) -> UUID | None:
             400,
             "idempotency-key-invalid",
             "Bad Idempotency-Key",
-            f"Idempotency-Key {value[:80]!r} is no UUID",
+            f"Idempotency-Key {value[:80]!r} is not a valid UUID",
         ) from None
 
 
-def _answer_receipt(receipt: AcceptResult) -> Answer:
-    url = f"/api/v1/submissions/{receipt.id}"
-    body = {"id": str(receipt.id), "state": receipt.state.value, "url": url}
-    if receipt.outcome == AcceptOutcome.NEW:
+def _answer_result(result: AcceptResult) -> Answer:
+    url = f"/api/v1/submissions/{result.id}"
+    body = {"id": str(result.id), "state": result.state.value, "url": url}
+    if result.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url})
-    if receipt.outcome == AcceptOutcome.REPLAYED:
+    if result.outcome == AcceptOutcome.REPLAYED:
         return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
     raise Problem(
         409,
         "id-taken",
         "Id taken",
-        f"submission {receipt.id} exists with another body: an id is made once for each result",
+        f"submission {result.id} exists with a different body: create a new id for each result",
     )
 
 
 def make_problem_answer(problem: Problem) -> Answer:
-    """Return the answer that a problem is."""
+    """Convert a problem to an answer."""
     return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send an answer whole."""
+    """Send a complete answer."""
     body = orjson.dumps(answer.body)
     headers = {
         "Content-Type": answer.content_type,
         "Content-Length": str(len(body)),
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
-        # Answered before Django, whose middleware adds the policies of pages.
+        # Not handled by Django, whose middleware adds the security headers of pages.
         "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
         **answer.headers,
     }
@@ -322,13 +324,13 @@ def _digest(authorization: str) -> bytes:
 
 
 class _WakeUps:
-    """Publishes one wake-up for all posts that came within a moment."""
+    """Publishes one wake-up for concurrent posts."""
 
     def __init__(self) -> None:
         self._is_asked = False
 
     def ask(self) -> None:
-        """Have a wake-up published soon; call on the event loop."""
+        """Schedule a wake-up; call on the event loop."""
         if self._is_asked:
             return
         self._is_asked = True

@@ -1,4 +1,4 @@
-"""Read a request's body whole and bounded before anyone sees it: the ASGI guard in front of everything."""
+"""Read the complete request body with size and time limits: the ASGI guard in front of everything."""
 
 import asyncio
 import ctypes
@@ -18,11 +18,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _MIB: Final = 2**20
-# Nothing honest needs longer for 8 MiB; a body that trickles for ever must not hold its memory for ever.
+# Enough for 8 MiB on a slow line; a body that trickles must not hold its memory forever.
 BODY_TIMEOUT_S: Final = 60.0
-# Bodies that are not results: forms, and the JSON of the API.
+# Bodies of forms and of the JSON API.
 SMALL_BODY_BYTES: Final = 64 * 2**10
-# How long the rest of a refused body is read and dropped, so that the sender gets to read the answer.
+# How long the rest of a rejected body is read and discarded, so that the sender can read the answer.
 _DISCARD_TIMEOUT_S: Final = 5.0
 _DISCARDS_MAXIMUM: Final = 128
 # After bodies of this size together the allocator is asked for what it kept of them.
@@ -31,7 +31,7 @@ _TRIM_BYTES: Final = 16 * _MIB
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A whole body. unpacked: what was meant; packed: the gzip of it as received, None where it was plain."""
+    """A complete body. unpacked: the content; packed: its gzip as received, None if it was plain."""
 
     unpacked: bytes
     packed: bytes | None
@@ -39,14 +39,14 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A whole body as it came; is_packed: it is gzip."""
+    """A complete body as received. is_packed: it is gzip."""
 
     body: bytes
     is_packed: bool
 
 
 class HeldBody:
-    """What one request holds of the budget; is_whole: its body was received to the end."""
+    """Share of one request in the budget. is_whole: the body was received completely."""
 
     def __init__(self, budget: "BodyBudget") -> None:
         self._budget = budget
@@ -54,13 +54,13 @@ class HeldBody:
         self.is_whole = False
 
     def add(self, size_bytes: int) -> None:
-        """Count bytes that were received; Problem 503 where all bodies together exceed the budget."""
+        """Count received bytes; raises Problem 503 if all bodies together exceed the budget."""
         self._budget.take(size_bytes)
         self.size_bytes += size_bytes
 
 
 class BodyBudget:
-    """The bytes of bodies that this process holds at one time, as received; for the event loop alone."""
+    """Bytes of bodies that this process holds, as received; event loop only."""
 
     def __init__(self) -> None:
         self.held_bytes = 0
@@ -68,7 +68,7 @@ class BodyBudget:
 
     @contextmanager
     def hold(self) -> Iterator[HeldBody]:
-        """Give what counts one body; it is given back at the end of the block."""
+        """Reserve the share of one body for the block."""
         held = HeldBody(self)
         try:
             yield held
@@ -77,13 +77,13 @@ class BodyBudget:
             self._trim()
 
     def take(self, size_bytes: int) -> None:
-        """Count bytes; Problem 503 where they exceed the budget."""
+        """Count bytes; raises Problem 503 if they exceed the budget."""
         if self.held_bytes + size_bytes > settings.BODIES_IN_FLIGHT_BYTES:
             raise Problem(
                 503,
                 "busy",
                 "Try again later",
-                f"{settings.BODIES_IN_FLIGHT_BYTES // _MIB} MiB of bodies are being received just now: try again",
+                f"{settings.BODIES_IN_FLIGHT_BYTES // _MIB} MiB of bodies are being received: try again",
                 headers={"Retry-After": str(RETRY_AFTER_S)},
             )
         self.held_bytes += size_bytes
@@ -98,17 +98,17 @@ class BodyBudget:
 
 
 BODIES: Final = BodyBudget()
-_discards = 0  # for the event loop alone
+_discards = 0  # event loop only
 
 
 def _trim_heap() -> None:
-    # Only glibc has it; musl returns freed memory without being asked.
+    # glibc only; musl returns freed memory automatically.
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 async def read_wire(scope: Scope, receive: Receive, *, limit: int, held: HeldBody) -> Wire:
-    """Return the whole body as it came; limit in bytes, inclusive; held: counts it.
+    """Return the complete body as received; limit in bytes, inclusive; held: counts it.
 
     Raises Problem 400 (cut short, malformed, wrong length), 408, 413, 415 or 503 (busy).
     """
@@ -120,12 +120,12 @@ async def read_wire(scope: Scope, receive: Receive, *, limit: int, held: HeldBod
             415,
             "encoding-unsupported",
             "Content encoding not supported",
-            f"Content-Encoding {encoding.decode('latin-1')[:50]!r} is not supported: send gzip, or none",
+            f"Content-Encoding {encoding.decode('latin-1')[:50]!r} is not supported: use gzip or none",
             headers={"Accept-Encoding": "gzip"},
         )
     announced = _read_length(headers.get(b"content-length"))
     if announced is not None and announced > limit:
-        raise _too_big(f"the body is {announced} bytes; at most {_say_size(limit)} are taken")
+        raise _too_big(f"the body has {announced} bytes; the limit is {_format_size(limit)}")
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             wire = await _receive_all(receive, limit, held)
@@ -134,7 +134,7 @@ async def read_wire(scope: Scope, receive: Receive, *, limit: int, held: HeldBod
             408,
             "body-too-slow",
             "Body too slow",
-            f"the body was not whole after {BODY_TIMEOUT_S:.0f} s: try again",
+            f"the body was not complete after {BODY_TIMEOUT_S:.0f} s: try again",
         ) from None
     held.is_whole = True
     if announced is not None and len(wire) != announced:
@@ -142,13 +142,13 @@ async def read_wire(scope: Scope, receive: Receive, *, limit: int, held: HeldBod
             400,
             "body-length",
             "Body cut short",
-            f"Content-Length says {announced} bytes and {len(wire)} came: send it again",
+            f"Content-Length is {announced}, but {len(wire)} bytes were received: send it again",
         )
     return Wire(wire, encoding in (b"gzip", b"x-gzip"))
 
 
 def announces_more(scope: Scope, size_bytes: int) -> bool:
-    """Say whether a request may bring more than so many bytes: chunks do not say how many come."""
+    """Return whether a request may exceed the limit; the size of a chunked body is unknown."""
     headers = read_headers(scope)
     announced = _read_length(headers.get(b"content-length"))
     return b"transfer-encoding" in headers or (announced or 0) > size_bytes
@@ -162,27 +162,27 @@ def unpack_wire(wire: Wire, *, limit: int) -> Body:
     if wire.is_packed:
         return Body(unpack_gzip(wire.body, limit), wire.body)
     if len(wire.body) > limit:
-        raise _too_big(f"the body is more than {_say_size(limit)}")
+        raise _too_big(f"the body exceeds {_format_size(limit)}")
     return Body(wire.body, None)
 
 
 def unpack_gzip(wire: bytes, limit: int) -> bytes:
-    """Return what one gzip member holds, at most limit bytes; a bomb stops at the limit, not after it."""
+    """Return the content of one gzip member, at most limit bytes; a zip bomb stops at the limit."""
     inflater = zlib.decompressobj(wbits=31)
     try:
         unpacked = inflater.decompress(wire, limit + 1)
     except zlib.error as error:
-        raise Problem(400, "gzip-invalid", "Broken gzip", f"the body is no whole gzip: {error}") from error
+        raise Problem(400, "gzip-invalid", "Broken gzip", f"the body is not a valid gzip: {error}") from error
     if len(unpacked) > limit:
-        raise _too_big(f"the body unpacks to more than {_say_size(limit)}")
+        raise _too_big(f"the body unpacks to more than {_format_size(limit)}")
     if not inflater.eof:
-        raise Problem(400, "gzip-truncated", "Broken gzip", "the gzip ends before its end: send it again")
+        raise Problem(400, "gzip-truncated", "Broken gzip", "the gzip is truncated: send it again")
     if inflater.unused_data:
         raise Problem(
             400,
             "gzip-trailing",
             "Broken gzip",
-            f"{len(inflater.unused_data)} bytes follow the end of the gzip: send one gzip member",
+            f"{len(inflater.unused_data)} bytes after the end of the gzip: send one gzip member",
         )
     return unpacked
 
@@ -209,7 +209,7 @@ def replay_body(scope: Scope, body: Body) -> tuple[Scope, Receive]:
 
 
 async def discard_rest(receive: Receive, *, limit: int) -> None:
-    """Receive what is left of a body that was refused, at most limit bytes, and keep none of it.
+    """Receive and discard the rest of a rejected body, at most limit bytes.
 
     A connection that is closed upon unread bytes is reset, and the answer may be lost with it. Each that is read on
     takes a buffer of the server, so beyond _DISCARDS_MAXIMUM they are closed.
@@ -236,17 +236,17 @@ async def _receive_all(receive: Receive, limit: int, held: HeldBody) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            # The server tells a sender that left and chunks that it cannot read by the same message.
+            # The server reports a disconnected sender and malformed chunks by the same message.
             raise Problem(
                 400,
                 "body-broken",
-                "Body broken off",
-                f"the body ends or is malformed after {size} bytes: send it again, whole",
+                "Body incomplete",
+                f"the body ends or is malformed after {size} bytes: send it again",
             )
         part = message.get("body", b"")
         size += len(part)
         if size > limit:
-            raise _too_big(f"the body is more than {_say_size(limit)}")
+            raise _too_big(f"the body exceeds {_format_size(limit)}")
         held.add(len(part))
         parts.append(part)
         if not message.get("more_body", False):
@@ -259,14 +259,14 @@ def read_headers(scope: Scope) -> dict[bytes, bytes]:
 
 
 def _check_transfer(headers: dict[bytes, bytes]) -> None:
-    # The server undoes chunks only; what else was done to the body would be stored for what was meant.
+    # The server decodes chunks only; any other coding would be stored as content.
     coding = headers.get(b"transfer-encoding", b"chunked")
     if coding.strip().lower() != b"chunked":
         raise Problem(
             400,
             "encoding-unsupported",
             "Transfer encoding not supported",
-            f"Transfer-Encoding {coding.decode('latin-1')[:50]!r} is not supported: send chunked, or none",
+            f"Transfer-Encoding {coding.decode('latin-1')[:50]!r} is not supported: use chunked or none",
         )
 
 
@@ -278,12 +278,12 @@ def _read_length(value: bytes | None) -> int | None:
             400,
             "body-length",
             "Bad Content-Length",
-            f"Content-Length {value[:50].decode('latin-1')!r} is no length",
+            f"Content-Length {value[:50].decode('latin-1')!r} is not a valid length",
         )
     return int(value)
 
 
-def _say_size(size_bytes: int) -> str:
+def _format_size(size_bytes: int) -> str:
     return f"{size_bytes // _MIB} MiB" if size_bytes >= _MIB else f"{size_bytes // 2**10} KiB"
 
 

@@ -1,4 +1,4 @@
-"""What the web process may still take: the backlog, the disk, and each host's quota."""
+"""Limits of the web process: backlog, disk, quota of each host."""
 
 import shutil
 import threading
@@ -18,7 +18,7 @@ _HOUR_S: Final = 3600
 
 
 class Limits:
-    """What this process may still take: backlog and disk, looked at once a second, and its own count per host."""
+    """Limits of this process: backlog and disk, checked once per second, and its own count per host."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Limits:
         self._quota = WindowQuota(window_s=_HOUR_S)
 
     def check(self, host_id: int) -> None:
-        """Raise Problem 429 or 503 when there is no room for one more of this host."""
+        """Raise Problem 429 or 503 if a limit is reached for this host."""
         now = time.monotonic()
         with self._lock:
             is_due = now - self._checked_at >= _CHECK_INTERVAL_S
@@ -36,7 +36,7 @@ class Limits:
         if is_due:
             self._shortage = find_shortage()
         if self._shortage is not None:
-            # Made anew for each: an exception that is kept keeps, by its traceback, every body that it refused.
+            # A new exception each time: the traceback of a reused one would keep every rejected body in memory.
             raise try_later(*self._shortage)
         self._count(host_id)
 
@@ -47,26 +47,26 @@ class Limits:
                 429,
                 "quota-exceeded",
                 "Too many results",
-                f"this host posted its {settings.HOST_QUOTA_PER_HOUR} results of this hour: try again in the next",
+                f"this host reached its quota of {settings.HOST_QUOTA_PER_HOUR} results per hour: try again later",
                 headers={"Retry-After": str(counted.seconds_left)},
             )
 
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """The disk that is watched. path: the data directory."""
+    """The monitored disk. path: the data directory."""
 
     path: Path
     free_bytes: int
 
     @property
     def is_low(self) -> bool:
-        """Say whether less is free than BENCHAPP_DISK_RESERVE_MIB keeps back: no result is stored then."""
+        """Return whether less than BENCHAPP_DISK_RESERVE_MIB is free; then no result is stored."""
         return self.free_bytes < settings.DISK_RESERVE_BYTES
 
 
 def measure_disk() -> DiskSpace | None:
-    """Return the disk of the data directory, None where there is no such directory (PostgreSQL is elsewhere)."""
+    """Return the disk of the data directory, None without one (external PostgreSQL)."""
     try:
         return DiskSpace(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
     except (FileNotFoundError, NotADirectoryError):
@@ -74,15 +74,18 @@ def measure_disk() -> DiskSpace | None:
 
 
 def find_shortage() -> tuple[str, str] | None:
-    """Return the code and the words for what is short, None where there is room."""
+    """Return code and text of the limit that is reached, None if none is."""
     disk = measure_disk()
     if disk is not None and disk.is_low:
         return ("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
     if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
-        return ("backlog-full", f"{settings.BACKLOG_LIMIT} results wait to be worked in: try again later")
+        return (
+            "backlog-full",
+            f"{settings.BACKLOG_LIMIT} results are waiting to be processed: try again later",
+        )
     return None
 
 
 def try_later(code: str, detail: str) -> Problem:
-    """Return a 503 that says when to come back."""
+    """Return a 503 with Retry-After."""
     return Problem(503, code, "Try again later", detail, headers={"Retry-After": str(RETRY_AFTER_S)})

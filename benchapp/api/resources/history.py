@@ -1,9 +1,4 @@
-"""Histories side by side, thinned where they are long, and the latencies of one over time.
-
-What the answers about histories hold.
-
-The query parameters of histories: which series, which metrics, how finely.
-"""
+"""Histories of several series, downsampled if long, and latencies of one series over time."""
 
 from typing import Any, Final
 
@@ -94,12 +89,12 @@ class ChangeMarkOutput(Output):
     at = time()
     run = maybe_number()
     state = serializers.ChoiceField(choices=[state.value for state in MARKED_STATES])
-    is_drift = serializers.BooleanField(help_text="a drift from an accepted level, and no new level")
+    is_drift = serializers.BooleanField(help_text="a drift from the baseline, not a new level")
     is_regression = serializers.BooleanField()
     relative = serializers.FloatField(help_text="after / before − 1")
     relative_low = maybe_real(help_text="of its 95 % interval")
     relative_high = maybe_real()
-    before = serializers.FloatField(help_text="median of the level before, in the metric's base unit")
+    before = serializers.FloatField(help_text="median of the previous level, in the base unit of the metric")
     after = serializers.FloatField()
     incident = maybe_number()
     page = maybe_text()
@@ -107,7 +102,7 @@ class ChangeMarkOutput(Output):
 
 class EnvironmentChangeOutput(Output):
     at = time()
-    run = number(help_text="the first under the new circumstances")
+    run = number(help_text="first run in the new environment")
     host = text()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -118,13 +113,13 @@ class EnvironmentChangeOutput(Output):
 class BucketOutput(Output):
     from_at = time()
     to_at = time()
-    n = number(help_text="all runs in it")
-    failed = number(help_text="of them; they enter no number")
-    excluded = number(help_text="of them; they enter no number")
-    doubtful = number(help_text="of them bear a badge that casts doubt")
+    n = number(help_text="all runs in the bucket")
+    failed = number(help_text="number of these runs; not part of the statistics")
+    excluded = number(help_text="number of these runs; not part of the statistics")
+    doubtful = number(help_text="number of runs with a data-quality badge")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the spread of each metric asked for."""
+        """Add the spread of each requested metric."""
         columns = [name for metric in CATALOGUE for name in spread_columns(metric)]
         return super().get_fields() | {name: _spread_field(name) for name in columns}
 
@@ -146,11 +141,11 @@ class HistoryPointOutput(Output):
     run = number()
     started_at = time()
     error = number(help_text="fio's errno; other than 0 means: do not compare")
-    is_excluded = serializers.BooleanField(help_text="a person took its run out of medians")
+    is_excluded = serializers.BooleanField(help_text="the run is excluded from medians")
     badges = badge_codes("codes of what speaks against it")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the metrics asked for."""
+        """Add the requested metrics."""
         return super().get_fields() | {
             name: serializers.FloatField(allow_null=True, required=False) for name in CATALOGUE
         }
@@ -158,7 +153,7 @@ class HistoryPointOutput(Output):
 
 class HistoryLineOutput(Output):
     id = number()
-    name = text(help_text="only what tells it from the others")
+    name = text(help_text="the parts of the title that differ between the series")
     title = text()
     scope = text()
     rw = text()
@@ -166,9 +161,9 @@ class HistoryLineOutput(Output):
     measurement_count = number()
     first_at = time()
     last_at = time()
-    runs = number(help_text="points in the span")
+    runs = number(help_text="runs in the time range")
     levels = serializers.DictField(child=LevelOutput(many=True), help_text="by metric, of the whole history")
-    changes = ChangeMarkOutput(many=True, help_text="of its level, without those that were withdrawn")
+    changes = ChangeMarkOutput(many=True, help_text="detected changes, without withdrawn ones")
     environment_changes = EnvironmentChangeOutput(many=True)
     environment_changes_left_out = number()
     url = text()
@@ -178,11 +173,11 @@ class HistoryLineOutput(Output):
 class HistoryOutput(Output):
     metrics = MetricOutput(many=True)
     lines = HistoryLineOutput(many=True)
-    lines_left_out = number(help_text="of the series asked for; counted up to 1 000")
-    is_thinned = serializers.BooleanField(help_text="then `buckets` hold what `points` would")
+    lines_left_out = number(help_text="matching series that are not included; counted up to 1 000")
+    is_thinned = serializers.BooleanField(help_text="true: `buckets` instead of `points`")
     newest_of_each = serializers.IntegerField(
         allow_null=True,
-        help_text="the span has more than 240 000 runs: no more than so many of each line, the newest, are in it",
+        help_text="set if the time range has more than 240 000 runs: the newest runs included per series",
     )
     points = HistoryPointOutput(many=True)
     buckets = HistoryBucketOutput(many=True)
@@ -193,7 +188,7 @@ class FanOutput(Output):
     to_at = time()
     runs = number()
     last_run = number()
-    p50 = maybe_real(help_text="ns; of several runs, their median of this percentile")
+    p50 = maybe_real(help_text="ns; the median over the runs of the column")
     p90 = maybe_real()
     p95 = maybe_real()
     p99 = maybe_real()
@@ -211,7 +206,7 @@ class HeatColumnOutput(Output):
     to_at = time()
     runs = number()
     last_run = number()
-    counts = serializers.ListField(child=number(), help_text="operations, from first_bucket on")
+    counts = serializers.ListField(child=number(), help_text="I/Os per bucket, from first_bucket")
 
 
 class HeatPage(Output):
@@ -237,32 +232,34 @@ class IdsField(serializers.CharField):
         super().__init__(required=False, max_length=2000, **options)
 
     def to_internal_value(self, data: Any) -> tuple[int, ...]:  # type: ignore[override]
-        """Return the ids in the order asked for, each once."""
+        """Return the ids in the given order, each once."""
         parts = [part.strip() for part in super().to_internal_value(data).split(",")]
         for part in parts:
             if not (part.isascii() and part.isdigit() and int(part) <= _ID_MAXIMUM):
-                raise serializers.ValidationError(f"{part[:40]!r} is no id; write them as 1,2,3")
+                raise serializers.ValidationError(
+                    f"{part[:40]!r} is not a valid id; separate ids by commas: 1,2,3"
+                )
         ids = tuple(dict.fromkeys(map(int, parts)))
         if len(ids) > IDS_MAXIMUM:
-            raise serializers.ValidationError(f"{len(ids)} ids; at most {IDS_MAXIMUM} are read")
+            raise serializers.ValidationError(f"{len(ids)} ids exceed the maximum of {IDS_MAXIMUM}")
         return ids
 
 
 class ChoiceParameters(Parameters):
-    """Which series: by their ids, else by a filter."""
+    """Selection of series: ids, else a filter."""
 
-    series = IdsField(help_text="ids of series, separated by commas; without them `q` chooses")
+    series = IdsField(help_text="ids of series, separated by commas; default: selected by `q`")
     q = serializers.CharField(
         required=False,
         max_length=2000,
         default="",
         allow_blank=True,
-        help_text="the filter bar's language: `host:db-* rw:randread`; without either the freshest six",
+        help_text="filter as in the filter bar: `host:db-* rw:randread`; default: the six most recent series",
     )
 
 
 class HistoryParameters(ChoiceParameters, SpanParameters, FormatParameters):
-    """Which histories side by side."""
+    """Series, metrics and time range of a history."""
 
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: iops")
     thin = serializers.IntegerField(
@@ -278,14 +275,14 @@ class HistoryParameters(ChoiceParameters, SpanParameters, FormatParameters):
 
 
 class LatencyParameters(SpanParameters, FormatParameters):
-    """Which part of a series' latencies, and how finely."""
+    """Time range and resolution of latencies."""
 
     thin = serializers.IntegerField(
         required=False,
         default=COLUMNS_DEFAULT,
         min_value=1,
         max_value=COLUMNS_MAXIMUM,
-        help_text="columns at most; more runs than that share them by time",
+        help_text="maximum columns; adjacent runs share a column",
     )
 
 
@@ -304,7 +301,7 @@ class Histories(ApiView):
         responses={(200, "application/json"): HistoryOutput, **_FORMATS},
     )
     def get(self, request: Request) -> HttpResponse:
-        """Read up to 12 series over time: points or buckets, levels, and what changed around them."""
+        """Read up to 12 series over time: points or buckets, levels, environment changes."""
         wanted = read_parameters(request, HistoryParameters)
         chosen = choose_series(_read_filter(wanted["q"]), ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
@@ -365,7 +362,7 @@ class Histogram(ApiView):
         responses={(200, "application/json"): HeatPage, **_FORMATS},
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
-        """List how many operations took how long, over time; bucket k spans 2^(k/4) to 2^((k+1)/4) ns."""
+        """List latency histograms over time; bucket k spans 2^(k/4) to 2^((k+1)/4) ns."""
         wanted = read_parameters(request, LatencyParameters)
         etag = make_etag(request, _read_version(series_id))
         if is_known(request, etag):
@@ -417,5 +414,5 @@ def _span_of(wanted: dict[str, Any]) -> dict[str, Any]:
 def _read_version(series_id: int) -> str:
     version = read_series_version(series_id)
     if version is None:
-        raise Problem(404, "not-found", "No such series", f"there is no series {series_id}")
+        raise Problem(404, "not-found", "No such series", f"series {series_id} does not exist")
     return version

@@ -1,7 +1,4 @@
-"""What the answers about the inside of a run hold: its traces, and how its numbers were computed.
-
-How each number of a run was computed, read anew from what was received.
-"""
+"""Provenance of a run: how each value was derived from the stored upload. Also the shapes of traces."""
 
 import hashlib
 from dataclasses import fields
@@ -42,11 +39,11 @@ from benchapp.pipeline.provenance.report import (
     OPEN_BYTES_MAXIMUM,
     PARSER_VERSION,
     ROWS_MAXIMUM,
-    CannotExplain,
-    NoRoom,
-    explain_packed,
+    ProvenanceBusy,
+    ProvenanceUnavailable,
+    derive_packed,
 )
-from benchapp.pipeline.provenance.shapes import ExplainedMeasurement, ReportProvenance
+from benchapp.pipeline.provenance.shapes import MeasurementProvenance, ReportProvenance
 from benchapp.queries.runs.runs import MeasurementRow, RunDetail, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 
@@ -61,14 +58,14 @@ class ReportParameters(Parameters):
         default=0,
         min_value=0,
         max_value=_INTEGER_MAXIMUM,
-        help_text="the first of each, counted from 0",
+        help_text="offset in each list, from 0",
     )
     limit = serializers.IntegerField(
         required=False,
         default=LIMIT_DEFAULT,
         min_value=1,
         max_value=REPORT_MAXIMUM,
-        help_text="of each at most so many",
+        help_text="maximum entries per list",
     )
 
 
@@ -79,7 +76,7 @@ class TraceOutput(Output):
     kind = text(help_text="iops, bw, lat, clat or slat")
     direction = serializers.ChoiceField(choices=DirectionName.values)
     unit = text(help_text="operations/s, bytes/s or ns")
-    jobs = number(help_text="logs behind it: added up for iops and bw, pooled for latencies")
+    jobs = number(help_text="number of logs: added up for iops and bw, pooled for latencies")
     entries = number(help_text="lines of these logs")
     bucket_s = serializers.FloatField(help_text="length of a bucket")
 
@@ -103,21 +100,21 @@ class TracePage(Output):
     next_cursor = maybe_text()
 
 
-class ExplainedValueOutput(Output):
+class DerivedValueOutput(Output):
     name = text()
     label = text()  # type: ignore[assignment]  # a serializer has a label itself
     unit = text()
     value = maybe_real()
-    printed_as = text(help_text="what fio printed it as and how that was converted")
-    how = text(help_text="how it was made of what was printed")
+    printed_as = text(help_text="value in the fio output and its conversion")
+    how = text(help_text="derivation from the printed value")
     code = maybe_text()
     reason = maybe_text()
 
 
-class ExplainedPercentilesOutput(Output):
+class DerivedPercentilesOutput(Output):
     kind = text(help_text="clat, lat, or empty")
     printed_as = text()
-    how = text(help_text="whose they are, or why there are none")
+    how = text(help_text="derivation, or reason of absence")
     code = maybe_text()
     values = PercentileOutput(many=True)
 
@@ -132,10 +129,10 @@ class MergedJobOutput(Output):
     index = number()
     name = text()
     hostname = maybe_text()
-    clones = number(help_text="jobs that fio summed into it")
+    clones = number(help_text="jobs that fio summed into this entry")
 
 
-class ExplainedMeasurementOutput(Output):
+class MeasurementProvenanceOutput(Output):
     measurement_id = maybe_number()
     position = number()
     job_name = text()
@@ -144,19 +141,19 @@ class ExplainedMeasurementOutput(Output):
     direction = serializers.ChoiceField(choices=DirectionName.values)
     error = number()
     numjobs = number()
-    job_count = number(help_text="in all of the entries merged")
-    jobs = MergedJobOutput(many=True, help_text="the entries merged into it, at most 200")
+    job_count = number(help_text="jobs in all merged entries")
+    jobs = MergedJobOutput(many=True, help_text="merged entries, at most 200")
     workload = WorkloadPartOutput(many=True)
-    values = ExplainedValueOutput(many=True)
-    percentiles = ExplainedPercentilesOutput()
+    values = DerivedValueOutput(many=True)
+    percentiles = DerivedPercentilesOutput()
     badges = BadgeOutput(many=True, help_text="as stored")
 
 
-class ExplainedTotalOutput(Output):
+class TotalProvenanceOutput(Output):
     groupid = number()
     job_names = serializers.ListField(child=text(), help_text="at most 200")
     direction = text(help_text="as of measurements, or total: read, write and trim together")
-    values = ExplainedValueOutput(many=True)
+    values = DerivedValueOutput(many=True)
 
 
 class LatencyShareOutput(Output):
@@ -173,14 +170,14 @@ class SteadyStateOutput(Output):
     bandwidth_bytes_per_s = maybe_real()
 
 
-class ExplainedJobOutput(Output):
+class ReportedJobOutput(Output):
     index = number()
     name = text()
     hostname = maybe_text()
     groupid = number()
     clones = number()
     error = number()
-    is_aggregate = serializers.BooleanField(help_text="fio's own sum over servers, which counts nowhere")
+    is_aggregate = serializers.BooleanField(help_text="fio's total over servers, not stored")
     cpu_user_percent = maybe_real()
     cpu_system_percent = maybe_real()
     context_switches = maybe_number()
@@ -211,100 +208,102 @@ class RunReportOutput(Output):
     run = number()
     submission = ReportSubmissionOutput()
     stored_parser_version = number()
-    parser_version = number(help_text="of today, by which this answer was made")
+    parser_version = number(help_text="current parser, used for this response")
     format = text()
     format_version = maybe_number()
     has_precise_values = serializers.BooleanField()
     is_partial = serializers.BooleanField()
     fio_version = text()
-    documents = number(help_text="reports in what was received")
-    document = number(help_text="which of them this run is, from 0")
+    documents = number(help_text="reports in the upload")
+    document = number(help_text="index of this run among them, from 0")
     started_at = maybe_time()
     finished_at = maybe_time()
     measurement_count = number(help_text="of the whole run")
-    position = number(help_text="where measurements, totals, jobs and disks begin")
+    position = number(help_text="offset of measurements, totals, jobs and disks")
     next_position = maybe_number()
     next = maybe_text()
-    measurements = ExplainedMeasurementOutput(many=True)
-    totals = ExplainedTotalOutput(many=True)
-    jobs = ExplainedJobOutput(many=True)
+    measurements = MeasurementProvenanceOutput(many=True)
+    totals = TotalProvenanceOutput(many=True)
+    jobs = ReportedJobOutput(many=True)
     disks = DiskOutput(many=True)
     warnings = NoteOutput(many=True)
-    messages = serializers.ListField(child=text(), help_text="lines that are no part of a report")
+    messages = serializers.ListField(child=text(), help_text="lines outside of reports")
 
 
 class RunReport(ApiView):
-    """How the numbers of one run were computed."""
+    """How the values of one run were derived."""
 
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="read_run_report", parameters=[ReportParameters], responses=RunReportOutput)
     def get(self, request: Request, run_id: int) -> HttpResponse:
-        """Read the raw output again with the parser of today and say how each number was computed."""
+        """Parse the raw output again and describe how each value was derived."""
         wanted = read_parameters(request, ReportParameters)
         run = read_run(run_id)
         if run is None:
-            raise Problem(404, "not-found", "No such run", f"there is no run {run_id}")
+            raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
         _check_size(request, run)
         body = read_raw_body(run_id=run_id)
         if body is None:
             raise Problem(
-                410, "output-expired", "Output not kept", f"run {run_id}: raw output past its retention"
+                410,
+                "output-expired",
+                "Output expired",
+                f"run {run_id}: raw output removed after the retention period",
             )
         if not body.has_output:
             raise Problem(
                 409,
                 "report-unreadable",
-                "No output of fio",
-                f"run {run_id} holds numbers that someone published; they stand as they were given",
+                "No fio output",
+                f"run {run_id} has published results; the values are stored as published",
             )
         etag = make_etag(request, _name_version(run, body))
         if is_known(request, etag):
             return answer_not_modified(etag)
         try:
-            explanation = explain_packed(body.packed, run.document, has_envelope=body.has_envelope, **wanted)
-        except CannotExplain as error:
-            raise Problem(409, "report-unreadable", "Not readable any more", str(error)) from error
-        except NoRoom as error:
+            provenance = derive_packed(body.packed, run.document, has_envelope=body.has_envelope, **wanted)
+        except ProvenanceUnavailable as error:
+            raise Problem(409, "report-unreadable", "Report not readable", str(error)) from error
+        except ProvenanceBusy as error:
             raise try_later("busy", str(error)) from error
-        return _answer(request, run, explanation, etag)
+        return _answer(request, run, provenance, etag)
 
 
 def _check_size(request: Request, run: RunDetail) -> None:
-    """Keep strangers from asking for the most work: reading a large output again."""
+    """Require a sign-in or token for large outputs, which are expensive to parse."""
     if run.submission.body_bytes <= OPEN_BYTES_MAXIMUM or is_signed_in(request) or read_api_token(request):
         return
     raise Problem(
         401,
         "token-missing",
         "Not signed in",
-        f"what was received is over {OPEN_BYTES_MAXIMUM // 2**20} MiB, and read again for those only who sign in or"
-        " send a token",
+        f"the upload exceeds {OPEN_BYTES_MAXIMUM // 2**20} MiB: sign in or send a token",
         headers={"WWW-Authenticate": "Bearer"},
     )
 
 
-def _answer(request: Request, run: RunDetail, explanation: ReportProvenance, etag: str) -> HttpResponse:
+def _answer(request: Request, run: RunDetail, provenance: ReportProvenance, etag: str) -> HttpResponse:
     headers = {"ETag": etag}
     following = None
-    if explanation.next_position is not None:
-        following = link_next(request, str(explanation.next_position), parameter="position")
+    if provenance.next_position is not None:
+        following = link_next(request, str(provenance.next_position), parameter="position")
         headers["Link"] = f'<{following}>; rel="next"'
-    return answer_json(request, {**_make_report(run, explanation), "next": following}, headers=headers)
+    return answer_json(request, {**_make_report(run, provenance), "next": following}, headers=headers)
 
 
 def _name_version(run: RunDetail, body: RawBody) -> str:
-    """Return what the answer depends on: the bytes, the parser of today, and what is stored."""
+    """Return what the response depends on: the body, the current parser, the stored badges."""
     badges = [(line.id, line.badges) for line in run.measurements]
     stored = hashlib.sha256(repr(badges).encode()).hexdigest()
     return f"{body.digest.hex()} {PARSER_VERSION} {run.parser_version} {run.document} {stored}"
 
 
-def _make_report(run: RunDetail, explanation: ReportProvenance) -> Row:
+def _make_report(run: RunDetail, provenance: ReportProvenance) -> Row:
     stored = {line.position: line for line in run.measurements}
     submission = run.submission
     return {
-        **_plain(explanation),
+        **_plain(provenance),
         "run": run.id,
         "submission": {
             "id": submission.id,
@@ -314,15 +313,15 @@ def _make_report(run: RunDetail, explanation: ReportProvenance) -> Row:
             "url": submission_url(submission.id),
         },
         "stored_parser_version": run.parser_version,
-        "measurements": [_join(each, stored.get(each.position)) for each in explanation.measurements],
+        "measurements": [_join(each, stored.get(each.position)) for each in provenance.measurements],
     }
 
 
-def _join(explained: ExplainedMeasurement, stored: MeasurementRow | None) -> Row:
-    """Add what is stored, where an older parser has stored the same measurement at this place."""
-    known = stored if stored and explained.is_stored_as(stored.job_name, stored.direction) else None
+def _join(derived: MeasurementProvenance, stored: MeasurementRow | None) -> Row:
+    """Add id and badges of the stored measurement, if it is the same."""
+    known = stored if stored and derived.is_stored_as(stored.job_name, stored.direction) else None
     return {
-        **_plain(explained),
+        **_plain(derived),
         "measurement_id": known.id if known else None,
         "badges": list(known.badges) if known else [],
     }

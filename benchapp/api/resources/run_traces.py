@@ -1,4 +1,4 @@
-"""How a run went within itself."""
+"""Traces of a run."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from benchapp.queries.runs.traces import TraceRow, has_run, read_traces
 
 
 class TraceParameters(FormatParameters):
-    """Which of a run's traces."""
+    """Filters of traces."""
 
     kind = serializers.ChoiceField(choices=TraceKind.values, required=False)
     direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
@@ -43,7 +43,7 @@ class RunTracesView(ApiView):
         },
     )
     def get(self, request: Request, run_id: int) -> HttpResponse:
-        """List how IOPS, bandwidth and latency went within a run, from fio's logs; at most 600 points a trace."""
+        """List the traces of IOPS, bandwidth and latency from the fio logs; at most 600 points per trace."""
         wanted = read_parameters(request, TraceParameters)
         traces = [
             trace
@@ -51,7 +51,7 @@ class RunTracesView(ApiView):
             if wanted.get("kind") in (None, trace.kind) and wanted.get("direction") in (None, trace.direction)
         ]
         if not traces and not has_run(run_id):
-            raise Problem(404, "not-found", "No such run", f"there is no run {run_id}")
+            raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
         return answer_rows(
             request,
             [row for trace in traces for row in _list_points(trace)],

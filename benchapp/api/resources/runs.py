@@ -1,9 +1,4 @@
-"""Runs, and what was received with them.
-
-What the answers about runs hold.
-
-Take a run out of medians, and put it back.
-"""
+"""Runs, their raw output, and their exclusion from medians."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -86,15 +81,15 @@ class _RunColumns(TargetColumns):
     pool = text()
     profile = text()
     started_at = time()
-    started_at_is_known = serializers.BooleanField(help_text="false: the server's clock at receipt")
+    started_at_is_known = serializers.BooleanField(help_text="false: time of receipt by the server")
     finished_at = maybe_time()
     fio_version = text()
-    error = number(help_text="fio's first errno, 0 where all went well")
+    error = number(help_text="first errno reported by fio, 0 without error")
     has_failed = serializers.BooleanField()
     is_partial = serializers.BooleanField()
     badges = badge_codes("codes that any of its measurements bears, the gravest first")
     excluded_at = serializers.DateTimeField(
-        allow_null=True, help_text="since when it is kept out of medians; null where it counts"
+        allow_null=True, help_text="since when the run is excluded from medians; null if included"
     )
     sweep_id = serializers.UUIDField(allow_null=True)
     target_title = text()
@@ -117,7 +112,7 @@ class BadgeOutput(Output):
     code = text()
     sentence = text()
     numbers = serializers.DictField(
-        child=serializers.FloatField(), help_text="what it rests on, in base units, by name"
+        child=serializers.FloatField(), help_text="values that it is based on, by name, in base units"
     )
 
 
@@ -132,13 +127,13 @@ class MeasurementOutput(WorkloadColumns):
     iops = maybe_real()
     bandwidth_bytes_per_s = maybe_real()
     latency_mean_ns = maybe_real(
-        help_text="of total latency (lat), as are stddev and max; of completion (clat) where `missing` names `total`, "
+        help_text="total latency (lat), like stddev and max; completion latency (clat) if `missing` has `total`, "
         "and in runs of parser_version 1"
     )
     latency_stddev_ns = maybe_real()
     latency_max_ns = maybe_real()
     latency_kind = text(
-        help_text="of which latency the percentiles are: clat (completion), lat (total), or empty without any; "
+        help_text="latency kind of the percentiles: clat (completion), lat (total), or empty without any; "
         "not of mean, stddev and max"
     )
     latency_p50_ns = maybe_real()
@@ -149,10 +144,10 @@ class MeasurementOutput(WorkloadColumns):
     total_ios = maybe_number()
     io_bytes = maybe_number()
     clones = number()
-    missing = serializers.DictField(help_text="what is absent → reason code")
+    missing = serializers.DictField(help_text="absent value → reason code")
     percentiles = PercentileOutput(
         many=True,
-        help_text="as fio printed them, also those that fewer than 10 samples lie beyond: chance decides those",
+        help_text="as printed by fio, including percentiles with fewer than 10 samples above them",
     )
     badges = BadgeOutput(many=True)
     measured_s = maybe_real()
@@ -190,8 +185,8 @@ class RunDetailOutput(_RunColumns):
     command = serializers.DictField()
     warnings = NoteOutput(many=True)
     parser_version = number()
-    excluded_by = text(allow_null=True, help_text="user name; null for a program")
-    excluded_reason = text(help_text="why; where excluded_at is null, why it once was")
+    excluded_by = text(allow_null=True, help_text="user name; null for an API token without an owner")
+    excluded_reason = text(help_text="reason; if excluded_at is null, the last reason")
     environment = EnvironmentOutput()
     submission = SubmissionRefOutput()
     measurements = MeasurementOutput(many=True)
@@ -213,7 +208,7 @@ RUN_COLUMNS: Final = tuple(RunOutput().fields)
 
 
 class RunParameters(SpanParameters, PageParameters):
-    """Which runs."""
+    """Filters of runs."""
 
     columns = RUN_COLUMNS
     q = FilterField(source="match")
@@ -222,12 +217,13 @@ class RunParameters(SpanParameters, PageParameters):
     profile = text_parameter(100)
     rw = text_parameter(20)
     text = text_parameter(
-        200, help_text="words that must all occur in host, profile, target, fio version or labels"
+        200, help_text="words that all occur in host, profile, target, fio version or labels"
     )
     has_failed = flag_parameter()
     badge = badge_parameter("runs that bear any of these badges, separated by commas")
     valid = flag_parameter(
-        source="is_valid", help_text="true: no job failed and no badge casts doubt (few-samples does not)"
+        source="is_valid",
+        help_text="true: no job failed and no badge other than few-samples, too-short and reported",
     )
     sort = serializers.ChoiceField(
         choices=("-started_at", "started_at"), required=False, default="-started_at"
@@ -235,30 +231,30 @@ class RunParameters(SpanParameters, PageParameters):
 
 
 class OutputParameters(Parameters):
-    """Which part of what was received."""
+    """Part of the raw body."""
 
     part = serializers.ChoiceField(
         choices=("submission", "fio"),
         required=False,
         default="submission",
-        help_text="submission: the exact body received; fio: what fio printed",
+        help_text="submission: the exact body received; fio: the fio output in it",
     )
 
 
 class ExclusionInput(serializers.Serializer[Any]):
-    """Why a run must not count."""
+    """Reason of an exclusion."""
 
     reason = serializers.CharField(max_length=REASON_MAXIMUM)
 
 
 class RunExclusion(ApiView):
-    """That a run counts in no median."""
+    """Exclusion of a run from medians."""
 
     permission_classes = [MayEdit]
 
     @extend_schema(operation_id="exclude_run", request=ExclusionInput, responses=ExclusionOutput)
     def put(self, request: Request, run_id: int) -> HttpResponse:
-        """Take a run out of all medians, with a reason; its numbers stay, and are told to be excluded."""
+        """Exclude a run from all medians, with a reason; its values remain available, marked as excluded."""
         refuse_parameters(request)
         wanted = read_body(request, ExclusionInput)
         try:
@@ -272,7 +268,7 @@ class RunExclusion(ApiView):
 
     @extend_schema(operation_id="include_run", responses={200: ExclusionOutput})
     def delete(self, request: Request, run_id: int) -> HttpResponse:
-        """Put a run back into medians; nothing happens to one that counts already."""
+        """Include a run in medians again; no effect on a run that is not excluded."""
         refuse_parameters(request)
         try:
             run = include_run(run_id, find_person(request), via=_name_token(request))
@@ -307,7 +303,7 @@ class Runs(ApiView):
 
     @extend_schema(operation_id="list_runs", parameters=[RunParameters], responses=RunPage)
     def get(self, request: Request) -> HttpResponse:
-        """List runs, the newest first."""
+        """List runs, newest first."""
         wanted = read_parameters(request, RunParameters)
         after, limit = wanted.pop("cursor", None), wanted.pop("limit")
         columns, sort = wanted.pop("columns", RUN_COLUMNS), wanted.pop("sort")
@@ -327,12 +323,12 @@ class OneRun(ApiView):
         refuse_parameters(request)
         run = read_run(run_id)
         if run is None:
-            raise Problem(404, "not-found", "No such run", f"there is no run {run_id}")
+            raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
         return answer_json(request, run_detail(run))
 
 
 class RunOutputFile(ApiView):
-    """What was received with a run."""
+    """Raw output of a run."""
 
     permission_classes = [MayRead]
 
@@ -348,7 +344,7 @@ class RunOutputFile(ApiView):
         },
     )
     def get(self, request: Request, run_id: int) -> HttpResponse:
-        """Download what was received, exactly, or the part that fio printed."""
+        """Download the exact body received, or the fio output in it."""
         part = read_parameters(request, OutputParameters)["part"]
         body = read_raw_body(run_id=run_id)
         if body is None:
@@ -356,28 +352,26 @@ class RunOutputFile(ApiView):
                 404,
                 "not-found",
                 "No output kept",
-                f"there is no run {run_id}, or its output is no longer kept",
+                f"run {run_id} does not exist, or its output has expired",
             )
         etag = make_etag(request, body.digest.hex())
         if is_known(request, etag):
             return answer_not_modified(etag)
         if part == "fio" and not body.has_output:
-            raise Problem(
-                404, "not-found", "No output of fio", f"run {run_id} holds numbers that someone published"
-            )
+            raise Problem(404, "not-found", "No fio output", f"run {run_id} has published results")
         if part == "fio" and body.has_envelope:
             body = extract_fio_output(body)
         return answer_download(request, body, etag)
 
 
 def extract_fio_output(body: RawBody) -> RawBody:
-    """Return what fio printed out of an agent's envelope."""
+    """Return the fio output in an envelope."""
     output: str = orjson.loads(unpack(body.packed))["fio_output"]
     return replace(body, packed=pack(output.encode()), kind=Kind.FIO)
 
 
 def answer_download(request: Request, body: RawBody, etag: str) -> HttpResponse:
-    """Hand out foreign bytes as a file that no browser interprets; as the gzip that is kept where that is accepted."""
+    """Return untrusted bytes as a file that browsers do not interpret; as the stored gzip if accepted."""
     suffix, content_type = ("json", "application/json") if body.is_json else ("txt", "text/plain")
     headers: dict[str, Any] = {
         "Content-Disposition": f'attachment; filename="{body.host_name}-{body.submission_id}.{suffix}"',

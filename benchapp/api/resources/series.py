@@ -1,7 +1,4 @@
-"""Series and their points.
-
-What the answers about series hold, and their points.
-"""
+"""Series and their points."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -111,7 +108,7 @@ class PointOutput(Output):
     started_at = time()
     error = number(help_text="fio's errno; other than 0 means: do not compare")
     badges = badge_codes("codes of what speaks against it")
-    is_excluded = serializers.BooleanField(help_text="a person took its run out of medians")
+    is_excluded = serializers.BooleanField(help_text="the run is excluded from medians")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Add the metrics asked for, each with its level where `rolling` is given."""
@@ -174,7 +171,7 @@ POINTS_MAXIMUM: Final = 10_000
 
 
 class SeriesParameters(FormatParameters, PageParameters):
-    """Which series."""
+    """Filters of series."""
 
     columns = SERIES_COLUMNS
     q = FilterField(source="match")
@@ -182,7 +179,7 @@ class SeriesParameters(FormatParameters, PageParameters):
     pool = text_parameter(100)
     rw = text_parameter(20)
     direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
-    text = text_parameter(200, help_text="words that must all occur in scope, workload or target")
+    text = text_parameter(200, help_text="words that all occur in scope, workload or target")
     volume_type = text_parameter(100)
     volume_count = count_parameter()
     stripe_count = count_parameter()
@@ -200,18 +197,18 @@ class SeriesParameters(FormatParameters, PageParameters):
 
 
 class PointParameters(SpanParameters, FormatParameters):
-    """Which points of a series, and which of their metrics."""
+    """Points of a series, and their metrics."""
 
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: all")
     cursor = serializers.CharField(
-        required=False, max_length=300, help_text="`next_cursor` of the page before"
+        required=False, max_length=300, help_text="`next_cursor` of the previous page"
     )
     limit = serializers.IntegerField(
         required=False,
         default=POINTS_DEFAULT,
         min_value=1,
         max_value=POINTS_MAXIMUM,
-        help_text="points of a page",
+        help_text="points per page",
     )
     sort = serializers.ChoiceField(
         choices=("started_at", "-started_at"), required=False, default="started_at"
@@ -220,18 +217,18 @@ class PointParameters(SpanParameters, FormatParameters):
         required=False,
         min_value=3,
         max_value=ROLLING_WINDOW_MAXIMUM,
-        help_text="adds METRIC_median, METRIC_p10 and METRIC_p90 over so many points up to each",
+        help_text="adds METRIC_median, METRIC_p10 and METRIC_p90 over this number of points up to each",
     )
     thin = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=BUCKETS_MAXIMUM,
-        help_text="all points of the span as at most so many `buckets`, none of whose extremes is hidden",
+        help_text="downsample the time range to this number of `buckets`, which keep all extremes",
     )
 
 
 class SummaryParameters(SpanParameters):
-    """Which metric of a series, over which span."""
+    """Metric and time range of a series."""
 
     metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False, default="iops")
 
@@ -255,7 +252,7 @@ class SeriesList(ApiView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """List series with measurements, the freshest first."""
+        """List series with measurements, most recent run first."""
         wanted = read_parameters(request, SeriesParameters)
         after, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
         columns, sort = wanted.pop("columns", SERIES_COLUMNS), wanted.pop("sort")
@@ -303,7 +300,7 @@ class PointsView(ApiView):
         },
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
-        """List the points of a series in the order of time, with the metrics asked for; with `thin` buckets instead."""
+        """List the points of a series in chronological order, with the given metrics; buckets with `thin`."""
         wanted = read_parameters(request, PointParameters)
         etag = make_etag(request, _read_version(series_id))
         if is_known(request, etag):
@@ -339,13 +336,13 @@ class PointsView(ApiView):
 
 
 class SeriesSummaryView(ApiView):
-    """One metric of a series in a few numbers."""
+    """Summary of one metric of a series."""
 
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="summarize_series", parameters=[SummaryParameters], responses=SummaryOutput)
     def get(self, request: Request, series_id: int) -> HttpResponse:
-        """Summarise one metric over a span, without failed and excluded runs: median, p10, p90, extremes, last."""
+        """Summarize one metric over a time range, without failed and excluded runs: median, spread, extremes, last."""
         wanted = read_parameters(request, SummaryParameters)
         etag = make_etag(request, _read_version(series_id))
         if is_known(request, etag):
@@ -414,4 +411,4 @@ def _read_version(series_id: int) -> str:
 
 
 def _no_series(series_id: int) -> Problem:
-    return Problem(404, "not-found", "No such series", f"there is no series {series_id}")
+    return Problem(404, "not-found", "No such series", f"series {series_id} does not exist")

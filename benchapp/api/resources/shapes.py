@@ -1,4 +1,4 @@
-"""Flat rows of the answers: what Grafana and pandas read as a table."""
+"""Flat rows of responses, as tables for Grafana and pandas."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -12,7 +12,7 @@ from benchapp.queries.shapes import TargetRow, WorkloadRow
 
 Row = dict[str, Any]
 
-# Addresses are written out: `reverse` costs 10 µs, and a page of 1 000 rows has 2 000 of them. A test resolves them.
+# URLs are literal: `reverse` takes 10 µs, and a page of 1 000 rows has 2 000 URLs. A test resolves them.
 PREFIX: Final = "/api/v1"
 _BESIDE: Final = (
     "target",
@@ -51,7 +51,7 @@ def host_row(host: HostRow) -> Row:
 
 
 def schedule_row(schedule: HostSchedule) -> Row:
-    """Return what a host is expected to run by itself."""
+    """Return the schedule of a host."""
     return {
         "since_at": schedule.since_at,
         "reported_by": schedule.reported_by,
@@ -71,12 +71,12 @@ def schedule_row(schedule: HostSchedule) -> Row:
 
 
 def token_row(token: TokenRow) -> Row:
-    """Return what may be told of a token."""
+    """Return the public fields of a token."""
     return _plain(token)
 
 
 def run_row(run: RunRow) -> Row:
-    """Return a line of the runs."""
+    """Return one row of the runs."""
     return {
         **_plain(run),
         "host": run.host_name,
@@ -89,7 +89,7 @@ def run_row(run: RunRow) -> Row:
 
 
 def run_detail(run: RunDetail) -> Row:
-    """Return one run with everything."""
+    """Return one run with all details."""
     return {
         **_plain(run),
         "host": run.host_name,
@@ -105,9 +105,9 @@ def run_detail(run: RunDetail) -> Row:
 
 
 def measurement_row(measurement: MeasurementRow) -> Row:
-    """Return one measurement with its workload in one line: runtime_s was asked for, measured_s is what it took."""
+    """Return one measurement with its workload; runtime_s: configured, measured_s: actual."""
     own = _plain(measurement)
-    # The run's own page says which run it is.
+    # The response of one run has its id already.
     del own["run_id"]
     return {
         **own,
@@ -120,7 +120,7 @@ def measurement_row(measurement: MeasurementRow) -> Row:
 
 
 def series_row(series: SeriesRow) -> Row:
-    """Return a line of the series."""
+    """Return one row of the series."""
     latest = series.latest
     return {
         "id": series.id,
@@ -161,7 +161,7 @@ def series_detail(series: SeriesDetail) -> Row:
 
 
 def submission_row(upload: UploadRow) -> Row:
-    """Return what became of a submission, as the agent asks for it."""
+    """Return the state of a submission, as the agent reads it."""
     return {
         "id": upload.id,
         "host": upload.host_name,
@@ -179,7 +179,7 @@ def submission_row(upload: UploadRow) -> Row:
 
 
 def metric_row(name: str) -> Row:
-    """Return one metric of the catalogue."""
+    """Return one metric of the catalog."""
     metric = CATALOGUE[name]
     return {"name": metric.name, "unit": metric.unit, "better": metric.better, "label": metric.label}
 
@@ -195,7 +195,7 @@ def workload_columns(workload: WorkloadRow) -> Row:
 
 
 def submission_url(submission_id: Any) -> str:
-    """Return where a submission is."""
+    """Return the URL of a submission."""
     return f"{PREFIX}/submissions/{submission_id}"
 
 

@@ -1,4 +1,4 @@
-"""What became of submissions. They are posted beside Django, in `intake`."""
+"""Submissions: list and state. They are posted to `api/ingest`, in front of Django."""
 
 from uuid import UUID
 
@@ -62,7 +62,7 @@ class SubmissionPage(PageOutput):
 
 
 class SubmissionParameters(PageParameters):
-    """Which submissions."""
+    """Filters of submissions."""
 
     state = serializers.ChoiceField(choices=State.values, required=False)
     host = text_parameter(253)
@@ -76,7 +76,7 @@ class Submissions(ApiView):
 
     @property
     def default_response_headers(self) -> dict[str, str]:
-        """Name POST in the header Allow: intake takes it before Django sees it."""
+        """Include POST in the Allow header: api/ingest handles it before Django."""
         headers: dict[str, str] = super().default_response_headers
         return {**headers, "Allow": f"{headers['Allow']}, POST"}
 
@@ -84,7 +84,7 @@ class Submissions(ApiView):
         operation_id="list_submissions", parameters=[SubmissionParameters], responses=SubmissionPage
     )
     def get(self, request: Request) -> HttpResponse:
-        """List submissions, the newest first."""
+        """List submissions, newest first."""
         wanted = read_parameters(request, SubmissionParameters)
         page = list_uploads(
             wanted.get("state"),
@@ -105,7 +105,7 @@ class OneSubmission(ApiView):
 
     @extend_schema(operation_id="read_submission", responses=SubmissionOutput)
     def get(self, request: Request, submission_id: UUID) -> HttpResponse:
-        """Read what became of a submission; a host's own token sees its own, and of others not that they exist."""
+        """Read the state of a submission; a host token sees only its own submissions, others are 404."""
         refuse_parameters(request)
         upload = read_upload(submission_id)
         token = read_api_token(request)
@@ -116,13 +116,15 @@ class OneSubmission(ApiView):
             and upload.host_id != token.host_id
         )
         if upload is None or is_foreign:
-            raise Problem(404, "not-found", "No such submission", f"there is no submission {submission_id}")
+            raise Problem(
+                404, "not-found", "No such submission", f"submission {submission_id} does not exist"
+            )
         return answer_json(request, submission_row(upload))
 
 
 @csrf_exempt
 def refuse_method(request: HttpRequest) -> HttpResponse:
-    """Name the one method that this address of intake takes."""
+    """Return 405 with the only method that this URL allows."""
     allow = {"Allow": "OPTIONS, POST"}
     if request.method == "OPTIONS":
         return HttpResponse(status=204, headers=allow)

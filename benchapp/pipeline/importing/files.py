@@ -21,7 +21,7 @@ from benchapp.pipeline.importing.discovery import (
     read_dated_file,
     read_file,
 )
-from benchapp.pipeline.importing.log_pairing import Pairing, is_log, make_arrival, pair_logs, plain_name
+from benchapp.pipeline.importing.log_pairing import Pairing, is_log, make_submission, pair_logs, plain_name
 from benchapp.pipeline.intake.envelope import BadEnvelope
 from benchapp.pipeline.intake.format_check import Fault, check_format
 from benchapp.pipeline.intake.submissions import (
@@ -88,7 +88,7 @@ class ImportSummary:
 @dataclass(frozen=True, slots=True)
 class _PendingFile:
     path: Path
-    arrival: IncomingSubmission
+    submission: IncomingSubmission
     log_count: int
 
 
@@ -121,7 +121,7 @@ def import_files(
     for folder in folders:
         for piece in _look_through(folder, order, summary):
             batch += [piece] if piece is not None else []
-            if len(batch) >= BATCH_SIZE or sum(len(one.arrival.body) for one in batch) > BATCH_BYTES:
+            if len(batch) >= BATCH_SIZE or sum(len(one.submission.body) for one in batch) > BATCH_BYTES:
                 _take_in(batch, order, summary, should_stop=should_stop)
                 batch = []
             yield summary
@@ -192,13 +192,13 @@ def _look_at(
     summary.files += len(log_paths)
     try:
         logs = _read_logs(log_paths, room=settings.UNPACKED_LIMIT_BYTES - len(output))
-        arrival = make_arrival(order.host_id, output, parameters=parameters, logs=logs)
+        submission = make_submission(order.host_id, output, parameters=parameters, logs=logs)
     except (BadEnvelope, UnreadableFile) as error:
         # The numbers of the output count without its logs too.
         for log in log_paths:
             _put(summary.lone_logs, "logs-left-out", str(error), log)
-        return _PendingFile(path, make_arrival(order.host_id, output, parameters=parameters, logs={}), 0)
-    return _PendingFile(path, arrival, len(logs))
+        return _PendingFile(path, make_submission(order.host_id, output, parameters=parameters, logs={}), 0)
+    return _PendingFile(path, submission, len(logs))
 
 
 def _read_logs(paths: Sequence[Path], *, room: int) -> dict[str, bytes]:
@@ -239,7 +239,7 @@ def _take_in(
     if not batch:
         return
     with transaction.atomic():
-        receipts = [accept_or_retry(piece.arrival) for piece in batch]
+        receipts = [accept_or_retry(piece.submission) for piece in batch]
     ids = {receipt.id for receipt in receipts}
     if not order.is_queued:
         settle(ids, should_stop)
@@ -250,9 +250,9 @@ def _take_in(
         _count(piece, receipt, rows[receipt.id], runs.get(receipt.id, 0), summary)
 
 
-def accept_or_retry(arrival: IncomingSubmission) -> AcceptResult:
-    """Take an arrival in; one that is there and was rejected gets another try, as it is known to be readable now."""
-    receipt = accept_submission(arrival)
+def accept_or_retry(submission: IncomingSubmission) -> AcceptResult:
+    """Take an submission in; one that is there and was rejected gets another try, as it is known to be readable now."""
+    receipt = accept_submission(submission)
     if receipt.state == State.REJECTED and retry_submission(receipt.id):
         return AcceptResult(receipt.id, AcceptOutcome.NEW, State.RECEIVED)
     return receipt

@@ -1,4 +1,4 @@
-"""Put fio's logs to the output that they belong to, and both into one arrival."""
+"""Put fio's logs to the output that they belong to, and both into one submission."""
 
 import hashlib
 import re
@@ -67,7 +67,7 @@ def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
     return Pairing({name: tuple(found) for name, found in logs_of.items()}, alone)
 
 
-def make_arrival(
+def make_submission(
     host_id: int, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
 ) -> IncomingSubmission:
     """Return what to take in: the bare output, or with logs an envelope around both.

@@ -185,7 +185,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     """
     arrivals = [_make_arrival(run, source, host_id=host_id) for run in runs]
     with transaction.atomic():
-        receipts = [accept_or_retry(arrival) for arrival in arrivals]
+        receipts = [accept_or_retry(submission) for submission in arrivals]
     settle({receipt.id for receipt in receipts})
     corrected = replace_corrected({receipt.id for receipt in receipts}, host_id=host_id)
     outcomes = Counter(receipt.outcome for receipt in receipts)

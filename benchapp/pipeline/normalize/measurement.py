@@ -13,7 +13,7 @@ from benchapp.pipeline.normalize.validity_inputs import RunContext, collect_vali
 
 
 def measurement_columns(
-    surroundings: RunContext,
+    context: RunContext,
     group: Group,
     direction: Direction,
     *,
@@ -26,7 +26,7 @@ def measurement_columns(
     """
     kind, latency = _choose_latency(direction)
     evidence = collect_validity_inputs(
-        surroundings, group, direction, spec=spec, latency=latency, steadiness=steadiness
+        context, group, direction, spec=spec, latency=latency, steadiness=steadiness
     )
     # What a caller waits is the whole; fio prints percentiles of the completion alone, unless it is asked otherwise.
     waited = direction.total or direction.completion

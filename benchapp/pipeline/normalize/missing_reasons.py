@@ -1,37 +1,36 @@
-"""Why a value is unknown, in words; the codes are those of `fio.report` and of what is withheld here."""
+"""Reasons of missing values as text; codes as in `fio.report`, and those of withheld values."""
 
 from typing import Final
 
 MISSING: Final = {
-    "clones": "several jobs ran together, and fio samples each by itself",
-    "clones-disagree": "the jobs that ran together measured it differently",
-    "clones-missing": "some of the jobs that ran together are missing from the report",
+    "clones": "several concurrent jobs, and fio samples each separately",
+    "clones-disagree": "the concurrent jobs measured it differently",
+    "clones-missing": "some of the concurrent jobs are missing from the report",
     "clones-without-bins": (
-        "several jobs ran together and fio printed no histogram: percentiles cannot be averaged; "
+        "several concurrent jobs without histograms: percentiles cannot be averaged; "
         "run fio with group_reporting or --output-format=json+"
     ),
-    "few-samples": "fewer than 10 samples lie beyond it, so that chance decides what it is",
+    "few-samples": "fewer than 10 samples above this percentile: not statistically meaningful",
     "groups-without-bins": (
-        "several jobs of different kinds ran together and fio printed no histogram: percentiles cannot be averaged"
+        "several different concurrent jobs without histograms: percentiles cannot be averaged"
     ),
     "groups-without-counts": (
-        "several jobs of different kinds ran together, and nothing tells how many operations each of them did, by which"
-        " their means were to be weighted"
+        "several different concurrent jobs without I/O counts: their means cannot be weighted"
     ),
-    "job-failed": "the job failed before it measured anything",
-    "no-io": "it was asked for, and nothing was done",
-    "not-a-number": "fio printed nan or inf, which is what it could not calculate",
-    "not-in-format": "this output format has no place for it",
-    "not-measured": "fio was told not to measure it",
-    "not-reported": "it was not told: this version of fio, its options, or who published the numbers leave it out",
-    "out-of-range": "fio printed a number that cannot be",
-    "per-job-samples": "fio before 3.13 averages the samples of jobs that ran together instead of adding them up",
+    "job-failed": "the job failed before its first measurement",
+    "no-io": "no I/O in this direction",
+    "not-a-number": "fio printed nan or inf: it could not calculate the value",
+    "not-in-format": "not part of this output format",
+    "not-measured": "measurement disabled in the fio options",
+    "not-reported": "not reported: omitted by this fio version, its options, or the publisher",
+    "out-of-range": "fio printed an impossible value",
+    "per-job-samples": "fio before 3.13 averages the samples of concurrent jobs instead of adding them up",
     "short-run": "the run was shorter than fio's sampling interval",
-    "unreliable-version": "this version of fio is known to print it wrong",
-    "zero-runtime": "fio says that the job ran for no time at all",
+    "unreliable-version": "this fio version is known to print a wrong value",
+    "zero-runtime": "fio reported a runtime of zero",
 }
 
 
-def explain_missing(code: str) -> str:
-    """Return a sentence for a reason code; an unknown one is shown as it is."""
+def describe_missing(code: str) -> str:
+    """Return the text of a reason code; an unknown code is returned with spaces."""
     return MISSING.get(code, code.replace("-", " "))

@@ -21,7 +21,7 @@ from benchapp.pipeline.normalize.sender_context import (
     parse_context,
 )
 from benchapp.pipeline.normalize.traces import PlannedTrace, RunTraces, parse_traces
-from benchapp.pipeline.normalize.validity_inputs import RunContext, read_surroundings
+from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -91,9 +91,9 @@ def _plan_run(
     started_at, is_known = _read_start(source, said, document)
     finished_at = document.finished_at or said.finished_at
     errors = [job.error for job in document.jobs if job.error]
-    surroundings = read_surroundings(document, environment=environment, target=said.target)
+    context = read_run_context(document, environment=environment, target=said.target)
     measurements = tuple(
-        _plan_measurements(source.scope, target_key, document, surroundings=surroundings, course=course)
+        _plan_measurements(source.scope, target_key, document, context=context, course=course)
     )
     values = {
         "profile": said.profile or _find_profile(document),
@@ -146,7 +146,7 @@ def _read_start(source: SubmissionSource, said: SenderContext, document: Documen
 
 
 def _plan_measurements(
-    scope: str, target_key: bytes, document: Document, *, surroundings: RunContext, course: RunTraces
+    scope: str, target_key: bytes, document: Document, *, context: RunContext, course: RunTraces
 ) -> Iterator[PlannedMeasurement]:
     repetitions: Counter[bytes] = Counter()
     specs = [read_workload(group) for group in document.groups]
@@ -165,7 +165,7 @@ def _plan_measurements(
                 direction=direction.name,
                 ordinal=repetitions[key],
                 values=measurement_columns(
-                    surroundings,
+                    context,
                     group,
                     direction,
                     spec=spec,

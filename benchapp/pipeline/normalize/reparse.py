@@ -129,7 +129,7 @@ _OUTDATED_BATCH_SIZE: Final = 20
 _ATTEMPTS_MAXIMUM: Final = 2 * ATTEMPTS_MAXIMUM
 
 
-def count_older(*, at_most: int) -> int:
+def count_outdated(*, at_most: int) -> int:
     """Return how many stored submissions an older parser read and this one can read again; at_most bounds the work."""
     return _find_older()[:at_most].count()
 

@@ -60,7 +60,7 @@ class RunContext:
     raid_state: str
 
 
-def read_surroundings(
+def read_run_context(
     document: Document, *, environment: Mapping[str, Any], target: Mapping[str, Any]
 ) -> RunContext:
     """Return what all measurements of a run share; environment and target as `layout` reads them."""
@@ -111,7 +111,7 @@ _ENGINES_THAT_MAY_POLL: Final = frozenset({"io_uring", "io_uring_cmd", "pvsync2"
 
 
 def collect_validity_inputs(
-    surroundings: RunContext,
+    context: RunContext,
     group: Group,
     direction: Direction,
     *,
@@ -123,33 +123,33 @@ def collect_validity_inputs(
 
     latency: the distribution that the metrics come from; steadiness: of the direction's log, where there is one.
     """
-    if surroundings.format == "time":
+    if context.format == "time":
         # A shell's timing says how long it took and nothing else: no queue, no device, no samples.
         return ValidityInputs(error=group.error)
-    jobs = [surroundings.jobs[index] for index in group.jobs if index in surroundings.jobs]
+    jobs = [context.jobs[index] for index in group.jobs if index in context.jobs]
     is_read = direction.name == "read"
     return ValidityInputs(
         error=group.error,
         runtime_s=direction.runtime_s,
         engine=spec.engine if group.options else "",
-        storage=surroundings.storage,
+        storage=context.storage,
         is_direct=spec.is_direct,
         is_random=spec.rw.startswith("rand") if group.options else None,
         waits_for_media=_waits_for_media(direction, spec),
         file_bytes=None if _may_hide_jobs(jobs) else _count_file_bytes(group, spec),
         reads_each_byte_once=_reads_each_byte_once(direction, spec, has_all_options=group.has_all_options),
-        memory_bytes=surroundings.memory_bytes,
+        memory_bytes=context.memory_bytes,
         read_mean_ns=_find_total_mean(direction) if is_read else None,
         read_p50_ns=_find_total_median(direction) if is_read else None,
         steadiness=steadiness,
         cpu_percent=_average_cpu(jobs),
         is_polling=_is_polling(group, spec),
-        members_missing=surroundings.members_missing,
-        sync_action=surroundings.sync_action,
-        raid_state=surroundings.raid_state,
+        members_missing=context.members_missing,
+        sync_action=context.sync_action,
+        raid_state=context.raid_state,
         **_describe_queue(group, jobs, spec),
         **_describe_steady_state(jobs),
-        **_describe_samples(surroundings, direction, latency),
+        **_describe_samples(context, direction, latency),
     )
 
 
@@ -186,14 +186,12 @@ def _describe_steady_state(jobs: Iterable[Job]) -> dict[str, Any]:
     }
 
 
-def _describe_samples(
-    surroundings: RunContext, direction: Direction, latency: Latency | None
-) -> dict[str, Any]:
+def _describe_samples(context: RunContext, direction: Direction, latency: Latency | None) -> dict[str, Any]:
     percentiles = dict(latency.percentiles) if latency else {}
     samples: Samples | None = direction.bandwidth_samples
     count = samples.count if samples else None
     counted = _count_samples(direction, latency)
-    most = None if counted is not None or latency is None else _limit_samples(surroundings, direction)
+    most = None if counted is not None or latency is None else _limit_samples(context, direction)
     return {
         "samples": most if counted is None else counted,
         "is_sample_limit": most is not None,
@@ -213,11 +211,11 @@ def _count_samples(direction: Direction, latency: Latency | None) -> int | None:
     return direction.total_ios if latency.count is None else latency.count
 
 
-def _limit_samples(surroundings: RunContext, direction: Direction) -> int | None:
+def _limit_samples(context: RunContext, direction: Direction) -> int | None:
     """Return how many I/Os there were at most: fio cuts IOPS to a whole number where it prints no count."""
     # Less than one a second is cut to nothing; a text rounds to a few digits, up or down.
     iops = 0.0 if direction.missing.get("iops") == "not-in-format" else direction.iops
-    if iops is None or not direction.runtime_s or not surroundings.has_precise_values:
+    if iops is None or not direction.runtime_s or not context.has_precise_values:
         return None
     return int((iops + 1) * direction.runtime_s)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from benchapp.pipeline.notifications.message import Message, MessageLevel, to_iso, to_one_line
 
-# Neither ink nor paper is set: the reader's program has both, and turns them round in the dark. What has a colour has
+# Neither ink nor paper is set: the reader's program has both, and turns them round in the dark. What has a color has
 # a contrast of 3 or more on white and on #15181b.
 _FONT: Final = (
     "font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:14px;line-height:20px"
@@ -78,19 +78,19 @@ def _render_level(level: MessageLevel) -> str:
     )
     return (
         head
-        + _render_bar("before", level.before / longest, level.before_words, colour=_BEFORE)
-        + _render_bar("after", level.after / longest, level.after_words, colour=after)
+        + _render_bar("before", level.before / longest, level.before_words, color=_BEFORE)
+        + _render_bar("after", level.after / longest, level.after_words, color=after)
     )
 
 
-def _render_bar(name: str, share: float, words: str, *, colour: str) -> str:
+def _render_bar(name: str, share: float, words: str, *, color: str) -> str:
     """Draw one bar; share: 0 to 1 of the longer one."""
     width = min(max(round(share * 100), 1), 100)
     rest = f'<td width="{100 - width}%" style="font-size:0"></td>' if width < 100 else ""
     bar = (
         '<table role="presentation" width="100%" cellpadding="0" cellspacing="0"><tr>'
-        f'<td width="{width}%" height="12" bgcolor="{colour}" '
-        f'style="background:{colour};height:12px;font-size:0;line-height:12px">&nbsp;</td>{rest}</tr></table>'
+        f'<td width="{width}%" height="12" bgcolor="{color}" '
+        f'style="background:{color};height:12px;font-size:0;line-height:12px">&nbsp;</td>{rest}</tr></table>'
     )
     return (
         f'<tr><td style="padding:1px 12px 1px 0">{bar}</td>'

@@ -1,4 +1,4 @@
-"""Read a run's raw output again, with the parser of today, and say how its numbers were computed: no database."""
+"""Parse the raw output of a run again and describe how its values are derived; without database."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,91 +14,91 @@ from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.pipeline.normalize.measurement import measurement_columns
 from benchapp.pipeline.normalize.plan import list_measured_directions
-from benchapp.pipeline.normalize.validity_inputs import RunContext, read_surroundings
+from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
 from benchapp.pipeline.provenance.shapes import (
-    ExplainedDisk,
-    ExplainedJob,
-    ExplainedMeasurement,
-    ExplainedNote,
-    ExplainedSteadyState,
-    ExplainedTotal,
     LatencyShare,
+    MeasurementProvenance,
     MergedJob,
+    ReportedDisk,
+    ReportedJob,
+    ReportedSteadyState,
+    ReportedWarning,
     ReportProvenance,
+    TotalProvenance,
 )
-from benchapp.pipeline.provenance.values import ValueParts, explain_percentiles, explain_total, explain_values
-from benchapp.pipeline.provenance.workload import explain_workload
+from benchapp.pipeline.provenance.values import ValueParts, derive_percentiles, derive_total, derive_values
+from benchapp.pipeline.provenance.workload import derive_workload
 
 __all__ = [
     "OPEN_BYTES_MAXIMUM",
     "PARSER_VERSION",
     "ROWS_MAXIMUM",
-    "CannotExplain",
-    "NoRoom",
-    "explain_body",
-    "explain_document",
-    "explain_packed",
+    "ProvenanceBusy",
+    "ProvenanceUnavailable",
+    "derive_body",
+    "derive_document",
+    "derive_packed",
 ]
 
-# Of each list of an explanation; 200 measurements are 1 MB of JSON.
+# Per list of a report; 200 measurements are 1 MB of JSON.
 ROWS_MAXIMUM: Final = 200
-# Unpacked: more than this is explained to those only who are known here, where everybody may read.
+# Unpacked: larger outputs are parsed only for signed-in readers.
 OPEN_BYTES_MAXIMUM: Final = 8 * 2**20
-# At once in this process: each may hold a web server's thread for two seconds, and 150 MB.
-_ROOM_FOR: Final = 2
-_ROOM: Final = BoundedSemaphore(_ROOM_FOR)
+# Concurrent parses per process: each takes up to two seconds of a thread, and 150 MB.
+_CONCURRENT_MAXIMUM: Final = 2
+_SLOTS: Final = BoundedSemaphore(_CONCURRENT_MAXIMUM)
 
 _LATENCY_OF_KIND: Final = {"clat": "completion", "lat": "total"}
 
 
-class CannotExplain(Exception):
-    """The parser of today finds no such document in the text; the message is a sentence for people."""
+class ProvenanceUnavailable(Exception):
+    """The current parser does not find the document in the text; the message is for people."""
 
 
-class NoRoom(Exception):
-    """As many explanations as this process has room for are being made just now: try again."""
+class ProvenanceBusy(Exception):
+    """This process is parsing the maximum number of outputs; try again."""
 
 
-def explain_packed(
+def derive_packed(
     packed: bytes, number: int, *, has_envelope: bool, position: int = 0, limit: int = ROWS_MAXIMUM
 ) -> ReportProvenance:
-    """Explain what was received and is kept as gzip, as `explain_body` does, if there is room. Raises NoRoom too.
+    """Unpack a stored body and call `derive_body`. Raises ProvenanceBusy if too many calls run at the same time.
 
-    Anybody may ask for it who may read, and the largest output takes two seconds and 150 MB.
+    Any reader may call it, and the largest output takes two seconds and 150 MB.
     """
-    if not _ROOM.acquire(blocking=False):
-        raise NoRoom(f"{_ROOM_FOR} outputs are being explained just now: try again")
+    if not _SLOTS.acquire(blocking=False):
+        raise ProvenanceBusy(f"{_CONCURRENT_MAXIMUM} outputs are being parsed: try again")
     try:
-        return explain_body(unpack(packed), number, has_envelope=has_envelope, position=position, limit=limit)
+        return derive_body(unpack(packed), number, has_envelope=has_envelope, position=position, limit=limit)
     finally:
-        _ROOM.release()
+        _SLOTS.release()
 
 
-def explain_body(
+def derive_body(
     body: bytes, number: int, *, has_envelope: bool, position: int = 0, limit: int = ROWS_MAXIMUM
 ) -> ReportProvenance:
-    """Explain document `number` of what was received: an agent's envelope, or bare output. Raises CannotExplain."""
+    """Return the provenance of one document of a body (envelope or bare output). Raises ProvenanceUnavailable."""
     try:
         output = read_envelope(body).fio_output.encode() if has_envelope else body
         report = read_output(output)
     except (BadEnvelope, UnreadableOutput) as error:
-        raise CannotExplain(
-            f"parser {PARSER_VERSION} finds no report in what was received: {error}"
+        raise ProvenanceUnavailable(
+            f"parser version {PARSER_VERSION} finds no report in the upload: {error}"
         ) from error
     if number >= len(report.documents):
-        raise CannotExplain(
-            f"parser {PARSER_VERSION} finds {len(report.documents)} reports in what was received, and this run is"
-            f" number {number + 1}: manage.py renormalize puts that right"
+        raise ProvenanceUnavailable(
+            f"parser version {PARSER_VERSION} finds {len(report.documents)} reports in the upload, and this run is"
+            f" number {number + 1}: run manage.py renormalize"
         )
-    return explain_document(report, number, position=position, limit=limit)
+    return derive_document(report, number, position=position, limit=limit)
 
 
-def explain_document(
+def derive_document(
     report: Report, number: int, *, position: int = 0, limit: int = ROWS_MAXIMUM
 ) -> ReportProvenance:
-    """Explain one document of a report: its measurements in the order of the run's table, totals, jobs, the rest.
+    """Return the provenance of one document: measurements in the order of the run's table, totals, jobs, disks.
 
-    Of measurements, totals, jobs and disks those `limit` that begin at `position`; the others cost next to nothing.
+    Each list has at most `limit` entries from `position`.
     """
     document = report.documents[number]
     places = list(_list_places(document))
@@ -119,55 +119,55 @@ def explain_document(
         measurement_count=len(places),
         position=position,
         next_position=position + limit if position + limit < max(lengths) else None,
-        measurements=tuple(_explain_measurements(document, places[shown], position=position)),
-        totals=tuple(_explain_total(document, *total) for total in totals[shown]),
-        jobs=tuple(_explain_job(job) for job in document.jobs[shown]),
-        disks=tuple(_explain_disk(disk) for disk in document.disks[shown]),
-        warnings=tuple(ExplainedNote(note.code, note.where, note.message) for note in report.warnings),
+        measurements=tuple(_derive_measurements(document, places[shown], position=position)),
+        totals=tuple(_derive_total(document, *total) for total in totals[shown]),
+        jobs=tuple(_copy_job(job) for job in document.jobs[shown]),
+        disks=tuple(_copy_disk(disk) for disk in document.disks[shown]),
+        warnings=tuple(ReportedWarning(note.code, note.where, note.message) for note in report.warnings),
         messages=report.messages,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What all measurements of a document share; jobs: by their index."""
+    """Common to all measurements of a document. jobs: by index."""
 
     document: Document
     jobs: Mapping[int, Job]
-    surroundings: RunContext
+    context: RunContext
 
 
 def _list_places(document: Document) -> Iterator[tuple[Group, Direction]]:
-    """Give the measurements of a document in the order of the run's table."""
+    """Yield the measurements of a document in the order of the run's table."""
     for group in document.groups:
-        # What was asked for counts only where a job failed before it did anything.
+        # The configured rw counts only if a job failed before its first I/O.
         rw = read_workload(group).rw if group.error else ""
         for direction in list_measured_directions(group, rw):
             yield group, direction
 
 
-def _explain_measurements(
+def _derive_measurements(
     document: Document, places: Sequence[tuple[Group, Direction]], *, position: int
-) -> Iterator[ExplainedMeasurement]:
+) -> Iterator[MeasurementProvenance]:
     setting = _Setting(
         document,
         {job.index: job for job in document.jobs},
-        # Only the badges depend on these, and those that count are stored with the run.
-        read_surroundings(document, environment={}, target={}),
+        # Only badges depend on these, and the badges shown are the stored ones.
+        read_run_context(document, environment={}, target={}),
     )
     for at, (group, direction) in enumerate(places, position):
-        yield _explain_measurement(setting, group, direction, spec=read_workload(group), position=at)
+        yield _derive_measurement(setting, group, direction, spec=read_workload(group), position=at)
 
 
-def _explain_measurement(
+def _derive_measurement(
     setting: _Setting, group: Group, direction: Direction, *, spec: WorkloadSpec, position: int
-) -> ExplainedMeasurement:
+) -> MeasurementProvenance:
     jobs = [setting.jobs[index] for index in group.jobs if index in setting.jobs]
     parts = _list_parts(jobs, direction)
-    values = measurement_columns(setting.surroundings, group, direction, spec=spec)
+    values = measurement_columns(setting.context, group, direction, spec=spec)
     kind = values["latency_kind"]
     latency = getattr(direction, _LATENCY_OF_KIND[kind]) if kind else None
-    return ExplainedMeasurement(
+    return MeasurementProvenance(
         position=position,
         job_name=group.name,
         hostname=group.hostname,
@@ -177,14 +177,14 @@ def _explain_measurement(
         numjobs=group.numjobs,
         job_count=sum(job.clones for job in jobs),
         jobs=tuple(MergedJob(job.index, job.name, job.hostname, job.clones) for job in jobs[:ROWS_MAXIMUM]),
-        workload=explain_workload(group, spec, format=setting.document.format),
-        values=explain_values(direction, parts, kind=kind, values=values, missing=values["missing"]),
-        percentiles=explain_percentiles(direction, parts, kind=kind, latency=latency),
+        workload=derive_workload(group, spec, format=setting.document.format),
+        values=derive_values(direction, parts, kind=kind, values=values, missing=values["missing"]),
+        percentiles=derive_percentiles(direction, parts, kind=kind, latency=latency),
     )
 
 
 def _list_parts(jobs: Sequence[Job], direction: Direction) -> ValueParts:
-    """Return what a group's direction was made of: as in the roll-up, a clone that did no I/O adds nothing."""
+    """Return the parts of a group's direction; clones without I/O are omitted, as in merging."""
     pairs = [(job, part) for job in jobs for part in job.directions if part.name == direction.name]
     active = [pair for pair in pairs if did_io(pair[1])] or pairs[:1]
     clones = active[0][0].clones if len(active) == 1 else 1
@@ -192,20 +192,20 @@ def _list_parts(jobs: Sequence[Job], direction: Direction) -> ValueParts:
 
 
 def _list_totals(document: Document) -> Iterator[tuple[Total, Direction]]:
-    """Give the totals of what ran together, where that is more than one job's own direction."""
+    """Yield the totals of concurrent jobs, unless equal to the direction of a single job."""
     for total in total_up(document.groups):
         for direction in total.directions:
             if len(total.groups) > 1 or direction.name == "total":
                 yield total, direction
 
 
-def _explain_total(document: Document, total: Total, direction: Direction) -> ExplainedTotal:
+def _derive_total(document: Document, total: Total, direction: Direction) -> TotalProvenance:
     groups = [document.groups[index] for index in total.groups]
-    return ExplainedTotal(
+    return TotalProvenance(
         groupid=total.groupid,
         job_names=tuple(group.name for group in groups[:ROWS_MAXIMUM]),
         direction=direction.name,
-        values=explain_total(direction, _list_summands(groups, total.directions, direction)),
+        values=derive_total(direction, _list_summands(groups, total.directions, direction)),
     )
 
 
@@ -220,8 +220,8 @@ def _list_summands(
     return ValueParts(tuple(part for part in same if did_io(part)), "jobs")
 
 
-def _explain_job(job: Job) -> ExplainedJob:
-    return ExplainedJob(
+def _copy_job(job: Job) -> ReportedJob:
+    return ReportedJob(
         index=job.index,
         name=job.name,
         hostname=job.hostname,
@@ -234,12 +234,12 @@ def _explain_job(job: Job) -> ExplainedJob:
         context_switches=job.context_switches,
         depth=dict(job.depth),
         latency_shares=tuple(LatencyShare(below_ns, percent) for below_ns, percent in job.latency_shares),
-        steady_state=None if job.steady_state is None else _explain_steady_state(job.steady_state),
+        steady_state=None if job.steady_state is None else _copy_steady_state(job.steady_state),
     )
 
 
-def _explain_steady_state(state: SteadyState) -> ExplainedSteadyState:
-    return ExplainedSteadyState(
+def _copy_steady_state(state: SteadyState) -> ReportedSteadyState:
+    return ReportedSteadyState(
         criterion=state.criterion,
         is_attained=state.is_attained,
         duration_s=state.duration_s,
@@ -249,8 +249,8 @@ def _explain_steady_state(state: SteadyState) -> ExplainedSteadyState:
     )
 
 
-def _explain_disk(disk: Disk) -> ExplainedDisk:
-    return ExplainedDisk(
+def _copy_disk(disk: Disk) -> ReportedDisk:
+    return ReportedDisk(
         name=disk.name,
         is_member=disk.is_member,
         read_ios=disk.read_ios,

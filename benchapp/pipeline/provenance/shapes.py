@@ -1,4 +1,4 @@
-"""How the numbers of one run were computed, as plain frozen values that both doors show."""
+"""Provenance of the values of one run, as frozen dataclasses for page and API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedValue:
-    """One value. value: in the base unit that `unit` names, None where it is absent.
+class DerivedValue:
+    """One value. value: in the base unit `unit`, None if absent.
 
-    printed_as: what fio printed it as and how that was converted, empty where the reader does not say.
-    how: how it was made of what was printed. code: why it is absent, stable; reason: the same in words.
+    printed_as: the value in the fio output and its conversion, empty if unknown. how: derivation.
+    code: reason of absence, stable; reason: the same as text.
     """
 
     name: str
@@ -24,7 +24,7 @@ class ExplainedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedPercentile:
+class DerivedPercentile:
     """One percentile, per cent and ns."""
 
     percent: float
@@ -32,19 +32,19 @@ class ExplainedPercentile:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedPercentiles:
-    """All percentiles of one distribution. kind: clat or lat; how: whose they are, or why there are none."""
+class DerivedPercentiles:
+    """All percentiles of one distribution. kind: clat or lat; how: derivation, or reason of absence."""
 
     kind: str
     printed_as: str
     how: str
     code: str | None
-    values: tuple[ExplainedPercentile, ...]
+    values: tuple[DerivedPercentile, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPart:
-    """One thing that was asked for. value: as read, canonical; source: where it was told, or that it was not."""
+    """One part of a workload. value: canonical; source: where it was reported, or that it was not."""
 
     name: str
     value: str | None
@@ -53,7 +53,7 @@ class WorkloadPart:
 
 @dataclass(frozen=True, slots=True)
 class MergedJob:
-    """One entry of fio's report. index: its place there; clones: jobs that fio summed into it."""
+    """One entry of fio's report. index: its position; clones: jobs that fio summed into it."""
 
     index: int
     name: str
@@ -62,10 +62,10 @@ class MergedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedMeasurement:
-    """One measurement, at the place that it has in the run's table.
+class MeasurementProvenance:
+    """One measurement, at its position in the run's table.
 
-    jobs: the entries merged into it, the first of many; job_count: the jobs in all of them.
+    jobs: the merged entries, truncated; job_count: the jobs in all of them.
     """
 
     position: int
@@ -78,38 +78,38 @@ class ExplainedMeasurement:
     job_count: int
     jobs: tuple[MergedJob, ...]
     workload: tuple[WorkloadPart, ...]
-    values: tuple[ExplainedValue, ...]
-    percentiles: ExplainedPercentiles
+    values: tuple[DerivedValue, ...]
+    percentiles: DerivedPercentiles
 
     def is_stored_as(self, job_name: str, direction: str) -> bool:
-        """Say whether a stored measurement of this place is the same; another parser may have found others."""
+        """Return whether the stored measurement at this position is the same; another parser may have found others."""
         return direction == self.direction and job_name == self.job_name[:200]
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedTotal:
-    """What the jobs of one group of fio did together in one direction, or in all ("total").
+class TotalProvenance:
+    """Total of one fio group in one direction, or in all ("total").
 
-    job_names: the first of many.
+    job_names: truncated.
     """
 
     groupid: int
     job_names: tuple[str, ...]
     direction: str
-    values: tuple[ExplainedValue, ...]
+    values: tuple[DerivedValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyShare:
-    """Per cent of the I/Os that took less than below_ns and no less than the bound before; None: all the rest."""
+    """Percentage of I/Os below below_ns and at or above the previous bound; None: the rest."""
 
     below_ns: int | None
     percent: float
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedSteadyState:
-    """What fio's own steadystate found, as it printed it."""
+class ReportedSteadyState:
+    """Result of fio's steadystate option, as printed."""
 
     criterion: str
     is_attained: bool
@@ -120,10 +120,10 @@ class ExplainedSteadyState:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedJob:
-    """What fio printed of one entry besides its directions.
+class ReportedJob:
+    """Values of one entry of the fio report besides its directions.
 
-    is_aggregate: fio's own sum over servers, which counts nowhere. depth: iodepth level → per cent of the I/Os.
+    is_aggregate: fio's total over servers, not stored. depth: iodepth level → percentage of I/Os.
     """
 
     index: int
@@ -138,12 +138,12 @@ class ExplainedJob:
     context_switches: int | None
     depth: Mapping[str, float]
     latency_shares: tuple[LatencyShare, ...]
-    steady_state: ExplainedSteadyState | None
+    steady_state: ReportedSteadyState | None
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedDisk:
-    """One disk as fio saw it. is_member: of the md or dm device before it."""
+class ReportedDisk:
+    """Disk statistics reported by fio. is_member: of the preceding md or dm device."""
 
     name: str
     is_member: bool
@@ -155,7 +155,7 @@ class ExplainedDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedNote:
+class ReportedWarning:
     """A warning of the reader; code is stable."""
 
     code: str
@@ -186,9 +186,9 @@ class ReportProvenance:
     measurement_count: int
     position: int
     next_position: int | None
-    measurements: tuple[ExplainedMeasurement, ...]
-    totals: tuple[ExplainedTotal, ...]
-    jobs: tuple[ExplainedJob, ...]
-    disks: tuple[ExplainedDisk, ...]
-    warnings: tuple[ExplainedNote, ...]
+    measurements: tuple[MeasurementProvenance, ...]
+    totals: tuple[TotalProvenance, ...]
+    jobs: tuple[ReportedJob, ...]
+    disks: tuple[ReportedDisk, ...]
+    warnings: tuple[ReportedWarning, ...]
     messages: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Say of each value of a direction how it was printed and what was done with it, or why it is not there."""
+"""Provenance of each value of a direction: the printed value and its conversion, or why it is absent."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,43 +7,43 @@ from typing import Final
 from benchapp.fio.merging.directions import find_weight
 from benchapp.fio.report import Direction, Latency, Samples
 from benchapp.metrics import PERCENTILES
-from benchapp.pipeline.normalize.missing_reasons import explain_missing
-from benchapp.pipeline.provenance.shapes import ExplainedPercentile, ExplainedPercentiles, ExplainedValue
+from benchapp.pipeline.normalize.missing_reasons import describe_missing
+from benchapp.pipeline.provenance.shapes import DerivedPercentile, DerivedPercentiles, DerivedValue
 
 _ADDED: Final = "sum of {n} {parts}"
-_LONGEST: Final = "the longest of {n} {parts}"
+_LONGEST: Final = "maximum of {n} {parts}"
 _WEIGHTED: Final = "mean of {n} {parts}, weighted by their {weight}"
 _POOLED: Final = "pooled over {n} {parts}: within them and between their means"
-_LEAST: Final = "the least of {n} {parts}"
-_GREATEST: Final = "the greatest of {n} {parts}"
+_MINIMUM_OF: Final = "minimum of {n} {parts}"
+_MAXIMUM_OF: Final = "maximum of {n} {parts}"
 _BINS: Final = "merged from the histogram bins of {n} {parts}"
 _KINDS: Final = {"clat": "completion", "lat": "total"}
 
 
 @dataclass(frozen=True, slots=True)
 class ValueParts:
-    """What a direction was made of: those of several entries, or groups, that did any I/O; called by `name`.
+    """Parts of a direction: those of several entries or groups with I/O; `name` is their plural.
 
-    clones: jobs that fio itself summed into a single one.
+    clones: jobs that fio summed into a single entry.
     """
 
     directions: tuple[Direction, ...]
     name: str
     clones: int = 1
 
-    def say(self, rule: str, *, source: str = "") -> str:
-        """Return the rule in words where there was anything to merge, else that the value stands as printed.
+    def describe(self, rule: str, *, source: str = "") -> str:
+        """Return the merge rule as text; without a merge, that the value is as printed.
 
-        source: what the merged direction says of the value, which names the weights of a mean.
+        source: of the merged direction, which names the weights of a mean.
         """
         if len(self.directions) > 1:
             return rule.format(n=len(self.directions), parts=self.name, weight=find_weight(source))
-        return f"as fio summed it up over {self.clones} jobs" if self.clones > 1 else "as fio gave it"
+        return f"as printed by fio, sum of {self.clones} jobs" if self.clones > 1 else "as printed by fio"
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One value: place is its name in `missing` and `sources`, else_from further names there, take gets it."""
+    """One value. place: its name in `missing` and `sources`; else_from: further names there; take: reads it."""
 
     name: str
     label: str
@@ -82,9 +82,9 @@ _TOTALS: Final = (
         _ADDED,
         lambda direction: direction.bandwidth_bytes_per_s,
     ),
-    _Line("io_bytes", "Data moved", "bytes", "io_bytes", _ADDED, lambda direction: direction.io_bytes),
+    _Line("io_bytes", "Data transferred", "bytes", "io_bytes", _ADDED, lambda direction: direction.io_bytes),
     _Line("total_ios", "I/Os", "operations", "total_ios", _ADDED, lambda direction: direction.total_ios),
-    _Line("runtime_s", "Time measured", "s", "runtime_s", _LONGEST, lambda direction: direction.runtime_s),
+    _Line("runtime_s", "Actual runtime", "s", "runtime_s", _LONGEST, lambda direction: direction.runtime_s),
 )
 _ELAPSED: Final = _Line(
     "elapsed_s", "Elapsed time", "s", "elapsed_s", _ADDED, lambda direction: direction.elapsed_s
@@ -136,68 +136,66 @@ _METRIC_LABELS: Final = {
 }
 
 
-def explain_values(
+def derive_values(
     direction: Direction,
     parts: ValueParts,
     *,
     kind: str,
     values: Mapping[str, float | None],
     missing: Mapping[str, str],
-) -> tuple[ExplainedValue, ...]:
-    """Explain a direction's values in the order of a page: rates, latency metrics, then what supports them.
+) -> tuple[DerivedValue, ...]:
+    """Return the values of a direction in display order: rates, latency metrics, supporting values.
 
-    kind: clat or lat, of which the percentiles are; values: the percentile metrics, after what was withheld;
-    missing: name of what is absent → reason code.
+    kind: clat or lat, of the percentiles; values: the percentile metrics, without withheld ones;
+    missing: name of an absent value → reason code.
     """
     lines = [_ELAPSED] if direction.elapsed_s is not None else list(_TOTALS)
     if direction.elapsed_s is None:
         lines += _list_latency_lines("total" if direction.total else "completion")
-    explained = [
-        _explain(line, direction, parts, missing=missing, value=line.take(direction)) for line in lines
-    ]
+    derived = [_derive(line, direction, parts, missing=missing, value=line.take(direction)) for line in lines]
     if direction.elapsed_s is None:
         rule = _BINS if _was_merged(parts) else ""
         for name, label in _METRIC_LABELS.items():
             line = _Line(
                 name, label, "ns", "percentiles", rule, _take_none, else_from=(_KINDS.get(kind, ""),)
             )
-            explained.append(_explain(line, direction, parts, missing=missing, value=values.get(name)))
+            derived.append(_derive(line, direction, parts, missing=missing, value=values.get(name)))
     others = [line for line in (*_OTHER_LATENCIES, *_SAMPLES) if direction.elapsed_s is None]
     return (
-        *explained,
-        *(_explain(line, direction, parts, missing=missing, value=line.take(direction)) for line in others),
+        *derived,
+        *(_derive(line, direction, parts, missing=missing, value=line.take(direction)) for line in others),
     )
 
 
-def explain_total(direction: Direction, parts: ValueParts) -> tuple[ExplainedValue, ...]:
-    """Explain what several groups of jobs did together: rates and sums, mean latency and percentiles."""
+def derive_total(direction: Direction, parts: ValueParts) -> tuple[DerivedValue, ...]:
+    """Return the values of several concurrent groups: rates, sums, mean latency and percentiles."""
     kind = "clat" if direction.completion is not None else "lat"
     of_kind = direction.completion if kind == "clat" else direction.total
     percentiles = dict(of_kind.percentiles) if of_kind else {}
     values = {name: percentiles.get(percent) for name, percent in PERCENTILES.items()}
-    every = explain_values(direction, parts, kind=kind, values=values, missing=direction.missing)
+    every = derive_values(direction, parts, kind=kind, values=values, missing=direction.missing)
     return tuple(value for value in every if value.name not in {line.name for line in _SAMPLES})
 
 
-def explain_percentiles(
+def derive_percentiles(
     direction: Direction, parts: ValueParts, *, kind: str, latency: Latency | None
-) -> ExplainedPercentiles:
-    """Say whose percentiles these are, or why there are none."""
+) -> DerivedPercentiles:
+    """Return the percentiles with their derivation, or why there are none."""
     found = latency.percentiles if latency else ()
     code = None if found else _find_code(direction.missing, "percentiles", "percentiles")
     if code is not None:
-        how = f"withheld: {explain_missing(code)}" if "bins" in code else f"none: {explain_missing(code)}"
+        how = f"withheld: {describe_missing(code)}" if "bins" in code else f"none: {describe_missing(code)}"
     elif _was_merged(parts):
-        how = parts.say(_BINS)
+        how = parts.describe(_BINS)
     else:
         jobs = f"one group of {parts.clones} jobs" if parts.clones > 1 else "one job"
-        how = f"as fio gave them for {jobs}"
-    return ExplainedPercentiles(
+        how = f"as printed by fio for {jobs}"
+    return DerivedPercentiles(
         kind=kind,
         printed_as=_find_source(direction, parts, "percentiles", _KINDS.get(kind, "")) if found else "",
         how=how,
         code=code,
-        values=tuple(ExplainedPercentile(percent, value) for percent, value in found),
+        values=tuple(DerivedPercentile(percent, value) for percent, value in found),
     )
 
 
@@ -212,24 +210,28 @@ def _list_latency_lines(place: str) -> list[_Line]:
             _POOLED,
             _of_latency(place, "stddev_ns"),
         ),
-        _Line("latency_min_ns", "Minimum latency", "ns", place, _LEAST, _of_latency(place, "minimum_ns")),
-        _Line("latency_max_ns", "Maximum latency", "ns", place, _GREATEST, _of_latency(place, "maximum_ns")),
+        _Line(
+            "latency_min_ns", "Minimum latency", "ns", place, _MINIMUM_OF, _of_latency(place, "minimum_ns")
+        ),
+        _Line(
+            "latency_max_ns", "Maximum latency", "ns", place, _MAXIMUM_OF, _of_latency(place, "maximum_ns")
+        ),
     ]
 
 
-def _explain(
+def _derive(
     line: _Line, direction: Direction, parts: ValueParts, *, missing: Mapping[str, str], value: float | None
-) -> ExplainedValue:
+) -> DerivedValue:
     code = None if value is not None else _find_code(missing, line.name, line.place)
-    return ExplainedValue(
+    return DerivedValue(
         name=line.name,
         label=line.label,
         unit=line.unit,
         value=value,
         printed_as="" if value is None else _find_source(direction, parts, line.place, *line.else_from),
-        how="" if value is None else parts.say(line.rule, source=direction.sources.get(line.place, "")),
+        how="" if value is None else parts.describe(line.rule, source=direction.sources.get(line.place, "")),
         code=code,
-        reason=None if code is None else explain_missing(code),
+        reason=None if code is None else describe_missing(code),
     )
 
 
@@ -244,7 +246,7 @@ def _find_code(missing: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _find_source(direction: Direction, parts: ValueParts, *places: str) -> str:
-    """Return how fio printed it: as the direction says; of a merged one, as the first of its parts does."""
+    """Return the printed value: of the direction, or of the first part if merged."""
     own, first = direction.sources, parts.directions[0].sources if parts.directions else {}
     for sources in (first, own) if _was_merged(parts) else (own, first):
         for place in places:
@@ -254,7 +256,7 @@ def _find_source(direction: Direction, parts: ValueParts, *places: str) -> str:
 
 
 def _take_none(direction: Direction) -> None:
-    """Stand in for values that come from elsewhere."""
+    """Return None, for values that are passed separately."""
 
 
 def _was_merged(parts: ValueParts) -> bool:

@@ -1,4 +1,4 @@
-"""Say of each part of a workload where it was told: by the report's options, by a text's header, or nowhere."""
+"""Source of each part of a workload: the options of the report, a text header, or none."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from benchapp.fio.report import Group
 from benchapp.fio.workload.spec import WorkloadSpec
 from benchapp.pipeline.provenance.shapes import WorkloadPart
 
-# Part of the workload → the options that may tell it, by the names that fio knows.
+# Part of the workload → fio options that set it.
 _OPTIONS: Final = {
     "rw": ("rw", "readwrite"),
     "block_size": ("bssplit", "bsrange", "blocksize_range", "bs", "blocksize"),
@@ -19,17 +19,17 @@ _OPTIONS: Final = {
     "runtime_s": ("runtime", "timeout"),
     "time_based": ("time_based",),
 }
-# What the reader can see in the numbers where no option tells it.
-_SEEN: Final = {
-    "rw": "not reported; from the directions that did I/O",
-    "block_size": "not reported; data moved / I/Os",
-    "iodepth": "not reported; latency_depth, which holds the depth in effect",
-    "numjobs": "not reported; as many jobs as the report has of it",
+# Parts that the parser infers from values without an option.
+_INFERRED: Final = {
+    "rw": "not reported; inferred from the directions with I/O",
+    "block_size": "not reported; inferred as data transferred / I/Os",
+    "iodepth": "not reported; inferred from latency_depth, the depth in effect",
+    "numjobs": "not reported; inferred from the number of jobs in the report",
 }
-_HEADERS: Final = {"time": "the command that was timed"}
+_HEADERS: Final = {"time": "the timed command"}
 
 
-def explain_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[WorkloadPart, ...]:
+def derive_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[WorkloadPart, ...]:
     """Return the parts of a workload with their sources; further options follow by name."""
     values = {
         "rw": spec.rw or None,
@@ -58,31 +58,31 @@ def explain_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[
 def _find_source(name: str, value: str | None, group: Group, format: str) -> str:
     option = next((each for each in _OPTIONS[name] if each in group.options), None)
     if option is not None:
-        return _say_option(option, group, format)
+        return _describe_option(option, group, format)
     if name == "read_share_percent" and value in ("0", "100"):
         return "follows from rw"
     if name == "numjobs" and group.numjobs > 1:
-        return _SEEN[name]
+        return _INFERRED[name]
     if name == "iodepth" and group.iodepth is not None and group.iodepth != 1:
-        return _SEEN[name]
+        return _INFERRED[name]
     if name == "time_based" and value == "yes":
-        return "not reported; it ran as long as its runtime"
+        return "not reported; inferred because it ran for its full runtime"
     if not group.options:
-        return _SEEN.get(name, "not reported") if value is not None else "not reported"
+        return _INFERRED.get(name, "not reported") if value is not None else "not reported"
     if not group.has_all_options:
-        return "not reported: a header names some options only"
-    return "not given: fio's default" if value is not None else "not given"
+        return "not reported: the header has only some options"
+    return "not set: fio's default" if value is not None else "not set"
 
 
 def _find_extra_source(name: str, group: Group, format: str) -> str:
     if name in group.options:
-        return _say_option(name, group, format)
+        return _describe_option(name, group, format)
     if name in ("options", "job"):
-        return "ours: without all options the job's name keeps it apart from others"
+        return "added by benchapp: without all options the job name distinguishes it from others"
     return f"from the {_name_place(format)}"
 
 
-def _say_option(option: str, group: Group, format: str) -> str:
+def _describe_option(option: str, group: Group, format: str) -> str:
     given = group.options[option]
     shown = option if given == "" else f"{option}={given[:200]}"
     place = "report's options" if group.has_all_options else _name_place(format)

@@ -16,7 +16,7 @@ from benchapp.queries.incidents.changes import ChangeMark
 
 Row = dict[str, Any]
 
-SPREAD: Final = ("n", "minimum", "p10", "median", "p90", "maximum", "least_run", "most_run")
+SPREAD: Final = ("n", "minimum", "p10", "median", "p90", "maximum", "minimum_run", "maximum_run")
 BUCKET_COLUMNS: Final = ("from_at", "to_at", "n", "failed", "excluded", "doubtful")
 POINT_COLUMNS: Final = ("run", "started_at", "error", "is_excluded", "badges")
 FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)

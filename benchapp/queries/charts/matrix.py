@@ -24,7 +24,7 @@ from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimen
 from benchapp.queries.charts.scaling_shapes import Axis, BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.series.current_levels import read_standings
+from benchapp.queries.series.current_levels import read_current_levels
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -167,7 +167,7 @@ class _MatrixBuilder:
         first = {
             key: next((place for place in places if counts[place]), None) for key, places in groups.items()
         }
-        levels = read_standings([ids[place] for place in first.values() if place is not None], self.metric)
+        levels = read_current_levels([ids[place] for place in first.values() if place is not None], self.metric)
         excluded = _find_excluded(
             [ids[place] for key in groups if first[key] is None for place in groups[key]]
         )

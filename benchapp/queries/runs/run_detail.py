@@ -61,7 +61,7 @@ class MeasurementRow:
     workload: WorkloadRow
     workload_title: str
 
-    def is_left_to_chance(self, percent: float) -> bool:
+    def has_too_few_samples(self, percent: float) -> bool:
         """Say whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
 
         It never contradicts the metrics: what is below one that is there is known, what is beyond one withheld is not.

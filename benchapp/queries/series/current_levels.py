@@ -10,7 +10,7 @@ from benchapp.analysis.charts.shift import RecentShift, find_shift, is_stale
 from benchapp.metrics import Metric
 from benchapp.models import SeriesSummary
 
-__all__ = ["CurrentLevel", "RecentShift", "read_standings"]
+__all__ = ["CurrentLevel", "RecentShift", "read_current_levels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class CurrentLevel:
     is_stale: bool
 
 
-def read_standings(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
+def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return what each of some series stands at, by its id; those without a value are left out; one query."""
     now = timezone.now()
     summaries = SeriesSummary.objects.filter(metric=metric.name, series_id__in=series_ids).values_list(

@@ -115,24 +115,24 @@ class ManyFilesField(forms.FileField):
         return [super(ManyFilesField, self).clean(file, initial) for file in files or [None]]
 
 
-class HandInForm(forms.Form):
-    """Files with what fio printed, and what it was measured on."""
+class UploadFilesForm(forms.Form):
+    """Files with fio output and the layout that they were measured on."""
 
     host = forms.CharField(
         max_length=253,
-        help_text="Whose results they are.",
+        help_text="The host that produced the results.",
         widget=forms.TextInput(attrs={"list": "known-hosts", "autocomplete": "off"}),
     )
     layout = forms.CharField(
         label="Layout and labels",
         required=False,
         max_length=4000,
-        help_text="A line each, as in the API: volume_type=gp3, volume_count=4, profile=nightly, label.rack=r12.",
+        help_text="One per line, as in the API: volume_type=gp3, volume_count=4, profile=nightly, label.rack=r12.",
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
     )
     file = ManyFilesField(
-        label="What fio printed",
+        label="fio output",
         allow_empty_file=True,
-        help_text="Any format: JSON, JSON+, text, terse; also packed with gzip. "
-        "fio's logs (NAME_bw.1.log …) go with the output that they belong to.",
+        help_text="JSON, JSON+, terse or text, optionally compressed with gzip. "
+        "fio logs (NAME_bw.1.log, …) are attached to the output that they belong to.",
     )

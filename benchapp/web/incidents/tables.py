@@ -29,7 +29,7 @@ _SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How far a level moved. kind: worse or better; sign: the way that it moved; never colour alone."""
+    """How far a level moved. kind: worse or better; sign: the way that it moved; never color alone."""
 
     kind: str
     sign: str
@@ -38,7 +38,7 @@ class Size:
 
     @property
     def word(self) -> str:
-        """Return what the colour means."""
+        """Return what the color means."""
         return "regression" if self.kind == "worse" else "improvement"
 
 

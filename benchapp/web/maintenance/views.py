@@ -37,7 +37,6 @@ from benchapp.queries.maintenance import (
     read_planned_event,
 )
 from benchapp.queue import wake_up
-from benchapp.tasks import wake_up
 from benchapp.web.maintenance.forms import (
     KINDS,
     PlannedEventForm,

@@ -1,4 +1,4 @@
-"""How far to trust a run, in words: each badge with what it says of which rows, its rule, and what to do."""
+"""Data quality of a run: findings, and the rule and remedy of each badge."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,78 +9,78 @@ from benchapp.queries.badges import BADGE_CODES, BadgeRow
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a badge means, and what to do about it."""
+    """Meaning of a badge, and its remedy."""
 
     meaning: str
     advice: str
 
 
-# Code → its rule, and what to do. docs/validity.md tells the same with the sources.
+# Code → rule and remedy. docs/validity.md has the same with sources.
 BADGES: Final[dict[str, Rule]] = {
     "failed-job": Rule(
-        "fio reported an error for the job. Its numbers are of what it did until then.",
-        "Read what fio complained of, mend it, run again.",
+        "fio reported an error for the job. Its values cover the time until the error.",
+        "Read the error message of fio, fix the cause, run again.",
     ),
     "littles-law": Rule(
-        "IOPS × mean total latency is not 0.85 to 1.02 of iodepth × numjobs, with an engine that keeps its queue full"
-        " and no option that limits it.",
-        "Too few in flight: use direct I/O, more jobs, or a faster engine. Too many: tell us; a unit was misread.",
+        "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"
+        " option that limits the queue.",
+        "Below: use direct I/O, more jobs, or a faster engine. Above: report a bug; a unit was misread.",
     ),
     "cached": Rule(
-        "Not direct, and the files are smaller than twice the memory; or reads came back in less than 5 µs on average"
-        " (2 µs where fio polls), or half of them in less than 10 µs from behind a network.",
-        "Use direct=1, or files of at least twice the memory. A cache of the host, if there is one, must be off.",
+        "Buffered I/O with files smaller than twice the memory; or reads with a mean latency below 5 µs (2 µs with"
+        " polling); or reads with a median below 10 µs from network storage.",
+        "Use direct=1, or files of at least twice the memory. Disable caches on the host.",
     ),
     "degraded-raid": Rule(
-        "The array had members missing, was rebuilding or checking, or its state was told to be degraded.",
-        "Let it finish, replace the disk, run again.",
+        "The array had missing members, was rebuilding or checking, or reported a degraded state.",
+        "Wait for the rebuild or replace the disk, then run again.",
     ),
     "too-short": Rule(
-        "The job ran less than 30 s.",
-        "Set runtime=60 or more, and time_based.",
+        "The job ran for less than 30 s.",
+        "Set runtime=60 or more and time_based.",
     ),
     "not-steady": Rule(
-        "fio's own steadystate was not attained; or over the run's log the values lie more than 20 % of their average"
-        " apart, or drift by more than 10 %.",
-        "Precondition the device, or run longer: look at the course of the run.",
+        "fio did not attain its steadystate criterion; or the values of the trace range over more than 20 % of their"
+        " average, or drift by more than 10 %.",
+        "Precondition the device or run longer; check the trace.",
     ),
     "cpu-bound": Rule(
-        "Each job kept a CPU 95 % busy or more, and was not told to poll.",
-        "Use more jobs, larger blocks or a cheaper engine (io_uring), until the storage is the limit.",
+        "Each job used 95 % or more of a CPU, without polling.",
+        "Use more jobs, larger blocks or a more efficient engine (io_uring), until the storage is the limit.",
     ),
     "stalls": Rule(
-        "The slowest I/O took 100 times p99.99 or more (of at least 100\u202f000 samples); or bandwidth varied by more"
-        " than 20 % over fio's samples.",
-        "Look for throttling, burst credits, garbage collection, snapshots, resets at that time.",
+        "The maximum latency was 100 times p99.99 or more (at least 100\u202f000 samples); or the bandwidth samples of"
+        " fio varied by more than 20 %.",
+        "Check for throttling, burst credits, garbage collection, snapshots or resets at that time.",
     ),
     "few-samples": Rule(
-        "Fewer than 10 samples are expected beyond a percentile. It is hidden; all else is as good as without.",
-        "Run longer: p99.9 needs 10\u202f000 I/Os. What fio printed stays in the table of percentiles.",
+        "Fewer than 10 samples are expected above a percentile. The percentile is hidden; other values are unaffected.",
+        "Run longer: p99.9 needs 10\u202f000 I/Os. The percentile table keeps the value that fio printed.",
     ),
     "reported": Rule(
-        "Someone published this number, and it was typed in or imported: there is no output of fio to read again.",
-        "Take it for what its source says: the run names it. Measure the same yourself to compare.",
+        "Published result, entered or imported; no fio output exists.",
+        "Check the source on the run page. Measure the same workload yourself to compare.",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """One sentence of what speaks against numbers of a run, and the rows that it is about. codes: the one."""
+class QualityFinding:
+    """One data-quality finding. codes: one badge; names: of the measurements concerned."""
 
     codes: tuple[str]
     names: tuple[str, ...]
     sentence: str
 
 
-def list_doubts(rows: Sequence[tuple[str, Sequence[BadgeRow]]]) -> list[Doubt]:
-    """Return what speaks against the rows of a run, given as name and badges: the gravest first, each sentence once."""
+def list_quality_findings(rows: Sequence[tuple[str, Sequence[BadgeRow]]]) -> list[QualityFinding]:
+    """Return the findings of measurements, given as name and badges: most severe first, each sentence once."""
     names: dict[tuple[str, str], list[str]] = {}
     for name, badges in rows:
         for badge in badges:
             names.setdefault((badge.code, badge.sentence), []).append(name)
-    doubts = [Doubt((code,), tuple(of), sentence) for (code, sentence), of in names.items()]
-    return sorted(doubts, key=lambda doubt: _rank(doubt.codes[0]))
+    findings = [QualityFinding((code,), tuple(of), sentence) for (code, sentence), of in names.items()]
+    return sorted(findings, key=lambda finding: _rank(finding.codes[0]))
 
 
 def _rank(code: str) -> int:

@@ -1,4 +1,4 @@
-"""The buttons that take a run out of medians and put it back."""
+"""Buttons: exclude a run from medians, include it again."""
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,7 +14,7 @@ from benchapp.web.site.access import needs_role, read_person
 @require_POST
 @needs_role(Role.EDITOR)
 def exclude(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Take a run out of medians, with a reason; its page has the button that undoes it."""
+    """Exclude a run from medians, with a reason."""
     try:
         exclude_run(run_id, read_person(request), reason=request.POST.get("reason", ""))
     except UnknownRun as error:
@@ -29,11 +29,11 @@ def exclude(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_POST
 @needs_role(Role.EDITOR)
 def include(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Put a run back into medians; its page still has the reason, to take it out again."""
+    """Include an excluded run in medians again; the form keeps the reason."""
     try:
         include_run(run_id, read_person(request))
     except UnknownRun as error:
         raise Http404(f"{error}.") from error
     wake_up()
-    messages.success(request, f"Run {run_id} counts in medians again.", extra_tags="good")
+    messages.success(request, f"Run {run_id} is included in medians again.", extra_tags="good")
     return redirect("run", run_id=run_id)

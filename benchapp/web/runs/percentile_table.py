@@ -1,4 +1,4 @@
-"""The latency percentiles of one run, and of the runs before it: the table that its chart is drawn from."""
+"""Latency percentiles of one run and of previous runs: the table, which is also the data of the chart."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from benchapp.queries.runs.runs import MeasurementRow, RunDetail
 from benchapp.web.runs.tables import KIND_NAMES, name_measurements
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
-from benchapp.web.site.reason_texts import explain_missing
+from benchapp.web.site.reason_texts import describe_missing
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileCell:
-    """One percentile of one measurement; raw in ns, None where fio gave none.
+    """One percentile of one measurement; raw in ns, None if fio printed none.
 
-    reason: why it is not drawn, empty where it is.
+    reason: why the chart omits it, empty if displayed.
     """
 
     percent: str
@@ -24,10 +24,10 @@ class PercentileCell:
 
 @dataclass(frozen=True, slots=True)
 class PercentileLine:
-    """All percentiles of one measurement: a line of the chart and a row of the table under it.
+    """All percentiles of one measurement: a line of the chart and a row of the table.
 
-    kind: of which latency they are, where the table has several. before_run_id: where it is not of this run but of
-    the last good one of the same series before it.
+    kind: latency kind, if the table has several. before_run_id: set if the line is of the previous valid run of the
+    same series.
     """
 
     name: str
@@ -40,7 +40,7 @@ class PercentileLine:
 
 @dataclass(frozen=True, slots=True)
 class PercentileTable:
-    """The percentiles of a run: one unit for all. kind: of which latency they are; "latency" where of several."""
+    """Percentiles of a run, in one unit. kind: latency kind; "latency" if there are several."""
 
     percents: tuple[str, ...]
     scale: Scale
@@ -48,33 +48,33 @@ class PercentileTable:
     lines: tuple[PercentileLine, ...]
 
     @property
-    def is_drawn(self) -> bool:
-        """Say whether there is anything for the chart."""
+    def has_chart(self) -> bool:
+        """Return whether the chart has any point."""
         return any(cell.raw is not None and not cell.reason for line in self.lines for cell in line.cells)
 
     @property
     def has_before(self) -> bool:
-        """Say whether an earlier run stands beside this one."""
+        """Return whether the table includes a previous run."""
         return any(line.before_run_id is not None for line in self.lines)
 
     @property
     def reason(self) -> str:
-        """Return why some are not drawn, empty where all are."""
+        """Return why the chart omits some, empty if it shows all."""
         return next((cell.reason for line in self.lines for cell in line.cells if cell.reason), "")
 
 
 def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) -> PercentileTable | None:
-    """Return the percentiles of all measurements that have any; None where none has.
+    """Return the percentiles of all measurements that have any; None if none has.
 
-    before: by a measurement's id the earlier one that stands below it, at the same percentiles.
+    before: measurement id → previous measurement of the series, at the same percentiles.
     """
     names = name_measurements(run.measurements)
-    kept = [pair for pair in zip(run.measurements, names, strict=True) if pair[0].percentiles]
-    if not kept:
+    pairs = [pair for pair in zip(run.measurements, names, strict=True) if pair[0].percentiles]
+    if not pairs:
         return None
-    percents = sorted({percent for measurement, _ in kept for percent, _ in measurement.percentiles})
-    scale = choose_scale([value for measurement, _ in kept for _, value in measurement.percentiles], "ns")
-    kinds = sorted({measurement.latency_kind for measurement, _ in kept})
+    percents = sorted({percent for measurement, _ in pairs for percent, _ in measurement.percentiles})
+    scale = choose_scale([value for measurement, _ in pairs for _, value in measurement.percentiles], "ns")
+    kinds = sorted({measurement.latency_kind for measurement, _ in pairs})
 
     def make_line(measurement: MeasurementRow, name: str, before_run_id: int | None = None) -> PercentileLine:
         return PercentileLine(
@@ -87,7 +87,7 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) 
         )
 
     lines = []
-    for measurement, name in kept:
+    for measurement, name in pairs:
         lines.append(make_line(measurement, name))
         if (earlier := before.get(measurement.id)) is not None:
             lines.append(make_line(earlier, name, earlier.run_id))
@@ -105,11 +105,11 @@ def _make_cells(
     values = dict(measurement.percentiles)
     for percent in percents:
         value = values.get(percent)
-        is_few = value is not None and measurement.is_left_to_chance(percent)
+        is_few = value is not None and measurement.has_too_few_samples(percent)
         text = format_scaled(value, scale)
         yield PercentileCell(
             percent=f"{percent:.10g}",
             text=f"({text})" if is_few else text,
             raw=value,
-            reason=explain_missing("few-samples") if is_few else "",
+            reason=describe_missing("few-samples") if is_few else "",
         )

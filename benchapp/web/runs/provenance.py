@@ -1,4 +1,4 @@
-"""How the numbers of a run were computed: read anew from what was received, and shown line by line."""
+"""Provenance page: how each value of a run was derived from the stored upload."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from benchapp.metrics import UNKNOWN, format_value
 from benchapp.pipeline.provenance.report import (
     OPEN_BYTES_MAXIMUM,
     PARSER_VERSION,
-    CannotExplain,
-    NoRoom,
-    explain_packed,
+    ProvenanceBusy,
+    ProvenanceUnavailable,
+    derive_packed,
 )
 from benchapp.pipeline.provenance.shapes import (
-    ExplainedJob,
-    ExplainedMeasurement,
-    ExplainedTotal,
-    ExplainedValue,
+    DerivedValue,
+    MeasurementProvenance,
     MergedJob,
+    ReportedJob,
     ReportProvenance,
+    TotalProvenance,
 )
 from benchapp.queries.runs.runs import RunDetail, read_run
 from benchapp.queries.runs.submissions import read_raw_body
@@ -30,30 +30,23 @@ from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.page_context import make_base_url
 
-# Of measurements, totals and jobs each: a page of more is no page.
+# Of measurements, totals and jobs each, per page.
 SECTIONS_MAXIMUM: Final = 50
 _DIGITS_MAXIMUM: Final = 8
 _RETRY_AFTER_S: Final = 15
-_JOBS_NAMED: Final = 8
+_JOBS_SHOWN: Final = 8
 _EXPIRED: Final = (
-    "What fio printed is past its time of retention and was removed; what was read from it is kept."
+    "The raw fio output was removed after the retention period. The values read from it are still stored."
 )
-_PUBLISHED: Final = (
-    "These numbers were published by someone and came without any output of fio:"
-    " they stand as they were given."
-)
-_SIGN_IN: Final = (
-    "What fio printed is over 8 MiB. Reading it again is work that is done for those only who are signed in."
-)
-_BUSY: Final = (
-    "Other outputs are being read again just now, and there is no room for one more. Try again in a moment."
-)
+_PUBLISHED: Final = "Published results without fio output; the values are stored as published."
+_SIGN_IN: Final = "The raw fio output exceeds 8 MiB. Sign in to parse it again."
+_BUSY: Final = "Too many outputs are being parsed at the moment. Try again in a few seconds."
 _FORMATS: Final = {
     "json": "JSON",
     "json+": "JSON+, with histograms",
     "terse": "terse",
-    "normal": "text for people",
-    "time": "output of time",
+    "normal": "text",
+    "time": "output of the shell's time",
 }
 _PARTS: Final = {
     "rw": "pattern (rw)",
@@ -62,37 +55,37 @@ _PARTS: Final = {
     "file_size": "file size, bytes",
     "is_direct": "direct",
     "read_share_percent": "reads, %",
-    "runtime_s": "run time asked for, s",
+    "runtime_s": "configured runtime, s",
     "time_based": "time based",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ValueLine:
-    """One value as shown; text is an en dash where it is absent, how then says why."""
+    """One value as shown. text: an en dash if absent; how: then the reason."""
 
-    explained: ExplainedValue
+    source: DerivedValue
     text: str
     how: str
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One measurement, or one total, with the lines of its table; codes: of its badges."""
+    """One measurement or total with its table. codes: of its badges."""
 
     title: str
     origin: str
     lines: tuple[ValueLine, ...]
-    measurement: ExplainedMeasurement | None = None
+    measurement: MeasurementProvenance | None = None
     workload: tuple[tuple[str, str | None, str], ...] = ()
     codes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """What fio printed of one job besides its directions: shares of CPU time, depths and latencies in words."""
+    """Values of one job besides its directions: CPU time, depths and latencies as text."""
 
-    job: ExplainedJob
+    job: ReportedJob
     cpu_user: str
     cpu_system: str
     depth: str
@@ -102,120 +95,120 @@ class JobLine:
 @require_safe
 @may_read
 def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Say of each number of a run what fio printed and what was made of it."""
+    """Show for each value of a run what fio printed and how it was derived."""
     run = read_run(run_id)
     if run is None:
         raise Http404(
-            f"There is no run {run_id}. It may have been removed, or the link is from another server."
+            f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
         )
-    title = f"How the numbers of run {run_id} were computed"
+    title = f"Derived values of run {run_id}"
     api_line = say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/report")
     context = {"run": run, "title": title, "api_line": api_line, "parser_version": PARSER_VERSION}
     try:
-        explanation = _explain(request, run)
-    except _NotNow as reason:
+        provenance = _derive(request, run)
+    except _Unavailable as problem:
         answer = render(
-            request, "runs/provenance.html", {**context, "problem": reason.words}, status=reason.status
+            request, "runs/provenance.html", {**context, "problem": problem.text}, status=problem.status
         )
-        if reason.status == 503:
+        if problem.status == 503:
             answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
         return answer
-    return render(request, "runs/provenance.html", {**context, **_describe(run, explanation)})
+    return render(request, "runs/provenance.html", {**context, **_describe(run, provenance)})
 
 
-class _NotNow(Exception):
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
+class _Unavailable(Exception):
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
         self.status = status
-        self.words = words
+        self.text = text
 
 
-def _explain(request: HttpRequest, run: RunDetail) -> ReportProvenance:
-    """Explain the part of a run that the address asks for; raises _NotNow with what to say instead."""
+def _derive(request: HttpRequest, run: RunDetail) -> ReportProvenance:
+    """Return the provenance of the requested page of a run. Raises _Unavailable."""
     if run.submission.body_bytes > OPEN_BYTES_MAXIMUM and not request.user.is_authenticated:
-        raise _NotNow(403, _SIGN_IN)
+        raise _Unavailable(403, _SIGN_IN)
     body = read_raw_body(run_id=run.id)
     if body is None:
-        raise _NotNow(410, _EXPIRED)
+        raise _Unavailable(410, _EXPIRED)
     if not body.has_output:
-        raise _NotNow(409, _PUBLISHED)
+        raise _Unavailable(409, _PUBLISHED)
     try:
-        return explain_packed(
+        return derive_packed(
             body.packed,
             run.document,
             has_envelope=body.has_envelope,
             position=_read_position(request),
             limit=SECTIONS_MAXIMUM,
         )
-    except CannotExplain as error:
-        raise _NotNow(409, f"{error}.") from error
-    except NoRoom as error:
-        raise _NotNow(503, _BUSY) from error
+    except ProvenanceUnavailable as error:
+        raise _Unavailable(409, f"{error}.") from error
+    except ProvenanceBusy as error:
+        raise _Unavailable(503, _BUSY) from error
 
 
 def _read_position(request: HttpRequest) -> int:
-    """Return where the page begins; an address that says no number begins at the first."""
+    """Return the position of the first measurement; 0 for an invalid one."""
     given = request.GET.get("position", "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < _DIGITS_MAXIMUM else 0
 
 
-def _describe(run: RunDetail, explanation: ReportProvenance) -> dict[str, object]:
+def _describe(run: RunDetail, provenance: ReportProvenance) -> dict[str, object]:
     codes = {line.position: line for line in run.measurements}
     sections = []
-    for each in explanation.measurements:
+    for each in provenance.measurements:
         stored = codes.get(each.position)
         is_same = stored is not None and each.is_stored_as(stored.job_name, stored.direction)
         badges = stored.badges if stored is not None and is_same else ()
         sections.append(_make_section(each, tuple(badge.code for badge in badges)))
     return {
-        "explanation": explanation,
-        "format": _say_format(explanation),
-        "place": explanation.document + 1,
+        "provenance": provenance,
+        "format": _describe_format(provenance),
+        "place": provenance.document + 1,
         "sections": sections,
-        "last_place": explanation.position + len(sections),
-        "earlier_position": max(explanation.position - SECTIONS_MAXIMUM, 0) if explanation.position else None,
-        "totals": [_make_total(each) for each in explanation.totals],
-        "jobs": [_make_job_line(job) for job in explanation.jobs],
-        "messages_text": "\n".join(explanation.messages),
-        "is_older": run.parser_version != explanation.parser_version,
+        "last_place": provenance.position + len(sections),
+        "earlier_position": max(provenance.position - SECTIONS_MAXIMUM, 0) if provenance.position else None,
+        "totals": [_make_total(each) for each in provenance.totals],
+        "jobs": [_make_job_line(job) for job in provenance.jobs],
+        "messages_text": "\n".join(provenance.messages),
+        "is_older": run.parser_version != provenance.parser_version,
     }
 
 
-def _say_format(explanation: ReportProvenance) -> str:
-    name = _FORMATS.get(explanation.format, explanation.format)
-    version = f" version {explanation.format_version}" if explanation.format_version else ""
-    precision = "" if explanation.has_precise_values else "; it rounds to about four digits"
+def _describe_format(provenance: ReportProvenance) -> str:
+    name = _FORMATS.get(provenance.format, provenance.format)
+    version = f" version {provenance.format_version}" if provenance.format_version else ""
+    precision = "" if provenance.has_precise_values else "; rounded to about four digits"
     return f"{name}{version}{precision}"
 
 
-def _make_section(explained: ExplainedMeasurement, codes: tuple[str, ...]) -> Section:
+def _make_section(provenance: MeasurementProvenance, codes: tuple[str, ...]) -> Section:
     return Section(
-        title=f"{explained.job_name or 'a job without a name'}, {explained.direction}",
-        origin=_say_origin(explained),
-        lines=tuple(_make_line(value) for value in explained.values),
-        measurement=explained,
+        title=f"{provenance.job_name or 'unnamed job'}, {provenance.direction}",
+        origin=_describe_origin(provenance),
+        lines=tuple(_make_line(value) for value in provenance.values),
+        measurement=provenance,
         workload=tuple(
-            (_PARTS.get(part.name, part.name), part.value, part.source) for part in explained.workload
+            (_PARTS.get(part.name, part.name), part.value, part.source) for part in provenance.workload
         ),
         codes=codes,
     )
 
 
-def _make_total(total: ExplainedTotal) -> Section:
+def _make_total(total: TotalProvenance) -> Section:
     direction = "all directions together" if total.direction == "total" else total.direction
-    names = ", ".join(total.job_names[:_JOBS_NAMED]) + ("…" if len(total.job_names) > _JOBS_NAMED else "")
+    names = ", ".join(total.job_names[:_JOBS_SHOWN]) + ("…" if len(total.job_names) > _JOBS_SHOWN else "")
     return Section(
         title=f"Group {total.groupid}, {direction}",
-        origin=f"What ran at the same time: {names}.",
+        origin=f"Concurrent jobs: {names}.",
         lines=tuple(_make_line(value) for value in total.values),
     )
 
 
-def _make_line(value: ExplainedValue) -> ValueLine:
+def _make_line(value: DerivedValue) -> ValueLine:
     return ValueLine(value, _show(value), value.how if value.reason is None else value.reason)
 
 
-def _show(value: ExplainedValue) -> str:
+def _show(value: DerivedValue) -> str:
     if value.value is None:
         return UNKNOWN
     if value.unit == "operations":
@@ -224,29 +217,29 @@ def _show(value: ExplainedValue) -> str:
     return f"{shown} IOPS" if value.unit == "operations/s" else shown
 
 
-def _say_origin(explained: ExplainedMeasurement) -> str:
-    """Say which entries of fio's report the measurement was made of; numbers from 0, as in the warnings."""
-    jobs = explained.jobs
-    host = f" on {explained.hostname}" if explained.hostname else ""
+def _describe_origin(provenance: MeasurementProvenance) -> str:
+    """Return the jobs of the fio report that form the measurement; numbers from 0, as in the warnings."""
+    jobs = provenance.jobs
+    host = f" on {provenance.hostname}" if provenance.hostname else ""
     if len(jobs) == 1:
         clones = jobs[0].clones
-        summed = f", in which fio itself summed up {clones} jobs (group_reporting)" if clones > 1 else ""
+        summed = f", the sum of {clones} jobs (group_reporting)" if clones > 1 else ""
         return f"Job {jobs[0].index} of fio's report{host}{summed}."
-    return f"{_say_places(jobs)} of fio's report{host}, merged here: {explained.job_count} jobs."
+    return f"{_format_places(jobs)} of fio's report{host}, merged: {provenance.job_count} jobs."
 
 
-def _say_places(jobs: Sequence[MergedJob]) -> str:
+def _format_places(jobs: Sequence[MergedJob]) -> str:
     indices = [job.index for job in jobs]
     if indices and indices == list(range(indices[0], indices[0] + len(indices))):
         return f"Jobs {indices[0]} to {indices[-1]}"
-    named = ", ".join(str(index) for index in indices[:_JOBS_NAMED])
-    return f"Jobs {named}{' and others' if len(indices) > _JOBS_NAMED else ''}"
+    named = ", ".join(str(index) for index in indices[:_JOBS_SHOWN])
+    return f"Jobs {named}{' and others' if len(indices) > _JOBS_SHOWN else ''}"
 
 
-def _make_job_line(job: ExplainedJob) -> JobLine:
+def _make_job_line(job: ReportedJob) -> JobLine:
     depth = ", ".join(f"{level}: {share:.3g} %" for level, share in job.depth.items() if share)
     shares = [
-        f"{_say_bound(share.below_ns)}: {share.percent:.3g} %"
+        f"{_format_bound(share.below_ns)}: {share.percent:.3g} %"
         for share in job.latency_shares
         if share.percent
     ]
@@ -259,5 +252,5 @@ def _tenths(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _say_bound(below_ns: int | None) -> str:
+def _format_bound(below_ns: int | None) -> str:
     return "longer" if below_ns is None else f"below {format_value(below_ns, 'ns')}"

@@ -1,7 +1,4 @@
-"""The numbers of one run and of a list of runs, as rows of cells.
-
-Which of fio's latencies the columns of a run are of: total (lat) or completion (clat).
-"""
+"""Tables of the run page and of the list of runs, and the latency kinds (lat or clat) of their columns."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,14 +17,14 @@ _FIRST_WITH_TOTAL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LatencyKinds:
-    """lat or clat, of mean and maximum and of the percentiles; empty where there are none."""
+    """lat or clat of mean and maximum, and of percentiles; empty if absent."""
 
     mean: str
     percentiles: str
 
 
 def find_kinds(measurement: MeasurementRow, *, parser_version: int) -> LatencyKinds:
-    """Return of which latencies the metrics of a measurement are; parser_version: of its run."""
+    """Return the latency kinds of a measurement. parser_version: of its run."""
     has_mean = measurement.latency_mean_ns is not None or measurement.latency_max_ns is not None
     if parser_version < _FIRST_WITH_TOTAL:
         mean = measurement.latency_kind
@@ -37,23 +34,23 @@ def find_kinds(measurement: MeasurementRow, *, parser_version: int) -> LatencyKi
 
 
 def choose_usual(kinds: Iterable[LatencyKinds]) -> LatencyKinds:
-    """Return what holds for most rows, for each of the two among those that have any."""
+    """Return the most common kinds."""
     kept = list(kinds)
     return LatencyKinds(
         _find_commonest(one.mean for one in kept), _find_commonest(one.percentiles for one in kept)
     )
 
 
-def say_kinds(kinds: LatencyKinds) -> str:
-    """Say in a sentence of which latencies the columns are; empty where there are none."""
+def describe_kinds(kinds: LatencyKinds) -> str:
+    """Return a sentence with the latency kinds of the columns; empty without latencies."""
     if kinds.mean and kinds.mean == kinds.percentiles:
         return f"Mean, max and percentiles: {KIND_NAMES[kinds.mean]}."
     parts = [("Mean and max", kinds.mean), ("Percentiles", kinds.percentiles)]
     return " ".join(f"{columns}: {KIND_NAMES[kind]}." for columns, kind in parts if kind)
 
 
-def say_unusual(kinds: LatencyKinds, usual: LatencyKinds) -> str:
-    """Say in a row what differs there from the usual; empty where nothing does."""
+def describe_unusual_kinds(kinds: LatencyKinds, usual: LatencyKinds) -> str:
+    """Return the latency kinds of a row that differ from the usual; empty if none."""
     parts = [
         ("mean, max", kinds.mean, usual.mean),
         ("percentiles", kinds.percentiles, usual.percentiles),
@@ -66,7 +63,7 @@ def _find_commonest(kinds: Iterable[str]) -> str:
 
 
 LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_mean_ns", "latency_p99_ns", "elapsed_s")
-# A title names so many results; the table has the others.
+# Number of results in a title; the table has all.
 _TITLE_MAXIMUM: Final = 2
 
 
@@ -83,7 +80,7 @@ class ResultLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLines:
-    """One run in the list, with a line for each measurement; hidden_count: those that the list leaves out."""
+    """One run in the list, with one line per measurement. hidden_count: measurements not listed."""
 
     run: RunRow
     lines: tuple[ResultLine, ...]
@@ -91,13 +88,13 @@ class RunLines:
 
     @property
     def height(self) -> int:
-        """Return how many table rows this run takes."""
+        """Return the number of table rows of this run."""
         return max(1, len(self.lines)) + (1 if self.hidden_count else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class BadgeVerdict:
-    """How a value stands to the limit between good and bad that its profile has."""
+    """Whether a value meets the limit of its profile."""
 
     is_good: bool
     limit: ReferenceLimit
@@ -105,9 +102,9 @@ class BadgeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementLine:
-    """One measurement of a run's table; codes: of its badges; verdict: None where there is no limit.
+    """One measurement of a run's table. codes: of its badges; verdict: None without a limit.
 
-    kinds: of which latencies its metrics are, where they are not those of most rows.
+    kinds: latency kinds that differ from those of most rows.
     """
 
     measurement: MeasurementRow
@@ -126,7 +123,11 @@ def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[Ru
             run=run,
             lines=tuple(
                 ResultLine(
-                    line.series_id, _say_summary(line), line.direction, line.error, make_cells(line, columns)
+                    line.series_id,
+                    _format_summary(line),
+                    line.direction,
+                    line.error,
+                    make_cells(line, columns),
                 )
                 for line in run.measurements
             ),
@@ -148,19 +149,19 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
             make_cells(measurement, columns),
             tuple(badge.code for badge in measurement.badges),
             _judge(run.profile, measurement),
-            say_unusual(find_kinds(measurement, parser_version=run.parser_version), usual),
+            describe_unusual_kinds(find_kinds(measurement, parser_version=run.parser_version), usual),
         )
         for measurement, name in zip(run.measurements, names, strict=True)
     )
 
 
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:
-    """Return of which latencies the metrics of most of a run's measurements are."""
+    """Return the most common latency kinds of a run."""
     return choose_usual(find_kinds(one, parser_version=run.parser_version) for one in run.measurements)
 
 
 def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
-    """Return a short name for each measurement, told apart by direction and, where needed, by number."""
+    """Return a short unique name for each measurement, with direction or number if needed."""
     several = len({measurement.job_name for measurement in measurements}) < len(measurements)
     names = [
         f"{measurement.job_name or measurement.workload.rw}{f' · {measurement.direction}' if several else ''}"
@@ -172,21 +173,21 @@ def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
     ]
 
 
-def say_results(run: RunDetail) -> str:
-    """Say the answer of a run in a title: its first results with their IOPS and p99."""
+def format_results(run: RunDetail) -> str:
+    """Return the first results of a run with IOPS and p99, for its title."""
     known = [
         measurement
         for measurement in run.measurements
         if measurement.iops is not None or measurement.elapsed_s is not None
     ]
-    parts = [_say_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
+    parts = [_format_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
     if len(known) > _TITLE_MAXIMUM:
         parts.append(f"and {len(known) - _TITLE_MAXIMUM} more")
     return "; ".join(parts) or "no values"
 
 
-def list_withheld(lines: Sequence[MeasurementLine]) -> list[str]:
-    """Return why values are missing, a sentence for each reason and the rows that it concerns."""
+def list_missing_reasons(lines: Sequence[MeasurementLine]) -> list[str]:
+    """Return a sentence for each reason of missing values, with the rows concerned."""
     concerned: dict[str, list[str]] = {}
     for line in lines:
         for reason in dict.fromkeys(cell.reason for cell in line.cells if cell.reason):
@@ -202,7 +203,7 @@ def _judge(profile: str, measurement: MeasurementRow) -> BadgeVerdict | None:
     return None
 
 
-def _say_result(measurement: MeasurementRow) -> str:
+def _format_result(measurement: MeasurementRow) -> str:
     workload = measurement.workload_title.split(" · ")[0]
     if measurement.iops is None and measurement.elapsed_s is not None:
         return f"{workload} {format_value(measurement.elapsed_s, 's')}"
@@ -212,8 +213,8 @@ def _say_result(measurement: MeasurementRow) -> str:
     return f"{words}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"
 
 
-def _say_summary(line: MeasurementSummary) -> str:
-    size = describe_block_size(cast(Any, line))  # it needs the block size only
+def _format_summary(line: MeasurementSummary) -> str:
+    size = describe_block_size(cast(Any, line))  # needs the block size only
     mixed = f" {line.direction}" if line.direction not in line.rw else ""
     depth = UNKNOWN if line.iodepth is None else line.iodepth
     return f"{size} {line.rw}{mixed} · {depth} × {line.numjobs}".strip()

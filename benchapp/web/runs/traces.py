@@ -1,4 +1,4 @@
-"""The course of a run within itself: a panel for each quantity, its reading in words, and its numbers."""
+"""Traces of a run: a panel per quantity, with summary and data table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from benchapp.queries.runs.runs import MeasurementRow
 from benchapp.queries.runs.traces import Stretch, TraceRow, find_stretches
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 
-# Of latencies the first that there is.
+# One panel each; of the latencies the first available.
 _PANELS: Final = (("iops",), ("bw",), ("lat", "clat", "slat"))
 _LABELS: Final = {
     "iops": "IOPS",
@@ -19,13 +19,13 @@ _LABELS: Final = {
     "slat": "Submission latency (slat)",
 }
 _NAMES: Final = {"iops": "IOPS", "bw": "bandwidth"}
-# A sentence names so many stretches; the chart shows the others.
-_STRETCHES_SAID: Final = 3
+# Number of stretches in a sentence; the chart shows all.
+_STRETCHES_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TraceTable:
-    """One trace in numbers; rows: seconds, mean, least, greatest, entries."""
+    """Data table of one trace. rows: seconds, mean, minimum, maximum, entries."""
 
     direction: str
     scale: Scale
@@ -35,7 +35,7 @@ class TraceTable:
 
 @dataclass(frozen=True, slots=True)
 class TracePanel:
-    """One quantity. patterns: direction → rw of its jobs, for the colours; empty where they differ."""
+    """One quantity. patterns: direction → rw of its jobs, for the colors; empty if they differ."""
 
     kind: str
     label: str
@@ -49,7 +49,7 @@ class TracePanel:
 def make_trace_panels(
     traces: Sequence[TraceRow], measurements: Sequence[MeasurementRow]
 ) -> tuple[TracePanel, ...]:
-    """Return a panel for IOPS, bandwidth and latency as far as there are traces; none without any."""
+    """Return a panel for each of IOPS, bandwidth and latency that has a trace."""
     panels = []
     for kinds in _PANELS:
         kind = next((each for each in kinds if any(trace.kind == each for trace in traces)), None)
@@ -58,20 +58,20 @@ def make_trace_panels(
     return tuple(panels)
 
 
-def say_course(trace: TraceRow, *, has_several_jobs: bool) -> str:
-    """Say how one quantity held: its mean, and how far the means of five slices lie apart."""
+def describe_trace(trace: TraceRow, *, has_several_jobs: bool) -> str:
+    """Return a sentence about one quantity: its mean and how steady it was over five slices."""
     stretches = find_stretches(trace)
     noun = _NAMES.get(trace.kind, "latency")
     name = (
         f"Mean {trace.direction} {noun}" if trace.unit == "ns" else f"{trace.direction.capitalize()} {noun}"
     )
     if not stretches:
-        return f"{name}: the logs hold no values."
+        return f"{name}: the logs have no values."
     parts = [
-        _say_stretch(stretch, trace, is_only=len(stretches) == 1, has_several_jobs=has_several_jobs)
-        for stretch in stretches[:_STRETCHES_SAID]
+        _describe_stretch(stretch, trace, is_only=len(stretches) == 1, has_several_jobs=has_several_jobs)
+        for stretch in stretches[:_STRETCHES_SHOWN]
     ]
-    rest = len(stretches) - _STRETCHES_SAID
+    rest = len(stretches) - _STRETCHES_SHOWN
     more = f"; {rest} more {'stretch' if rest == 1 else 'stretches'}" if rest > 0 else ""
     return f"{name} {', then '.join(parts)}{more}."
 
@@ -86,8 +86,8 @@ def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[MeasurementRo
         label=_LABELS[first.kind],
         unit=first.unit,
         patterns=tuple((trace.direction, _find_pattern(trace.direction, measurements)) for trace in traces),
-        words=tuple(say_course(trace, has_several_jobs=counts[trace.direction] > 1) for trace in traces),
-        reading=_say_reading(first),
+        words=tuple(describe_trace(trace, has_several_jobs=counts[trace.direction] > 1) for trace in traces),
+        reading=_describe_chart(first),
         tables=tuple(_make_table(trace) for trace in traces),
     )
 
@@ -97,36 +97,35 @@ def _find_pattern(direction: str, measurements: Iterable[MeasurementRow]) -> str
     return found.pop() if len(found) == 1 else ""
 
 
-def _say_reading(trace: TraceRow) -> str:
+def _describe_chart(trace: TraceRow) -> str:
     bucket = f"{trace.bucket_s:.3g} s"
     logs = "one log" if trace.jobs == 1 else f"{trace.jobs} logs"
     if trace.unit == "ns":
         return (
-            f"A point is the mean of what fio logged within {bucket}, of {logs}; the band goes from the least to the"
-            " greatest of these entries. ± is half of how far the means of five slices lie apart."
+            f"Points: mean of the log entries within {bucket}, {logs}. Band: min to max of these entries."
+            " ±: half the range of the means of five slices."
         )
-    return (
-        f"A point is the rate over {bucket}, added up over {logs}."
-        " ± is half of how far the means of five slices lie apart."
-    )
+    return f"Points: rate over {bucket}, sum of {logs}. ±: half the range of the means of five slices."
 
 
-def _say_stretch(stretch: Stretch, trace: TraceRow, *, is_only: bool, has_several_jobs: bool) -> str:
+def _describe_stretch(stretch: Stretch, trace: TraceRow, *, is_only: bool, has_several_jobs: bool) -> str:
     span = f"from {_seconds(stretch.from_s)} to {_seconds(stretch.to_s)} s"
     if stretch.mean is None or stretch.excursion_share is None or stretch.slope_share is None:
-        return f"was logged {span}, too short to say how steady it was"
+        return f"was logged {span}, too short to assess steadiness"
     value = format_value(stretch.mean, trace.unit)
     if stretch.is_steady:
-        held = f"held {value} ± {_percent(stretch.excursion_share / 2)}"
+        level = f"was steady at {value} ± {_percent(stretch.excursion_share / 2)}"
         start_s = stretch.from_s - stretch.began_s
         if not is_only:
-            return f"{held} {span}"
-        return f"{held} after the first {_seconds(start_s)} s" if start_s > 0 else held
-    apart = f"five slices lie {_percent(stretch.excursion_share)} of their mean ({value}) apart"
+            return f"{level} {span}"
+        return f"{level} after the first {_seconds(start_s)} s" if start_s > 0 else level
+    deviation = (
+        f"the means of five slices range over {_percent(stretch.excursion_share)} of their average ({value})"
+    )
     if has_several_jobs:
-        return f"changed {span}: {apart}; several jobs took part"
+        return f"changed {span}: {deviation}; several jobs contributed"
     way = "fell" if stretch.slope_share < 0 else "rose"
-    return f"did not hold: {apart}, and it {way} by {_percent(abs(stretch.slope_share))} {span}"
+    return f"was not steady: {deviation}, and it {way} by {_percent(abs(stretch.slope_share))} {span}"
 
 
 def _seconds(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Runs: the list with its filters, and one run with all its numbers."""
+"""Runs: list with filters, and one run with all values."""
 
 import os
 from typing import Any, Final
@@ -16,15 +16,15 @@ from benchapp.queries.runs.run_detail import read_before
 from benchapp.queries.runs.runs import RunDetail, RunRow, list_profiles, list_runs, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 from benchapp.queries.runs.traces import read_traces
-from benchapp.web.runs.badge_texts import list_doubts
+from benchapp.web.runs.badge_texts import list_quality_findings
 from benchapp.web.runs.percentile_table import make_percentile_table
 from benchapp.web.runs.tables import (
+    describe_kinds,
     find_usual_kinds,
-    list_withheld,
+    format_results,
+    list_missing_reasons,
     make_measurement_lines,
     make_run_lines,
-    say_kinds,
-    say_results,
 )
 from benchapp.web.runs.traces import make_trace_panels
 from benchapp.web.site.access import may_read
@@ -40,7 +40,7 @@ RUNS_ON_A_PAGE: Final = 50
 @require_safe
 @may_read
 def runs(request: HttpRequest) -> HttpResponse:
-    """List the runs that the filters leave, the newest first."""
+    """List the runs that match the filters, newest first."""
     form = read_form(RunFilterForm, request.GET)
     bar = make_filter_bar(
         request, old=("host", "pool", "rw", "text"), form=form, fields="runs/_runs_fields.html"
@@ -53,7 +53,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     columns, lines = make_run_lines(page.items)
     context = {
         **links,
-        "title": _say_runs(
+        "title": _format_title(
             page.items, has_more=page.next_cursor is not None, is_first=not links["newest_url"]
         ),
         "bar": bar,
@@ -71,20 +71,20 @@ def runs(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one run with every number that fio gave, and where it came from."""
+    """Show one run with all values and their origin."""
     detail = _find(run_id)
     columns, lines = make_measurement_lines(detail)
     context = {
         "run": detail,
-        "title": _say_run(detail),
-        "failure": _say_failure(detail),
+        "title": _format_run_title(detail),
+        "failure": _describe_failure(detail),
         "columns": columns,
         "lines": lines,
-        "kinds": say_kinds(find_usual_kinds(detail)),
+        "kinds": describe_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
         "limits": list(dict.fromkeys(line.verdict.limit for line in lines if line.verdict)),
-        "doubts": list_doubts([(line.name, line.measurement.badges) for line in lines]),
-        "withheld": list_withheld(lines),
+        "findings": list_quality_findings([(line.name, line.measurement.badges) for line in lines]),
+        "missing_reasons": list_missing_reasons(lines),
         "percentiles": make_percentile_table(detail, read_before(detail)),
         "traces": make_trace_panels(read_traces(run_id), detail.measurements),
         "traces_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
@@ -96,10 +96,10 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 @may_read
 def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Hand out what fio printed, byte for byte."""
+    """Return the raw fio output, byte for byte."""
     body = read_raw_body(run_id=run_id)
     if body is None or not body.has_output:
-        raise Http404("There is no such run, its output is past its time of retention, or it never had one.")
+        raise Http404("The run does not exist, has no fio output, or its output has expired.")
     answer = HttpResponse(read_output(body), content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = content_disposition_header(True, f"run-{run_id}-fio.txt") or ""
     return answer
@@ -108,7 +108,7 @@ def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 @may_read
 def run_table(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Hand out the run's table as CSV: base units, every metric, every percentile that is not left to chance."""
+    """Return the run's table as CSV: base units, all metrics, all percentiles with enough samples."""
     detail = _find(run_id)
     percents = sorted({percent for line in detail.measurements for percent, _ in line.percentiles})
     rows = [_make_csv_row(detail, place, percents) for place in range(len(detail.measurements))]
@@ -119,7 +119,7 @@ def run_table(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 def read_output(body: RawBody) -> bytes:
-    """Return what fio printed, out of the agent's document where it came in one."""
+    """Return the fio output, extracted from the envelope if there is one."""
     content = unpack(body.packed)
     if not body.has_envelope:
         return content
@@ -133,34 +133,34 @@ def _find(run_id: int) -> RunDetail:
     detail = read_run(run_id)
     if detail is None:
         raise Http404(
-            f"There is no run {run_id}. It may have been removed, or the link is from another server."
+            f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
         )
     return detail
 
 
-def _say_runs(runs: tuple[RunRow, ...], *, has_more: bool, is_first: bool) -> str:
+def _format_title(runs: tuple[RunRow, ...], *, has_more: bool, is_first: bool) -> str:
     if not runs:
-        return "Runs: none"
+        return "No runs"
     failed = sum(run.has_failed for run in runs)
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     if is_first:
-        words = f"The newest {count}" if has_more else f"{count}, all there are"
+        title = f"Newest {count}" if has_more else count
     else:
-        words = f"{count}, older ones" if has_more else f"{count}, the oldest"
-    return f"{words}; {failed} failed" if failed else words
+        title = f"{count}, older" if has_more else f"{count}, oldest"
+    return f"{title}; {failed} failed" if failed else title
 
 
-def _say_run(run: RunDetail) -> str:
+def _format_run_title(run: RunDetail) -> str:
     if run.has_failed:
         return f"Run {run.id} on {run.host_name} failed"
-    return f"{run.host_name}: {say_results(run)}"
+    return f"{run.host_name}: {format_results(run)}"
 
 
-def _say_failure(run: RunDetail) -> str:
+def _describe_failure(run: RunDetail) -> str:
     if not run.has_failed:
         return ""
     cause = f"fio reported error {run.error} ({os.strerror(run.error)})."
-    return f"{cause} What it printed all the same counts in no median."
+    return f"{cause} Its values do not count in medians."
 
 
 def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
         "latency_kind": measurement.latency_kind,
         **{
             f"latency_p{percent:.10g}_ns": None
-            if measurement.is_left_to_chance(percent)
+            if measurement.has_too_few_samples(percent)
             else values.get(percent)
             for percent in percents
         },

@@ -1,4 +1,4 @@
-"""The list of series."""
+"""List of series."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ _LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns", "elap
 @require_safe
 @may_read
 def series_list(request: HttpRequest) -> HttpResponse:
-    """List the series that the filters leave, the freshest first."""
+    """List the series that match the filters, most recent run first."""
     bar = make_filter_bar(request, old=("host", "pool", "rw", "direction", "text"))
     errors = bar.errors
     asked = SeriesFilter(match=bar.filter)
@@ -35,7 +35,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
     columns = make_columns((row.latest for row in page.items if row.latest), _LIST_METRICS)
     context = {
         **links,
-        "title": _say_list(page.items, has_more=any(links.values())),
+        "title": _format_title(page.items, has_more=any(links.values())),
         "bar": bar,
         "errors": errors,
         "is_filtering": bool(bar.text),
@@ -46,8 +46,8 @@ def series_list(request: HttpRequest) -> HttpResponse:
     return render(request, "series/series_list.html", context, status=400 if errors else 200)
 
 
-def _say_list(rows: tuple[SeriesRow, ...], *, has_more: bool) -> str:
+def _format_title(rows: tuple[SeriesRow, ...], *, has_more: bool) -> str:
     if not rows:
-        return "Series: none"
+        return "No series"
     count = "1 series" if len(rows) == 1 else f"{len(rows)} series"
-    return f"{count}, by their last run" if has_more else f"{count}, all there are"
+    return f"{count}, most recent run first" if has_more else count

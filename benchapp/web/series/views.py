@@ -1,4 +1,4 @@
-"""Histories: of one series with everything about it, and of several side by side."""
+"""History pages: one series with details, and several series in one chart."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -19,27 +19,27 @@ from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesDetail, SeriesRow, read_series, summarize_series
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.web.charts.history.figure import (
+    describe_selection,
     list_references,
     make_history_figure,
-    say_choice,
-    write_choice,
-    write_picture,
+    write_chart_query,
+    write_series_query,
 )
 from benchapp.web.charts.history.latency import make_latency_figures
 from benchapp.web.charts.history.point_table import make_point_table
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
-from benchapp.web.charts.history.table import make_history_table, make_level_change_lines
+from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
 from benchapp.web.charts.history.texts import (
+    describe_history,
+    describe_latency_kind,
+    describe_level_changes,
+    describe_limit,
+    describe_references,
+    describe_step,
     find_step,
-    say_changed_title,
-    say_histories,
-    say_history,
-    say_latency_kind,
-    say_levels,
-    say_limit,
-    say_references,
-    say_series_title,
-    say_step,
+    format_change_title,
+    format_history_title,
+    format_series_title,
 )
 from benchapp.web.incidents.detection_status_texts import say_standings
 from benchapp.web.incidents.tables import make_change_lines
@@ -54,25 +54,25 @@ from benchapp.web.site.pagination import turn_page
 
 POINTS_ON_A_PAGE: Final = 30
 _QUICK_SPANS: Final = (7, 30, 90, 365)
-# What a page of several keeps while its filter changes.
-_KEPT: Final = ("metric", "from", "to", "scale", "tz", "panels")
+# Parameters of the history page that a change of the filter retains.
+_RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels")
 _Link = tuple[str, str, bool]
 
 
 @require_safe
 @may_read
 def history(request: HttpRequest) -> HttpResponse:
-    """Show up to 12 series side by side: chart, reading in words, table."""
-    bar = make_filter_bar(request, keep=_KEPT)
+    """Show up to 12 series: chart, summary, table."""
+    bar = make_filter_bar(request, keep=_RETAINED)
     asked = read_history_request(request.GET)
     errors = [*bar.errors, *asked.errors]
     chosen = choose_series(bar.filter, ids=asked.ids)
     found = read_history(chosen, metrics=[asked.metric.name], **asked.span)
     base_url = make_base_url(request)
-    title = say_histories(found, asked.metric)
+    title = format_history_title(found, asked.metric)
     figure = make_history_figure(
         asked,
-        choice=write_choice(asked, bar.text if bar.error is None else ""),
+        choice=write_series_query(asked, bar.text if bar.error is None else ""),
         base_url=base_url,
         title=title,
         filter=say_filter(bar.filter),
@@ -85,17 +85,17 @@ def history(request: HttpRequest) -> HttpResponse:
         "figure": figure if chosen.rows else None,
         "bar": bar,
         "errors": errors,
-        "metrics": _list_metric_links(request, asked.metric, _offer_metrics(chosen.rows)),
+        "metrics": _list_metric_links(request, asked.metric, _list_common_metrics(chosen.rows)),
         "spans": _list_span_links(request),
-        "choice": say_choice(chosen),
+        "choice": describe_selection(chosen),
         "study_query": _write_study_query(asked, chosen, text=bar.text if bar.error is None else ""),
         "is_named": asked.ids is not None,
-        "words": say_levels(found, asked.metric),
+        "words": describe_level_changes(found, asked.metric),
         "table": make_history_table(found, asked.metric),
-        "changes": make_level_change_lines(found),
+        "changes": make_environment_change_lines(found),
         "metric": asked.metric,
-        "asked": asked,
-        "kept": _list_kept(request, ("series", "q", "metric", "scale", "tz", "panels")),
+        "history_request": asked,
+        "retained": _list_retained(request, ("series", "q", "metric", "scale", "tz", "panels")),
         "steps": None if chosen.rows or bar.text else say_first_steps(base_url),
     }
     return render(request, "charts/history/history.html", context, status=400 if errors else 200)
@@ -104,12 +104,12 @@ def history(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def series(request: HttpRequest, series_id: int) -> HttpResponse:
-    """Show the history of one series: chart, reading in words, table, latencies."""
+    """Show the history of one series: chart, summary, table, latencies."""
     detail = read_series(series_id)
     if detail is None:
-        raise Http404(f"There is no series {series_id}, or it has no measurements any more.")
-    usual = _list_metrics(detail.row)
-    asked = read_history_request(request.GET, usual=usual[0])
+        raise Http404(f"Series {series_id} does not exist or has no measurements.")
+    default = _list_metrics(detail.row)
+    asked = read_history_request(request.GET, default=default[0])
     errors = list(asked.errors)
     changes = list_changes_of_series(series_id, metric=asked.metric.name)
     context = {
@@ -117,19 +117,19 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "series": detail.row,
         "detail": detail,
         "metric": asked.metric,
-        "standings": [
+        "detection_statuses": [
             *say_standings(list_judgements(series_id), asked.metric),
             *filter(None, map(say_drift, changes)),
         ],
         "cells": make_change_lines(changes),
-        "metrics": _list_metric_links(request, asked.metric, usual),
+        "metrics": _list_metric_links(request, asked.metric, default),
         "spans": _list_span_links(request),
         "latency": make_latency_figures(
             detail.row, asked, has=has_latencies(series_id), base_url=make_base_url(request)
         ),
-        "study_query": write_picture(asked, ids=[series_id]),
-        "asked": asked,
-        "kept": _list_kept(request, ("metric", "scale", "tz", "panels")),
+        "study_query": write_chart_query(asked, ids=[series_id]),
+        "history_request": asked,
+        "retained": _list_retained(request, ("metric", "scale", "tz", "panels")),
         "errors": errors,
     }
     return render(request, "series/series.html", context, status=400 if errors else 200)
@@ -158,7 +158,9 @@ def _read_history(
     versions = read_series_versions([row.id])
     levels = read_levels(versions, metrics=[metric.name for metric in asked.metrics])[row.id][metric.name]
     step = find_step(levels, **asked.span)
-    title = say_series_title(row, metric, summary) if step is None else say_changed_title(row, step, metric)
+    title = (
+        format_series_title(row, metric, summary) if step is None else format_change_title(row, step, metric)
+    )
     figure = make_history_figure(
         asked,
         choice=write_query(series=row.id),
@@ -175,34 +177,34 @@ def _read_history(
         **links,
         "title": title,
         "words": [
-            *([] if step is None else [say_step(step, metric)]),
-            *say_history(row, metric, summary),
-            *say_latency_kind(metric),
-            *say_limit(limit, metric, summary),
-            *say_references(references, metric, summary),
+            *([] if step is None else [describe_step(step, metric)]),
+            *describe_history(row, metric, summary),
+            *describe_latency_kind(metric),
+            *describe_limit(limit, metric, summary),
+            *describe_references(references, metric, summary),
         ],
         "figure": figure,
         "table": make_point_table(
             page.items, [find_level(levels, point.started_at) for point in page.items], metric
         ),
-        "changes": make_level_change_lines(read_environment_changes(versions)[row.id]),
+        "changes": make_environment_change_lines(read_environment_changes(versions)[row.id]),
         "points_csv_url": _link_points(row.id, asked),
     }
 
 
 def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, *, text: str) -> str:
-    """Return the address of a picture; where nothing was asked for, the series that happened to be the freshest."""
+    """Return the query of the chart; without ids and filter, the ids of the displayed series."""
     ids = asked.ids or (() if text else tuple(row.id for row in chosen.rows))
-    return write_picture(asked, ids=ids, text=text)
+    return write_chart_query(asked, ids=ids, text=text)
 
 
-def _list_kept(request: HttpRequest, names: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the parameters that another span leaves as they are."""
+def _list_retained(request: HttpRequest, names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the parameters that a change of the time range retains."""
     return [(name, request.GET[name]) for name in names if request.GET.get(name)]
 
 
 def _link_points(series_id: int, asked: HistoryRequest) -> str:
-    """Return where all points of the span are as CSV, never thinned."""
+    """Return the URL of all points of the time range as CSV, without downsampling."""
     query = write_query(metrics=asked.metric.name, limit=10_000, **asked.bounds, format="csv")
     return f"/api/v1/series/{series_id}/points?{query}"
 
@@ -216,23 +218,23 @@ def _list_switches(request: HttpRequest, asked: HistoryRequest) -> dict[str, str
 
 
 def _list_metrics(row: SeriesRow) -> list[Metric]:
-    """Return the metrics that there are to choose from, the usual one first: work timed as a whole has no other."""
+    """Return the available metrics, default first; a workload timed as a whole has elapsed time only."""
     is_timed = row.latest is not None and row.latest.elapsed_s is not None
     return [metric for metric in CATALOGUE.values() if (metric.name == "elapsed_s") == is_timed]
 
 
-def _offer_metrics(rows: tuple[SeriesRow, ...]) -> list[Metric]:
-    """Return what several series can be compared by: elapsed time where any of them is timed as a whole."""
+def _list_common_metrics(rows: tuple[SeriesRow, ...]) -> list[Metric]:
+    """Return the available metrics of several series; elapsed time only if any of them is timed as a whole."""
     is_timed = any(row.latest is not None and row.latest.elapsed_s is not None for row in rows)
     return [metric for metric in CATALOGUE.values() if is_timed or metric.name != "elapsed_s"]
 
 
 def _list_metric_links(
-    request: HttpRequest, chosen: Metric, offered: list[Metric]
+    request: HttpRequest, chosen: Metric, metrics: list[Metric]
 ) -> list[tuple[str, list[_Link]]]:
-    """Return the metric chooser: throughput and latency, each as (label, address, is chosen)."""
+    """Return the metric selector: throughput and latency, each as (label, URL, is selected)."""
     links: dict[str, list[_Link]] = {}
-    for metric in offered:
+    for metric in metrics:
         group = "Latency" if metric.name.startswith("latency_") else "Metric"
         url = keep_query(request.GET, metric=metric.name, after=None)
         links.setdefault(group, []).append((SHORT_LABELS[metric.name], url, metric is chosen))
@@ -240,7 +242,7 @@ def _list_metric_links(
 
 
 def _list_span_links(request: HttpRequest) -> list[_Link]:
-    """Return spans that end now, as days of the calendar, so that a copied link goes on showing the same."""
+    """Return time ranges that end now, with a fixed start day, so that a copied link keeps its start."""
     today = timezone.now().date()
     links = []
     for days in _QUICK_SPANS:

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any, Final
 
 from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, find_step, format_value
-from benchapp.web.site.reason_texts import explain_missing
+from benchapp.web.site.reason_texts import describe_missing
 
 SHORT_LABELS: Final = {
     "iops": "IOPS",
@@ -125,5 +125,5 @@ def find_reason(missing: Mapping[str, str], metric: str) -> str:
     groups = ["percentiles"] if metric in PERCENTILES else []
     for name in (metric, *groups, "latency" if metric.startswith("latency_") else metric, "all"):
         if name in missing:
-            return explain_missing(missing[name])
+            return describe_missing(missing[name])
     return "fio did not print it"

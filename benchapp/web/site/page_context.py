@@ -38,7 +38,7 @@ PLACES: Final = (
     ),
     NavigationPlace("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),
     NavigationPlace("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
-    NavigationPlace("Uploads", "uploads", frozenset({"uploads", "upload", "hand_in"})),
+    NavigationPlace("Uploads", "uploads", frozenset({"uploads", "upload", "upload_files"})),
 )
 
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from benchapp.pipeline.normalize.missing_reasons import MISSING, explain_missing
+from benchapp.pipeline.normalize.missing_reasons import MISSING, describe_missing
 
-__all__ = ["MISSING", "REJECTED", "explain_missing"]
+__all__ = ["MISSING", "REJECTED", "describe_missing"]
 
 REJECTED: Final = {
     "attempts-exhausted": "Processing failed five times; see the worker log. Retry after the cause is fixed.",

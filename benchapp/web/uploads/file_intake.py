@@ -1,4 +1,4 @@
-"""Take in files that a person handed over, with the answers that the API gives."""
+"""Accept uploaded files, with the status codes of the API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 
 from benchapp.pipeline.importing.discovery import UnreadableFile, unpack_bytes
-from benchapp.pipeline.importing.log_pairing import is_log, make_arrival, pair_logs
+from benchapp.pipeline.importing.log_pairing import is_log, make_submission, pair_logs
 from benchapp.pipeline.intake.envelope import BadEnvelope
 from benchapp.pipeline.intake.format_check import check_format_quickly
 from benchapp.pipeline.intake.submissions import AcceptOutcome, accept_submission
@@ -19,9 +19,9 @@ _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty":
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What became of one file. status and code are those of the API; id is empty where nothing was stored.
+    """Result of one file. status, code: as in the API; id: empty if nothing was stored.
 
-    log_count: how many logs went with it.
+    log_count: number of logs attached to it.
     """
 
     name: str
@@ -33,25 +33,25 @@ class FileResult:
     log_count: int = 0
 
     @property
-    def is_taken(self) -> bool:
-        """Say whether it is stored, now or from before."""
+    def is_accepted(self) -> bool:
+        """Return whether the file is stored, now or from an earlier upload."""
         return self.status in (200, 202)
 
     @property
     def is_new(self) -> bool:
-        """Say whether it was taken in just now."""
+        """Return whether the file was accepted just now."""
         return self.status == 202
 
     def as_row(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as plain values."""
         return asdict(self)
 
 
-def take_in_files(
+def accept_files(
     host_id: int, files: Sequence["UploadedFile[Any]"], *, parameters: Mapping[str, Any]
 ) -> list[FileResult]:
-    """Take in every output among the files, its logs with it; return what became of each output and of lone logs."""
-    contents, handed = _read_all(files)
+    """Accept each output with its logs; return the result of each output and of each unmatched log."""
+    contents, results = _read_all(files)
     logs = [name for name, content in contents.items() if is_log(name, content[:64])]
     others = [name for name in contents if name not in logs]
     faults = {name: fault for name in others if (fault := check_format_quickly(contents[name])) is not None}
@@ -59,36 +59,36 @@ def take_in_files(
     pairing = pair_logs(outputs, logs)
     for name in outputs:
         own = {log: contents[log] for log in pairing.logs_of.get(name, ())}
-        handed.append(_take_in(host_id, name, contents[name], parameters=parameters, logs=own))
-    handed += [_refuse(name, fault.code, fault.detail) for name, fault in faults.items()]
-    handed += [_refuse(name, "log-alone", f"a log of fio: {why}") for name, why in pairing.alone.items()]
-    return handed
+        results.append(_accept(host_id, name, contents[name], parameters=parameters, logs=own))
+    results += [_reject(name, fault.code, fault.detail) for name, fault in faults.items()]
+    results += [_reject(name, "log-alone", f"fio log: {why}") for name, why in pairing.alone.items()]
+    return results
 
 
 def _read_all(files: Sequence["UploadedFile[Any]"]) -> tuple[dict[str, bytes], list[FileResult]]:
-    """Return the files by name, unpacked, and those that cannot be read.
+    """Return the files by name, unpacked, and the results of files that cannot be read.
 
-    All together have the room of one: a form of small gzips must not fill the memory.
+    The limit of one body applies to all files together: a form of small gzips must not fill the memory.
     """
     contents: dict[str, bytes] = {}
-    refused: list[FileResult] = []
+    rejected: list[FileResult] = []
     room = settings.UNPACKED_LIMIT_BYTES
     for file in files:
-        name = _name_apart(file.name or "", contents)
+        name = _make_unique_name(file.name or "", contents)
         try:
             contents[name] = _read(file, room)
             room -= len(contents[name])
         except UnreadableFile as error:
-            refused.append(_refuse(name, error.code, str(error)))
-    return contents, refused
+            rejected.append(_reject(name, error.code, str(error)))
+    return contents, rejected
 
 
-def _name_apart(name: str, taken: Mapping[str, bytes]) -> str:
-    """Return the name, with a number where files of several folders share it."""
-    number, apart = 2, name
-    while apart in taken:
-        apart, number = f"{name} ({number})", number + 1
-    return apart
+def _make_unique_name(name: str, taken: Mapping[str, bytes]) -> str:
+    """Return the name, with a number if files of several folders share it."""
+    number, unique = 2, name
+    while unique in taken:
+        unique, number = f"{name} ({number})", number + 1
+    return unique
 
 
 def _read(file: "UploadedFile[Any]", room: int) -> bytes:
@@ -99,31 +99,31 @@ def _read(file: "UploadedFile[Any]", room: int) -> bytes:
             raise
         most = settings.UNPACKED_LIMIT_BYTES // 2**20
         raise UnreadableFile(
-            error.code, f"the files of one upload are more than {most} MiB, unpacked: send it by itself"
+            error.code, f"the files of one upload exceed {most} MiB unpacked: upload this file separately"
         ) from error
     if not content.strip() and not is_log(file.name or "", b""):
-        raise UnreadableFile("body-empty", "the file is empty: was it written, did fio print anything?")
+        raise UnreadableFile("body-empty", "the file is empty: fio may not have written any output")
     return content
 
 
-def _take_in(
+def _accept(
     host_id: int, name: str, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
 ) -> FileResult:
     try:
-        arrival = make_arrival(host_id, output, parameters=parameters, logs=logs)
+        submission = make_submission(host_id, output, parameters=parameters, logs=logs)
     except BadEnvelope as error:
-        return _refuse(name, error.code, str(error))
-    receipt = accept_submission(arrival)
-    if receipt.outcome == AcceptOutcome.CONFLICT:
-        return FileResult(name, 409, "id-taken", f"submission {receipt.id} exists with another body")
+        return _reject(name, error.code, str(error))
+    result = accept_submission(submission)
+    if result.outcome == AcceptOutcome.CONFLICT:
+        return FileResult(name, 409, "id-taken", f"submission {result.id} exists with another body")
     return FileResult(
         name,
-        _STATUSES[receipt.outcome],
-        id=str(receipt.id),
-        state=receipt.state.value,
+        _STATUSES[result.outcome],
+        id=str(result.id),
+        state=result.state.value,
         log_count=len(logs),
     )
 
 
-def _refuse(name: str, code: str, detail: str) -> FileResult:
+def _reject(name: str, code: str, detail: str) -> FileResult:
     return FileResult(name, _FILE_STATUSES.get(code, 422), code, detail)

@@ -1,4 +1,4 @@
-"""The bars of the uploads by hour, as places in a drawing."""
+"""Bar chart of uploads per hour, as SVG coordinates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _GAP: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class HourSegment:
-    """One part of a bar; kind is the state that it counts."""
+    """One segment of a bar. kind: the submission state."""
 
     kind: str
     y: float
@@ -24,7 +24,7 @@ class HourSegment:
 
 @dataclass(frozen=True, slots=True)
 class HourBar:
-    """One hour: its bar, bottom up, and its numbers."""
+    """One hour: its segments, bottom up, and its counts."""
 
     x: float
     hour_at: datetime
@@ -34,28 +34,28 @@ class HourBar:
 
 @dataclass(frozen=True, slots=True)
 class HoursChart:
-    """All bars; most: the count that the full height stands for."""
+    """All bars. peak: the count at full height."""
 
     bars: tuple[HourBar, ...]
-    most: int
+    peak: int
     bar_width: float = _STEP - _GAP
     width: int = WIDTH
     height: int = HEIGHT
 
 
 def make_hours_chart(hours: Sequence[HourCount]) -> HoursChart:
-    """Stack stored, waiting and rejected of each hour; bars start at zero."""
-    most = max((hour.stored + hour.received + hour.rejected for hour in hours), default=0)
-    return HoursChart(tuple(_make_bar(place, hour, most) for place, hour in enumerate(hours)), most)
+    """Stack stored, waiting and rejected submissions of each hour; bars start at zero."""
+    peak = max((hour.stored + hour.received + hour.rejected for hour in hours), default=0)
+    return HoursChart(tuple(_make_bar(place, hour, peak) for place, hour in enumerate(hours)), peak)
 
 
-def _make_bar(place: int, hour: HourCount, most: int) -> HourBar:
+def _make_bar(place: int, hour: HourCount, peak: int) -> HourBar:
     segments = []
     top = float(HEIGHT)
     for kind, count in (("stored", hour.stored), ("received", hour.received), ("rejected", hour.rejected)):
         if count:
-            # At least two units, so that one rejected among thousands is seen.
-            height = max(2.0, count / most * (HEIGHT - 4))
+            # At least two units, so that one rejection among thousands is visible.
+            height = max(2.0, count / peak * (HEIGHT - 4))
             top = max(0.0, top - height)
             segments.append(HourSegment(kind, round(top, 1), round(height, 1)))
     return HourBar(round(place * _STEP, 1), hour.hour_at, hour, tuple(segments))

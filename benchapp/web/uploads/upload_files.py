@@ -1,4 +1,4 @@
-"""Upload by hand what fio printed, for hosts that cannot post by themselves."""
+"""Upload fio output through the browser, for hosts that cannot post it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,44 +14,44 @@ from benchapp.models import Host, Role
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
 from benchapp.queue import wake_up
-from benchapp.web.accounts.forms import HandInForm
+from benchapp.web.accounts.forms import UploadFilesForm
 from benchapp.web.site.access import needs_role
-from benchapp.web.uploads.file_intake import FileResult, take_in_files
+from benchapp.web.uploads.file_intake import FileResult, accept_files
 
-# In the session, from the POST to the page behind it.
-_HANDED: Final = "handed_in"
+# Session key of the results, from the POST to the page that lists them.
+_RESULTS: Final = "upload_results"
 
 
 @never_cache
 @require_http_methods(["GET", "POST"])
 @needs_role(Role.EDITOR)
 def upload_files(request: HttpRequest) -> HttpResponse:
-    """Take in files, the same way as what a host posts; the script asks for JSON, one output at a time."""
-    form = HandInForm(request.POST or None, request.FILES or None)
+    """Accept files in the same way as posted results; the script sends one output at a time and asks for JSON."""
+    form = UploadFilesForm(request.POST or None, request.FILES or None)
     wants_json = request.headers.get("Accept", "").startswith("application/json")
-    handed = _take_in(form) if request.method == "POST" and form.is_valid() else None
-    if handed and any(one.is_new for one in handed):
+    results = _accept_files(form) if request.method == "POST" and form.is_valid() else None
+    if results and any(result.is_new for result in results):
         wake_up()
     if wants_json and request.method == "POST":
-        return _answer_json(form, handed)
-    if handed and (answer := _answer_page(request, form, handed)) is not None:
+        return _answer_json(form, results)
+    if results and (answer := _answer_page(request, form, results)) is not None:
         return answer
     hosts = Host.objects.active().order_by("name").values_list("name", flat=True)
     context = {
         "form": form,
         "hosts": hosts,
-        "handed": [FileResult(**row) for row in request.session.pop(_HANDED, [])],
+        "results": [FileResult(**row) for row in request.session.pop(_RESULTS, [])],
         "limits": {"body": settings.BODY_LIMIT_BYTES, "unpacked": settings.UNPACKED_LIMIT_BYTES},
     }
     return render(request, "uploads/upload_files.html", context, status=400 if form.errors else 200)
 
 
-def _take_in(form: HandInForm) -> list[FileResult] | None:
-    """Return what became of the form's files, or None with what is wrong written into the form."""
+def _accept_files(form: UploadFilesForm) -> list[FileResult] | None:
+    """Return the results of the form's files, or None with the errors in the form."""
     values = form.cleaned_data
     host = Host.objects.active().filter(name=values["host"].strip().lower()).first()
     if host is None:
-        form.add_error("host", "There is no such host: an admin adds it on the page Hosts.")
+        form.add_error("host", "Unknown host. An admin can add it on the Hosts page.")
         return None
     try:
         parameters = read_parameters(_read_lines(values["layout"]))
@@ -61,33 +61,35 @@ def _take_in(form: HandInForm) -> list[FileResult] | None:
     except BadLayout as error:
         form.add_error("layout", f"{error.pointer.lstrip('/')}: {error}")
         return None
-    return take_in_files(host.pk, values["file"], parameters=parameters)
+    return accept_files(host.pk, values["file"], parameters=parameters)
 
 
-def _answer_json(form: HandInForm, handed: Sequence[FileResult] | None) -> HttpResponse:
-    if handed is None:
-        faults = [f"{field}: {said[0]}" for field, said in form.errors.items()]
+def _answer_json(form: UploadFilesForm, results: Sequence[FileResult] | None) -> HttpResponse:
+    if results is None:
+        faults = [f"{field}: {errors[0]}" for field, errors in form.errors.items()]
         return JsonResponse({"status": 400, "code": "form-invalid", "detail": " ".join(faults)}, status=400)
-    return JsonResponse({"files": [one.as_row() for one in handed]})
+    return JsonResponse({"files": [result.as_row() for result in results]})
 
 
-def _answer_page(request: HttpRequest, form: HandInForm, handed: Sequence[FileResult]) -> HttpResponse | None:
-    """Lead to the one upload, or to a list of what became of several; None where the form says all there is."""
-    if len(handed) > 1:
-        request.session[_HANDED] = [one.as_row() for one in handed]
-        return redirect("hand_in")
-    only = handed[0]
-    if not only.is_taken:
+def _answer_page(
+    request: HttpRequest, form: UploadFilesForm, results: Sequence[FileResult]
+) -> HttpResponse | None:
+    """Redirect to the upload, or to the list of results of several files; None if the form shows the error."""
+    if len(results) > 1:
+        request.session[_RESULTS] = [result.as_row() for result in results]
+        return redirect("upload_files")
+    only = results[0]
+    if not only.is_accepted:
         form.add_error("file", f"{only.detail} ({only.code})")
         return None
     if only.is_new:
-        messages.success(request, "Taken in; it is worked in within seconds.", extra_tags="good")
+        messages.success(request, "Accepted. It is processed within seconds.", extra_tags="good")
     else:
-        messages.info(request, "The same file was uploaded for this host before: here it is.")
+        messages.info(request, "This file was already uploaded for this host.")
     return redirect("upload", submission_id=only.id)
 
 
 def _read_lines(text: str) -> list[tuple[str, str]]:
-    """Return name and value of each line that holds something; browsers end lines with CRLF."""
+    """Return name and value of each non-empty line; browsers end lines with CRLF."""
     pairs = (line.partition("=") for line in text.splitlines() if line.strip())
     return [(name.strip(), value.strip()) for name, _, value in pairs]

@@ -1,4 +1,4 @@
-"""Uploads: what came in, what became of it, and another try for what was rejected."""
+"""Uploads: list, details, raw body, and retry of rejected submissions."""
 
 from typing import Final
 from uuid import UUID
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.models import Role, State
 from benchapp.pipeline.intake.submissions import retry_rejected, retry_submission, unpack
-from benchapp.pipeline.normalize.reparse import count_older
+from benchapp.pipeline.normalize.reparse import count_outdated
 from benchapp.queries.runs.submissions import (
     UploadCounts,
     count_uploads,
@@ -30,15 +30,15 @@ from benchapp.web.site.reason_texts import REJECTED
 from benchapp.web.uploads.hours_chart import make_hours_chart
 
 UPLOADS_ON_A_PAGE: Final = 50
-# A page must not count millions to say that there are many.
-OLDER_COUNTED: Final = 1000
+# Bounds the cost of the count: the page shows "at least 1000".
+OUTDATED_MAXIMUM: Final = 1000
 
 
 @never_cache
 @require_safe
 @may_read
 def uploads(request: HttpRequest) -> HttpResponse:
-    """List what came in, the newest first, with the counts by state, by hour and by reason."""
+    """List submissions, newest first, with counts by state, hour and rejection reason."""
     form = read_form(UploadFilterForm, request.GET)
     errors = list_errors(form)
     state = form.cleaned_data.get("state") or None
@@ -51,14 +51,14 @@ def uploads(request: HttpRequest) -> HttpResponse:
     counts = count_uploads()
     context = {
         **links,
-        "title": _say_uploads(counts),
+        "title": _format_title(counts),
         "counts": counts,
         "chart": make_hours_chart(counts.per_hour),
         "state_links": _list_state_links(request, counts, state),
         "reason": reason,
         "uploads": page.items,
         "errors": errors,
-        "older": _say_older() if can(find_visitor(request), Role.ADMIN) else "",
+        "outdated": _describe_outdated() if can(find_visitor(request), Role.ADMIN) else "",
         "steps": None if page.items else say_first_steps(make_base_url(request)),
     }
     return render(request, "uploads/uploads.html", context, status=400 if errors else 200)
@@ -68,10 +68,10 @@ def uploads(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
-    """Show one submission: its way, its reason, its runs."""
+    """Show one submission: state, reason, runs."""
     row = read_upload(submission_id)
     if row is None:
-        raise Http404(f"There is no submission {submission_id}.")
+        raise Http404(f"Submission {submission_id} does not exist.")
     return render(
         request, "uploads/upload.html", {"upload": row, "advice": REJECTED.get(row.reason_code, "")}
     )
@@ -80,10 +80,10 @@ def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
 @require_safe
 @needs_role(Role.EDITOR)
 def upload_raw(request: HttpRequest, submission_id: UUID) -> HttpResponse:
-    """Hand out the exact bytes that were received."""
+    """Return the exact bytes received."""
     body = read_raw_body(submission_id=submission_id)
     if body is None:
-        raise Http404("There is no such submission, or its body is past its time of retention.")
+        raise Http404("The submission does not exist, or its body was removed after the retention period.")
     answer = HttpResponse(unpack(body.packed), content_type="application/octet-stream")
     ending = "json" if body.is_json else "txt"
     answer["Content-Disposition"] = content_disposition_header(True, f"{submission_id}.{ending}") or ""
@@ -93,12 +93,14 @@ def upload_raw(request: HttpRequest, submission_id: UUID) -> HttpResponse:
 @require_POST
 @needs_role(Role.EDITOR)
 def retry_one(request: HttpRequest, submission_id: UUID) -> HttpResponse:
-    """Give one rejected submission another try."""
+    """Retry one rejected submission."""
     if retry_submission(submission_id):
-        messages.success(request, "It waits for a worker again; reload in some seconds.", extra_tags="good")
+        messages.success(request, "Queued again. Reload in a few seconds.", extra_tags="good")
     else:
         messages.error(
-            request, "Nothing to try again: it is not rejected, or its body is gone.", extra_tags="bad"
+            request,
+            "Cannot retry: the submission is not rejected, or its body was removed.",
+            extra_tags="bad",
         )
     return redirect("upload", submission_id=submission_id)
 
@@ -106,18 +108,18 @@ def retry_one(request: HttpRequest, submission_id: UUID) -> HttpResponse:
 @require_POST
 @needs_role(Role.EDITOR)
 def retry_alike(request: HttpRequest) -> HttpResponse:
-    """Give all submissions that were rejected for one reason another try."""
+    """Retry all submissions that were rejected for one reason."""
     form = read_form(UploadFilterForm, request.POST)
     count = retry_rejected(form.cleaned_data.get("reason", ""))
     if count:
-        words = "1 submission waits" if count == 1 else f"{count} submissions wait"
-        messages.success(request, f"{words} for a worker again; reload in some seconds.", extra_tags="good")
+        words = "1 submission" if count == 1 else f"{count} submissions"
+        messages.success(request, f"{words} queued again. Reload in a few seconds.", extra_tags="good")
     else:
-        messages.error(request, "Nothing to try again for this reason.", extra_tags="bad")
+        messages.error(request, "No submission to retry for this reason.", extra_tags="bad")
     return redirect("uploads")
 
 
-def _say_uploads(counts: UploadCounts) -> str:
+def _format_title(counts: UploadCounts) -> str:
     if not (counts.received or counts.stored or counts.rejected):
         return "Uploads: none yet"
     waiting = f"{counts.received} waiting" if counts.received else "none waiting"
@@ -125,16 +127,19 @@ def _say_uploads(counts: UploadCounts) -> str:
     return f"Uploads: {rejected}, {waiting}"
 
 
-def _say_older() -> str:
-    """Say how many an older parser read, as their numbers may mean something else; empty where there are none."""
-    count = count_older(at_most=OLDER_COUNTED)
+def _describe_outdated() -> str:
+    """Return how many submissions an older parser read, whose values may differ; empty if none."""
+    count = count_outdated(at_most=OUTDATED_MAXIMUM)
     if not count:
         return ""
-    least = "at least " if count == OLDER_COUNTED else ""
+    least = "at least " if count == OUTDATED_MAXIMUM else ""
     were = "1 submission was" if count == 1 else f"{least}{count} submissions were"
-    todo = "the workers read them again, the oldest first" if settings.AUTO_RENORMALIZE else ""
-    said = f"{were} read by an older parser, whose numbers may mean something else"
-    return f"{said[0].upper()}{said[1:]}: {todo or 'run manage.py renormalize --only-older'}."
+    action = (
+        "Workers are parsing them again, oldest first."
+        if settings.AUTO_RENORMALIZE
+        else "Run manage.py renormalize --only-older."
+    )
+    return f"{were[0].upper()}{were[1:]} parsed by an older parser version and may have different values. {action}"
 
 
 def _list_state_links(

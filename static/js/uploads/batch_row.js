@@ -1,4 +1,4 @@
-// The line of one parcel in the table of what is handed over.
+// Table row of one upload batch.
 import { formatValue } from "../site/format.js";
 import { STATES } from "./batches.js";
 
@@ -8,10 +8,10 @@ const BUTTONS = {
   sending: "Cancel",
   refused: "Retry",
   failed: "Retry",
-  cancelled: "Retry",
+  canceled: "Retry",
 };
 
-/** Make the line of a row: what it is, how far it is, what became of it, and its button. */
+/** Create the table row: name, size, progress, result, button. */
 export function makeParts(row, press) {
   const line = document.createElement("tr");
   const name = document.createElement("th");
@@ -32,10 +32,10 @@ export function makeParts(row, press) {
   sent.className = "sent";
   const bar = document.createElement("progress");
   bar.max = 1;
-  bar.setAttribute("aria-label", `${nameOf(row)}, share sent`);
+  bar.setAttribute("aria-label", `Progress of ${nameOf(row)}`);
   sent.append(bar);
-  const outcome = document.createElement("td");
-  outcome.className = "phrase";
+  const result = document.createElement("td");
+  result.className = "phrase";
   const changes = document.createElement("td");
   changes.className = "nowrap";
   const button = document.createElement("button");
@@ -43,8 +43,8 @@ export function makeParts(row, press) {
   button.className = "small";
   button.addEventListener("click", press);
   changes.append(button);
-  line.append(name, size, sent, outcome, changes);
-  return { line, bar, outcome, button };
+  line.append(name, size, sent, result, changes);
+  return { line, bar, result, button };
 }
 
 function nameOf({ file }) {
@@ -55,26 +55,26 @@ function sizeOf({ file, logs }) {
   return [file, ...logs].reduce((sum, one) => sum + one.file.size, 0);
 }
 
-/** Say what became of it. errors: the page that explains codes. */
-export function showOutcome({ parts, state, detail, code, links, share }, errors) {
+/** Show the result. errors: URL of the page that explains codes. */
+export function showResult({ parts, state, detail, code, links, share }, errors) {
   const badge = document.createElement("span");
   badge.className = `state ${STATES[state].kind}`;
   badge.textContent = STATES[state].words;
-  const said = [badge];
+  const nodes = [badge];
   if (detail) {
-    said.push(` ${detail}`);
+    nodes.push(` ${detail}`);
   }
   if (code) {
-    said.push(" (", makeLink(`${errors}#${encodeURIComponent(code)}`, code), ")");
+    nodes.push(" (", makeLink(`${errors}#${encodeURIComponent(code)}`, code), ")");
   }
   for (const { address, words } of links) {
-    said.push(" ", makeLink(address, words));
+    nodes.push(" ", makeLink(address, words));
   }
-  parts.outcome.replaceChildren(...said);
+  parts.result.replaceChildren(...nodes);
   parts.bar.value = share;
 }
 
-/** Show how far it is, 0 to 1. */
+/** Show the progress, 0 to 1. */
 export function showShare(row, share) {
   row.share = share;
   row.parts.bar.value = share;
@@ -87,12 +87,12 @@ function makeLink(address, words) {
   return link;
 }
 
-/** Offer what can be done with it now; nothing for what goes on by itself. */
+/** Show the available action, if any. */
 export function showButton(row) {
   const words = row.isSendable ? BUTTONS[row.state] : "Remove";
   const { button } = row.parts;
   if (words === undefined && document.activeElement === button) {
-    // The focus must not fall off the page with the button.
+    // Keep the focus on the page when the button disappears.
     button.closest(".table-box").focus();
   }
   button.hidden = words === undefined;

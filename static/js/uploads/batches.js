@@ -1,18 +1,18 @@
-// Which files go together to the server, and how what became of them is said: pure.
+// Groups files into upload batches and describes their results: pure.
 
-// As benchapp.fio.logs has it; tests/data/log_names.json holds both together.
+// As in benchapp.fio.logs; tests/data/log_names.json tests both.
 const LOG_NAME = /^(?:([^/\\\x00-\x1f\x7f]{1,200})_)?(bw|iops|lat|clat|slat|clat_hist)(?:\.([0-9]{1,6}))?\.log$/u;
-// What lies beside outputs and is none.
+// Files next to outputs that are not outputs.
 const NO_OUTPUT = /\.(?:fio|err|sh|md)$/i;
 
 /**
- * Put fio's logs to the output that they belong to, folder by folder, as the server does.
- * files: {name, folder, …}, folder "" where the browser does not tell it.
- * Returns parcels, {output, logs}, in the order of the outputs, and what stays alone, {file, reason}.
+ * Pair fio logs with their outputs, folder by folder, as the server does.
+ * files: {name, folder, …}, folder "" if unknown.
+ * Returns batches, {output, logs}, in the order of the outputs, and unmatched logs, {file, reason}.
  */
-export function makeParcels(files) {
-  const parcels = [];
-  const alone = [];
+export function makeBatches(files) {
+  const batches = [];
+  const unmatched = [];
   for (const inFolder of groupByFolder(files)) {
     const logs = inFolder.filter((file) => splitLogName(plainName(file.name)) !== null);
     const own = inFolder.filter((file) => !logs.includes(file)).map((output) => ({ output, logs: [] }));
@@ -21,58 +21,58 @@ export function makeParcels(files) {
     for (const log of logs) {
       const reason = placeLog(log, candidates, byStem);
       if (reason !== null) {
-        alone.push({ file: log, reason });
+        unmatched.push({ file: log, reason });
       }
     }
-    parcels.push(...own);
+    batches.push(...own);
   }
-  return { parcels, alone };
+  return { batches, unmatched };
 }
 
-/** What the name of a log of fio says, {stem, kind, job}; null for any other name. */
+/** Parse the name of a fio log: {stem, kind, job}; null for other names. */
 export function splitLogName(name) {
   const match = LOG_NAME.exec(name);
   return match && { stem: match[1] ?? "", kind: match[2], job: match[3] === undefined ? null : Number(match[3]) };
 }
 
-/** A file of which nothing is to be sent: hidden, as on the server. */
+/** Hidden files are skipped, as on the server. */
 export function isHidden(name) {
   return name.startsWith(".");
 }
 
-/** Count what became of the rows, in words: "12 files: 3 stored (4 runs), 1 already there, 8 to go". */
+/** Summarize the rows: "12 files: 3 stored (4 runs), 1 already uploaded, 8 queued". */
 export function summarize(rows) {
   const count = (...states) => rows.filter((row) => states.includes(row.state)).length;
   const runs = rows.reduce((sum, row) => sum + (row.state === "stored" ? row.runs : 0), 0);
   const parts = [
     [count("stored"), `stored (${runs === 1 ? "1 run" : `${runs} runs`})`],
-    [count("known"), "already there"],
-    [count("rejected"), "rejected"],
-    [count("refused", "failed"), "refused or not sent"],
-    [count("cancelled"), "cancelled"],
-    [count("waiting"), "being worked in"],
-    [count("sending"), "being sent"],
-    [count("ready", "queued"), "to go"],
+    [count("known"), "already uploaded"],
+    [count("rejected", "refused"), "rejected"],
+    [count("failed"), "failed"],
+    [count("canceled"), "canceled"],
+    [count("waiting"), "processing"],
+    [count("sending"), "uploading"],
+    [count("ready", "queued"), "queued"],
   ];
-  const said = parts.filter(([number]) => number > 0).map(([number, words]) => `${number} ${words}`);
-  return `${rows.length === 1 ? "1 file" : `${rows.length} files`}: ${said.join(", ")}`;
+  const counts = parts.filter(([number]) => number > 0).map(([number, words]) => `${number} ${words}`);
+  return `${rows.length === 1 ? "1 file" : `${rows.length} files`}: ${counts.join(", ")}`;
 }
 
-/** How the page says a state; the class is that of the badge. */
+/** Label and badge class of each state. */
 export const STATES = {
   ready: { words: "ready", kind: "" },
-  queued: { words: "in the queue", kind: "" },
-  sending: { words: "being sent", kind: "waiting" },
-  waiting: { words: "taken in", kind: "waiting" },
+  queued: { words: "queued", kind: "" },
+  sending: { words: "uploading", kind: "waiting" },
+  waiting: { words: "accepted", kind: "waiting" },
   stored: { words: "stored", kind: "good" },
-  known: { words: "already there", kind: "" },
+  known: { words: "already uploaded", kind: "" },
   rejected: { words: "rejected", kind: "bad" },
-  refused: { words: "refused", kind: "bad" },
-  failed: { words: "not sent", kind: "bad" },
-  cancelled: { words: "cancelled", kind: "" },
+  refused: { words: "rejected", kind: "bad" },
+  failed: { words: "failed", kind: "bad" },
+  canceled: { words: "canceled", kind: "" },
 };
 
-/** What the API's row of a submission means for the page: {state, detail, code, runs}. */
+/** Convert a submission of the API: {state, detail, code, runs}. */
 export function readSubmission(submission, { isKnown = false } = {}) {
   const runs = submission.runs ?? [];
   if (submission.state === "rejected") {
@@ -82,7 +82,7 @@ export function readSubmission(submission, { isKnown = false } = {}) {
   if (submission.state === "stored") {
     return { state: isKnown ? "known" : "stored", code: "", detail: "", runs };
   }
-  return { state: "waiting", code: "", detail: "a worker takes it within seconds", runs };
+  return { state: "waiting", code: "", detail: "processed within seconds", runs };
 }
 
 function groupByFolder(files) {
@@ -95,34 +95,34 @@ function groupByFolder(files) {
   return folders.values();
 }
 
-function groupByStem(parcels) {
+function groupByStem(batches) {
   const byStem = new Map();
-  for (const parcel of parcels) {
-    const name = plainName(parcel.output.name);
+  for (const batch of batches) {
+    const name = plainName(batch.output.name);
     const stem = name.lastIndexOf(".") > 0 ? name.slice(0, name.lastIndexOf(".")) : name;
-    byStem.set(stem, [...(byStem.get(stem) ?? []), parcel]);
+    byStem.set(stem, [...(byStem.get(stem) ?? []), batch]);
   }
   return byStem;
 }
 
-// Gives the log to its parcel, or returns why there is none.
+// Adds the log to its batch, or returns why there is none.
 function placeLog(log, candidates, byStem) {
   const stem = listPrefixes(splitLogName(plainName(log.name)).stem).find((prefix) => byStem.has(prefix));
   const named = byStem.get(stem) ?? [];
   if (named.length > 1) {
-    return `${named.length} outputs beside it are named ${stem}`;
+    return `fio log matches ${named.length} outputs named ${stem}`;
   }
-  const parcel = named[0] ?? (candidates.length === 1 ? candidates[0] : undefined);
-  if (parcel !== undefined) {
-    parcel.logs.push(log);
+  const batch = named[0] ?? (candidates.length === 1 ? candidates[0] : undefined);
+  if (batch !== undefined) {
+    batch.logs.push(log);
     return null;
   }
   return candidates.length === 0
-    ? "a log of fio without an output beside it: drop them together"
-    : `a log of fio, and none of the ${candidates.length} outputs beside it begins its name`;
+    ? "fio log without an output: add both together"
+    : `fio log does not match any of ${candidates.length} outputs`;
 }
 
-// The longest first.
+// Longest first.
 function listPrefixes(stem) {
   const prefixes = [stem];
   for (let place = stem.length - 1; place > 0; place -= 1) {

@@ -1,12 +1,12 @@
-// The files of a drop or a choice, folders walked where the browser lets us: {file, name, folder}.
+// Files of a drop or a file input, including folders if supported: {file, name, folder}.
 import { isHidden } from "./batches.js";
 
-/** List what was chosen with a file input. */
+/** List the files of a file input. */
 export function listChosen(input) {
   return [...input.files].map((file) => describe(file, file.webkitRelativePath || file.name));
 }
 
-/** List what was dropped. Call it in the event: the browser empties the drop after it. */
+/** List dropped files. Call it in the event handler: the browser empties the list afterwards. */
 export async function listDropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null).filter(Boolean);
   if (entries.length === 0) {
@@ -36,7 +36,7 @@ async function walk(entry, found) {
   }
 }
 
-// A reader gives a hundred at a time, and nothing at the end.
+// A reader returns up to 100 entries at a time, and none at the end.
 async function readAll(reader) {
   const all = [];
   for (;;) {

@@ -1,20 +1,20 @@
-// Hand files over: each output is sent by itself, two at a time, with a row that says how far it is and what became of it.
+// Upload page: each output is sent separately, two at a time, with a row for progress and result.
 import { getJson, postForm } from "../site/api.js";
-import { makeParcels, readSubmission, summarize } from "./batches.js";
+import { makeBatches, readSubmission, summarize } from "./batches.js";
 import { listChosen, listDropped } from "./dropped_files.js";
-import { packParcel, ParcelTooBig } from "./packed_batch.js";
-import { makeParts, showButton, showOutcome, showShare } from "./batch_row.js";
+import { packBatch, BatchTooBig } from "./packed_batch.js";
+import { makeParts, showButton, showResult, showShare } from "./batch_row.js";
 
 const MOST_AT_ONCE = 2;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5000;
 const SUMMARY_EVERY_MS = 500;
 
-const form = document.querySelector("[data-hand-in]");
+const form = document.querySelector("[data-upload-form]");
 const input = form.querySelector("input[type=file]");
 const zone = form.querySelector("[data-drop-zone]");
 const clearButton = form.querySelector("[data-clear]");
-const section = document.querySelector("[data-parcels]");
+const section = document.querySelector("[data-batches]");
 const body = section.querySelector("tbody");
 const summary = section.querySelector("[data-summary]");
 const limits = { body: Number(form.dataset.bodyLimit), unpacked: Number(form.dataset.unpackedLimit) };
@@ -26,11 +26,11 @@ let summaryTimer = null;
 // --- rows ---
 
 function addFiles(files) {
-  const { parcels, alone } = makeParcels(files);
-  for (const { output, logs } of parcels) {
+  const { batches, unmatched } = makeBatches(files);
+  for (const { output, logs } of batches) {
     addRow(output, logs);
   }
-  for (const { file, reason } of alone) {
+  for (const { file, reason } of unmatched) {
     const row = addRow(file, []);
     row.isSendable = false;
     change(row, "refused", { detail: reason, code: "log-alone" });
@@ -48,7 +48,7 @@ function addRow(file, logs) {
 
 function change(row, state, news = {}) {
   Object.assign(row, { detail: "", code: "", ...news, state });
-  showOutcome(row, form.dataset.errors);
+  showResult(row, form.dataset.errors);
   showButton(row);
   showSummary();
 }
@@ -56,7 +56,7 @@ function change(row, state, news = {}) {
 function showSummary() {
   section.hidden = rows.length === 0;
   clearButton.hidden = !rows.some(isFinished);
-  // Read aloud: not more often than can be listened to.
+  // Read by screen readers: not too often.
   summaryTimer ??= setTimeout(() => {
     summaryTimer = null;
     const words = rows.length === 0 ? "" : summarize(rows);
@@ -67,7 +67,7 @@ function showSummary() {
 }
 
 function isFinished({ state }) {
-  return ["stored", "known", "rejected", "refused", "cancelled"].includes(state);
+  return ["stored", "known", "rejected", "refused", "canceled"].includes(state);
 }
 
 function remove(gone) {
@@ -82,7 +82,7 @@ function press(row) {
   if (row.state === "ready" || !row.isSendable) {
     remove([row]);
   } else if (row.state === "queued") {
-    change(row, "cancelled");
+    change(row, "canceled");
   } else if (row.state === "sending") {
     row.stop.abort();
   } else if (form.reportValidity()) {
@@ -107,10 +107,10 @@ async function send(row) {
   row.stop = new AbortController();
   change(row, "sending", { share: 0 });
   try {
-    const parcel = await packParcel(new FormData(form), input.name, { files: [row.file, ...row.logs], limits });
+    const batch = await packBatch(new FormData(form), input.name, { files: [row.file, ...row.logs], limits });
     row.stop.signal.throwIfAborted();
     const onProgress = (share) => showShare(row, share);
-    const answer = await postForm(form.action, parcel, { signal: row.stop.signal, onProgress });
+    const answer = await postForm(form.action, batch, { signal: row.stop.signal, onProgress });
     showAnswer(row, answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]);
   } catch (error) {
     showFailure(row, error);
@@ -129,18 +129,18 @@ function showAnswer(row, { status, code, detail, id, state }) {
 
 function showFailure(row, error) {
   if (error.name === "AbortError") {
-    change(row, "cancelled", { share: 0 });
+    change(row, "canceled", { share: 0 });
   } else if (error.name === "ApiProblem") {
     change(row, "failed", { detail: error.message, code: error.code === "form-invalid" ? "" : error.code, share: 0 });
-  } else if (error instanceof ParcelTooBig) {
+  } else if (error instanceof BatchTooBig) {
     change(row, "refused", { detail: error.message, code: "body-too-big", share: 0 });
   } else {
-    // A file that was moved or changed since it was chosen.
+    // The file was moved or changed after it was selected.
     change(row, "failed", { detail: `The file cannot be read: ${error.message}`, share: 0 });
   }
 }
 
-// --- what became of them ---
+// --- results ---
 
 function showState(row, submission) {
   const news = readSubmission(submission, { isKnown: row.isKnown });
@@ -148,7 +148,7 @@ function showState(row, submission) {
   const links =
     news.runs.length === 1
       ? [{ address: `/runs/${news.runs[0].id}/`, words: `run ${news.runs[0].id}` }]
-      : [{ address: upload, words: news.runs.length > 1 ? `${news.runs.length} runs` : "open the upload" }];
+      : [{ address: upload, words: news.runs.length > 1 ? `${news.runs.length} runs` : "View upload" }];
   const isSettled = news.state !== "waiting" && submission.id !== undefined;
   change(row, isSettled ? news.state : "waiting", { ...news, runs: news.runs.length, links, share: 1 });
   if (!isSettled) {
@@ -156,7 +156,7 @@ function showState(row, submission) {
   }
 }
 
-// Ask for one after the other, a round every half second and, where nothing comes, every five.
+// Poll one after the other, every 0.5 s at first, at most every 5 s without news.
 async function watch() {
   if (isWatching) {
     return;
@@ -176,7 +176,7 @@ async function watch() {
   isWatching = false;
 }
 
-// Returns whether any is settled.
+// Returns whether any is completed.
 async function askAll(waiting) {
   let isAnySettled = false;
   for (const row of waiting) {
@@ -187,7 +187,7 @@ async function askAll(waiting) {
         showState(row, submission);
       }
     } catch (error) {
-      // It is stored all the same; the next round asks again.
+      // The submission is stored; the next round polls again.
       change(row, "waiting", { detail: error.message });
       return false;
     }
@@ -195,10 +195,10 @@ async function askAll(waiting) {
   return isAnySettled;
 }
 
-// --- choosing ---
+// --- selecting ---
 
 function startChoosing() {
-  // The list below takes the place of the field.
+  // The list below replaces the field.
   input.required = false;
   input.addEventListener("change", () => {
     addFiles(listChosen(input));
@@ -225,10 +225,10 @@ function startDropping() {
   const idle = zone.textContent;
   const show = (isOver) => {
     zone.classList.toggle("is-over", isOver);
-    zone.textContent = isOver ? "Let go to add them to the list." : idle;
+    zone.textContent = isOver ? "Release to add the files." : idle;
   };
   zone.hidden = false;
-  // The whole page takes the drop: beside the zone the browser would leave the page for the file.
+  // The whole page accepts drops: otherwise the browser would open the file.
   document.addEventListener("dragover", (event) => {
     event.preventDefault();
     show(true);

@@ -31,7 +31,7 @@ def test_bucket_holds_least_median_most_and_the_runs_of_its_extremes():
     spread = buckets.spreads["iops"]
     assert (buckets.n.tolist(), buckets.first_us.tolist(), buckets.last_us.tolist()) == ([5], [0], [4])
     assert (spread.minimum[0], spread.median[0], spread.maximum[0]) == (1.0, 5.0, 9.0)
-    assert (spread.least_run[0], spread.most_run[0]) == (2, 3)
+    assert (spread.minimum_run[0], spread.maximum_run[0]) == (2, 3)
 
 
 def test_percentiles_lie_between_ranks_as_percentile_cont_has_them():
@@ -53,7 +53,7 @@ def test_bucket_without_a_value_has_no_numbers_and_no_runs():
 
     assert spread.n.tolist() == [0]
     assert all(np.isnan(column[0]) for column in (spread.minimum, spread.p10, spread.median, spread.maximum))
-    assert (spread.least_run[0], spread.most_run[0]) == (0, 0)
+    assert (spread.minimum_run[0], spread.maximum_run[0]) == (0, 0)
 
 
 def test_stretch_without_points_makes_no_bucket():
@@ -113,5 +113,5 @@ def test_buckets_hold_every_point_once_in_order_and_hide_no_extreme(rows, count)
     for low, high in pairwise(inside):
         # Interpolating may round in the last digit.
         assert (low[known] <= high[known] + np.abs(high[known]) * 1e-12).all()
-    for run, value in zip(spread.most_run[known], spread.maximum[known], strict=True):
+    for run, value in zip(spread.maximum_run[known], spread.maximum[known], strict=True):
         assert rows[run - 1][1] == value

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from benchapp.analysis.validity.badges import CODES, is_doubtful, say_count, say_size, say_time
+from benchapp.analysis.validity.badges import CODES, format_count, format_size, format_time, is_doubtful
 from benchapp.analysis.validity.rules import (
     Steadiness,
     ValidityInputs,
@@ -141,13 +141,10 @@ def test_each_rule_has_its_edges(changes: dict, codes: list[str]) -> None:
     assert codes_of(**changes) == codes
 
 
-def test_state_of_an_array_is_told_without_a_guess_whose_it_is() -> None:
+def test_array_state_is_reported_without_its_source() -> None:
     (badge,) = judge_validity(dataclasses.replace(GOOD, members_missing=1, raid_state="degraded"))
 
-    assert (
-        badge.sentence
-        == "The RAID array was measured with 1 of its members missing and its state “degraded”."
-    )
+    assert badge.sentence == "RAID array degraded during the run (missing members: 1, state “degraded”)."
 
 
 def test_failed_job_is_not_judged_by_its_course() -> None:
@@ -188,33 +185,29 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
     assert all(isinstance(number, int | float) for badge in badges for number in badge.numbers.values())
 
 
-def test_sentences_hold_the_numbers() -> None:
-    assert sentence_of(error=28).startswith(
-        "fio ended the job with error 28 (No space left on device): what it printed"
-    )
-    assert "It ran 3.12 s; below 30 s" in sentence_of(runtime_s=3.118)
-    assert "its 4 GiB of files are less than twice the host's 8 GiB of memory" in sentence_of(is_direct=False)
-    assert "Reads took 2.5 µs on average" in sentence_of(read_mean_ns=2_500.0)
-    assert "5.2 I/Os were in flight, 16.2 % of the 32 of iodepth × numjobs: fio, the CPU" in sentence_of(
-        in_flight=5.2
-    )
-    assert "40 I/Os were in flight, more than the 32" in sentence_of(in_flight=40.0)
-    assert "(iops_slope:0.3%) was not attained; it came to 2.54%" in sentence_of(
+def test_sentences_include_the_values() -> None:
+    assert sentence_of(error=28).startswith("fio ended the job with error 28 (No space left on device)")
+    assert "Runtime 3.12 s; below 30 s" in sentence_of(runtime_s=3.118)
+    assert "files (4 GiB) are smaller than twice the host's memory (8 GiB)" in sentence_of(is_direct=False)
+    assert "Mean read latency 2.5 µs" in sentence_of(read_mean_ns=2_500.0)
+    assert "5.2 I/Os in flight, 16.2 % of iodepth × numjobs (32): fio, the CPU" in sentence_of(in_flight=5.2)
+    assert "40 I/Os in flight, more than iodepth × numjobs (32)" in sentence_of(in_flight=40.0)
+    assert "(iops_slope:0.3%) was not attained; deviation 2.54%" in sentence_of(
         is_steady=False, steady_criterion="iops_slope:0.3%", steady_deviation="2.54%"
     )
-    assert "25 % of their average apart and drift by 12 %" in sentence_of(steadiness=Steadiness(0.25, -0.12))
+    assert "25 % of its average and drifts by 12 %" in sentence_of(steadiness=Steadiness(0.25, -0.12))
     assert "took 1.2 s, 133 times p99.99 (9 ms)" in sentence_of(maximum_ns=1.2e9)
-    assert "Fewer than 10 of 9\u202f999 samples lie beyond p99.9: hidden" in sentence_of(samples=9_999)
+    assert "Fewer than 10 of 9\u202f999 samples are above p99.9: hidden" in sentence_of(samples=9_999)
     assert "Fewer than 10 of at most 9\u202f999 samples" in sentence_of(samples=9_999, is_sample_limit=True)
-    assert "with 1 of its members missing and recover going on" in sentence_of(
+    assert "(missing members: 1, recover in progress)" in sentence_of(
         members_missing=1, sync_action="recover"
     )
 
 
-def test_buffered_asynchronous_engine_is_told_why_its_queue_stays_empty() -> None:
+def test_buffered_asynchronous_engine_gets_the_cause_of_its_empty_queue() -> None:
     buffered = {"is_direct": False, "file_bytes": 100 * GIB, "in_flight": 1.0}
 
-    assert "buffered I/O makes libaio wait" in sentence_of(**buffered)
+    assert "with buffered I/O libaio waits" in sentence_of(**buffered)
     assert "was the limit, not the storage" in sentence_of(**buffered, engine="io_uring")
 
 
@@ -255,9 +248,9 @@ def test_few_samples_and_a_short_run_make_nothing_doubtful() -> None:
     [(0, "0 ns"), (999.7, "1 µs"), (2_500, "2.5 µs"), (999_600_000, "1 s"), (123_400_000_000, "123 s")],
 )
 def test_times_step_up_where_they_round_to_the_next_unit(value: float, words: str) -> None:
-    assert say_time(value) == words
+    assert format_time(value) == words
 
 
 def test_sizes_are_binary_and_counts_have_thin_spaces() -> None:
-    assert say_size(64 * 2**20) == "64 MiB"
-    assert say_count(33_415.2) == "33\u202f415"
+    assert format_size(64 * 2**20) == "64 MiB"
+    assert format_count(33_415.2) == "33\u202f415"

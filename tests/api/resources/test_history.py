@@ -77,7 +77,7 @@ def test_history_chosen_by_a_filter_as_csv(reader):
 
 @pytest.mark.parametrize(
     ("query", "pointer"),
-    [("q=colour:red", "q"), ("series=1,x", "series"), ("thin=0", "thin"), ("metrics=speed", "metrics")],
+    [("q=color:red", "q"), ("series=1,x", "series"), ("thin=0", "thin"), ("metrics=speed", "metrics")],
 )
 def test_history_that_makes_no_sense_is_refused(reader, query, pointer):
     response = reader.get(f"/api/v1/history?{query}")

@@ -44,10 +44,10 @@ def test_value_has_its_unit_and_its_way(reader):
     assert (iops["value"], iops["unit"], iops["how"]) == (
         printed["read"]["iops"],
         "operations/s",
-        "as fio gave it",
+        "as printed by fio",
     )
     assert (iops["code"], iops["reason"]) == (None, None)
-    assert measurement["percentiles"]["how"] == "as fio gave them for one job"
+    assert measurement["percentiles"]["how"] == "as printed by fio for one job"
     assert {"percent": 99.0, "ns": printed["read"]["clat_ns"]["percentile"]["99.000000"]} in measurement[
         "percentiles"
     ]["values"]
@@ -60,7 +60,7 @@ def test_absent_value_has_code_and_sentence(reader):
 
     (p99,) = (value for value in measurement["values"] if value["name"] == "latency_p99_ns")
     assert (p99["value"], p99["code"]) == (None, "clones-without-bins")
-    assert p99["reason"].startswith("several jobs ran together")
+    assert p99["reason"].startswith("several concurrent jobs")
 
 
 def test_badges_are_those_that_are_stored(reader):
@@ -99,13 +99,13 @@ def test_output_past_its_retention_is_gone(reader):
 
     assert (response.status_code, response.headers["Content-Type"]) == (410, "application/problem+json")
     assert response.json()["code"] == "output-expired"
-    assert response.json()["detail"] == f"run {run.id}: raw output past its retention"
+    assert response.json()["detail"] == f"run {run.id}: raw output removed after the retention period"
 
 
 def test_run_that_is_none_is_named(reader):
     response = reader.get("/api/v1/runs/12345/report")
 
-    assert (response.status_code, response.json()["detail"]) == (404, "there is no run 12345")
+    assert (response.status_code, response.json()["detail"]) == (404, "run 12345 does not exist")
 
 
 def test_output_that_cannot_be_read_any_more_is_told(reader):
@@ -142,10 +142,10 @@ def test_report_is_told_piece_by_piece(reader):
 
 def test_only_what_is_asked_for_is_explained(reader, monkeypatch):
     explained = []
-    explain = explain_module.explain_values
+    explain = explain_module.derive_values
     monkeypatch.setattr(
         explain_module,
-        "explain_values",
+        "derive_values",
         lambda *given, **more: explained.append(1) or explain(*given, **more),
     )
     run = make_read_run(make_jobs(300))
@@ -166,7 +166,7 @@ def test_piece_that_is_none_is_refused(query, reader):
 def test_third_report_at_once_is_asked_to_come_back(reader):
     run = make_read_run()
 
-    with explain_module._ROOM, explain_module._ROOM:
+    with explain_module._SLOTS, explain_module._SLOTS:
         response = reader.get(f"/api/v1/runs/{run.id}/report")
 
     assert (response.status_code, response.json()["code"]) == (503, "busy")
@@ -191,7 +191,7 @@ def test_large_output_is_not_read_again_for_strangers(client, reader, settings, 
 def test_report_that_is_known_is_not_read_again(reader, monkeypatch):
     run = make_read_run()
     etag = reader.get(f"/api/v1/runs/{run.id}/report").headers["ETag"]
-    monkeypatch.setattr("benchapp.api.resources.run_provenance.explain_packed", None)
+    monkeypatch.setattr("benchapp.api.resources.run_provenance.derive_packed", None)
 
     response = reader.get(f"/api/v1/runs/{run.id}/report", headers={"If-None-Match": etag})
 

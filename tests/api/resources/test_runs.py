@@ -92,7 +92,7 @@ def test_unknown_run_is_named(reader):
     response = reader.get("/api/v1/runs/12345")
 
     assert response.status_code == 404
-    assert response.json()["detail"] == "there is no run 12345"
+    assert response.json()["detail"] == "run 12345 does not exist"
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_output_that_retention_removed_is_not_found(reader):
     response = reader.get(f"/api/v1/runs/{run.id}/output")
 
     assert response.status_code == 404
-    assert "no longer kept" in response.json()["detail"]
+    assert "has expired" in response.json()["detail"]

@@ -68,7 +68,7 @@ def test_unknown_series_is_named(reader, path):
     response = reader.get(f"/api/v1/series/12345{path}")
 
     assert response.status_code == 404
-    assert response.json()["detail"] == "there is no series 12345"
+    assert response.json()["detail"] == "series 12345 does not exist"
 
 
 def test_points_are_rows_in_the_order_of_time(reader):

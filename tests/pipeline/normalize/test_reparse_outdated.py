@@ -14,7 +14,7 @@ from benchapp.models import Measurement, Run, State, Submission
 from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize import reparse as catch_up
 from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import count_older, reparse_outdated
+from benchapp.pipeline.normalize.reparse import count_outdated, reparse_outdated
 from tests.pipeline.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_older_ones_are_counted_up_to_a_bound() -> None:
     submit_older(3)
     Submission.objects.filter(pk=Submission.objects.first().pk).update(body=None)  # type: ignore[union-attr]
 
-    assert (count_older(at_most=1), count_older(at_most=1000)) == (1, 2)
+    assert (count_outdated(at_most=1), count_outdated(at_most=1000)) == (1, 2)
 
 
 def test_what_can_no_longer_be_read_keeps_its_runs_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from benchapp.fio.report import Document
 from benchapp.pipeline.intake.metadata import read_environment, read_target
-from benchapp.pipeline.normalize.validity_inputs import RunContext, read_surroundings
+from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
 
 
 def describe(*, environment: dict[str, Any], target: dict[str, Any] | None = None) -> RunContext:
     document = Document("json", "fio-3.36", None, None, (), ())
-    return read_surroundings(
+    return read_run_context(
         document, environment=read_environment(environment), target=read_target(target or {})
     )
 
@@ -47,6 +47,6 @@ def test_kind_of_storage_is_told_by_layout_and_device(
     ],
 )
 def test_state_of_the_array_is_read_from_the_facts(facts: dict[str, Any], found: tuple[Any, ...]) -> None:
-    surroundings = describe(environment={"facts": facts})
+    context = describe(environment={"facts": facts})
 
-    assert (surroundings.members_missing, surroundings.sync_action, surroundings.raid_state) == found
+    assert (context.members_missing, context.sync_action, context.raid_state) == found

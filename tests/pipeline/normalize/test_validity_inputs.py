@@ -12,7 +12,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, SteadyState
 from benchapp.fio.workload.spec import read_workload
 from benchapp.pipeline.normalize.measurement import measurement_columns
-from benchapp.pipeline.normalize.validity_inputs import collect_validity_inputs, read_surroundings
+from benchapp.pipeline.normalize.validity_inputs import collect_validity_inputs, read_run_context
 
 GIB = 2**30
 LATENCY = Latency(1_000.0, 9e6, 2_500_000.0, 1e5, 768_000, percentiles=((50.0, 2.4e6), (99.99, 8e6)))
@@ -40,10 +40,10 @@ def collect(
     entries = jobs or (make_job(directions=group.directions),)
     document = Document("json", "fio-3.36", None, None, tuple(entries), (group,))
     document = msgspec.structs.replace(document, has_precise_values=has_precise_values)
-    surroundings = read_surroundings(document, environment={}, target={})
+    context = read_run_context(document, environment={}, target={})
     chosen = direction or group.directions[0]
     return collect_validity_inputs(
-        surroundings,
+        context,
         group,
         chosen,
         spec=read_workload(group),
@@ -289,9 +289,9 @@ def test_percentile_of_too_few_samples_is_hidden_and_kept_as_printed() -> None:
     latency = msgspec.structs.replace(LATENCY, count=9_999, percentiles=((99.0, 3e6), (99.9, 5e6)))
     group = make_group(msgspec.structs.replace(READS, total=latency))
     document = Document("json", "", None, None, (make_job(),), (group,))
-    surroundings = read_surroundings(document, environment={}, target={})
+    context = read_run_context(document, environment={}, target={})
 
-    values = measurement_columns(surroundings, group, group.directions[0], spec=read_workload(group))
+    values = measurement_columns(context, group, group.directions[0], spec=read_workload(group))
 
     assert (values["latency_p99_ns"], values["latency_p99_9_ns"]) == (3e6, None)
     assert values["missing"]["latency_p99_9_ns"] == "few-samples"

@@ -4,21 +4,21 @@ import pytest
 
 from benchapp.fio import read_output
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Report, SteadyState
-from benchapp.pipeline.provenance.report import CannotExplain, explain_body, explain_document
-from benchapp.pipeline.provenance.shapes import ExplainedMeasurement, ExplainedValue, ReportProvenance
+from benchapp.pipeline.provenance.report import ProvenanceUnavailable, derive_body, derive_document
+from benchapp.pipeline.provenance.shapes import DerivedValue, MeasurementProvenance, ReportProvenance
 from tests.envelopes import pack_envelope, read_fio
 
 
 def explain(name: str, number: int = 0) -> ReportProvenance:
-    return explain_document(read_output(read_fio(name).encode(errors="surrogateescape")), number)
+    return derive_document(read_output(read_fio(name).encode(errors="surrogateescape")), number)
 
 
-def value_of(measurement: ExplainedMeasurement, name: str) -> ExplainedValue:
+def value_of(measurement: MeasurementProvenance, name: str) -> DerivedValue:
     (found,) = (value for value in measurement.values if value.name == name)
     return found
 
 
-def source_of(measurement: ExplainedMeasurement, name: str) -> tuple[str | None, str]:
+def source_of(measurement: MeasurementProvenance, name: str) -> tuple[str | None, str]:
     (found,) = (part for part in measurement.workload if part.name == name)
     return found.value, found.source
 
@@ -51,32 +51,32 @@ def make_group(direction: Direction, jobs: tuple[int, ...]) -> Group:
     return Group("reads", 0, None, len(jobs), 0, {"rw": "read", "bs": "4k"}, (direction,), jobs)
 
 
-def test_value_of_one_job_stands_as_fio_gave_it() -> None:
+def test_value_of_one_job_is_as_printed() -> None:
     direction = make_direction()
     report = make_report((make_job(0, direction),), make_group(direction, (0,)))
 
-    (measurement,) = explain_document(report, 0).measurements
+    (measurement,) = derive_document(report, 0).measurements
 
-    assert value_of(measurement, "iops") == ExplainedValue(
-        "iops", "IOPS", "operations/s", 500.0, "iops=", "as fio gave it", None, None
+    assert value_of(measurement, "iops") == DerivedValue(
+        "iops", "IOPS", "operations/s", 500.0, "iops=", "as printed by fio", None, None
     )
     mean = value_of(measurement, "latency_mean_ns")
     assert (mean.value, mean.unit, mean.printed_as) == (3_000.0, "ns", "clat_ns")
-    assert measurement.percentiles.how == "as fio gave them for one job"
+    assert measurement.percentiles.how == "as printed by fio for one job"
 
 
-def test_value_that_fio_summed_over_clones_says_so() -> None:
+def test_value_summed_by_fio_over_clones_is_described() -> None:
     direction = make_direction()
     report = make_report((make_job(0, direction, clones=4),), make_group(direction, (0,)))
 
-    (measurement,) = explain_document(report, 0).measurements
+    (measurement,) = derive_document(report, 0).measurements
 
-    assert value_of(measurement, "iops").how == "as fio summed it up over 4 jobs"
-    assert measurement.percentiles.how == "as fio gave them for one group of 4 jobs"
+    assert value_of(measurement, "iops").how == "as printed by fio, sum of 4 jobs"
+    assert measurement.percentiles.how == "as printed by fio for one group of 4 jobs"
     assert [(job.index, job.clones) for job in measurement.jobs] == [(0, 4)]
 
 
-def test_values_of_clones_say_how_they_were_merged() -> None:
+def test_values_of_clones_have_their_merge_rule() -> None:
     (measurement,) = explain("11_numjobs4_json.out").measurements
 
     assert [job.index for job in measurement.jobs] == [0, 1, 2, 3]
@@ -86,11 +86,11 @@ def test_values_of_clones_say_how_they_were_merged() -> None:
         "bandwidth_bytes_per_s": "sum of 4 entries",
         "io_bytes": "sum of 4 entries",
         "total_ios": "sum of 4 entries",
-        "runtime_s": "the longest of 4 entries",
+        "runtime_s": "maximum of 4 entries",
         "latency_mean_ns": "mean of 4 entries, weighted by their samples",
         "latency_stddev_ns": "pooled over 4 entries: within them and between their means",
-        "latency_min_ns": "the least of 4 entries",
-        "latency_max_ns": "the greatest of 4 entries",
+        "latency_min_ns": "minimum of 4 entries",
+        "latency_max_ns": "maximum of 4 entries",
         "submission_mean_ns": "mean of 4 entries, weighted by their samples",
         "completion_mean_ns": "mean of 4 entries, weighted by their samples",
         "total_mean_ns": "mean of 4 entries, weighted by their samples",
@@ -103,8 +103,8 @@ def test_percentiles_of_clones_are_withheld_with_the_reason() -> None:
     p99 = value_of(measurement, "latency_p99_ns")
     assert (p99.value, p99.code) == (None, "clones-without-bins")
     assert p99.reason is not None
-    assert p99.reason.startswith("several jobs ran together and fio printed no histogram")
-    assert measurement.percentiles.how.startswith("withheld: several jobs ran together")
+    assert p99.reason.startswith("several concurrent jobs without histograms")
+    assert measurement.percentiles.how.startswith("withheld: several concurrent jobs")
     assert measurement.percentiles.values == ()
 
 
@@ -113,7 +113,7 @@ def test_percentiles_of_clones_with_histograms_are_merged_from_bins() -> None:
     jobs = (make_job(0, direction), make_job(1, direction))
     report = make_report(jobs, make_group(direction, (0, 1)))
 
-    (measurement,) = explain_document(report, 0).measurements
+    (measurement,) = derive_document(report, 0).measurements
 
     assert measurement.percentiles.how == "merged from the histogram bins of 2 entries"
     assert value_of(measurement, "latency_p50_ns").how == "merged from the histogram bins of 2 entries"
@@ -125,26 +125,26 @@ def test_percentile_of_too_few_samples_is_hidden_with_the_reason() -> None:
     )
     report = make_report((make_job(0, direction),), make_group(direction, (0,)))
 
-    (measurement,) = explain_document(report, 0).measurements
+    (measurement,) = derive_document(report, 0).measurements
 
     assert value_of(measurement, "latency_p50_ns").value == 2.0
     assert value_of(measurement, "latency_p99_ns").code == "few-samples"
     assert [(each.percent, each.ns) for each in measurement.percentiles.values] == [(50.0, 2.0), (99.0, 8.0)]
 
 
-def test_workload_tells_where_each_part_came_from() -> None:
+def test_workload_has_the_source_of_each_part() -> None:
     (measurement,) = explain("07_json.out").measurements
 
     assert source_of(measurement, "rw") == ("randread", "rw=randread, from the report's options")
     assert source_of(measurement, "read_share_percent") == ("100", "follows from rw")
-    assert source_of(measurement, "numjobs") == ("1", "not given: fio's default")
+    assert source_of(measurement, "numjobs") == ("1", "not set: fio's default")
 
 
 def test_workload_of_a_text_comes_from_its_header_or_is_not_reported() -> None:
     (measurement,) = explain("01_normal.out").measurements
 
     assert source_of(measurement, "iodepth") == ("4", "iodepth=4, from the text's header")
-    assert source_of(measurement, "is_direct") == (None, "not reported: a header names some options only")
+    assert source_of(measurement, "is_direct") == (None, "not reported: the header has only some options")
 
 
 def test_place_of_a_measurement_is_that_of_the_table() -> None:
@@ -164,7 +164,7 @@ def test_total_of_several_jobs_is_explained_and_of_one_is_not_repeated() -> None
     jobs = (make_job(0, direction), make_job(1, direction))
     document = Document("json", "fio-3.33", None, None, jobs, groups)
 
-    (total,) = explain_document(Report((document,), (), (), 2), 0).totals
+    (total,) = derive_document(Report((document,), (), (), 2), 0).totals
 
     assert (total.groupid, total.job_names, total.direction) == (0, ("reads", "reads"), "read")
     (iops,) = (value for value in total.values if value.name == "iops")
@@ -176,7 +176,7 @@ def test_merged_value_tells_how_its_parts_were_printed() -> None:
     jobs = (make_job(0, make_direction()), make_job(1, make_direction()))
     report = make_report(jobs, make_group(merged, (0, 1)))
 
-    (measurement,) = explain_document(report, 0).measurements
+    (measurement,) = derive_document(report, 0).measurements
 
     iops = value_of(measurement, "iops")
     assert (iops.printed_as, iops.how) == ("iops=", "sum of 2 entries")
@@ -188,7 +188,7 @@ def test_mean_tells_by_what_it_was_weighted() -> None:
     merged = make_direction(completion=latency, total=None, sources=source)
     jobs = (make_job(0, make_direction()), make_job(1, make_direction()))
 
-    (measurement,) = explain_document(make_report(jobs, make_group(merged, (0, 1))), 0).measurements
+    (measurement,) = derive_document(make_report(jobs, make_group(merged, (0, 1))), 0).measurements
 
     how = value_of(measurement, "completion_mean_ns").how
     assert how == "mean of 2 entries, weighted by their bytes (io_bytes)"
@@ -201,7 +201,7 @@ def test_job_keeps_what_fio_printed_besides() -> None:
         0, direction, steady_state=state, latency_shares=((2_000, 10.0), (None, 90.0)), depth={"4": 100.0}
     )
 
-    (explained,) = explain_document(make_report((job,), make_group(direction, (0,))), 0).jobs
+    (explained,) = derive_document(make_report((job,), make_group(direction, (0,))), 0).jobs
 
     assert explained.steady_state is not None
     assert (explained.steady_state.criterion, explained.steady_state.is_attained) == ("iops_slope:0.3%", True)
@@ -222,7 +222,7 @@ def test_aggregate_of_all_clients_is_shown_and_counts_nowhere() -> None:
 def test_ignored_text_and_warnings_come_along() -> None:
     body = b"note: both iodepth >= 1 and synchronous I/O engine\n" + read_fio("07_json.out").encode()
 
-    explanation = explain_body(body, 0, has_envelope=False)
+    explanation = derive_body(body, 0, has_envelope=False)
 
     assert explanation.messages == ("note: both iodepth >= 1 and synchronous I/O engine",)
     assert (explanation.documents, explanation.document, explanation.fio_version) == (1, 0, "fio-3.33")
@@ -231,7 +231,7 @@ def test_ignored_text_and_warnings_come_along() -> None:
 def test_output_is_taken_out_of_an_envelope() -> None:
     body = pack_envelope(fio_output=read_fio("16_randrw7030_json.out"))
 
-    measurements = explain_body(body, 0, has_envelope=True).measurements
+    measurements = derive_body(body, 0, has_envelope=True).measurements
 
     assert [each.direction for each in measurements] == ["read", "write"]
 
@@ -239,19 +239,19 @@ def test_output_is_taken_out_of_an_envelope() -> None:
 @pytest.mark.parametrize(
     ("body", "number", "has_envelope", "words"),
     [
-        (b"nothing of fio", 0, False, "finds no report in what was received"),
-        (b"{}", 0, True, "finds no report in what was received"),
+        (b"nothing of fio", 0, False, "finds no report in the upload"),
+        (b"{}", 0, True, "finds no report in the upload"),
         (
             read_fio("07_json.out").encode(),
             3,
             False,
-            "finds 1 reports in what was received, and this run is number 4",
+            "finds 1 reports in the upload, and this run is number 4",
         ),
     ],
 )
-def test_what_is_not_there_is_said(body: bytes, number: int, has_envelope: bool, words: str) -> None:
-    with pytest.raises(CannotExplain, match=words):
-        explain_body(body, number, has_envelope=has_envelope)
+def test_missing_report_is_named(body: bytes, number: int, has_envelope: bool, words: str) -> None:
+    with pytest.raises(ProvenanceUnavailable, match=words):
+        derive_body(body, number, has_envelope=has_envelope)
 
 
 @pytest.mark.parametrize("name", ["02_terse_v3.out", "18_unified_mixed_json.out", "25_fsync_json.out"])

@@ -49,7 +49,7 @@ def test_page_without_anything_chosen_shows_the_freshest(viewer: Client) -> None
     page = Page(viewer.get(reverse("history")))
 
     assert "IOPS of 2 series: medians 1\u202f000 to 4\u202f000 IOPS" in page.words
-    assert "2 series, all that were asked for." in page.words
+    assert "2 series." in page.words
     assert figure_of(page)["data-url"] == (
         "/api/v1/history?metrics=iops,bandwidth_bytes_per_s,latency_p99_ns"
     )
@@ -69,13 +69,13 @@ def test_filter_chooses_and_the_page_says_what_it_leaves_out(viewer: Client) -> 
 
     words = Page(viewer.get(reverse("history"), {"q": "volumes:>=1"})).words
 
-    assert "12 of 14 series are drawn, those with the freshest runs" in words
+    assert "12 of 14 series, most recent runs first" in words
 
 
 def test_filter_that_makes_no_sense_is_said_and_leaves_the_page_unfiltered(viewer: Client) -> None:
     make_volumes(1)
 
-    response = viewer.get(reverse("history"), {"q": "colour:red"})
+    response = viewer.get(reverse("history"), {"q": "color:red"})
 
     assert response.status_code == 400
     assert "Unknown filter" in Page(response).words
@@ -85,11 +85,11 @@ def test_filter_that_makes_no_sense_is_said_and_leaves_the_page_unfiltered(viewe
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"series": "1,x"}, "'x' is no series: write their numbers as 1,2,3."),
-        ({"metric": "speed"}, "There is no such metric; there are: iops,"),
-        ({"from": "yesterday"}, "From is no day: write it as 2026-05-12, or as 2026-05-12T02:10Z."),
-        ({"from": "2026-05-12", "to": "2026-05-01"}, "From is after To: swap the two."),
-        ({"to": "9999-12-31"}, "To is no day"),
+        ({"series": "1,x"}, "'x' is not a valid series id."),
+        ({"metric": "speed"}, "Unknown metric. Available: iops,"),
+        ({"from": "yesterday"}, "From is not a valid date: use 2026-05-12 or 2026-05-12T02:10Z."),
+        ({"from": "2026-05-12", "to": "2026-05-01"}, "From is after To."),
+        ({"to": "9999-12-31"}, "To is not a valid date"),
     ],
 )
 def test_address_that_makes_no_sense_is_said_in_words(
@@ -106,7 +106,7 @@ def test_address_that_makes_no_sense_is_said_in_words(
 def test_filter_that_nothing_fits_says_what_to_do(viewer: Client) -> None:
     make_volumes(1)
 
-    assert "No series fits." in Page(viewer.get(reverse("history"), {"q": "volumes:77"})).words
+    assert "No series match." in Page(viewer.get(reverse("history"), {"q": "volumes:77"})).words
 
 
 def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
@@ -119,7 +119,7 @@ def test_part_may_be_days_or_moments() -> None:
 
     assert days.bounds == {"from": "2026-05-12T00:00:00Z", "to": "2026-05-14T00:00:00Z"}
     assert (str(days.first_day), str(days.last_day)) == ("2026-05-12", "2026-05-13")
-    assert moments.errors == ("From is after To: swap the two.",)
+    assert moments.errors == ("From is after To. Swap them.",)
 
 
 def test_part_reaches_words_table_and_the_ways_to_get_the_same(viewer: Client) -> None:
@@ -189,7 +189,7 @@ def test_change_outside_of_the_part_in_view_is_not_said_of_it(viewer: Client) ->
     words = Page(viewer.get(reverse("history"), part)).words
 
     assert "IOPS over time: median 1\u202f00" in words
-    assert "1 of 1 series stayed at one level." in words
+    assert "No change detected in 1 of 1 series." in words
     assert "down" not in words
 
 
@@ -199,8 +199,8 @@ def test_failed_runs_are_told_from_no_runs(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("history"), {"series": str(series.pk)})).words
 
-    assert "IOPS over time: no run that counts" in words
-    assert "No run of this span counts" in words
+    assert "IOPS over time: no valid runs" in words
+    assert "No valid runs in this time range" in words
 
 
 def test_page_of_many_asks_as_much_as_of_one(viewer: Client, django_assert_num_queries) -> None:
@@ -258,7 +258,7 @@ def test_panel_of_a_study_brings_its_numbers() -> None:
     assert [line["name"] for line in figure.document["lines"]] == ["db-01"]
     assert (figure.document_id, figure.owns_address) == ("panel-2-document", False)
     with pytest.raises(BadFilter):
-        show_history(QueryDict("q=colour:red"), key="panel-3", base_url="http://here")
+        show_history(QueryDict("q=color:red"), key="panel-3", base_url="http://here")
 
 
 @pytest.mark.parametrize(
@@ -306,10 +306,10 @@ def test_tables_of_fan_and_heat_map_hold_the_newest_runs_and_say_what_they_leave
 
     fan, heat = content.split('data-follows="fan-table"')[1].split('data-follows="heat-table"')
     assert re.findall(r'data-value="(4474\d+)', fan) == ["447490", "447489"]
-    assert "The newest 2 runs of the span; the CSV has the others." in page_words
-    assert re.findall(r"to (\d+ µs)<", heat) == ["262 µs", "524 µs"]
+    assert "The newest 2 runs in this time range; the CSV has all." in page_words
+    assert re.findall(r"≤ (\d+ µs)<", heat) == ["262 µs", "524 µs"]
     assert re.findall(r'title="[\d.]+">(\d+)</td>', heat) == ["75", "25"] * 3
-    assert "All 3 runs of the span." in page_words
+    assert "All 3 runs in this time range." in page_words
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_spread_and_count_are_under_the_median(viewer: Client) -> None:
         ({"q": "speed:9"}, "Unknown filter"),
         ({"x": "speed"}, "X: 'speed' is no dimension"),
         ({"metric": "speed"}, "Metric: 'speed' is no metric"),
-        ({"facet": "pattern"}, "x, colour and facet must be different"),
+        ({"facet": "pattern"}, "x, color and facet must be different"),
         ({"over": "iops", "metric": "iops"}, "iops is no latency"),
         ({"ceiling": "fast"}, "Ceiling: ceiling 'fast' is not NAME:VALUE"),
         ({"as_of": "x"}, "As of: 'x' is no day: write it as 2026-05-12."),

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from benchapp.models import Series
 from benchapp.queries.badges import BADGE_CODES, BadgeRow
-from benchapp.web.runs.badge_texts import BADGES, list_doubts
+from benchapp.web.runs.badge_texts import BADGES, list_quality_findings
 from tests.factories import make_host, make_measurement, make_run, make_series, make_workload
 from tests.web.pages import Page
 
@@ -36,7 +36,7 @@ def test_run_says_how_far_to_trust_it_without_hovering(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("run", args=[run.pk])))
 
-    words = page.words[page.words.index("How far to trust this run") :]
+    words = page.words[page.words.index("Data quality") :]
     assert words.index("It ran 3 s <b>. reads") < words.index("Fewer than 10 of 12. reads")
     assert "/docs/badges#too-short" in page.links
     assert not page.has("b")
@@ -45,10 +45,7 @@ def test_run_says_how_far_to_trust_it_without_hovering(viewer: Client) -> None:
 def test_run_without_badges_says_that_nothing_speaks_against_it(viewer: Client) -> None:
     run = make_marked_run(parser_version=2)
 
-    assert (
-        "Nothing that is known speaks against these numbers"
-        in Page(viewer.get(reverse("run", args=[run.pk]))).words
-    )
+    assert "No findings." in Page(viewer.get(reverse("run", args=[run.pk]))).words
 
 
 def test_run_that_was_never_judged_says_so(viewer: Client) -> None:
@@ -58,17 +55,17 @@ def test_run_that_was_never_judged_says_so(viewer: Client) -> None:
     words = Page(viewer.get(reverse("run", args=[good.pk]))).words
     words_of_failed = Page(viewer.get(reverse("run", args=[failed.pk]))).words
 
-    said = "Not judged: it was read by parser 1. Run manage.py renormalize."
+    said = "Not checked: parser version 1"
     assert said in words
-    assert "Nothing that is known speaks against" not in words
-    assert "Not judged otherwise: it was read by parser 1." in words_of_failed
+    assert "No findings." not in words
+    assert "Other checks were not run: parser version 1" in words_of_failed
 
 
 def test_sentence_that_several_rows_share_is_told_once() -> None:
     badge = BadgeRow("too-short", "It ran 3 s.", {})
     graver = BadgeRow("cached", "A cache did.", {})
 
-    doubts = list_doubts([("reads", [badge]), ("writes", [badge, graver])])
+    doubts = list_quality_findings([("reads", [badge]), ("writes", [badge, graver])])
 
     assert [(doubt.codes, doubt.names) for doubt in doubts] == [
         (("cached",), ("writes",)),
@@ -104,7 +101,7 @@ def test_series_shows_the_badges_of_its_newest_and_of_each_point(viewer: Client)
     page = Page(viewer.get(reverse("series", args=[series.pk])))
 
     assert page.links.count("/docs/badges#too-short") == 2
-    assert "too-short borne by the newest run" in page.words
+    assert "too-short of the latest run" in page.words
     assert any(tag.get("data-harmless") == "few-samples too-short reported" for _, tag in page.tags)
 
 
@@ -164,7 +161,7 @@ def test_series_of_timed_work_offers_elapsed_time_and_draws_the_limit(viewer: Cl
         "elapsed_s"
     ]
     assert (figure["data-limit"], figure["data-limit-words"]) == ("10.0", "good: under 10 s")
-    assert "Limit 10.0 s (good: under 10 s): both good." in page.words
+    assert "Limit 10.0 s (good: under 10 s): both pass." in page.words
     assert "?metric=iops" not in page.links
 
 

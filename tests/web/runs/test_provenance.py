@@ -7,9 +7,9 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Run, Trace
-from benchapp.pipeline.provenance import report as explain
+from benchapp.pipeline.provenance import report as report_module
 from benchapp.queries.runs.traces import TraceRow
-from benchapp.web.runs.traces import say_course
+from benchapp.web.runs.traces import describe_trace
 from tests.envelopes import read_fio
 from tests.factories import make_host, make_measurement, make_run, make_series, make_submission, make_workload
 from tests.web.pages import Page
@@ -52,12 +52,12 @@ def test_each_value_has_its_unit_and_its_way(viewer: Client) -> None:
 
     words = Page(response).words
     assert response.status_code == 200
-    assert f"How the numbers of run {run.pk} were computed" in words
+    assert f"Derived values of run {run.pk}" in words
     assert f"{printed['iops']:,.0f}".replace(",", "\u202f") + " IOPS" in words
-    assert "as fio gave it" in words
-    assert "Percentiles (clat): as fio gave them for one job" in words
+    assert "as printed by fio" in words
+    assert "Percentiles (clat): as printed by fio for one job" in words
     assert "bs=4k, from the report's options" in words
-    assert "Nothing: every line belongs to a report." in words
+    assert "None: every line belongs to a report." in words
 
 
 def test_merged_jobs_and_withheld_percentiles_are_told(viewer: Client) -> None:
@@ -65,9 +65,9 @@ def test_merged_jobs_and_withheld_percentiles_are_told(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("run_report", args=[run.pk]))).words
 
-    assert "Jobs 0 to 3 of fio's report, merged here: 4 jobs." in words
+    assert "Jobs 0 to 3 of fio's report, merged: 4 jobs." in words
     assert "sum of 4 entries" in words
-    assert "withheld: several jobs ran together and fio printed no histogram" in words
+    assert "withheld: several concurrent jobs without histograms" in words
 
 
 def test_ignored_text_is_shown_as_text(viewer: Client) -> None:
@@ -83,7 +83,7 @@ def test_older_parser_is_told(viewer: Client) -> None:
     run = make_read_run(parser_version=0)
 
     assert (
-        "The stored numbers come from parser 0"
+        "The stored values come from parser version 0"
         in Page(viewer.get(reverse("run_report", args=[run.pk]))).words
     )
 
@@ -91,8 +91,8 @@ def test_older_parser_is_told(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (None, 410, "past its time of retention and was removed"),
-        (b"nothing of fio", 409, "finds no report in what was received"),
+        (None, 410, "removed after the retention period"),
+        (b"nothing of fio", 409, "finds no report in the upload"),
     ],
 )
 def test_what_cannot_be_said_is_said_in_words(body, status: int, words: str, viewer: Client) -> None:
@@ -138,11 +138,11 @@ def test_place_that_is_none_is_the_first(query: str, viewer: Client) -> None:
 def test_report_that_has_no_room_says_so_in_words(viewer: Client) -> None:
     run = make_read_run()
 
-    with explain._ROOM, explain._ROOM:
+    with report_module._SLOTS, report_module._SLOTS:
         response = viewer.get(reverse("run_report", args=[run.pk]))
 
     assert (response.status_code, response.headers["Retry-After"]) == (503, "15")
-    assert "Try again in a moment" in Page(response).words
+    assert "Try again in a few seconds" in Page(response).words
 
 
 def test_large_output_is_shown_to_those_who_are_signed_in(
@@ -155,7 +155,7 @@ def test_large_output_is_shown_to_those_who_are_signed_in(
     response = Client().get(address)
 
     assert response.status_code == 403
-    assert "for those only who are signed in" in Page(response).words
+    assert "Sign in" in Page(response).words
     assert viewer.get(address).status_code == 200
 
 
@@ -163,7 +163,7 @@ def test_run_that_is_none_is_not_found_in_words(viewer: Client) -> None:
     response = viewer.get(reverse("run_report", args=[77]))
 
     assert response.status_code == 404
-    assert "There is no run 77" in response.content.decode()
+    assert "Run 77 does not exist" in response.content.decode()
 
 
 def test_report_takes_eight_queries(viewer: Client, django_assert_num_queries) -> None:
@@ -206,7 +206,7 @@ def test_traces_are_a_panel_a_quantity_with_table_csv_and_curl_line(viewer: Clie
     ]
     assert f"/api/v1/runs/{run.pk}/traces?format=csv&kind=iops" in page.links
     assert f"/api/v1/runs/{run.pk}/traces" in page.words
-    assert "IOPS in numbers" in page.words
+    assert "Data table" in page.words
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in ("1.0", "300", "200", "500", "1"))
     assert numbers in response.content.decode()
 
@@ -214,19 +214,19 @@ def test_traces_are_a_panel_a_quantity_with_table_csv_and_curl_line(viewer: Clie
 def test_steady_course_is_said_with_its_start_left_out() -> None:
     means = [300.0, 200.0, 150.0, *([100.0] * 16)]
 
-    said = say_course(make_row(means), has_several_jobs=False)
+    said = describe_trace(make_row(means), has_several_jobs=False)
 
-    assert said == "Read IOPS held 100 ± 0 % after the first 3 s."
+    assert said == "Read IOPS was steady at 100 ± 0 % after the first 3 s."
 
 
 def test_course_that_falls_is_said_to_fall() -> None:
     """Ten seconds without the first and the last: rounds of two, 925, 825, 725, 625 and 525."""
     means = [1000.0 - 50 * second for second in range(12)]
 
-    said = say_course(make_row(means), has_several_jobs=False)
+    said = describe_trace(make_row(means), has_several_jobs=False)
 
     assert said == (
-        "Read IOPS did not hold: five slices lie 55 % of their mean (725) apart,"
+        "Read IOPS was not steady: the means of five slices range over 55 % of their average (725),"
         " and it fell by 55 % from 0 to 12 s."
     )
 
@@ -234,18 +234,18 @@ def test_course_that_falls_is_said_to_fall() -> None:
 def test_stretches_between_gaps_are_said_one_by_one() -> None:
     means = [100.0] * 8 + [0.0] * 3 + [200.0] * 8
 
-    assert say_course(make_row(means), has_several_jobs=True) == (
-        "Read IOPS held 100 ± 0 % from 0 to 8 s, then held 200 ± 0 % from 11 to 19 s."
+    assert describe_trace(make_row(means), has_several_jobs=True) == (
+        "Read IOPS was steady at 100 ± 0 % from 0 to 8 s, then was steady at 200 ± 0 % from 11 to 19 s."
     )
 
 
 def test_short_course_is_not_judged() -> None:
-    assert say_course(make_row([100.0, 100.0]), has_several_jobs=False) == (
-        "Read IOPS was logged from 0 to 2 s, too short to say how steady it was."
+    assert describe_trace(make_row([100.0, 100.0]), has_several_jobs=False) == (
+        "Read IOPS was logged from 0 to 2 s, too short to assess steadiness."
     )
 
 
 def test_latency_is_said_with_its_unit() -> None:
-    assert say_course(make_row([250_000.0] * 9, kind="lat"), has_several_jobs=False) == (
-        "Mean read latency held 250 µs ± 0 %."
+    assert describe_trace(make_row([250_000.0] * 9, kind="lat"), has_several_jobs=False) == (
+        "Mean read latency was steady at 250 µs ± 0 %."
     )

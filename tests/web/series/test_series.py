@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.series.series import PointSummary
-from benchapp.web.charts.history.texts import say_history
+from benchapp.web.charts.history.texts import describe_history
 from tests.factories import (
     NOON,
     make_host,
@@ -29,7 +29,7 @@ def test_list_shows_the_freshest_first(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("series_list")))
 
-    assert "2 series, all there are" in page.words
+    assert "2 series" in page.words
     assert page.words.index("2026-11-22") < page.words.index("2026-11-21")
     assert "33\u202f415" in page.words
 
@@ -67,9 +67,9 @@ def test_history_says_the_answer_in_title_and_words(viewer: Client) -> None:
     words = Page(viewer.get(reverse("series", args=[series.pk]))).words
 
     assert "4k random read on db-01: median 1\u202f005 IOPS" in words
-    assert "5 runs with a value; median 1\u202f005 IOPS." in words
-    assert "The last run: 1\u202f100 IOPS, 9.5 % above the median (better)." in words
-    assert "Least 990 IOPS, most 1\u202f100 IOPS; higher is better." in words
+    assert "5 runs with a value, median 1\u202f005 IOPS." in words
+    assert "Last run: 1\u202f100 IOPS, 9.5 % above the median (better)." in words
+    assert "Min 990 IOPS, max 1\u202f100 IOPS; higher is better." in words
 
 
 def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
@@ -137,15 +137,15 @@ def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("series", args=[series.pk]), {"from": "2030-01-01"})).words
 
-    assert "no IOPS in this span" in words
-    assert "widen the days" in words
+    assert "no IOPS in this time range" in words
+    assert "extend the time range" in words
 
 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"metric": "speed"}, "There is no such metric; there are: iops,"),
-        ({"from": "x"}, "From is no day"),
+        ({"metric": "speed"}, "Unknown metric. Available: iops,"),
+        ({"from": "x"}, "From is not a valid date"),
         ({"after": "x"}, "This link leads to a place that is not in the list"),
     ],
 )
@@ -178,7 +178,7 @@ def test_failed_run_is_in_the_table_but_in_no_median(viewer: Client) -> None:
     words = Page(viewer.get(reverse("series", args=[series.pk]))).words
 
     assert "failed: error 5" in words
-    assert "5 runs with a value; median 1\u202f005 IOPS." in words
+    assert "5 runs with a value, median 1\u202f005 IOPS." in words
 
 
 def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
@@ -208,30 +208,30 @@ def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
     response = viewer.get(reverse("series", args=[77]))
 
     assert response.status_code == 404
-    assert "There is no series 77" in response.content.decode()
+    assert "Series 77 does not exist" in response.content.decode()
 
 
 @pytest.mark.parametrize(
     ("summary", "sentence"),
     [
-        (PointSummary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "The last run: 2.00 ms."),
-        (PointSummary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few to speak of a spread."),
+        (PointSummary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "Last run: 2.00 ms."),
+        (PointSummary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few runs for a spread."),
         (
             PointSummary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6),
-            "The last run: 2.50 ms, 25.0 % above the median (worse).",
+            "Last run: 2.50 ms, 25.0 % above the median (worse).",
         ),
         (
             PointSummary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.0e6),
-            "The last run: 2.00 ms, right at the median.",
+            "Last run: 2.00 ms, equal to the median.",
         ),
         (
             PointSummary(0, None, None, None, None, None, None),
-            "No run in this span has a value for this metric.",
+            "No run in this time range has a value for this metric.",
         ),
     ],
 )
 def test_words_fit_the_numbers(summary: PointSummary, sentence: str) -> None:
-    sentences = say_history(None, CATALOGUE["latency_p99_ns"], summary)  # type: ignore[arg-type]
+    sentences = describe_history(None, CATALOGUE["latency_p99_ns"], summary)  # type: ignore[arg-type]
 
     assert any(said.startswith(sentence) for said in sentences)
 
@@ -239,9 +239,9 @@ def test_words_fit_the_numbers(summary: PointSummary, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("latency_mean_ns", "Of total latency (lat); of completion alone (clat) where fio gave no other"),
-        ("latency_max_ns", "Of total latency (lat); of completion alone (clat) where fio gave no other"),
-        ("latency_p99_ns", "Of completion latency (clat), unless fio was told to print"),
+        ("latency_mean_ns", "Total latency (lat), or completion latency (clat) if fio printed no other"),
+        ("latency_max_ns", "Total latency (lat), or completion latency (clat) if fio printed no other"),
+        ("latency_p99_ns", "Completion latency (clat), or total latency (lat) if"),
     ],
 )
 def test_history_of_a_latency_says_of_which(metric: str, words: str, viewer: Client) -> None:

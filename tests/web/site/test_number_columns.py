@@ -65,9 +65,9 @@ def test_cell_has_the_raw_value() -> None:
 @pytest.mark.parametrize(
     ("missing", "metric", "reason"),
     [
-        ({"percentiles": "clones-without-bins"}, "latency_p99_ns", "several jobs ran together"),
-        ({"latency": "not-measured"}, "latency_max_ns", "fio was told not to measure it"),
-        ({"all": "job-failed"}, "iops", "the job failed before it measured anything"),
+        ({"percentiles": "clones-without-bins"}, "latency_p99_ns", "several concurrent jobs"),
+        ({"latency": "not-measured"}, "latency_max_ns", "measurement disabled in the fio options"),
+        ({"all": "job-failed"}, "iops", "the job failed before its first measurement"),
         ({"iops": "a-new-code"}, "iops", "a new code"),
         ({}, "iops", "fio did not print it"),
         ({"percentiles": "clones-without-bins"}, "latency_mean_ns", "fio did not print it"),

@@ -205,9 +205,9 @@ def test_link_shows_only_its_own_study(stranger: Client) -> None:
 @pytest.mark.parametrize(
     ("kind", "query"),
     [
-        ("scaling", "q=colour:red"),
-        ("matrix", "q=colour:red"),
-        ("history", "q=colour:red"),
+        ("scaling", "q=color:red"),
+        ("matrix", "q=color:red"),
+        ("history", "q=color:red"),
         ("history", "series=all"),
     ],
 )

@@ -37,7 +37,7 @@ def post(client: Client, files: dict[str, bytes], *, wants_json: bool = True, **
     uploads = [SimpleUploadedFile(name, content) for name, content in files.items()]
     headers = {"Accept": "application/json"} if wants_json else {}
     return client.post(
-        reverse("hand_in"), {"host": "db-01", "layout": "", **fields, "file": uploads}, headers=headers
+        reverse("upload_files"), {"host": "db-01", "layout": "", **fields, "file": uploads}, headers=headers
     )
 
 
@@ -53,9 +53,9 @@ def test_several_files_of_one_form_are_listed_on_the_next_page(editor: Client, h
 
     assert response.status_code == 302
     for words in (
-        "a.json taken in",
-        "b.json already there",
-        "c.txt refused no fio report found",
+        "a.json accepted",
+        "b.json already uploaded",
+        "c.txt rejected no fio report found",
         "(no-report)",
     ):
         assert words in page.words
@@ -67,8 +67,8 @@ def test_list_of_outcomes_is_shown_once(editor: Client, host: Any) -> None:
 
     first, second = (editor.get(response["Location"]).content.decode() for _ in range(2))
 
-    assert "What became of the files" in first
-    assert "What became of the files" not in second
+    assert 'id="results"' in first
+    assert 'id="results"' not in second
 
 
 def test_script_is_answered_as_the_api_answers(editor: Client, host: Any, no_broker: list[int]) -> None:
@@ -106,7 +106,7 @@ def test_file_is_refused_with_the_code_of_the_api(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"host": "nobody"}, "There is no such host"),
+        ({"host": "nobody"}, "Unknown host"),
         ({"layout": "volume_sort=gp3"}, "parameter 'volume_sort' is unknown"),
         ({"layout": "volume_count=many"}, "volume_count"),
     ],
@@ -161,7 +161,7 @@ def test_files_of_one_name_are_both_taken_in(editor: Client, host: Any) -> None:
     uploads = [SimpleUploadedFile("a.json", content) for content in (OUTPUT, OTHER)]
 
     response = editor.post(
-        reverse("hand_in"), {"host": "db-01", "file": uploads}, headers={"Accept": "application/json"}
+        reverse("upload_files"), {"host": "db-01", "file": uploads}, headers={"Accept": "application/json"}
     )
 
     assert answers(response) == [("a.json", 202, ""), ("a.json (2)", 202, "")]
@@ -185,11 +185,11 @@ def test_post_without_the_token_against_forgery_is_refused(host: Any) -> None:
 
 def test_viewer_hands_nothing_in(viewer: Client, host: Any) -> None:
     assert post(viewer, {"a.json": OUTPUT}).status_code == 403
-    assert viewer.get(reverse("hand_in")).status_code == 403
+    assert viewer.get(reverse("upload_files")).status_code == 403
 
 
 def test_page_tells_the_script_the_limits(editor: Client) -> None:
-    page = Page(editor.get(reverse("hand_in")))
+    page = Page(editor.get(reverse("upload_files")))
 
-    form = next(named for tag, named in page.tags if tag == "form" and "data-hand-in" in named)
+    form = next(named for tag, named in page.tags if tag == "form" and "data-upload-form" in named)
     assert (form["data-body-limit"], form["data-unpacked-limit"]) == ("8388608", "33554432")

@@ -90,7 +90,7 @@ def test_rejected_upload_is_tried_again(editor: Client) -> None:
 
     upload.refresh_from_db()
     assert (response.status_code, upload.state, upload.reason_code) == (302, State.RECEIVED, "")
-    assert "It waits for a worker again" in editor.get(response["Location"]).content.decode()
+    assert "Queued again" in editor.get(response["Location"]).content.decode()
 
 
 def test_stored_upload_is_not_tried_again(editor: Client) -> None:
@@ -98,7 +98,7 @@ def test_stored_upload_is_not_tried_again(editor: Client) -> None:
 
     response = editor.post(reverse("retry_upload", args=[upload.pk]))
 
-    assert "Nothing to try again" in editor.get(response["Location"]).content.decode()
+    assert "Cannot retry" in editor.get(response["Location"]).content.decode()
 
 
 def test_all_of_a_kind_are_tried_again_and_no_others(editor: Client) -> None:
@@ -128,7 +128,7 @@ def test_upload_says_why_and_what_to_do(viewer: Client) -> None:
     words = Page(viewer.get(reverse("upload", args=[upload.pk]))).words
 
     assert "the report ends in job 2 of 4" in words
-    assert "Was fio killed, or the output cut off?" in words
+    assert "The report ends before the first result" in words
 
 
 def test_exact_bytes_can_be_downloaded(editor: Client) -> None:
@@ -147,7 +147,7 @@ def test_body_that_retention_removed_is_said_so(editor: Client) -> None:
     response = editor.get(reverse("upload_raw", args=[upload.pk]))
 
     assert response.status_code == 404
-    assert "past its time of retention" in response.content.decode()
+    assert "after the retention period" in response.content.decode()
     assert "removed by retention" in editor.get(reverse("upload", args=[upload.pk])).content.decode()
 
 
@@ -162,7 +162,7 @@ def test_bars_stack_from_the_floor_and_a_single_one_is_seen() -> None:
     chart = make_hours_chart(hours)
 
     stored, rejected = chart.bars[3].segments
-    assert chart.most == 1001
+    assert chart.peak == 1001
     assert (stored.kind, stored.y + stored.height) == ("stored", HEIGHT)
     assert rejected.height >= 2
     assert rejected.y + rejected.height == pytest.approx(stored.y)
@@ -179,16 +179,16 @@ def no_broker(monkeypatch) -> None:
     monkeypatch.setattr("benchapp.web.uploads.upload_files.wake_up", lambda: False)
 
 
-def hand_in(client: Client, content: bytes, **fields: str):
+def post_upload(client: Client, content: bytes, **fields: str):
     file = SimpleUploadedFile("fio.json", content)
-    return client.post(reverse("hand_in"), {"host": "db-01", "layout": "", **fields, "file": file})
+    return client.post(reverse("upload_files"), {"host": "db-01", "layout": "", **fields, "file": file})
 
 
 def test_file_of_a_person_is_taken_in_like_a_post_of_a_host(editor: Client) -> None:
     make_host("db-01")
     output = (OUTPUTS / "07_json.out").read_bytes()
 
-    response = hand_in(
+    response = post_upload(
         editor,
         output,
         layout="volume_type=gp3\r\n\r\nvolume_count=4\r\nprofile=nightly\r\nlabel.rack=r12\r\n",
@@ -206,17 +206,17 @@ def test_same_file_twice_is_one_upload(editor: Client) -> None:
     make_host("db-01")
     output = (OUTPUTS / "07_json.out").read_bytes()
 
-    first, second = hand_in(editor, output), hand_in(editor, output)
+    first, second = post_upload(editor, output), post_upload(editor, output)
 
     assert first["Location"] == second["Location"]
-    assert "was uploaded for this host before" in editor.get(second["Location"]).content.decode()
+    assert "already uploaded for this host" in editor.get(second["Location"]).content.decode()
 
 
 @pytest.mark.parametrize(
     ("content", "fields", "words"),
     [
         (b"hello", {}, "(no-report)"),
-        (b"{}", {"host": "nobody"}, "There is no such host"),
+        (b"{}", {"host": "nobody"}, "Unknown host"),
         (b"{}", {"layout": "volume_sort=gp3"}, "parameter &#x27;volume_sort&#x27; is unknown"),
         (b"{}", {"layout": "volume_count=many"}, "volume_count"),
         (b"", {}, "(body-empty)"),
@@ -225,7 +225,7 @@ def test_same_file_twice_is_one_upload(editor: Client) -> None:
 def test_file_that_cannot_be_taken_in_says_why(content, fields, words: str, editor: Client) -> None:
     make_host("db-01")
 
-    response = hand_in(editor, content, **fields)
+    response = post_upload(editor, content, **fields)
 
     assert response.status_code == 400
     assert words.lower() in response.content.decode().lower()
@@ -234,7 +234,7 @@ def test_file_that_cannot_be_taken_in_says_why(content, fields, words: str, edit
 
 @pytest.mark.parametrize(
     ("is_automatic", "words"),
-    [(True, "the workers read them again"), (False, "run manage.py renormalize --only-older")],
+    [(True, "Workers are parsing them again"), (False, "Run manage.py renormalize --only-older")],
 )
 def test_admin_is_told_of_what_an_older_parser_read(
     is_automatic: bool, words: str, admin: Client, settings, django_assert_num_queries
@@ -247,17 +247,19 @@ def test_admin_is_told_of_what_an_older_parser_read(
         page = Page(admin.get(reverse("uploads")))
 
     assert (
-        f"2 submissions were read by an older parser, whose numbers may mean something else: {words}"
+        f"2 submissions were parsed by an older parser version and may have different values. {words}"
         in page.words
     )
 
 
 def test_many_older_readings_are_counted_up_to_a_bound(admin: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.web.uploads.views.OLDER_COUNTED", 2)
+    monkeypatch.setattr("benchapp.web.uploads.views.OUTDATED_MAXIMUM", 2)
     for _ in range(3):
         make_submission(parser_version=1)
 
-    assert "At least 2 submissions were read by an older parser" in Page(admin.get(reverse("uploads"))).words
+    assert (
+        "At least 2 submissions were parsed by an older parser" in Page(admin.get(reverse("uploads"))).words
+    )
 
 
 def test_older_readings_are_told_to_admins_only_and_not_where_there_are_none(

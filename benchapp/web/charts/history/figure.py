@@ -1,4 +1,4 @@
-"""A history as a page shows it: where its numbers are, what is written around it, the ways to get the same."""
+"""History chart of a page: data URL, texts, downloads."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from benchapp.queries.charts.history import LINES_MAXIMUM, ChosenSeries, choose_
 from benchapp.queries.charts.history_rows import make_document
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
-from benchapp.web.charts.history.texts import say_histories
+from benchapp.web.charts.history.texts import format_history_title
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.filter_bar import say_filter
 
@@ -23,11 +23,11 @@ API_PATH = "/api/v1/history"
 
 @dataclass(frozen=True, slots=True)
 class HistoryFigure:
-    """What `_history_figure.html` shows.
+    """Context of `_history_figure.html`.
 
-    key: tells it from other figures on the page. url: of its numbers, without the span. from_text, to_text: moments,
-    "" where open. document: the numbers themselves, where the reader may not ask the API; table: beside them, in a
-    study. owns_address: zooming writes to the page's address. host_zone: IANA name, "" where unknown.
+    key: unique on the page. url: of the data, without the time range. from_text, to_text: times, "" if open.
+    document: the data itself, for readers without API access; table: the data table of a study.
+    owns_address: zooming updates the URL of the page. host_zone: IANA name, "" if unknown.
     """
 
     key: str
@@ -56,22 +56,22 @@ class HistoryFigure:
 
     @property
     def harmless(self) -> tuple[str, ...]:
-        """Return the codes of badges that cast no doubt."""
+        """Return the codes of badges that do not make a mark hollow."""
         return HARMLESS_CODES
 
     @property
     def references_text(self) -> str:
-        """Return what known systems reached, as JSON."""
+        """Return the reference lines as JSON."""
         return json.dumps(list(self.references))
 
     @property
     def document_id(self) -> str:
-        """Return the id of the element that holds the numbers."""
+        """Return the id of the element that contains the data."""
         return f"{self.key}-document"
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return all that is drawn."""
+        """Return the metrics of all panels."""
         return (self.metric, *self.companions)
 
 
@@ -86,7 +86,7 @@ def make_history_figure(
     key: str = "history",
     **more: Any,
 ) -> HistoryFigure:
-    """Return the figure. choice: the API's parameters that name the series, as a query; more: further fields of it."""
+    """Return the figure. choice: API parameters that select the series, as a query; more: further fields."""
     metrics = ",".join(metric.name for metric in asked.metrics)
     address = f"{API_PATH}?{choice}{'&' if choice else ''}{write_query(metrics=metrics)}"
     bounds = asked.bounds
@@ -110,28 +110,28 @@ def make_history_figure(
 
 
 def list_references(references: Sequence[ReferenceLine]) -> list[dict[str, Any]]:
-    """Return what known systems reached, as the drawing takes it."""
+    """Return the reference lines for the chart."""
     return [{"value": line.value, "words": line.words} for line in references]
 
 
 def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
-    """Return the figure of a study's panel, its numbers in it: who reads a shared study may not ask the API.
+    """Return the figure of a study panel with embedded data: readers of a shared study have no API access.
 
-    query: the part of the history page's address behind "?". Raises BadFilter.
+    query: query string of the history page. Raises BadFilter.
     """
     asked = read_history_request(query)
     text = query.get("q", "")
     filter = parse_filter(text)
     if query.get("series") and asked.ids is None:
-        # Not the freshest instead: whoever has a shared link would see what nobody meant to show.
-        raise BadFilter("series are written by their numbers, as 1,2,3")
+        # No fallback to the most recent series: a shared link must not show series that nobody selected.
+        raise BadFilter("series: expected ids separated by commas, as 1,2,3")
     chosen = choose_series(filter, ids=asked.ids)
     history = read_history(chosen, metrics=[metric.name for metric in asked.metrics], **asked.span)
     return make_history_figure(
         asked,
-        choice=write_choice(asked, text),
+        choice=write_series_query(asked, text),
         base_url=base_url,
-        title=say_histories(history, asked.metric),
+        title=format_history_title(history, asked.metric),
         filter=say_filter(filter),
         file_name=f"{key}-{asked.metric.name}",
         key=key,
@@ -142,15 +142,15 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
     )
 
 
-def write_choice(asked: HistoryRequest, text: str) -> str:
-    """Write which series, as the API's parameters: their ids, else the filter's text."""
+def write_series_query(asked: HistoryRequest, text: str) -> str:
+    """Return the API parameters that select the series: ids, else the filter text."""
     if asked.ids is not None:
         return write_query(series=",".join(map(str, asked.ids)))
     return write_query(q=text)
 
 
-def write_picture(asked: HistoryRequest, *, ids: Sequence[int] = (), text: str = "") -> str:
-    """Write the part of the history page's address that says all of a picture, for a study: of ids, else a filter."""
+def write_chart_query(asked: HistoryRequest, *, ids: Sequence[int] = (), text: str = "") -> str:
+    """Return the query string of the history page for a study: ids, else the filter text."""
     return write_query(
         series=",".join(map(str, ids)),
         q="" if ids else text,
@@ -162,13 +162,13 @@ def write_picture(asked: HistoryRequest, *, ids: Sequence[int] = (), text: str =
     )
 
 
-def say_choice(chosen: ChosenSeries) -> str:
-    """Say which series are drawn, and which are not and why."""
-    drawn = len(chosen.rows)
+def describe_selection(chosen: ChosenSeries) -> str:
+    """Return how many of the matching series are displayed."""
+    count = len(chosen.rows)
     if not chosen.left_out:
-        return "1 series." if drawn == 1 else f"{drawn} series, all that were asked for."
+        return f"{count} series."
     total = f"more than {chosen.total}" if chosen.has_more else f"{chosen.total}"
     return (
-        f"{drawn} of {total} series are drawn, those with the freshest runs; at most {LINES_MAXIMUM} fit."
+        f"{count} of {total} series, most recent runs first (at most {LINES_MAXIMUM})."
         " Narrow the filter to see the others."
     )

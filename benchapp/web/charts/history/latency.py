@@ -1,7 +1,4 @@
-"""The latencies of the newest runs of a series as tables, beside the fan and the heat map.
-
-The latencies of a series over time as its page shows them: a fan of percentiles and a heat map.
-"""
+"""Latency over time of one series: percentile fan and heat map, with tables of the newest runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +18,13 @@ from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, ma
 
 FAN_RUNS: Final = 30
 HEAT_RUNS: Final = 12
-# Of a heat map's buckets, as many as are a doubling.
+# Heat map buckets per doubling of the latency.
 _PER_DOUBLING: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyLine:
-    """One run; cells: in the order of the table's columns."""
+    """One run. cells: in the order of the columns."""
 
     run_id: int
     started_at: datetime
@@ -36,7 +33,7 @@ class LatencyLine:
 
 @dataclass(frozen=True, slots=True)
 class LatencyTable:
-    """The newest runs first. unit: of all cells; has_more: whether the span has older ones that are left out."""
+    """Newest runs first. unit: of all cells; has_more: the time range has older runs that are not listed."""
 
     unit: str
     columns: tuple[str, ...]
@@ -45,8 +42,8 @@ class LatencyTable:
 
 
 def read_fan_table(series_id: int, span: Span) -> LatencyTable:
-    """Return the percentiles of the newest 30 runs of a span; one query."""
-    # One more, to know whether there are more.
+    """Return the percentiles of the newest 30 runs of a time range; one query."""
+    # One more row tells whether older runs exist.
     fan = read_fan(series_id, count=FAN_RUNS + 1, newest=FAN_RUNS + 1, **span)
     return _make_table(
         fan, [f"p{percent:g}" for percent in FAN.values()], _show_percentiles(fan), most=FAN_RUNS
@@ -54,9 +51,9 @@ def read_fan_table(series_id: int, span: Span) -> LatencyTable:
 
 
 def read_heat_table(series_id: int, span: Span) -> LatencyTable | None:
-    """Return which share of the operations of each of the newest 12 runs took how long; one query.
+    """Return the latency distribution of the newest 12 runs as shares of I/Os; one query.
 
-    A column is a doubling of the latency; those without an operation at either end are left out. None of no bins.
+    Each column is a doubling of the latency; empty columns at both ends are omitted. None without histograms.
     """
     heat = read_heat(series_id, count=HEAT_RUNS + 1, newest=HEAT_RUNS + 1, **span)
     if heat is None:
@@ -64,7 +61,7 @@ def read_heat_table(series_id: int, span: Span) -> LatencyTable | None:
     first = heat.first_bucket // _PER_DOUBLING
     shares = find_shares(heat)
     columns = [
-        f"to {format_value(2.0 ** (first + place + 1), 'ns')}"
+        f"≤ {format_value(2.0 ** (first + place + 1), 'ns')}"
         for place in range(len(shares[0]) if shares else 0)
     ]
     cells = [
@@ -75,7 +72,7 @@ def read_heat_table(series_id: int, span: Span) -> LatencyTable | None:
 
 
 def find_shares(heat: Heat) -> list[list[float]]:
-    """Return for each column of a heat map the share (0 to 1) of its operations in each doubling from 2^k ns on."""
+    """Return the share (0 to 1) of I/Os in each doubling from 2^k ns, for each column of a heat map."""
     lead = heat.first_bucket % _PER_DOUBLING
     height = heat.counts.shape[1]
     padded = np.pad(heat.counts, ((0, 0), (lead, -(lead + height) % _PER_DOUBLING)))
@@ -85,7 +82,7 @@ def find_shares(heat: Heat) -> list[list[float]]:
 
 
 def format_share(share: float) -> str:
-    """Show a share in per cent with as many digits as it needs, as the drawing does: 20.6, 0.0012, > 99.99."""
+    """Format a share in per cent as the chart does: 20.6, 0.0012, > 99.99."""
     percent = share * 100
     if percent == 0:
         return "0"
@@ -102,7 +99,7 @@ def _show_percentiles(fan: Fan) -> tuple[str, list[tuple[NumberCell, ...]]]:
         for row in zip(*(fan.values[name].tolist() for name in FAN), strict=True)
     ]
     scale: Scale = choose_scale([value for row in rows for value in row], "ns")
-    reason = "fio did not print it, or fewer than 10 samples lie beyond it"
+    reason = "not in the fio output, or fewer than 10 samples above this percentile"
     cells = [tuple(make_cell(value, scale, "latency", reason=reason) for value in row) for row in rows]
     return scale.name, cells
 
@@ -126,7 +123,7 @@ def _make_table(
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigure:
-    """One drawing: where its numbers are, the ways to get the same, and those of the newest runs."""
+    """One chart: data URL, downloads, table of the newest runs."""
 
     url: str
     csv_url: str
@@ -137,20 +134,20 @@ class LatencyFigure:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """The fan, and the heat map where fio printed bins; None where there is nothing to draw."""
+    """Percentile fan, and heat map if fio printed a histogram; None without data."""
 
     fan: LatencyFigure | None
     heat: LatencyFigure | None
 
     def __bool__(self) -> bool:
-        """Say whether there is any."""
+        """Return whether any chart has data."""
         return self.fan is not None or self.heat is not None
 
 
 def make_latency_figures(
     row: SeriesRow, asked: HistoryRequest, *, has: Latencies, base_url: str
 ) -> LatencyFigures:
-    """Return the figures for what the series has; a query for each."""
+    """Return the figures for the available data; one query each."""
     query = write_query(**asked.bounds)
 
     def make(name: str, table: LatencyTable | None) -> LatencyFigure:

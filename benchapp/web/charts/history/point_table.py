@@ -1,4 +1,4 @@
-"""The points of a history as rows of a table, the newest first."""
+"""Points of a history as table rows, newest first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, ma
 
 
 class PointLevel(Protocol):
-    """Median and spread of the level that a point lies in."""
+    """Median and spread of the level of a point."""
 
     @property
     def median(self) -> float: ...
@@ -23,9 +23,9 @@ class PointLevel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PointLine:
-    """One point: its value, the level (median, p10, p90) that it lies in, and how far it is from that median.
+    """One point: value, level (median, p10, p90), and difference from the median of the level.
 
-    codes: of its badges.
+    codes: of the badges.
     """
 
     run_id: int
@@ -40,7 +40,7 @@ class PointLine:
 
 @dataclass(frozen=True, slots=True)
 class PointTable:
-    """All rows in one unit."""
+    """All rows, in one unit."""
 
     scale: Scale
     lines: tuple[PointLine, ...]
@@ -49,7 +49,7 @@ class PointTable:
 def make_point_table(
     points: Sequence[Point], levels: Sequence[PointLevel | None], metric: Metric
 ) -> PointTable:
-    """Show points with their levels, one for one, None where a point has none; points carry this metric alone."""
+    """Combine points with their levels, one level or None per point; points have this metric only."""
     scale = choose_scale([point.values[0] for point in points], metric.unit)
     lines = (
         _make_line(point, level, metric, scale=scale) for point, level in zip(points, levels, strict=True)
@@ -65,10 +65,10 @@ def _make_line(point: Point, level: PointLevel | None, metric: Metric, *, scale:
         run_id=point.run_id,
         started_at=point.started_at,
         error=point.error,
-        value=make_cell(value, scale, metric.name, reason="the run failed" if point.error else "see the run"),
-        level=tuple(
-            make_cell(each, scale, metric.name, reason="no run with a value so far") for each in numbers
+        value=make_cell(
+            value, scale, metric.name, reason="the run failed" if point.error else "see run page"
         ),
+        level=tuple(make_cell(each, scale, metric.name, reason="no level") for each in numbers),
         difference_percent=(value / level.median - 1) * 100 if is_compared and value and level else None,
         is_excluded=point.is_excluded,
         codes=point.badges,

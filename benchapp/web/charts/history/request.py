@@ -1,4 +1,4 @@
-"""What the address of a history asks for: which series, which metric, which part, how drawn."""
+"""Query parameters of the history pages: series, metric, time range, display."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -13,16 +13,16 @@ from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.web.site.filter_forms import Span
 
 ZONES: Final = ("utc", "own", "host")
-# What stands below the picture of one metric, in the same time.
+# Metrics of the panels below the main chart.
 _LINKED: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
-_EXAMPLE: Final = "write it as 2026-05-12, or as 2026-05-12T02:10Z"
+_EXAMPLE: Final = "use 2026-05-12 or 2026-05-12T02:10Z"
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """One picture. ids: None where a filter chooses. from_at inclusive, to_at exclusive; None is open.
+    """One chart. ids: None if a filter selects the series. from_at inclusive, to_at exclusive; None is open.
 
-    zone: utc, own (the reader's) or host. errors: what was wrong with the address, each a sentence.
+    zone: utc, own (of the browser) or host. errors: invalid parameters, one sentence each.
     """
 
     metric: Metric
@@ -36,45 +36,45 @@ class HistoryRequest:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the metrics that are drawn, the one in question first."""
+        """Return the metrics of all panels, main metric first."""
         if not self.is_linked or self.metric.name == "elapsed_s":
             return (self.metric,)
         others = [name for name in _LINKED if name != self.metric.name]
-        # Of the latencies the one in question is shown, p99 beside rates.
+        # A latency as the main metric replaces the p99 panel.
         if self.metric.unit == "ns":
             others = [name for name in others if CATALOGUE[name].unit != "ns"]
         return (self.metric, *(CATALOGUE[name] for name in others))
 
     @property
     def span(self) -> Span:
-        """Return the part, as queries take it."""
+        """Return the time range for queries."""
         return {"from_at": self.from_at, "to_at": self.to_at}
 
     @property
     def first_day(self) -> date | None:
-        """Return the first day of the part, for a field of days."""
+        """Return the first day of the time range, for a date field."""
         return None if self.from_at is None else self.from_at.date()
 
     @property
     def last_day(self) -> date | None:
-        """Return the last day of the part, for a field of days."""
+        """Return the last day of the time range, for a date field."""
         return None if self.to_at is None else (self.to_at - timedelta(microseconds=1)).date()
 
     @property
     def bounds(self) -> dict[str, str]:
-        """Return the part as parameters of an address, as far as it is given."""
+        """Return the given bounds as query parameters."""
         bounds = {"from": self.from_at, "to": self.to_at}
         return {name: format_request_time(moment) for name, moment in bounds.items() if moment is not None}
 
 
-def read_history_request(query: QueryDict, *, usual: Metric | None = None) -> HistoryRequest:
-    """Read an address; usual: the metric of one that names none (IOPS). What makes no sense is left out and said."""
+def read_history_request(query: QueryDict, *, default: Metric | None = None) -> HistoryRequest:
+    """Parse query parameters; default: the metric if none is given (IOPS). Invalid ones are ignored and reported."""
     errors: list[str] = []
-    metric = _read_metric(query, usual or CATALOGUE["iops"], errors)
+    metric = _read_metric(query, default or CATALOGUE["iops"], errors)
     from_at = _read_bound(query.get("from", ""), "From", errors)
     to_at = _read_bound(query.get("to", ""), "To", errors)
     if from_at and to_at and from_at >= to_at:
-        errors.append("From is after To: swap the two.")
+        errors.append("From is after To. Swap them.")
         from_at = to_at = None
     return HistoryRequest(
         metric=metric,
@@ -89,22 +89,22 @@ def read_history_request(query: QueryDict, *, usual: Metric | None = None) -> Hi
 
 
 def format_request_time(at: datetime) -> str:
-    """Write a moment as the API reads it."""
+    """Format a time for the API."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def write_query(**parameters: object) -> str:
-    """Write parameters of an address, without those that are None or empty."""
+    """Return a query string without parameters that are None or empty."""
     return urlencode(
         {name: value for name, value in parameters.items() if value not in (None, "")}, safe=":,"
     )
 
 
-def _read_metric(query: QueryDict, usual: Metric, errors: list[str]) -> Metric:
-    metric = CATALOGUE.get(query.get("metric", usual.name))
+def _read_metric(query: QueryDict, default: Metric, errors: list[str]) -> Metric:
+    metric = CATALOGUE.get(query.get("metric", default.name))
     if metric is None:
-        errors.append(f"There is no such metric; there are: {', '.join(CATALOGUE)}. Here is {usual.label}.")
-        return usual
+        errors.append(f"Unknown metric. Available: {', '.join(CATALOGUE)}. Showing {default.label}.")
+        return default
     return metric
 
 
@@ -114,13 +114,13 @@ def _read_ids(text: str, errors: list[str]) -> tuple[int, ...] | None:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     wrong = next((part for part in parts if not (part.isascii() and part.isdigit() and len(part) < 19)), None)
     if wrong is not None:
-        errors.append(f"{wrong[:40]!r} is no series: write their numbers as 1,2,3.")
+        errors.append(f"{wrong[:40]!r} is not a valid series id. Separate ids by commas: 1,2,3.")
         return None
     return tuple(dict.fromkeys(map(int, parts)))[:IDS_MAXIMUM]
 
 
 def _read_bound(text: str, label: str, errors: list[str]) -> datetime | None:
-    """Read a day or a moment; a day as To is the whole of it."""
+    """Parse a date or a time; a date as To includes the whole day."""
     text = text.strip()
     if not text:
         return None
@@ -132,10 +132,10 @@ def _read_bound(text: str, label: str, errors: list[str]) -> datetime | None:
     except (ValueError, OverflowError):
         moment = None
     if moment is None:
-        errors.append(f"{label} is no day: {_EXAMPLE}.")
+        errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
         return None
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError:
-        errors.append(f"{label} is no day: {_EXAMPLE}.")
+        errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
         return None

@@ -1,4 +1,4 @@
-"""The numbers of several histories, and what changed around them, as rows of tables."""
+"""Tables of the history page: series, and environment changes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,15 +13,15 @@ from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.levels import LevelRow
 from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
-COLUMNS: Final = ("Median", "p10", "p90", "Least", "Most", "Last")
+COLUMNS: Final = ("Median", "p10", "p90", "Min", "Max", "Last")
 _CHANGES_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryTableLine:
-    """One series over the span. left_out: runs that failed or are excluded; cells: in the order of COLUMNS.
+    """One series over the time range. left_out: failed or excluded runs; cells: in the order of COLUMNS.
 
-    change_percent: of its last level to the one before; changed_at: since when. None where it has one level.
+    change_percent: last level vs. previous level; changed_at: start of the last level. None with one level.
     """
 
     series_id: int
@@ -37,7 +37,7 @@ class HistoryTableLine:
 
 @dataclass(frozen=True, slots=True)
 class HistoryTable:
-    """All rows in one unit."""
+    """All rows, in one unit."""
 
     scale: Scale
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ class HistoryTable:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """What changed with one run, and around which of the series, as a set of their names."""
+    """Environment change at one run. names: of the series concerned."""
 
     change: EnvironmentChange
     names: tuple[str, ...]
@@ -54,14 +54,14 @@ class ChangeLine:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLines:
-    """The newest changes first; left_out: how many older there are."""
+    """Newest changes first. left_out: number of older changes."""
 
     lines: tuple[ChangeLine, ...]
     left_out: int
 
 
 def make_history_table(history: SeriesHistory, metric: Metric) -> HistoryTable:
-    """Summarise each line over the span, without what failed or is excluded."""
+    """Summarize each series over the time range, without failed and excluded runs."""
     numbers = [_summarize(line, metric.name) for line in history.lines]
     scale = choose_scale([row[0] for row in numbers], metric.unit)
     return HistoryTable(
@@ -74,8 +74,8 @@ def make_history_table(history: SeriesHistory, metric: Metric) -> HistoryTable:
     )
 
 
-def make_level_change_lines(history: SeriesHistory | EnvironmentHistory) -> ChangeLines:
-    """Return what changed around the lines of a picture, or around one series; each run once."""
+def make_environment_change_lines(history: SeriesHistory | EnvironmentHistory) -> ChangeLines:
+    """Return the environment changes of the series of a chart, or of one series; each run once."""
     if isinstance(history, EnvironmentHistory):
         found = [("", history)]
     else:
@@ -91,14 +91,14 @@ def make_level_change_lines(history: SeriesHistory | EnvironmentHistory) -> Chan
 
 
 def find_valid(line: HistoryLine, metric: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Return the values of a line that count, in the order of time."""
+    """Return the valid values of a line in chronological order."""
     points = line.points.points
     values = points.values[metric]
     return np.asarray(values[points.counts & ~np.isnan(values)])
 
 
 def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
-    """Return the levels that runs of the span lie in: those before and behind it say nothing of what is shown."""
+    """Return the levels that contain runs of the time range."""
     points = line.points.points
     known = points.at_us[points.counts & ~np.isnan(points.values[metric])]
     if not known.size:
@@ -130,7 +130,9 @@ def _make_line(
         scope=line.row.scope_name,
         n=len(find_valid(line, metric.name)),
         left_out=int((~points.counts).sum()),
-        cells=tuple(make_cell(value, scale, metric.name, reason="no run in this span") for value in numbers),
+        cells=tuple(
+            make_cell(value, scale, metric.name, reason="no runs in this time range") for value in numbers
+        ),
         change_percent=(levels[-1].median / levels[-2].median - 1) * 100 if has_changed else None,
         changed_at=levels[-1].from_at if has_changed else None,
     )

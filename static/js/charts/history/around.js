@@ -1,16 +1,16 @@
-// What stands around the panels of a history: ticks that say what changed, the strip, the legend of many lines.
+// Elements around the panels of a history: environment-change ticks, overview strip, legend.
 import { groupChanges, measureRoom, nameTick } from "./changes.js";
-import { sayChange } from "./history.js";
+import { describeChange } from "./history.js";
 import { MOST_END_LABELS } from "./panel.js";
 import { drawOverview } from "./overview.js";
 import { readColors, readFontFamily } from "../shared/colors.js";
 
 const NARROW_BELOW_PX = 560;
 const WORDS_FROM_PX = 44;
-const CHANGES_SAID = 8;
+const CHANGES_SHOWN = 8;
 const NAME_PX = 18;
 
-/** Put a tick below the main panel for what changed within its view. history: the figure's; chart: of the panel. */
+/** Place a tick below the main panel for each environment change in view. history: the figure's; chart: of the panel. */
 export function placeChanges(history, chart) {
   const row = history.figure.querySelector("[data-changes]");
   const { left, right } = chart.chartArea;
@@ -19,7 +19,7 @@ export function placeChanges(history, chart) {
   row.replaceChildren(...groups.map((group) => makeTick(history, group)));
 }
 
-/** List the lines with their marks, where their names do not stand at their ends. */
+/** Show the legend unless the lines are labeled at their ends. */
 export function showLegend(figure, lines, { hasLinks = true } = {}) {
   const legend = figure.querySelector("[data-legend]");
   const isNarrow = figure.querySelector(".chart-box").clientWidth < NARROW_BELOW_PX;
@@ -27,7 +27,7 @@ export function showLegend(figure, lines, { hasLinks = true } = {}) {
   legend.replaceChildren(...lines.map((line) => makeLegendItem(line, hasLinks)));
 }
 
-/** Draw the strip of the whole history, as sharp as the screen. */
+/** Draw the overview strip at device resolution. */
 export function drawStrip({ strip, whole, metrics, area, figure }) {
   const canvas = strip.querySelector("canvas");
   const ratio = globalThis.devicePixelRatio || 1;
@@ -40,7 +40,7 @@ export function drawStrip({ strip, whole, metrics, area, figure }) {
   drawOverview(ctx, whole, { metric: metrics[0], area: { ...area, height }, colors: readColors(), isLog });
 }
 
-/** Put all panels below each other, as one picture, each with the name that the page writes over it. */
+/** Stack all panels into one image, each with its name above. */
 export function stackPanels(history, ratio) {
   const canvases = history.charts.map(({ drawCopy }) => drawCopy(ratio));
   const names = history.boxes.map((box) => box.closest(".companion")?.querySelector(".companion-name")?.textContent ?? "");
@@ -61,21 +61,21 @@ export function stackPanels(history, ratio) {
   return whole;
 }
 
-/** Say what changed around the runs in view, for a picture that leaves this page: dotted lines say nothing by themselves. */
-export function sayChangesInView(history) {
+/** Describe the environment changes in view, for the footer of an exported image. */
+export function describeChangesInView(history) {
   const inView = history.changes.filter(({ at }) => at >= history.view.from && at <= history.view.to);
-  // One deployment on many hosts is said once, with its first moment.
+  // The same change on several hosts is listed once, with its first time.
   const byWords = new Map();
   for (const change of inView) {
-    const words = sayChange(change);
+    const words = describeChange(change);
     byWords.set(words, [...(byWords.get(words) ?? []), change]);
   }
-  const said = [...byWords].slice(0, CHANGES_SAID).map(([words, changes]) => {
+  const listed = [...byWords].slice(0, CHANGES_SHOWN).map(([words, changes]) => {
     const hosts = new Set(changes.map(({ host }) => host));
     return `${history.say(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${words}`;
   });
-  const more = byWords.size - said.length;
-  return said.length > 0 ? `Dotted lines: ${said.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
+  const more = byWords.size - listed.length;
+  return listed.length > 0 ? `Dotted lines: ${listed.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
 }
 
 function makeTick(history, { x, room, changes }) {
@@ -84,18 +84,18 @@ function makeTick(history, { x, room, changes }) {
   tick.className = "change-tick";
   tick.style.left = `${x}px`;
   tick.style.maxWidth = `${Math.max(14, room - 2)}px`;
-  const words = changes.map((change) => `${history.say(change.at)} · ${change.host}: ${sayChange(change)}`);
+  const words = changes.map((change) => `${history.say(change.at)} · ${change.host}: ${describeChange(change)}`);
   tick.setAttribute("aria-label", words.join("; "));
-  // As much of it as the room before the next tick shows.
-  const said = changes.length > 1 ? nameTick(changes) : sayChange(changes[0]);
-  tick.textContent = room < WORDS_FROM_PX ? "" : said;
-  const tell = () => {
+  // Cut off at the next tick.
+  const label = changes.length > 1 ? nameTick(changes) : describeChange(changes[0]);
+  tick.textContent = room < WORDS_FROM_PX ? "" : label;
+  const show = () => {
     history.readout.textContent = words.join("; ");
-    const title = changes.length > 1 ? `${changes.length} changes` : "What changed";
-    history.tip.show({ title, lines: words.slice(0, CHANGES_SAID), foot: history.hasLinks ? "opens the first run under it" : "", x, top: history.main.offsetTop });
+    const title = changes.length > 1 ? `${changes.length} environment changes` : "Environment change";
+    history.tip.show({ title, lines: words.slice(0, CHANGES_SHOWN), foot: history.hasLinks ? "click: first run after the change" : "", x, top: history.main.offsetTop });
   };
-  tick.addEventListener("pointerenter", tell);
-  tick.addEventListener("focus", tell);
+  tick.addEventListener("pointerenter", show);
+  tick.addEventListener("focus", show);
   tick.addEventListener("pointerleave", () => history.tip.hide());
   tick.addEventListener("blur", () => history.tip.hide());
   tick.addEventListener("click", () => history.openRun(changes[0].run));

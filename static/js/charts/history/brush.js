@@ -1,10 +1,10 @@
-// The strip under a history: the whole of it, and a window on the part in view that is dragged or moved by keys.
+// The overview strip of a history, with a window on the visible range that is dragged or moved by keys.
 import { momentAt, placeIn } from "./overview.js";
 import { clampEdge, clampView, isWhole, moveEdge, shiftView } from "../shared/zoom.js";
 
 /**
- * Make a strip work. getState: () → {view, whole, area: {left, right}}, as of now. onMove(view): while it moves.
- * say: moment → words. Returns {place}: puts the window where the view is.
+ * Start a strip. getState: () → current {view, whole, area: {left, right}}. onMove(view): called on each move.
+ * say: formats a time. Returns {place}: moves the window to the view.
  */
 export function startBrush(strip, { getState, onMove, say }) {
   const window = strip.querySelector("[data-window]");
@@ -53,7 +53,7 @@ export function startBrush(strip, { getState, onMove, say }) {
     event.preventDefault();
     const handle = event.target.closest("[data-edge]");
     const { view, whole } = getState();
-    // The window of the whole has nowhere to go: there a drag chooses a part.
+    // A window on everything cannot be moved: a drag selects a range.
     const edge = handle === null || (handle.dataset.edge === "both" && isWhole(view, whole)) ? "new" : handle.dataset.edge;
     handle?.focus({ preventScroll: true });
     drag(event, edge);
@@ -61,17 +61,17 @@ export function startBrush(strip, { getState, onMove, say }) {
   for (const handle of handles) {
     handle.addEventListener("keydown", (event) => {
       const { view, whole } = getState();
-      const moved = moveEdge(view, { key: event.key, isLong: event.shiftKey, edge: handle.dataset.edge, whole });
-      if (moved !== null) {
+      const changed = moveEdge(view, { key: event.key, isLong: event.shiftKey, edge: handle.dataset.edge, whole });
+      if (changed !== null) {
         event.preventDefault();
-        onMove(moved);
+        onMove(changed);
       }
     });
   }
   return { place };
 }
 
-/** Return the view that a drag from `grabbed` to a moment makes of the view at its start. */
+/** Return the view after a drag from `grabbed` to a time. */
 export function dragTo(at, { start: { view, whole }, grabbed, edge }) {
   if (edge === "new") {
     return clampView({ from: grabbed, to: at }, whole);

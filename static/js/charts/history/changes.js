@@ -1,6 +1,6 @@
-// Ticks under a chart that say what changed: those that would cover each other are one.
+// Environment-change ticks below a chart; overlapping ticks are merged.
 
-/** Short names of what changed, for a tick: "kernel", "kernel +2". */
+/** Short label of a tick: "kernel", "kernel +2". */
 export function nameTick(changes) {
   const labels = [...new Set(changes.flatMap(({ fields }) => fields.map(({ label }) => label)))];
   return labels.length === 1 ? labels[0] : `${labels[0]} +${labels.length - 1}`;
@@ -8,7 +8,7 @@ export function nameTick(changes) {
 
 /**
  * Group changes [{at}] (ascending) whose ticks lie within `apart` pixels: [{x, at, changes}].
- * placeOf: moment → pixel; those outside [left, right] are left out.
+ * placeOf: time → pixel; changes outside [left, right] are omitted.
  */
 export function groupChanges(changes, { placeOf, left, right, apart = 14 }) {
   const groups = [];
@@ -27,7 +27,7 @@ export function groupChanges(changes, { placeOf, left, right, apart = 14 }) {
   return groups;
 }
 
-/** Give each group the room for its words: to the next tick, or to the end. */
+/** Add the width available to each label: to the next tick, or to the end. */
 export function measureRoom(groups, end) {
   return groups.map((group, place) => ({ ...group, room: (groups[place + 1]?.x ?? end) - group.x }));
 }

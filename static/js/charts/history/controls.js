@@ -1,7 +1,7 @@
-// The buttons below a history: zoom, and the zone that its times are told in.
+// Controls below a history: zoom buttons and time zone.
 import { findOwnZone } from "../shared/zones.js";
 
-/** Let the buttons and the choice of a zone work. history: the figure's. */
+/** Start the zoom buttons and the time-zone menu. history: the figure's. */
 export function startControls(history) {
   const { figure } = history;
   const act = {
@@ -13,7 +13,7 @@ export function startControls(history) {
     button.addEventListener("click", act[button.dataset.zoom]);
   }
   const select = figure.querySelector("[data-zone-choice]");
-  select.querySelector("[value=own]").textContent = `yours: ${findOwnZone()}`;
+  select.querySelector("[value=own]").textContent = `browser: ${findOwnZone()}`;
   select.disabled = false;
   select.addEventListener("change", () => history.changeZone(select.value));
 }

@@ -1,22 +1,22 @@
-// A history on a page: asks the public API, draws panels, overview and ticks, lets them be walked, zoomed and saved.
-import { describeMark, describeValue, listChanges, saySpan } from "./history.js";
+// A history chart: loads data from the API, renders panels, overview and ticks; keyboard, zoom, image export.
+import { describeMark, describeValue, listChanges, formatSpan } from "./history.js";
 import { buildPanel, findMark, preparePanel } from "./panel.js";
 import { clampView, isWhole, zoomAround } from "../shared/zoom.js";
 import { findOwnZone, makeZone, sayMoment } from "../shared/zones.js";
 import { keepInAddress } from "../../site/address.js";
 import { startBrush } from "./brush.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
-import { drawStrip, placeChanges, sayChangesInView, showLegend, stackPanels } from "./around.js";
+import { drawStrip, placeChanges, describeChangesInView, showLegend, stackPanels } from "./around.js";
 import { startControls } from "./controls.js";
 import { startHistoryKeys } from "./keys.js";
 import { HistoryNumbers, writeSpan } from "./numbers.js";
 import { startHistoryPointer } from "./pointer.js";
 import { startTip } from "./tip.js";
 
-// A history that came as buckets is asked for again, finer, when a zoom has come to rest.
+// Downsampled data is loaded at higher resolution after a zoom.
 const SETTLED_MS = 250;
 
-/** Start one figure. onView(span or null): the part in view has changed and come to rest; null is the whole. onZone: of time. */
+/** Start one figure. onView(span or null): called after a zoom; null is the whole history. onZone: called for a time zone. */
 export function startHistory(figure, { onView = () => {}, onZone = () => {} } = {}) {
   return new HistoryFigure(figure, { onView, onZone }).load();
 }
@@ -56,7 +56,7 @@ class HistoryFigure {
   start({ from, to }) {
     const { whole } = this.whole;
     if (this.whole.lines.length === 0 || this.whole.marks.length === 0) {
-      showProblem(this.main, "No run to draw. Choose other series, or another filter.");
+      showProblem(this.main, "No runs to display. Select other series or change the filter.");
       return;
     }
     const asked = { from: from ? Date.parse(from) : whole.from, to: to ? Date.parse(to) : whole.to };
@@ -107,20 +107,20 @@ class HistoryFigure {
     startHistoryKeys(this);
     startImageButton(this.figure, {
       drawCopy: (ratio) => stackPanels(this, ratio),
-      describe: () => ({ title: this.figure.dataset.title, filter: this.describePicture() }),
+      describe: () => ({ title: this.figure.dataset.title, filter: this.describeImage() }),
     });
   }
 
-  sayView(isAll) {
+  describeView(isAll) {
     const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
     const runs = count === 1 ? "1 run" : `${count.toLocaleString("en").replaceAll(",", "\u202f")} runs`;
-    return isAll ? `The whole history: ${runs}.` : `${this.say(this.view.from)} to ${this.say(this.view.to)}: ${runs} in view.`;
+    return isAll ? `Whole history: ${runs}.` : `${this.say(this.view.from)} to ${this.say(this.view.to)}: ${runs} in view.`;
   }
 
-  describePicture() {
+  describeImage() {
     const { filter } = this.figure.dataset;
     const part = isWhole(this.view, this.whole.whole) ? [] : [`${this.say(this.view.from)} to ${this.say(this.view.to)}`];
-    return [filter, ...part, sayChangesInView(this)].filter(Boolean).join(" · ");
+    return [filter, ...part, describeChangesInView(this)].filter(Boolean).join(" · ");
   }
 
   startOverview() {
@@ -131,7 +131,7 @@ class HistoryFigure {
     });
   }
 
-  /** Tell times in another zone: utc, own or host. */
+  /** Display times in another zone: utc, own or host. */
   changeZone(name) {
     this.figure.dataset.zone = name;
     this.zone = this.findZone();
@@ -150,7 +150,7 @@ class HistoryFigure {
     this.zoom(zoomAround(this.view, at, { factor, whole: this.whole.whole }));
   }
 
-  /** Show another part. */
+  /** Zoom to a view. */
   zoom(view) {
     const { whole } = this.whole;
     this.view = isWhole(view, whole) ? { ...whole } : clampView(view, whole);
@@ -164,7 +164,7 @@ class HistoryFigure {
     const isAll = isWhole(this.view, this.whole.whole);
     const span = isAll ? null : writeSpan(this.view);
     if (this.mark === null) {
-      this.readout.textContent = this.sayView(isAll);
+      this.readout.textContent = this.describeView(isAll);
     }
     this.keepInAddress({ from: span?.from ?? null, to: span?.to ?? null, after: null });
     this.onView(span);
@@ -175,7 +175,7 @@ class HistoryFigure {
       }
     } catch (error) {
       if (error.name !== "AbortError") {
-        this.readout.textContent = `${error.message} Shown is the coarser picture.`;
+        this.readout.textContent = `${error.message} Displayed at lower resolution.`;
       }
     }
   }
@@ -196,7 +196,7 @@ class HistoryFigure {
     this.show("[data-log-offer]", this.panels[0].canBeLog);
     this.main.querySelector(".chart-notice")?.remove();
     if (this.panels[0].marks.length === 0) {
-      showProblem(this.main, "No run in this span. Widen it on the strip below, or show the whole history.");
+      showProblem(this.main, "No runs in this time range. Extend it on the strip below or show all.");
     }
     if (isFirst) {
       this.figure.dataset.ready = "true";
@@ -204,7 +204,7 @@ class HistoryFigure {
     this.placeAround();
   }
 
-  // What lies around the panels follows their width, once a frame.
+  // Elements around the panels follow the width of the panels, once per frame.
   placeSoon() {
     cancelAnimationFrame(this.placing);
     this.placing = requestAnimationFrame(() => this.placeAround());
@@ -225,7 +225,7 @@ class HistoryFigure {
     return this.figure.querySelector(".chart-readout");
   }
 
-  /** Put the cursor on a mark, or off all. panel: the place of the panel that it is told of. */
+  /** Select a mark, or none. panel: index of the panel whose values are shown. */
   select(mark, panel = 0) {
     this.mark = mark;
     this.drawAgain?.();
@@ -239,22 +239,22 @@ class HistoryFigure {
     this.readout.textContent = describeMark(mark, { marks: own, metric, unit, zone: this.zone, hasNames });
     const chart = this.charts[panel].getChart();
     this.tip.show({
-      title: saySpan(mark, this.zone),
-      lines: [...(hasNames ? [mark.line.name] : []), ...describeValue(mark, { metric, unit }), ...this.sayOthers(mark, panel)],
-      foot: mark.kind === "bucket" && mark.n > 1 ? "click or Enter zooms in" : this.hasLinks ? "click or Enter opens the run" : "",
+      title: formatSpan(mark, this.zone),
+      lines: [...(hasNames ? [mark.line.name] : []), ...describeValue(mark, { metric, unit }), ...this.describeOtherPanels(mark, panel)],
+      foot: mark.kind === "bucket" && mark.n > 1 ? "click or Enter: zoom in" : this.hasLinks ? "click or Enter: open run" : "",
       x: chart.scales.x.getPixelForValue(mark.at),
       top: this.boxes[panel].offsetTop,
     });
   }
 
-  // The same mark in the other panels.
-  sayOthers(mark, panel) {
+  // The values of the mark in the other panels.
+  describeOtherPanels(mark, panel) {
     return this.panels
       .filter((each, place) => place !== panel && mark.values[each.metric].value !== null)
       .map(({ metric, unit, label }) => `${label}: ${describeValue(mark, { metric, unit })[0]}`);
   }
 
-  /** Open the run of a mark; of a bucket of several, zoom into it. */
+  /** Open the run of a mark; zoom into a bucket of several runs. */
   open(mark) {
     if (mark.kind === "bucket" && mark.n > 1) {
       const room = Math.max(60_000, (mark.to - mark.from) * 0.5);
@@ -264,7 +264,7 @@ class HistoryFigure {
     }
   }
 
-  /** Go to a run's page, where the reader may: a shared study shows what it shows and no more. */
+  /** Open the page of a run; a shared study has no links. */
   openRun(runId) {
     if (this.hasLinks) {
       location.assign(`/runs/${runId}/`);

@@ -1,16 +1,16 @@
-// The history of series as the API tells it, in the shape that panels, readout and overview share.
+// Parses API histories for panels, readout and overview.
 import { formatDifference, formatValue } from "../../site/format.js";
 import { assignStyles } from "../shared/palette.js";
 import { sayMoment } from "../shared/zones.js";
 
-// Beyond eight lines colors come again: another shape keeps them apart.
+// Colors repeat after eight lines: other shapes distinguish them.
 const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
 /**
  * Read an answer of /api/v1/history.
- * isDoubtful: of a list of badges. Returns {lines, marks, metrics, isThinned, leftOut, whole}: marks ascending by
+ * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole}: marks ascending by
  * time, each {at, from, to, place, line, n, kind, runId, badges, failed, doubtful, excluded, values: {metric:
- * {value, low, high, p10, p90, n, leastRun, mostRun}}}; kind: good, doubtful, excluded, failed, or bucket.
+ * {value, low, high, p10, p90, n, minimumRun, maximumRun}}}; kind: good, doubtful, excluded, failed, or bucket.
  */
 export function readHistory(answer, { isDoubtful }) {
   const metrics = answer.metrics;
@@ -41,18 +41,18 @@ export function selectMarks(history, view) {
   return history.marks.filter((mark) => mark.to >= view.from && mark.from <= view.to);
 }
 
-/** Say whether a mark enters medians. */
+/** Return whether a mark counts in medians. */
 export function counts({ kind }) {
   return kind !== "failed" && kind !== "excluded";
 }
 
-/** Return the level that a moment lies in, and that before it; null where there is none. */
+/** Return the level at a time and the previous one, or null. */
 export function findLevels(levels, at) {
   const index = levels.findLastIndex((level) => level.from <= at);
   return { level: levels[index] ?? null, before: levels[index - 1] ?? null };
 }
 
-/** Return the changes around all lines, ascending, each with the names of the lines it concerns; one per run. */
+/** Return the environment changes of all lines, ascending, one per run, with the names of the lines concerned. */
 export function listChanges(lines) {
   const byRun = new Map();
   for (const line of lines) {
@@ -68,63 +68,63 @@ export function listChanges(lines) {
   return [...byRun.values()].sort((a, b) => a.at - b.at);
 }
 
-/** Say what changed: "kernel 5.15 → 6.1, scheduler none → mq-deadline". */
-export function sayChange({ host, fields }) {
+/** Describe an environment change: "kernel 5.15 → 6.1, scheduler none → mq-deadline". */
+export function describeChange({ host, fields }) {
   return fields
     .map(({ name, label, before, after }) =>
-      name === "host" ? `${host} joins` : `${label} ${before ?? "unknown"} → ${after ?? "unknown"}`,
+      name === "host" ? `first run on ${host}` : `${label} ${before ?? "unknown"} → ${after ?? "unknown"}`,
     )
     .join(", ");
 }
 
-/** Say the parts of a mark's description: what a tooltip lists, the first being the value. */
+/** Return the lines of a tooltip, the value first. */
 export function describeValue(mark, { metric, unit }) {
   const { kind, badges, line } = mark;
   const own = mark.values[metric];
   const reasons = badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`];
   if (kind === "failed") {
-    return [own.value === null ? "failed, no value" : `failed; ${withUnit(own.value, unit)} until then`, ...reasons];
+    return [own.value === null ? "failed, no value" : `failed; ${withUnit(own.value, unit)} until the error`, ...reasons];
   }
   if (own.value === null) {
     return ["no value for this metric", ...reasons];
   }
   if (kind === "excluded") {
-    return [withUnit(own.value, unit), "excluded: counts in no median", ...reasons];
+    return [withUnit(own.value, unit), "excluded from medians", ...reasons];
   }
   return [
-    ...(kind === "bucket" ? sayBucket(mark, own, unit) : [withUnit(own.value, unit)]),
-    ...sayDifferences(mark, { metric, unit, levels: line.levels[metric] ?? [] }),
-    ...sayFound(mark, metric),
+    ...(kind === "bucket" ? describeBucket(mark, own, unit) : [withUnit(own.value, unit)]),
+    ...describeDifferences(mark, { metric, unit, levels: line.levels[metric] ?? [] }),
+    ...describeDetected(mark, metric),
     ...reasons,
   ];
 }
 
-/** Say a mark in one line; for the readout and for screen readers. marks: of its line, in view. */
+/** Describe a mark in one line, for readout and screen readers. marks: of its line, in view. */
 export function describeMark(mark, { marks, metric, unit, zone, hasNames }) {
   const place = marks.indexOf(mark) + 1;
   const noun = mark.kind === "bucket" && mark.n > 1 ? "Bucket" : "Run";
   const name = hasNames ? [mark.line.name] : [];
-  return [...name, `${noun} ${place} of ${marks.length}, ${saySpan(mark, zone)}`, ...describeValue(mark, { metric, unit })].join(" · ");
+  return [...name, `${noun} ${place} of ${marks.length}, ${formatSpan(mark, zone)}`, ...describeValue(mark, { metric, unit })].join(" · ");
 }
 
-/** Say when a mark was: a moment, or from when to when. */
-export function saySpan({ from, to }, zone) {
+/** Format the time or time range of a mark. */
+export function formatSpan({ from, to }, zone) {
   return from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}`;
 }
 
-/** Show a value with its unit, where a bare number of IOPS needs its word. */
+/** Format a value with its unit, including IOPS. */
 export function withUnit(value, unit) {
   return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
 }
 
-/** Say a change of the level: "▼ regression −15.2 % (−18.1 to −12.4), confirmed". */
-export function sayFoundChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state }) {
+/** Describe a detected change: "▼ regression −15.2 % (−18.1 to −12.4), confirmed". */
+export function describeDetectedChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state }) {
   const word = isRegression ? "regression" : "improvement";
   const interval = low === null || high === null ? "" : ` (${signed(low)} to ${signed(high)})`;
   return `${signOf(relative)} ${word} ${signed(relative)} %${interval}, ${state}`;
 }
 
-/** The way that a level moved. */
+/** Direction of a change. */
 export function signOf(relative) {
   return relative < 0 ? "▼" : "▲";
 }
@@ -133,25 +133,25 @@ function signed(relative) {
   return `${relative < 0 ? "−" : "+"}${Math.abs(relative * 100).toFixed(1)}`;
 }
 
-function sayFound({ from, to, line }, metric) {
+function describeDetected({ from, to, line }, metric) {
   return line.found
     .filter((change) => change.metric === metric && change.at >= from && change.at <= to)
-    .map((change) => `${sayFoundChange(change)}: ${change.is_drift ? "it drifts from the accepted level from here on" : "a new level begins here"}`);
+    .map((change) => `${describeDetectedChange(change)}: ${change.is_drift ? "drift from the baseline" : "start of a new level"}`);
 }
 
-function sayBucket({ n, failed, excluded, doubtful }, own, unit) {
-  const counted = [[failed, "failed"], [excluded, "excluded"], [doubtful, "doubtful"]].filter(([count]) => count > 0);
+function describeBucket({ n, failed, excluded, doubtful }, own, unit) {
+  const counted = [[failed, "failed"], [excluded, "excluded"], [doubtful, "with badges"]].filter(([count]) => count > 0);
   const others = counted.map(([count, word]) => `, ${count} ${word}`).join("");
   if (n === 1) {
     return [`${withUnit(own.value, unit)}${others}`];
   }
   return [
     `${n} runs${others}: median ${withUnit(own.value, unit)}`,
-    `least ${formatValue(own.low, unit)}, most ${formatValue(own.high, unit)}`,
+    `min ${formatValue(own.low, unit)}, max ${formatValue(own.high, unit)}`,
   ];
 }
 
-function sayDifferences({ at, before, values }, { metric, unit, levels }) {
+function describeDifferences({ at, before, values }, { metric, unit, levels }) {
   const { value } = values[metric];
   const { level, before: baseline } = findLevels(levels, at);
   const toBefore = formatDifference(value, before?.values[metric].value ?? null);
@@ -159,14 +159,14 @@ function sayDifferences({ at, before, values }, { metric, unit, levels }) {
   const toBaseline = baseline === null ? null : formatDifference(value, baseline.median);
   const lines = [];
   if (toBefore !== null) {
-    lines.push(`${toBefore} to the ${before.kind === "bucket" ? "bucket" : "run"} before`);
+    lines.push(`${toBefore} vs. previous ${before.kind === "bucket" ? "bucket" : "run"}`);
   }
   if (toLevel !== null && level.n > 1) {
-    lines.push(`${toLevel} to its level, median ${formatValue(level.median, unit)} of ${level.n} runs`);
+    lines.push(`${toLevel} vs. level, median ${formatValue(level.median, unit)} of ${level.n} runs`);
     lines.push(`p10–p90 ${formatValue(level.low, unit)} to ${formatValue(level.high, unit)}`);
   }
   if (toBaseline !== null) {
-    lines.push(`${toBaseline} to the level before, ${formatValue(baseline.median, unit)}`);
+    lines.push(`${toBaseline} vs. previous level, ${formatValue(baseline.median, unit)}`);
   }
   return lines;
 }
@@ -215,12 +215,12 @@ function readBucket(row, metrics) {
       p10: row[`${name}_p10`],
       p90: row[`${name}_p90`],
       n: row[`${name}_n`],
-      leastRun: row[`${name}_least_run`],
-      mostRun: row[`${name}_most_run`],
+      minimumRun: row[`${name}_minimum_run`],
+      maximumRun: row[`${name}_maximum_run`],
     },
   ]);
   const { failed, doubtful, excluded } = row;
-  const single = row.n === 1 ? (values.find(([, own]) => own.leastRun !== null)?.[1].leastRun ?? null) : null;
+  const single = row.n === 1 ? (values.find(([, own]) => own.minimumRun !== null)?.[1].minimumRun ?? null) : null;
   return {
     at: (from + to) / 2,
     from,

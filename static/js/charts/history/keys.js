@@ -1,11 +1,11 @@
-// The keys of a history: arrows walk the runs of a line and change the line, + and − zoom, 0 shows all.
+// Keyboard of a history: arrows select runs and series, + and − zoom, 0 shows all.
 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
 
-/** Let the main panel be walked and zoomed by keys. history: the figure's. */
+/** Start the keyboard of the main panel. history: the figure's. */
 export function startHistoryKeys(history) {
   const { main } = history;
-  // A press of the pointer brings the focus along, but the cursor is where the pointer is.
+  // Focus by a click must not move the cursor away from the pointer.
   let isPressed = false;
   main.addEventListener("pointerdown", () => {
     isPressed = true;
@@ -54,7 +54,7 @@ function actOn(history, key) {
   return true;
 }
 
-/** Return the mark that a key leads to from another (null: from the end); null for other keys, or of no marks. */
+/** Return the mark selected by a key, starting at `from` (null: the end); null for other keys or without marks. */
 export function walk(marks, { key, from, lines }) {
   if (marks.length === 0) {
     return null;
@@ -74,7 +74,7 @@ function step(own, here, by) {
   return own[Math.min(own.length - 1, Math.max(0, own.indexOf(here) + by))];
 }
 
-// To the nearest in time of the next line that has a mark in view.
+// The nearest mark in time on the next line with marks in view.
 function changeLine(marks, { here, lines, by }) {
   const start = lines.indexOf(here.line);
   for (let place = 1; place <= lines.length; place += 1) {

@@ -1,4 +1,4 @@
-// What a panel of a history draws: bands and steps of levels, points, bars from least to most, the cursor.
+// Marks of a history panel: bands and steps of levels, points, min–max bars, cursor.
 import { signOf } from "./history.js";
 import { drawHollowCross } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
@@ -11,7 +11,7 @@ export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getStat
       clipTo(ctx, chartArea);
       drawChanges(ctx, changes, { chartArea, scales, color: colors.fieldLine });
       for (const line of panel.lines) {
-        // Bands of many lines would cover each other.
+        // Bands of more lines would overlap.
         if (panel.lines.length <= 3) {
           drawBands(ctx, line, { panel, scales, color: colors.series[line.style.color] });
         }
@@ -21,7 +21,7 @@ export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getStat
     afterDatasetsDraw({ ctx, chartArea, scales }) {
       clipTo(ctx, chartArea);
       const steps = () => panel.lines.forEach((line) => drawSteps(ctx, line, { panel, scales, colors, hasNames }));
-      // Few points stand before the steps, else those at the median would be hidden; many would hide the steps.
+      // Few points are drawn above the steps, many below them.
       if (!isCrowded) {
         steps();
       }
@@ -99,7 +99,7 @@ function drawMark(ctx, mark, { panel, scales, colors, isCrowded }) {
   }
 }
 
-// From the least to the most of a bucket, with a tick at its median; as wide as its time, at least 2 px.
+// From min to max of a bucket, with a tick at its median; as wide as its time range, at least 2 px.
 function drawBar(ctx, mark, { x, y, low, high, color, scales }) {
   const wide = scales.x.getPixelForValue(mark.to) - scales.x.getPixelForValue(mark.from);
   const width = Math.min(14, Math.max(2, wide * 0.8));
@@ -131,12 +131,12 @@ function drawSteps(ctx, { levels, style }, { panel, scales, colors, hasNames }) 
   spans.forEach(([level, end], place) => {
     const [left, right] = placeSpan(level.from, end, scales.x);
     const y = scales.y.getPixelForValue(level.median);
-    // The riser stands where the new level begins.
+    // The riser is at the start of the new level.
     ctx[place === 0 ? "moveTo" : "lineTo"](left, y);
     ctx.lineTo(Math.max(left + 2, right), y);
   });
   ctx.lineJoin = "miter";
-  // The halo keeps the line apart from points of the same color.
+  // The halo separates the line from points of the same color.
   for (const [width, colorOfPass, dash] of [
     [4, withAlpha(colors.paper, 0.7), []],
     [2, color, hasNames ? style.dash : []],
@@ -149,17 +149,17 @@ function drawSteps(ctx, { levels, style }, { panel, scales, colors, hasNames }) 
   ctx.setLineDash([]);
 }
 
-// A level that reaches out of the view stops at its edges.
+// Clip a level to the view.
 function placeSpan(from, to, axis) {
   return [from, to].map((at) => axis.getPixelForValue(Math.min(Math.max(at, axis.min), axis.max)));
 }
 
-/** Give each level the moment at which it ends on the chart: where the next one begins. */
+/** Pair each level with its end on the chart: the start of the next one. */
 export function listSpans(levels) {
   return levels.map((level, place) => [level, levels[place + 1]?.from ?? level.to]);
 }
 
-// A line where a level changed, with the way and the size at its top; dashed while it is only suspected.
+// A vertical line at each detected change, labeled with direction and size; dashed if suspected.
 function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
   const { min, max } = scales.x;
   const found = lines.flatMap((line) => line.found).filter((change) => change.metric === metric && change.at >= min && change.at <= max);
@@ -180,7 +180,7 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
     const text = `${signOf(relative)} ${(Math.abs(relative) * 100).toFixed(0)} %`;
     const { width } = ctx.measureText(text);
     const left = x + width + 6 > chartArea.right ? x - width - 4 : x + 4;
-    // Words that would cover others are left to the tooltip.
+    // Overlapping labels are only in the tooltip.
     if (left > free) {
       ctx.setLineDash([]);
       ctx.lineWidth = 4;
@@ -270,7 +270,7 @@ function polygon(ctx, places) {
 function clipTo(ctx, { left, top, width, height }) {
   ctx.save();
   ctx.beginPath();
-  // Marks on the edges show whole.
+  // Do not cut off marks at the edges.
   ctx.rect(left - 5, top - 5, width + 10, height + 10);
   ctx.clip();
 }

@@ -1,9 +1,9 @@
-// What a history is drawn from: the whole of it, and of one that comes as buckets the finer numbers of the part in view.
+// Data of a history chart: the whole history and, if downsampled, the visible range at higher resolution.
 import { getJson } from "../../site/api.js";
 import { readHistory } from "./history.js";
 import { writeMoment } from "../shared/zoom.js";
 
-/** The numbers of one figure: from the page where it brings them along, else from the public API. */
+/** Data of one figure: embedded in the page, or from the API. */
 export class HistoryNumbers {
   constructor(figure) {
     this.url = figure.dataset.url;
@@ -13,17 +13,17 @@ export class HistoryNumbers {
     this.detail = null;
   }
 
-  // A shared study brings its numbers along: who reads it may not ask for them.
+  // A shared study has embedded data: its readers have no API access.
   get isEmbedded() {
     return this.document !== undefined;
   }
 
-  /** What is there of the part in view, as fine as it is. */
+  /** The best available data for the visible range. */
   get shown() {
     return this.detail ?? this.whole;
   }
 
-  /** Read the whole, and the part from … to (moments, "" is open) where one is wanted. Throws ApiProblem. */
+  /** Load the whole history and the range from … to (times, "" is open), if given. Throws ApiProblem. */
   async load({ from, to }) {
     if (this.isEmbedded) {
       this.whole = this.read(JSON.parse(document.getElementById(this.document).textContent));
@@ -32,18 +32,18 @@ export class HistoryNumbers {
     const addresses = [this.url, ...(from || to ? [this.makeAddress({ from, to })] : [])];
     const [whole, part] = await Promise.all(addresses.map((address) => getJson(address)));
     this.whole = this.read(whole);
-    // Of a whole that comes run by run the part would have nothing that is not there, and hide the rest of it.
+    // Without downsampling, the range is part of the whole already.
     this.detail = part !== undefined && this.whole.isThinned ? this.read(part) : null;
   }
 
-  /** Let the coarse numbers stand in until the finer ones of another part come. */
+  /** Use the downsampled data until the data of another range is loaded. */
   coarsen() {
     if (this.whole.isThinned) {
       this.detail = null;
     }
   }
 
-  /** Ask for the finer numbers of a part (null: all); says whether there are any. Throws ApiProblem, AbortError. */
+  /** Load a range (null: all) at higher resolution; returns whether there is any. Throws ApiProblem, AbortError. */
   async refine(span) {
     this.asking?.abort();
     if (span === null || !this.whole.isThinned || this.isEmbedded) {
@@ -64,7 +64,7 @@ export class HistoryNumbers {
   }
 }
 
-/** Write a view as the API reads it, in whole seconds around it. */
+/** Format a view for the API, rounded outward to seconds. */
 export function writeSpan({ from, to }) {
   return { from: writeMoment(Math.floor(from / 1000) * 1000), to: writeMoment(Math.ceil((to + 1) / 1000) * 1000) };
 }

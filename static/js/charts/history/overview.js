@@ -1,22 +1,22 @@
-// The whole history as a strip: what the brush is moved over.
+// The overview strip of the whole history, below the brush.
 import { counts } from "./history.js";
 import { withAlpha } from "../shared/palette.js";
 
 const PADDING = 4;
 const DOT_PX = 2;
 
-/** Return the place of a moment on a strip from left to right. */
+/** Return the x position of a time on a strip. */
 export function placeIn(at, whole, { left, right }) {
   return whole.to === whole.from ? (left + right) / 2 : left + ((at - whole.from) / (whole.to - whole.from)) * (right - left);
 }
 
-/** Return the moment at a place of a strip. */
+/** Return the time at an x position of a strip. */
 export function momentAt(x, whole, { left, right }) {
   const share = Math.min(1, Math.max(0, (x - left) / Math.max(1, right - left)));
   return whole.from + share * (whole.to - whole.from);
 }
 
-/** Draw the marks of one metric, each from its least to its most, a dot at least. */
+/** Draw the marks of one metric, each from min to max, at least a dot. */
 export function drawOverview(ctx, history, { metric, area, colors, isLog = false }) {
   const { left, right, height } = area;
   const known = history.marks.filter((mark) => counts(mark) && mark.values[metric].value !== null && !(isLog && mark.values[metric].low <= 0));

@@ -1,4 +1,4 @@
-// Every history of a page; where one owns the page's address, what is written around it follows its zoom.
+// All history charts of a page; texts and tables follow the zoom of a chart that owns the page's URL.
 import { getPage } from "../../site/api.js";
 import { startHistory } from "./figure.js";
 import { startLatency } from "../latency/page.js";
@@ -7,7 +7,7 @@ const figures = [...document.querySelectorAll("[data-history]")];
 const latency = startLatency([...document.querySelectorAll("[data-latency]")]);
 let asking = null;
 
-// The page of the new address knows the title, the words and the tables of the part in view.
+// The page at the new URL has the title, texts and tables of the visible range.
 async function follow() {
   asking?.abort();
   asking = new AbortController();
@@ -15,14 +15,14 @@ async function follow() {
     const page = await getPage(location.href, { signal: asking.signal });
     for (const part of document.querySelectorAll("[data-follows]")) {
       const fresh = page.querySelector(`[data-follows="${part.dataset.follows}"]`);
-      // Nothing is taken from under the reader's hands.
+      // Do not replace elements that have the focus.
       if (fresh !== null && !part.contains(document.activeElement)) {
         part.replaceWith(document.adoptNode(fresh));
       }
     }
     document.title = page.title;
   } catch {
-    // The chart is right; the words beside it say of which span they are when the page is loaded again.
+    // The chart is up to date; texts are updated on the next load of the page.
   }
 }
 

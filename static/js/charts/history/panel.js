@@ -1,4 +1,4 @@
-// One panel of a history: one metric of all lines, as a configuration of Chart.js, which draws its axes.
+// One panel of a history: one metric of all lines, as a Chart.js configuration.
 import { chooseScale, nameUnit } from "../../site/format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./marks.js";
@@ -7,21 +7,21 @@ import { drawEndLabels, drawLimit, drawReference, drawWords } from "../shared/ma
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 import { sayOffset, zonedTicks } from "../shared/zones.js";
 
-/** Up to so many lines have their names at their ends; more get a legend. */
+/** Up to this number of lines are labeled at their ends; more get a legend. */
 export const MOST_END_LABELS = 6;
-// All panels have value axes of this width, so that the same moment lies at the same place.
+// Equal axis widths align the time axes of all panels.
 const AXIS_WIDTH = 68;
 const NAMES_WIDTH = 132;
 const WORDS_WIDTH = 56;
-// Where there are no values, an axis would make some up.
+// Without values, Chart.js would invent an axis.
 const NO_VALUES = { grid: { display: false }, ticks: { display: false }, title: { display: false } };
 const PIXELS_A_TICK = 100;
 const NARROW_PIXELS_A_TICK = 72;
 
 /**
  * Prepare one panel for a view {from, to}.
- * limit: {value, words} between good and bad, or null. references: [{value, words}] of known systems; those that are
- * far off are left out, as they would press the points into a line.
+ * limit: {value, words} of the profile, or null. references: [{value, words}] of reference systems; distant ones are
+ * omitted, as they would flatten the chart.
  */
 export function preparePanel(history, { metric, view, isLog = false, limit = null, references = [] }) {
   const { unit, label } = history.metrics.find(({ name }) => name === metric);
@@ -50,7 +50,7 @@ export function preparePanel(history, { metric, view, isLog = false, limit = nul
   };
 }
 
-/** Within twice the highest and half the lowest of the values. */
+/** Between half the lowest and twice the highest value. */
 function isNear(value, shown) {
   if (shown.length === 0) {
     return false;
@@ -62,14 +62,14 @@ function isNear(value, shown) {
 /**
  * Build the configuration of Chart.js.
  * colors: resolved CSS colors. look: {isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
- * of the moment: the mark that the cursor is on, and the pixels [from, to] that are being dragged over, or null. onLayout(chart): its area has a new size or place.
+ * current: the selected mark, and the pixels [from, to] of a drag, or null. onLayout(chart): called when the chart area changes.
  */
 export function buildPanel(panel, { colors, look, getState, changes = [], onLayout = () => {} }) {
   const { isNarrow, isMain, zone } = look;
   const hasNames = panel.lines.length > 1;
   const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
   const padding = !hasEnds ? 10 : hasNames ? NAMES_WIDTH : WORDS_WIDTH;
-  // Below the main panel the same names would only come again.
+  // Only the main panel has labels.
   const findEnds = ({ scales }) => (hasEnds && isMain ? listEnds(panel, scales, hasNames) : []);
   const isCrowded = panel.marks.length > 300;
   return {
@@ -96,7 +96,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
     plugins: [
       { id: "layout", afterLayout: onLayout },
       drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }),
-      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this part`, colors)] : []),
+      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this time range`, colors)] : []),
       ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
       ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
       drawEndLabels(findEnds, colors),
@@ -104,7 +104,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
   };
 }
 
-/** Return the mark nearest to a pixel of a panel, null of none: within reach by distance, else by time alone. */
+/** Return the mark nearest to a pixel, or null: by distance within reach, else by time. */
 export function findMark(panel, { x, y, scales, reach = 24 }) {
   let best = null;
   let bestDistance = Infinity;
@@ -147,7 +147,7 @@ function makeTimeScale({ from, to }, { colors, isMain, isNarrow, zone }) {
   const room = from === to ? 3_600_000 : (to - from) * 0.015;
   let labels = new Map();
   return {
-    ...styleAxis(colors, isMain ? `time of the run, ${sayOffset(to, zone)}` : ""),
+    ...styleAxis(colors, isMain ? `start of the run, ${sayOffset(to, zone)}` : ""),
     type: "linear",
     min: from - room,
     max: to + room,
@@ -161,7 +161,7 @@ function makeTimeScale({ from, to }, { colors, isMain, isNarrow, zone }) {
   };
 }
 
-// A low panel has room for few ticks.
+// A low panel has few ticks.
 function thinTicks(panel, isMain) {
   return isMain ? panel : { ...panel, tickCount: 3 };
 }

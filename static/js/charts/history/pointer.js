@@ -1,8 +1,8 @@
-// The pointer over the panels of a history: it moves the cursor, a drag zooms, a click opens.
+// Pointer on the panels of a history: hover selects, drag zooms, click opens.
 
 const DRAG_FROM_PX = 5;
 
-/** Let the panels be pointed at, dragged over and clicked. history: the figure's, with select, open, zoom. */
+/** Start the pointer on all panels. history: the figure's, with select, open, zoom. */
 export function startHistoryPointer(history) {
   history.boxes.forEach((box, panel) => startPanel(history, { box, panel }));
 }

@@ -1,8 +1,8 @@
-// The words beside the cursor of a history; the readout says the same to screen readers.
+// Tooltip of a history; the readout has the same text for screen readers.
 
 const WIDTH_PX = 300;
 
-/** Return {show, hide} of a figure's tooltip. */
+/** Return {show, hide} of the tooltip of a figure. */
 export function startTip(figure) {
   const box = figure.querySelector("[data-tip]");
   return {
@@ -18,7 +18,7 @@ export function startTip(figure) {
       last.textContent = foot;
       box.replaceChildren(head, ...parts, ...(foot ? [last] : []));
       box.hidden = false;
-      // On the side of the cursor that has the room, and within the figure.
+      // On the wider side of the cursor, within the figure.
       const wide = figure.clientWidth;
       const isLeft = x > wide / 2;
       box.style.top = `${top + 12}px`;

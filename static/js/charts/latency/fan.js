@@ -1,4 +1,4 @@
-// The percentiles of a series over time: a line each, the room between them filled, on a log axis.
+// Percentiles of a series over time: a line each, filled between them, on a log axis.
 import { chooseScale, formatValue } from "../../site/format.js";
 import { makeValueScale, styleAxis } from "../shared/looks.js";
 import { spreadApart } from "../shared/marks.js";
@@ -17,7 +17,7 @@ export const FAN = [
 ];
 const LABELS_WIDTH = 56;
 const AXIS_WIDTH = 68;
-// Dashes tell lines apart that have one color.
+// Dashes distinguish lines of one color.
 const DASHES = [[], [6, 3], [2, 2], [], [6, 3], [2, 2]];
 
 /** Prepare columns [{from_at, to_at, runs, last_run, p50, …}] of /api/v1/series/{id}/percentiles. */
@@ -31,14 +31,14 @@ export function prepareFan(columns, { view }) {
   return { marks, lines, scale: chooseScale(known, "ns"), isLog: true, domain: logDomain(known), view: view ?? findSpan(marks) };
 }
 
-/** Say a column of the fan in one line. */
+/** Describe a column in one line. */
 export function describeColumn({ from, to, runs, values }, { index, count, zone }) {
   const when = from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}, ${runs} runs, medians`;
-  const said = FAN.flatMap(([, label], place) => (values[place] > 0 ? [`${label} ${formatValue(values[place], "ns")}`] : []));
-  return [`${index + 1} of ${count}, ${when}`, ...(said.length === 0 ? ["no percentile is known"] : said)].join(" · ");
+  const known = FAN.flatMap(([, label], place) => (values[place] > 0 ? [`${label} ${formatValue(values[place], "ns")}`] : []));
+  return [`${index + 1} of ${count}, ${when}`, ...(known.length === 0 ? ["no percentiles"] : known)].join(" · ");
 }
 
-/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → index of the column under the cursor, or null. */
+/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → index of the selected column, or null. */
 export function buildFan(fan, { colors, style, look, getState }) {
   return {
     type: "line",
@@ -64,12 +64,12 @@ export function buildFan(fan, { colors, style, look, getState }) {
   };
 }
 
-/** A time axis with room at its ends, in a zone. */
+/** A time axis with padding, in a time zone. */
 export function makeTimes({ from, to }, { colors, zone, isNarrow = false }) {
   const room = from === to ? 3_600_000 : (to - from) * 0.015;
   let labels = new Map();
   return {
-    ...styleAxis(colors, `time of the run, ${sayOffset(to, zone)}`),
+    ...styleAxis(colors, `start of the run, ${sayOffset(to, zone)}`),
     type: "linear",
     min: from - room,
     max: to + room,
@@ -82,7 +82,7 @@ export function makeTimes({ from, to }, { colors, zone, isNarrow = false }) {
   };
 }
 
-/** From the first to the last moment of columns. */
+/** Return the time range of columns. */
 export function findSpan(marks) {
   return marks.length === 0 ? { from: 0, to: 1 } : { from: marks[0].from, to: marks.at(-1).to };
 }
@@ -138,7 +138,7 @@ function strokeLine(ctx, { marks }, { place, scales, color }) {
   ctx.setLineDash([]);
 }
 
-/** Cut marks into stretches in which all of these values are known. */
+/** Split marks at gaps of any of these values. */
 export function cutAtGaps(marks, places) {
   const stretches = [[]];
   for (const mark of marks) {

@@ -1,4 +1,4 @@
-// How many operations took how long, over time: cells of a log axis, the darker the more (the lighter, on dark paper).
+// Latency histogram over time: darker cells have more I/Os (lighter cells in the dark theme).
 import { chooseScale, formatTick, formatValue } from "../../site/format.js";
 import { findSpan, makeTimes } from "./fan.js";
 import { styleAxis } from "../shared/looks.js";
@@ -6,12 +6,12 @@ import { logTicks } from "../shared/value_axis.js";
 import { sayMoment } from "../shared/zones.js";
 
 const AXIS_WIDTH = 68;
-// One hue whose lightness goes one way all along: safe for the color-blind, and readable without colors.
+// One hue with monotonic lightness: safe for color-blind readers and in grayscale.
 const ON_LIGHT = [[226, 236, 246], [178, 208, 232], [107, 164, 210], [40, 112, 177], [8, 69, 135], [8, 29, 88]];
 const ON_DARK = [[30, 44, 60], [22, 74, 116], [26, 112, 166], [86, 170, 224], [176, 218, 244], [250, 250, 246]];
-/** The least share of a column that has a color of its own; fewer look the same. */
-export const LEAST_SHARE = 1e-5;
-// Four buckets are a factor of two.
+/** Shares below this have the same color. */
+export const MINIMUM_SHARE = 1e-5;
+// Buckets per factor of two.
 const PER_DOUBLING = 4;
 const LEAST_WIDTH_PX = 3;
 
@@ -27,46 +27,46 @@ export function prepareHeat({ first_bucket: first, columns }, { view }) {
   return { first, height, columns: cells, domain, scale: chooseScale([domain.min, domain.max], "ns"), view: view ?? findSpan(cells) };
 }
 
-/** Return where a bucket begins, in ns. */
+/** Return the start of a bucket, ns. */
 export function edgeOf(bucket) {
   return 2 ** (bucket / PER_DOUBLING);
 }
 
-/** Return the color of a share of a column's operations, null of none. isDark: on dark paper light is much. */
+/** Return the color of a share of I/Os, null for 0. isDark: lighter is more. */
 export function colorOf(share, isDark) {
   if (!(share > 0)) {
     return null;
   }
   const stops = isDark ? ON_DARK : ON_LIGHT;
-  const place = (1 - Math.log10(Math.max(share, LEAST_SHARE)) / Math.log10(LEAST_SHARE)) * (stops.length - 1);
+  const place = (1 - Math.log10(Math.max(share, MINIMUM_SHARE)) / Math.log10(MINIMUM_SHARE)) * (stops.length - 1);
   const below = Math.min(Math.floor(place), stops.length - 2);
   const mixed = stops[below].map((part, index) => Math.round(part + (place - below) * (stops[below + 1][index] - part)));
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** Say whether a resolved paper color is dark. */
+/** Return whether a background color is dark. */
 export function isDarkPaper(paper) {
   const parts = paper.match(/\d+/g)?.map(Number) ?? [255];
   return parts.slice(0, 3).reduce((sum, part) => sum + part, 0) < 384;
 }
 
-/** Say one cell {column, row} in one line. */
+/** Describe a cell {column, row} in one line. */
 export function describeCell(heat, { column, row }, zone) {
   const { from, to, runs, counts, total } = heat.columns[column];
   const when = from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}, ${runs} runs`;
   const [low, high] = [edgeOf(heat.first + row), edgeOf(heat.first + row + 1)];
   const share = formatShare(counts[row] / total);
   const within = formatShare(counts.slice(0, row + 1).reduce((sum, count) => sum + count, 0) / total);
-  return `${when} · ${formatValue(low, "ns")} to ${formatValue(high, "ns")} · ${formatValue(counts[row], "operations/s")} operations, ${share} · ${within} were at most that slow`;
+  return `${when} · ${formatValue(low, "ns")} to ${formatValue(high, "ns")} · ${formatValue(counts[row], "operations/s")} I/Os, ${share} · ${within} at or below`;
 }
 
-/** Show a share in per cent with as many digits as it needs: "20.6 %", "0.0012 %". */
+/** Format a share in per cent with three significant digits: "20.6 %", "0.0012 %". */
 export function formatShare(share) {
   const percent = share * 100;
-  return percent === 0 ? "0 %" : `${percent >= 99.995 && percent < 100 ? "over 99.99" : Number(percent.toPrecision(percent >= 99 ? 4 : 3))} %`;
+  return percent === 0 ? "0 %" : `${percent >= 99.995 && percent < 100 ? "> 99.99" : Number(percent.toPrecision(percent >= 99 ? 4 : 3))} %`;
 }
 
-/** Return the cell under a pixel, its column by time alone. */
+/** Return the cell at a pixel; the column nearest in time. */
 export function findCell(heat, { x, y, scales }) {
   if (heat.columns.length === 0) {
     return null;
@@ -81,7 +81,7 @@ export function findCell(heat, { x, y, scales }) {
   return { column, row: Math.min(heat.height - 1, Math.max(0, bucket - heat.first)) };
 }
 
-/** Return the cell that a key leads to, null for other keys. */
+/** Return the cell selected by a key, null for other keys. */
 export function moveCell(heat, { column, row }, key) {
   const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], PageUp: [0, 8], PageDown: [0, -8] }[key] ?? [0, 0];
   const to = { Home: 0, End: heat.columns.length - 1 }[key] ?? column + dx;
@@ -91,7 +91,7 @@ export function moveCell(heat, { column, row }, key) {
   return { column: Math.min(heat.columns.length - 1, Math.max(0, to)), row: Math.min(heat.height - 1, Math.max(0, row + dy)) };
 }
 
-/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → the cell under the cursor, or null. */
+/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → the selected cell, or null. */
 export function buildHeat(heat, { colors, look, getState }) {
   const ticks = logTicks(heat.domain.min, heat.domain.max, heat.scale);
   return {

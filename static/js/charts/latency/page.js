@@ -1,7 +1,8 @@
-// The latencies of a series over time: the fan of percentiles and the heat map, from the public API.
+// Latency over time of a series: percentile fan and heat map, from the API.
 import { getJson } from "../../site/api.js";
 import { buildFan, describeColumn, prepareFan } from "./fan.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, LEAST_SHARE, moveCell, prepareHeat } from "./heatmap.js";
+import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { styleOf } from "../shared/palette.js";
 import { UTC } from "../shared/zones.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
@@ -10,7 +11,7 @@ import { moveBy } from "../../site/navigation.js";
 
 const LEGEND_STEPS = 40;
 
-/** Start the figures. Returns {show(span or null), setZone(zone)}: of the history that they stand below. */
+/** Start the figures. Returns {show(span or null), setZone(zone)}, which the history chart calls. */
 export function startLatency(figures) {
   const started = figures.map((figure) => (figure.dataset.latency === "fan" ? new Fan(figure) : new HeatMap(figure)));
   const waiting = new Set(figures);
@@ -20,7 +21,7 @@ export function startLatency(figures) {
       started.find((each) => each.figure === figure).load();
     }
   };
-  // Below the first screen: asked for when they come near, or when nothing else is to be done: paper shows them all.
+  // Below the first screen: loaded when near the viewport or when idle, so that a printout has them.
   const watcher = new IntersectionObserver(
     (entries) => entries.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => load(target)),
     { rootMargin: "400px" },
@@ -96,7 +97,7 @@ class LatencyChart {
     this.prepared = this.prepare(answer);
     this.current = null;
     if (answer.columns.length === 0) {
-      showProblem(this.box, "No run in this span has them.");
+      showProblem(this.box, "No data in this time range.");
       this.box.dataset.drawn = "true";
       return;
     }
@@ -224,7 +225,7 @@ class HeatMap extends LatencyChart {
     const ctx = canvas.getContext("2d");
     const isDark = isDarkPaper(readColors().paper);
     for (let step = 0; step < LEGEND_STEPS; step += 1) {
-      ctx.fillStyle = colorOf(LEAST_SHARE ** (1 - step / (LEGEND_STEPS - 1)), isDark);
+      ctx.fillStyle = colorOf(MINIMUM_SHARE ** (1 - step / (LEGEND_STEPS - 1)), isDark);
       ctx.fillRect(step, 0, 1, 1);
     }
   }

@@ -1,4 +1,4 @@
-// The latency percentiles of one run, as a configuration of Chart.js.
+// Latency percentiles of one run, as a Chart.js configuration.
 import { chooseScale, formatValue } from "../../site/format.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
@@ -6,28 +6,28 @@ import { ninesOf, ninesTicks } from "../shared/nines_axis.js";
 import { assignStyles, styleOf, withAlpha } from "../shared/palette.js";
 import { logDomain } from "../shared/value_axis.js";
 
-/** Up to so many lines are labelled at their ends; more would cover each other and get a legend. */
+/** Up to this number of lines are labeled at their ends; more get a legend. */
 export const MOST_END_LABELS = 6;
 const BEFORE_DASH = [4, 4];
 
 /**
  * Prepare lines [{name, rw, direction, before, points: [{percent, value (ns)}]}], ascending by percent.
- * before: the number of an earlier run, whose line looks like the one of its name, but faint; none of this run's own.
- * A value of 0 ns has no place on a log axis and 100 % none on the other: both are left out, the table has them.
+ * before: id of the previous run, whose line has the same style but fainter; undefined for this run.
+ * 0 ns and 100 % cannot be placed on these axes and are omitted; the table has them.
  */
 export function preparePercentiles(lines) {
   const own = lines.filter(({ before }) => before === undefined);
   const styles = new Map(assignStyles(own).map((style, place) => [own[place].name, style]));
-  const sayBefore = ({ name, before }) => (own.length === 1 ? `run ${before} before` : `${name}, run ${before} before`);
+  const nameBefore = ({ name, before }) => (own.length === 1 ? `previous run ${before}` : `${name}, previous run ${before}`);
   const drawn = [...own, ...lines.filter(({ before }) => before !== undefined)].map((line) => ({
     ...line,
-    name: line.before === undefined ? line.name : sayBefore(line),
+    name: line.before === undefined ? line.name : nameBefore(line),
     style: styles.get(line.name) ?? styleOf(line),
     points: line.points.filter(({ percent, value }) => value > 0 && percent < 100),
   }));
   const listMarks = ({ name, points }, datasetIndex) => points.map((point, index) => ({ ...point, name, element: { datasetIndex, index } }));
   const marks = drawn.map(listMarks);
-  // The cursor begins at the last of them: one of this run's own.
+  // The cursor starts at the last mark, which belongs to this run.
   const ordered = [...marks.slice(own.length), ...marks.slice(0, own.length)].flat();
   const values = ordered.map((mark) => mark.value);
   return {
@@ -66,7 +66,7 @@ export function buildPercentiles(prepared, { colors, isNarrow = false }) {
   };
 }
 
-/** Say what one mark means; for the readout below the chart and for screen readers. */
+/** Describe one mark, for the readout and screen readers. */
 export function describeMark({ name, percent, value }) {
   return `${name} · ${percent} % of the I/Os within ${formatValue(value, "ns")}`;
 }
@@ -78,7 +78,7 @@ function listEnds(chart, lines) {
   });
 }
 
-// A run before: thin, dashed, its marks hollow and small.
+// Previous run: thin and dashed, with small hollow marks.
 function makeDataset({ name, before, style, points }, colors) {
   const color = colors.series[style.color];
   const isBefore = before !== undefined;
@@ -100,7 +100,7 @@ function makeNinesScale(highest, { colors, isNarrow }) {
   const ticks = ninesTicks(highest, { isNarrow });
   const labels = new Map(ticks.map((tick) => [tick.value, tick.label]));
   return {
-    ...styleAxis(colors, "per cent of the I/Os at most that slow"),
+    ...styleAxis(colors, "Percentile"),
     type: "linear",
     min: 0,
     max: ninesOf(highest) * 1.01,

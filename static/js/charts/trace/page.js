@@ -1,8 +1,8 @@
-// The charts of a run: latency percentiles from the table below them, and its traces from the public API.
+// Charts of a run: latency percentiles from the table on the page, and traces from the API.
 import { getJson } from "../../site/api.js";
 import { findNearest } from "../shared/marks.js";
 import { buildPercentiles, describeMark as describePercentile, MOST_END_LABELS, preparePercentiles } from "../latency/percentiles.js";
-import { buildTrace, describeMark as describeMoment, prepareTrace } from "./trace.js";
+import { buildTrace, describeMark as describeTracePoint, prepareTrace } from "./trace.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";
 
@@ -33,7 +33,7 @@ function showLegend(figure, lines) {
   }
 }
 
-// Draw one figure and let its marks be walked and saved.
+// Start one figure with keyboard navigation and image export.
 function startFigure(figure, { marks, build, describe }) {
   const box = figure.querySelector(".chart-box");
   const { getChart, placeOf, drawCopy } = startChart(box, build);
@@ -71,7 +71,7 @@ function startTrace(figure, points) {
   const { trace: kind, unit, label } = figure.dataset;
   const prepared = prepareTrace(selectLines(points, { kind, dataset: figure.dataset }), { unit, label });
   const build = (look) => buildTrace(prepared, look);
-  startFigure(figure, { marks: prepared.marks, build, describe: (mark) => describeMoment(mark, unit) });
+  startFigure(figure, { marks: prepared.marks, build, describe: (mark) => describeTracePoint(mark, unit) });
 }
 
 async function loadTraces(section) {

@@ -1,4 +1,4 @@
-// How one quantity went within a run, as a configuration of Chart.js: a line per direction, a band from least to most.
+// Trace of one quantity during a run, as a Chart.js configuration: a line per direction, a min–max band.
 import { chooseScale, formatTick, formatValue, nameUnit } from "../../site/format.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
@@ -8,9 +8,9 @@ import { lineDomain, linearTicks } from "../shared/value_axis.js";
 const SECONDS = { divisor: 1, suffix: "s" };
 
 /**
- * Prepare what the chart and the readout share.
+ * Prepare the data of chart and readout.
  * lines: [{direction, rw, points: [{at_s, mean, minimum, maximum, count}]}], points ascending by at_s.
- * A bucket without entries (count 0) is a gap, also where its mean is 0.
+ * A bucket without entries (count 0) is a gap, even if its mean is 0.
  */
 export function prepareTrace(lines, { unit, label }) {
   const styles = assignStyles(lines);
@@ -19,7 +19,7 @@ export function prepareTrace(lines, { unit, label }) {
     line.points.map((point, index) => ({
       ...point,
       direction: line.direction,
-      // A band takes two datasets before the line itself.
+      // The band uses two datasets before the line.
       element: { datasetIndex: place * 3 + 2, index },
     })),
   );
@@ -38,7 +38,7 @@ export function prepareTrace(lines, { unit, label }) {
   };
 }
 
-/** Say in one line what a mark is; for the readout below the chart and for screen readers. */
+/** Describe one mark, for the readout and screen readers. */
 export function describeMark({ direction, at, mean, minimum, maximum }, unit) {
   const parts = [`${direction}, ${formatSeconds(at)} s after the start`, withUnit(mean, unit)];
   if (minimum !== null && maximum !== minimum) {
@@ -49,7 +49,7 @@ export function describeMark({ direction, at, mean, minimum, maximum }, unit) {
 
 /** Build the configuration of Chart.js. colors: resolved CSS colors. */
 export function buildTrace(trace, { colors }) {
-  // The names of directions are short: there is room for them in a narrow chart, too.
+  // Direction names are short enough for a narrow chart.
   const hasEnds = trace.lines.length > 1;
   const findEnds = (chart) => (hasEnds ? listEnds(chart, trace.lines) : []);
   return {
@@ -113,7 +113,7 @@ function listEnds(chart, lines) {
 
 function makeSecondsScale({ from, to }, colors) {
   return {
-    ...styleAxis(colors, "seconds since the start"),
+    ...styleAxis(colors, "time since start, s"),
     type: "linear",
     min: from,
     max: to,
