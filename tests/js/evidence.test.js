@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildEvidence, describeEntry, prepareEvidence } from "../../static/js/charts/evidence/evidence.js";
-import { describeValue, readHistory, sayFoundChange } from "../../static/js/charts/history/history.js";
-import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 import { describeValue, readHistory, describeDetectedChange } from "../../static/js/charts/history/history.js";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 

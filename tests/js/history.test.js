@@ -3,8 +3,6 @@ import { test } from "node:test";
 import { groupChanges, measureRoom, nameTick } from "../../static/js/charts/history/changes.js";
 import { cutAtGaps, describeColumn, prepareFan } from "../../static/js/charts/latency/fan.js";
 import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
-import { describeMark, findLevels, listChanges, readHistory, sayChange, selectMarks } from "../../static/js/charts/history/history.js";
-import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
 import { describeMark, findLevels, listChanges, readHistory, describeChange, selectMarks } from "../../static/js/charts/history/history.js";
 import { listSpans } from "../../static/js/charts/history/marks.js";
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
