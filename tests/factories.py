@@ -13,6 +13,7 @@ from benchapp.models import (
     ApiToken,
     Change,
     ChangeState,
+    DetectionStatus,
     Environment,
     Host,
     Incident,
@@ -28,7 +29,6 @@ from benchapp.models import (
     Scope,
     Series,
     Severity,
-    Standing,
     State,
     Submission,
     Target,
@@ -275,7 +275,9 @@ def make_change(
     return Change.objects.create(series=series, **values)
 
 
-def make_judgement(series: Series, standing: Standing = Standing.STEADY, **fields: Any) -> Judgement:
+def make_judgement(
+    series: Series, standing: DetectionStatus = DetectionStatus.STEADY, **fields: Any
+) -> Judgement:
     """Make what stands of the judging of a series' IOPS."""
     values = {"metric": "iops", "n": 30, "method": "changepoints-v1", "judged_at": NOON, **fields}
     return Judgement.objects.create(series=series, standing=standing, **values)

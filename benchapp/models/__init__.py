@@ -1,7 +1,7 @@
 """What is kept: a file per concept."""
 
 from benchapp.models.account import Invitation, Role, Throttle, User
-from benchapp.models.change import Change, ChangeState, Judgement, Standing
+from benchapp.models.change import Change, ChangeState, DetectionStatus, Judgement
 from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
@@ -40,6 +40,7 @@ __all__ = [
     "Change",
     "ChangeState",
     "Channel",
+    "DetectionStatus",
     "DirectionName",
     "EmailAddress",
     "Environment",
@@ -66,7 +67,6 @@ __all__ = [
     "Series",
     "SeriesSummary",
     "Severity",
-    "Standing",
     "State",
     "Study",
     "Submission",

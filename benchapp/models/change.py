@@ -1,4 +1,4 @@
-"""The first measurement of a new level of one metric in one series; and where the judging of a series stands."""
+"""Changes of level, and the detection status of each metric of a series."""
 
 from django.db import models
 
@@ -8,7 +8,7 @@ from benchapp.models.series import Series
 
 
 class ChangeState(models.TextChoices):
-    """How far a change is believed. What was said is never unsaid in silence: it is withdrawn."""
+    """State of a change. A change that later runs do not confirm is withdrawn, not deleted."""
 
     SUSPECTED = "suspected", "Suspected: one or two runs"
     PROVISIONAL = "provisional", "Provisional: three runs or more"
@@ -21,7 +21,7 @@ class Change(models.Model):
 
     run: the first run of the new level (null once it is gone); started_at: when that run started.
     before_*, after_*: the levels on both sides, as far as they reach; spreads are robust standard deviations.
-    relative: after / before - 1, with its 95 % interval (low, high; null where it cannot be had).
+    relative: after / before - 1, with its 95 % interval (low, high; null if unknown).
     confidence: 0 to 1. method: name and version of the detector. is_regression: by the metric's better direction.
     evidence: the points used and the tests' results, for people.
     """
@@ -75,8 +75,8 @@ class Change(models.Model):
         return f"change {self.pk} of {self.metric} in series {self.series_id} ({self.state})"
 
 
-class Standing(models.TextChoices):
-    """What can be said of a metric of a series at all."""
+class DetectionStatus(models.TextChoices):
+    """Detection status of a metric of a series."""
 
     LEARNING = "learning", "Learning: too few runs"
     STEADY = "steady", "Steady"
@@ -85,16 +85,16 @@ class Standing(models.TextChoices):
 
 
 class Judgement(models.Model):
-    """Where the judging of one metric of one series stands.
+    """Detection status and noise of one metric of one series.
 
-    spread: of the present level, relative. least_change: the smallest relative change that could be found.
-    runs_needed: more runs until the wanted change could be found; null where that is so or never will be.
-    baseline_from_at: a person accepted the level from this moment on; nothing before it is compared.
+    spread: of the current level, relative. least_change: the smallest detectable relative change.
+    runs_needed: more runs until a change of the threshold is detectable; null if it is, or never will be.
+    baseline_from_at: start of the accepted baseline; earlier runs are not compared.
     """
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="judgements", db_index=False)
     metric = models.CharField(max_length=30)
-    standing = models.CharField(max_length=8, choices=Standing)
+    standing = models.CharField(max_length=8, choices=DetectionStatus)
     n = models.PositiveIntegerField()
     level = models.FloatField(null=True, blank=True)
     spread = models.FloatField(null=True, blank=True)
@@ -108,7 +108,7 @@ class Judgement(models.Model):
         constraints = (
             models.UniqueConstraint(fields=["series", "metric"], name="judgement_is_kept_once"),
             models.CheckConstraint(
-                condition=models.Q(standing__in=Standing.values), name="judgement_standing_is_known"
+                condition=models.Q(standing__in=DetectionStatus.values), name="judgement_standing_is_known"
             ),
         )
 

@@ -1,4 +1,4 @@
-"""Changes that belong together, what people said of them, and everything that happened to them."""
+"""Incidents: related changes, their triage, and the events of it."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from benchapp.models.account import User
 
 
 class IncidentState(models.TextChoices):
-    """Where an incident is in its life."""
+    """State of an incident."""
 
     NEW = "new", "New"
     ACKNOWLEDGED = "acknowledged", "Acknowledged"
@@ -14,7 +14,7 @@ class IncidentState(models.TextChoices):
 
 
 class Verdict(models.TextChoices):
-    """What a person said of an incident."""
+    """A person's assessment of an incident."""
 
     NONE = "", "None yet"
     REAL = "real", "Real"
@@ -25,7 +25,7 @@ class Verdict(models.TextChoices):
 
 
 class Severity(models.TextChoices):
-    """How much it matters, from size, breadth and confidence."""
+    """How serious an incident is, from size, breadth and confidence."""
 
     HIGH = "high", "High"
     MEDIUM = "medium", "Medium"
@@ -33,15 +33,15 @@ class Severity(models.TextChoices):
 
 
 class Incident(models.Model):
-    """What people triage: same host or pool, target and time.
+    """Changes that belong together: same time, and same host, pool or dimension value.
 
-    scope: pool:NAME or host:NAME of its changes; "" where they are of several. started_at: of its first change.
-    is_regression: false for one of improvements, which is recorded apart and tells nobody.
-    relative: of its worst change. explained_by: [{dimension, value, share, words}], what explains most first.
-    suspects: [{name, before, after, share, came_with, changes, hosts_moved, hosts_fine, fine_hosts, words}], what else
-    changed at that time, likeliest first; those of the hosts are of others to which the same came.
-    recovered_at: the level is back where it was; noticed by itself. snoozed_until: tells nobody until then.
-    merged_into: where a person put its changes; such an incident is in no list.
+    scope: pool:NAME or host:NAME of its changes; "" for several. started_at: of its first change.
+    is_regression: false for improvements, which send no notices. relative: of its largest change.
+    explained_by: common factors, [{dimension, value, share, words}], strongest first.
+    suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
+    unaffected_hosts, words}], most likely cause first; hosts_* count other hosts with the same environment change.
+    recovered_at: when the level was found to be back. snoozed_until: no notices until then.
+    merged_into: the incident that has its changes; a merged incident is in no list.
     """
 
     scope = models.CharField(max_length=260, blank=True, default="")
@@ -90,10 +90,10 @@ class Incident(models.Model):
 
 
 class IncidentEvent(models.Model):
-    """One thing that happened to an incident: the timeline, the audit trail, and what undo goes back to.
+    """One event of an incident: its activity, its audit trail, and the earlier values for undo.
 
     kind: opened, grew, confirmed, withdrawn, recovered, reopened, acknowledged, resolved, assigned, commented, linked,
-    snoozed, merged, split, accepted, undone. by: null for the judge. before: the fields that it changed, as they were.
+    snoozed, merged, split, accepted, undone. by: null for automatic events. before: earlier values, for undo.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="events", db_index=False)

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.queries.incidents.incidents import list_gravest
+from benchapp.queries.incidents.incidents import list_most_severe
 from benchapp.queries.incidents.shapes import IncidentFilter, Tab
 from benchapp.queries.overview import Overview, SeriesLevel, read_overview
 from benchapp.queries.runs.runs import RunFilter, list_runs
@@ -47,7 +47,7 @@ def home(request: HttpRequest) -> HttpResponse:
         steps = say_first_steps(make_base_url(request))
         return render(request, "site/overview.html", {"title": "Welcome to benchapp", "steps": steps})
     overview = read_overview()
-    incidents = list_gravest(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
+    incidents = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
     columns, runs = make_run_lines(page.items)
     context = {
         "title": _format_title(overview, open_count=len(incidents.items)),

@@ -11,8 +11,8 @@ from benchapp.web.charts.comparison import views as comparison
 from benchapp.web.charts.matrix import views as matrix
 from benchapp.web.charts.scaling import views as scaling
 from benchapp.web.hosts import views as hosts
-from benchapp.web.incidents import actions as incident_acts
-from benchapp.web.incidents import detection_status as watched
+from benchapp.web.incidents import actions as incident_actions
+from benchapp.web.incidents import detection_status
 from benchapp.web.incidents import views as incidents
 from benchapp.web.maintenance import views as planned_events
 from benchapp.web.runs import exclusions
@@ -65,9 +65,11 @@ urlpatterns = [
     path("series/<int:series_id>/", history.series, name="series"),
     path("history/", history.history, name="history"),
     path("incidents/", incidents.incidents, name="incidents"),
-    path("incidents/watched/", watched.watched, name="watched"),
+    path("incidents/status/", detection_status.detection_status, name="detection_status"),
     path("incidents/<int:incident_id>/", incidents.incident, name="incident"),
-    path("incidents/<int:incident_id>/<slug:act>", incident_acts.triage_incident, name="triage_incident"),
+    path(
+        "incidents/<int:incident_id>/<slug:action>", incident_actions.triage_incident, name="triage_incident"
+    ),
     path("maintenance/", planned_events.planned_events, name="planned_events"),
     path("maintenance/add", planned_events.add_planned_event, name="add_planned_event"),
     path("maintenance/<int:planned_event_id>/", planned_events.planned_event, name="planned_event"),

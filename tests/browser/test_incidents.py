@@ -15,7 +15,7 @@ PAGES = [
     "/incidents/",
     "/incidents/?tab=all",
     "/incidents/?tab=resolved",
-    "/incidents/watched/",
+    "/incidents/status/",
     "{incident}",
     "{moved_series}",
 ]
@@ -30,7 +30,7 @@ def focused(watched: Watched) -> str:
     return str(watched.page.evaluate("document.activeElement.closest('tr')?.innerText ?? ''"))
 
 
-def test_j_and_k_walk_the_rows_and_o_opens_one(visit: Visit, world: World) -> None:
+def test_j_and_k_move_between_rows_and_o_opens_an_incident(visit: Visit, world: World) -> None:
     watched = visit("/incidents/?q=host:db-09")
     page = watched.page
 
@@ -43,7 +43,7 @@ def test_j_and_k_walk_the_rows_and_o_opens_one(visit: Visit, world: World) -> No
     expect(page.locator("h1")).to_contain_text("4k random read IOPS of db-09 down 15 %")
 
 
-def test_incident_is_triaged_and_taken_back_by_keys_alone(visit: Visit, world: World) -> None:
+def test_incident_is_triaged_and_undone_by_keys_alone(visit: Visit, world: World) -> None:
     watched = visit("/incidents/?q=host:db-09")
     page = watched.page
     state = page.locator("tbody .state").first
@@ -61,7 +61,7 @@ def test_incident_is_triaged_and_taken_back_by_keys_alone(visit: Visit, world: W
     expect(page.locator("tbody .state")).to_have_count(0)
     for _ in range(2):
         page.keyboard.press("u")
-        expect(page.get_by_text("is as it was before.")).to_be_visible()
+        expect(page.get_by_text("is restored.")).to_be_visible()
         page.wait_for_load_state()
 
     expect(state).to_have_text("new")
@@ -82,26 +82,26 @@ def test_snoozed_one_leaves_the_inbox_until_it_is_undone(visit: Visit, world: Wo
 
 @pytest.mark.parametrize("path", ["/incidents/", "{incident}"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_question_mark_tells_the_keys(path: str, theme: str, visit: Visit, world: World) -> None:
+def test_question_mark_shows_the_shortcuts(path: str, theme: str, visit: Visit, world: World) -> None:
     watched = visit(path.format_map(vars(world)), color_scheme=theme, width=390)
     page = watched.page
 
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert (watched.barriers(), watched.overhang_px()) == ([], 0)
     page.keyboard.press("Escape")
 
-    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
 
 
-def test_keys_leave_those_alone_who_type(visit: Visit, world: World) -> None:
+def test_shortcuts_are_off_while_typing(visit: Visit, world: World) -> None:
     page = visit(world.incident).page
 
     page.get_by_label("Comment").fill("")
     page.get_by_label("Comment").press_sequentially("an ?")
 
     assert page.get_by_label("Comment").input_value() == "an ?"
-    expect(page.locator("h1 ~ .standing-line .state").first).to_have_text("new")
+    expect(page.locator("h1 ~ .status-line .state").first).to_have_text("new")
 
 
 def test_everything_works_without_script(visit: Visit, world: World) -> None:
@@ -114,12 +114,12 @@ def test_everything_works_without_script(visit: Visit, world: World) -> None:
     assert page.locator("tbody .state").first.inner_text() == "new"
 
 
-def test_keys_walk_the_affected_cells_and_enter_opens_one(visit: Visit, world: World) -> None:
+def test_arrow_keys_move_in_the_affected_matrix_and_enter_opens_a_series(visit: Visit, world: World) -> None:
     watched = visit(world.incident)
     page = watched.page
     cells = page.locator(".affected [data-cell]")
     expect(cells).to_have_count(3)
-    expect(page.get_by_text("3 of 3 cells moved in IOPS.")).to_be_visible()
+    expect(page.get_by_text("3 of 3 series changed in IOPS.")).to_be_visible()
 
     cells.first.focus()
     page.keyboard.press("ArrowRight")
@@ -131,7 +131,7 @@ def test_keys_walk_the_affected_cells_and_enter_opens_one(visit: Visit, world: W
     assert watched.complaints == []
 
 
-def test_change_is_told_where_the_history_is_walked(visit: Visit, world: World) -> None:
+def test_history_readout_names_the_change(visit: Visit, world: World) -> None:
     watched = visit(world.moved_series)
     page = watched.page
     page.wait_for_selector("[data-history][data-ready]")
@@ -141,11 +141,13 @@ def test_change_is_told_where_the_history_is_walked(visit: Visit, world: World) 
     for _ in range(8):
         page.keyboard.press("ArrowLeft")
 
-    said = page.inner_text(".chart-readout >> nth=0")
-    assert re.search(r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: a new level begins here", said)
+    readout = page.inner_text(".chart-readout >> nth=0")
+    assert re.search(
+        r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: a new level begins here", readout
+    )
 
 
-def test_runs_on_both_sides_are_walked_and_told(visit: Visit, world: World) -> None:
+def test_evidence_chart_is_navigated_by_keys(visit: Visit, world: World) -> None:
     watched = visit(world.incident)
     watched.wait_for_charts()
     page = watched.page
@@ -153,5 +155,5 @@ def test_runs_on_both_sides_are_walked_and_told(visit: Visit, world: World) -> N
     page.focus("[data-evidence] .chart-box")
     page.keyboard.press("End")
 
-    said = page.inner_text("[data-evidence] .chart-readout")
-    assert re.match(r"After, .* IOPS · −1\d\.\d % to the median before", said)
+    readout = page.inner_text("[data-evidence] .chart-readout")
+    assert re.match(r"After, .* IOPS · −1\d\.\d % to the median before", readout)

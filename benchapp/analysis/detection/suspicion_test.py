@@ -106,7 +106,7 @@ def suspect_newest(
     )
 
 
-def say_confidence(confidence: float) -> str:
+def describe_confidence(confidence: float) -> str:
     """Return a change's confidence (0 to 1) in words: practically certain, very likely, likely or uncertain."""
     return next((words for least, words in CONFIDENCE_WORDS if confidence >= least), "uncertain")
 

@@ -24,7 +24,7 @@ from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.incidents import ChangeOutput, change_row
 from benchapp.api.resources.shapes import Row
-from benchapp.models import Standing
+from benchapp.models import DetectionStatus
 from benchapp.pipeline.detection.dry_run import (
     FoundChange,
     SeriesExplanation,
@@ -113,7 +113,7 @@ class ExplanationOutput(Output):
     failed = number(help_text="measurements of the series that count in nothing")
     excluded = number()
     without_value = number()
-    standing = serializers.ChoiceField(choices=Standing.values)
+    status = serializers.ChoiceField(choices=DetectionStatus.values)
     runs_needed = maybe_number()
     level = maybe_real(help_text="median of the present level")
     spread = real(help_text="relative")
@@ -181,7 +181,7 @@ def _describe(explained: SeriesExplanation) -> dict[str, Any]:
         "failed": explained.failed_count,
         "excluded": explained.excluded_count,
         "without_value": explained.without_value_count,
-        "standing": explained.standing,
+        "status": explained.status,
         "runs_needed": judged.state.runs_needed,
         "level": judged.level,
         "spread": judged.profile.spread,

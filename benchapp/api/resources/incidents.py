@@ -90,7 +90,7 @@ class ChangePage(PageOutput):
     changes = ChangeOutput(many=True)
 
 
-class ExplainedByOutput(Output):
+class CommonFactorOutput(Output):
     dimension = text()
     value = text()
     share = real(help_text="of the series that moved")
@@ -102,11 +102,11 @@ class SuspectOutput(Output):
     before = maybe_text()
     after = maybe_text()
     share = real(help_text="of the changes that it came with")
-    came_with = maybe_number()
+    coincides_with = maybe_number()
     changes = maybe_number()
-    hosts_moved = number(help_text="other hosts that it came to within 14 days, and that moved too")
-    hosts_fine = number(help_text="other hosts that it came to, and that stayed fine")
-    fine_hosts = serializers.ListField(child=text(), help_text="the first five of these")
+    hosts_regressed = number(help_text="other hosts that it came to within 14 days, and that moved too")
+    hosts_unaffected = number(help_text="other hosts that it came to, and that stayed fine")
+    unaffected_hosts = serializers.ListField(child=text(), help_text="the first five of these")
     words = text()
 
 
@@ -133,7 +133,7 @@ class IncidentRowOutput(Output):
     relative_high = maybe_real()
     change_count = number()
     series_count = number()
-    explained_by = ExplainedByOutput(many=True, help_text="what explains most of it, first")
+    common_factors = CommonFactorOutput(many=True, help_text="what explains most of it, first")
     suspects = SuspectOutput(many=True, help_text="what else changed at that time, the likeliest first")
     assignee = maybe_text()
     link = maybe_text()
@@ -150,11 +150,11 @@ class IncidentRowOutput(Output):
 INCIDENT_COLUMNS: Final = tuple(IncidentRowOutput().fields)
 # What older incidents do not tell of their suspects.
 _SUSPECT: Final[Row] = {
-    "came_with": None,
+    "coincides_with": None,
     "changes": None,
-    "hosts_moved": 0,
-    "hosts_fine": 0,
-    "fine_hosts": [],
+    "hosts_regressed": 0,
+    "hosts_unaffected": 0,
+    "unaffected_hosts": [],
 }
 
 

@@ -19,7 +19,7 @@ from benchapp.models import Change, ChangeState, IncidentState
 from benchapp.pipeline.detection.histories import read_histories, to_microseconds, to_time
 from benchapp.pipeline.detection.rows import read_baselines
 from benchapp.pipeline.detection.series import SeriesMetric, cut_metric
-from benchapp.pipeline.incidents.drift import place_drifts
+from benchapp.pipeline.incidents.drift import assign_drifts
 from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.grouping import lock_incidents
 
@@ -56,12 +56,16 @@ def judge_drift(series_ids: Sequence[int], *, now: datetime) -> Drifted:
         row = _find_open(current.get(place), pinned[place], held)
         if row is not None:
             touched += [row] if held and _update(row, cut, held, now) else []
-        elif held and held.drift.is_beyond and not _is_told(held, steps.get(place, ()), since=pinned[place]):
+        elif (
+            held
+            and held.drift.is_beyond
+            and not _is_notified(held, steps.get(place, ()), since=pinned[place])
+        ):
             made.append(_make(cut, held, pinned[place], now))
     created = Change.objects.bulk_create(made)
     events = Events(now)
-    place_drifts(created, events)
-    return Drifted(tuple(change.pk for change in (*touched, *created)), events.list_told())
+    assign_drifts(created, events)
+    return Drifted(tuple(change.pk for change in (*touched, *created)), events.list_to_notify())
 
 
 def hold_metric(cut: SeriesMetric, *, tolerated_change: float) -> BaselineComparison | None:
@@ -116,7 +120,7 @@ def _find_open(row: Change | None, from_at: datetime, held: BaselineComparison |
     return None if is_over and held and held.drift.is_beyond else row
 
 
-def _is_told(held: BaselineComparison, steps: Sequence[Change], *, since: datetime) -> bool:
+def _is_notified(held: BaselineComparison, steps: Sequence[Change], *, since: datetime) -> bool:
     """Say whether a change of level since then says it already: it has an incident of its own."""
     is_fall = (held.drift.shift.relative or 0.0) < 0
     return any((step.relative < 0) == is_fall for step in steps if step.started_at > since)

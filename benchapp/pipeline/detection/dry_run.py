@@ -31,7 +31,7 @@ from benchapp.pipeline.detection.metric import (
     MetricJudgement,
     judge_metric,
 )
-from benchapp.pipeline.detection.series import STANDINGS, SeriesMetric, cut_metric
+from benchapp.pipeline.detection.series import STATUSES, SeriesMetric, cut_metric
 
 # What is looked for beside the policy, to say what is there and too small.
 _FINEST: Final = 0.01
@@ -91,9 +91,9 @@ class SeriesExplanation:
     why_not: tuple[str, ...]
 
     @property
-    def standing(self) -> str:
-        """Return what can be said of it at all, as Judgement has it."""
-        return STANDINGS[self.judgement.state.state].value
+    def status(self) -> str:
+        """Return the detection status."""
+        return STATUSES[self.judgement.state.state].value
 
     def list_inputs(self) -> list[dict[str, Any]]:
         """Return the runs that it was judged by, oldest first."""

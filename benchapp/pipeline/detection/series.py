@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
-from benchapp.models import ChangeState, Standing
+from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.metric import METHOD, DetectedChange, MetricJudgement, is_back, judge_metric
 from benchapp.pipeline.detection.reconcile import (
@@ -28,11 +28,11 @@ from benchapp.pipeline.detection.rows import Row
 _MARGIN: Final = 128
 # Newest runs whose usual distance is that of the series.
 _INTERVAL_RUNS: Final = 30
-STANDINGS: Final = {
-    SeriesState.LEARNING: Standing.LEARNING,
-    SeriesState.TOO_NOISY: Standing.NOISY,
-    SeriesState.STEADY: Standing.STEADY,
-    SeriesState.STALE: Standing.STALE,
+STATUSES: Final = {
+    SeriesState.LEARNING: DetectionStatus.LEARNING,
+    SeriesState.TOO_NOISY: DetectionStatus.NOISY,
+    SeriesState.STEADY: DetectionStatus.STEADY,
+    SeriesState.STALE: DetectionStatus.STALE,
 }
 
 
@@ -237,7 +237,7 @@ def _describe_judgement(cut: SeriesMetric, judged: MetricJudgement, now: datetim
     return {
         "series_id": cut.series_id,
         "metric": cut.metric,
-        "standing": STANDINGS[judged.state.state].value,
+        "standing": STATUSES[judged.state.state].value,
         "n": len(cut.values),
         "level": judged.level,
         "spread": judged.profile.spread,

@@ -1,4 +1,4 @@
-"""Accept a level: what an incident moved to is from now on what its series are judged by."""
+"""Accept the new level of an incident as the baseline of its series."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLevel:
-    """One metric of one series whose new level is to be accepted, in the metric's base unit; from_at: its first run."""
+    """A possible baseline of one metric of one series, in the metric's base unit; from_at: its first run."""
 
     series_id: int
     metric: str
@@ -38,9 +38,9 @@ class AcceptedLevel:
 def preview_accept(
     incident_id: int, *, series_ids: Collection[int] | None = None
 ) -> tuple[AcceptedLevel, ...]:
-    """Return what `accept_level` would accept: of each metric of each series the newest change of the incident.
+    """Return what `accept_level` would accept: the newest change of each metric of each series.
 
-    series_ids: of these alone; None is all. Changes that are only suspected or were withdrawn are left out.
+    series_ids: None is all. Suspected and withdrawn changes are left out.
     """
     changes = Change.objects.filter(
         incident_id=incident_id, state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
@@ -58,41 +58,41 @@ def preview_accept(
 def accept_level(
     incident_id: int, *, by: User | None, words: str = "", series_ids: Collection[int] | None = None
 ) -> IncidentEvent:
-    """Judge by the new level from the first run of each change on, and resolve the incident as expected.
+    """Accept the new level from the first run of each change on, and resolve the incident as expected.
 
-    Nothing before is compared any more; undo brings it back. Raises UnknownIncident, NotPossible, BadTriage where
-    there is no level to accept.
+    Earlier runs are no longer compared; undo restores them. Raises UnknownIncident, NotPossible; BadTriage if there
+    is no level to accept.
     """
-    said = read_comment(words, is_wanted=False)
+    comment = read_comment(words, is_required=False)
     accepted = preview_accept(incident_id, series_ids=series_ids)
-    # Series before incidents, as the judge takes them, so that neither waits for the other in a ring.
+    # Series before incidents, in the lock order of detection, to avoid deadlocks.
     series = {level.series_id for level in accepted}
     lock_rows(series)
     incident = lock_incident(incident_id)
     if not accepted:
-        raise BadTriage("there is no new level to accept: its changes are suspected only, or withdrawn")
+        raise BadTriage("there is no new level to accept: all changes are suspected or withdrawn")
     if incident.state == IncidentState.RESOLVED:
         raise NotPossible("it is resolved already: reopen it first")
-    before = {**describe_state(incident), "baselines": [_pin(level) for level in accepted]}
+    before = {**describe_state(incident), "baselines": [_set_baseline(level) for level in accepted]}
     Series.objects.filter(pk__in=series).update(judging_is_due=True)
     now = timezone.now()
     incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.EXPECTED
     incident.resolved_at = incident.updated_at = now
     incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at"])
     count = f"{len(accepted)} level{'s' if len(accepted) > 1 else ''} of {len(series)} series"
-    told = f"{count}: {said}" if said else count
+    text = f"{count}: {comment}" if comment else count
     log.info("incident.accepted", incident=incident_id, levels=len(accepted), by=by.username if by else "")
-    return write_event(incident, "accepted", by=by, words=told, before=before, now=now)
+    return write_event(incident, "accepted", by=by, words=text, before=before, now=now)
 
 
 def lock_rows(series_ids: Collection[int]) -> None:
-    """Lock these series in the order of ids, as everybody does who locks several."""
+    """Lock these series in the order of ids."""
     if series_ids:
         list(Series.objects.select_for_update().filter(pk__in=series_ids).order_by("pk").values_list("pk"))
 
 
 def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> None:
-    """Put back from when on levels were accepted, (series, metric, moment or None), and have the series judged."""
+    """Restore baselines, (series, metric, start or None), and mark the series for detection."""
     for series_id, metric, moment in baselines:
         Judgement.objects.filter(series_id=series_id, metric=metric).update(
             baseline_from_at=datetime.fromisoformat(moment) if moment else None
@@ -102,11 +102,11 @@ def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> Non
         Series.objects.filter(pk__in=touched).update(judging_is_due=True)
 
 
-def _pin(level: AcceptedLevel) -> tuple[int, str, str | None]:
-    """Set the baseline, and return what was there before."""
+def _set_baseline(level: AcceptedLevel) -> tuple[int, str, str | None]:
+    """Set the baseline, and return the earlier one."""
     judgement = Judgement.objects.filter(series_id=level.series_id, metric=level.metric).first()
-    had = judgement.baseline_from_at if judgement else None
+    earlier = judgement.baseline_from_at if judgement else None
     Judgement.objects.filter(series_id=level.series_id, metric=level.metric).update(
         baseline_from_at=level.from_at
     )
-    return level.series_id, level.metric, had.isoformat() if had else None
+    return level.series_id, level.metric, earlier.isoformat() if earlier else None

@@ -12,7 +12,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
 from benchapp.analysis.incidents.grouping import Moment
-from benchapp.models import Change, ChangeState, Host, IncidentState, Judgement, Standing
+from benchapp.models import Change, ChangeState, DetectionStatus, Host, IncidentState, Judgement
 
 # What began longer before what was just judged waits for no incident any more.
 _REACH: Final = timedelta(days=60)
@@ -135,7 +135,7 @@ def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Cand
 
 def _stands_out(relative: float, judgement: Judgement) -> bool:
     """Say whether a change is larger than what the noise of an unsteady series can make."""
-    if judgement.standing != Standing.NOISY or judgement.least_change is None:
+    if judgement.standing != DetectionStatus.NOISY or judgement.least_change is None:
         return True
     return relative > -1 and abs(log1p(relative)) > log1p(judgement.least_change)
 

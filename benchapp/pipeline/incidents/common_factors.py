@@ -1,6 +1,6 @@
-"""Say which cells an incident is about: what they have in common that the cells that did not move have not.
+"""Common factors of an incident: dimension values of its series that unaffected series do not have.
 
-Of a pool's history, which the hosts of the pool share: which of them moved.
+For a pool, whose hosts share series: which of its hosts changed.
 """
 
 from collections import defaultdict
@@ -20,10 +20,10 @@ from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, ChangeState, Incident, Series
 
-# Changes that are looked into; a pool's hosts move alike in all of them or in none.
+# Changes that are read; a host of a pool is affected in all of them or in none.
 _CHANGES_MAXIMUM: Final = 50
-# Of the way from the old level to the new one.
-MOVED_SHARE: Final = 0.5
+# Share of the step from the old to the new level from which a host counts as changed.
+CHANGED_SHARE: Final = 0.5
 _LEVELS: Final = (
     "SELECT host.name, wanted.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY m.{metric}) FROM"
     " unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[]) AS wanted(id, series_id, since, until)"
@@ -34,23 +34,22 @@ _LEVELS: Final = (
 )
 
 
-def explain_pool(changes: QuerySet[Change], scope: str) -> Iterator[dict[str, Any]]:
-    """Say which hosts of a pool moved, where not all did; of those that ran since."""
+def find_affected_hosts(changes: QuerySet[Change], scope: str) -> Iterator[dict[str, Any]]:
+    """Yield which hosts of a pool changed, unless all did; hosts without runs since are ignored."""
     shares = read_shares(list(changes.order_by("-confidence", "id")[:_CHANGES_MAXIMUM]))
-    moved = sorted(host for host, share in shares.items() if share >= MOVED_SHARE)
-    fine = len(shares) - len(moved)
-    if not moved or not fine:
+    changed = sorted(host for host, share in shares.items() if share >= CHANGED_SHARE)
+    if not changed or len(changed) == len(shares):
         return
     words = (
-        f"host {moved[0]} only: its pool is fine"
-        if len(moved) == 1
-        else f"{len(moved)} hosts of {len(shares)}"
+        f"host {changed[0]} only: rest of the pool unaffected"
+        if len(changed) == 1
+        else f"{len(changed)} of {len(shares)} hosts"
     )
-    yield {"dimension": "host", "value": ", ".join(moved), "share": 1.0, "words": words}
+    yield {"dimension": "host", "value": ", ".join(changed), "share": 1.0, "words": words}
 
 
 def read_shares(changes: Iterable[Change]) -> dict[str, float]:
-    """Return how much of the way to the new level each host went, in the middle of the changes."""
+    """Return for each host the median share of the step to the new level."""
     by_metric: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         if change.after_median != change.before_median:
@@ -80,42 +79,51 @@ def _read_levels(metric: str, changes: list[Change]) -> list[tuple[str, int, flo
         return list(cursor.fetchall())
 
 
-# Cells of a scope that are looked at; a sweep has 320.
+# Series of a scope that are read; a sweep has 320.
 _CELLS_MAXIMUM: Final = 5000
-DIMENSIONS_TOLD: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool"))
+FACTOR_DIMENSIONS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool"))
 _COLUMNS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool", "pattern"))
-# As what they count: "only with 16 stripes".
+# Formatted as counts: "16 stripes".
 _COUNTED: Final = ("volume_count", "stripe_count", "numjobs")
-# Another scope moved with this one if it did within a day.
+# Changes of another scope within a day count as simultaneous.
 _TOGETHER: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """How much of what is measured moved, in series, and where. explained_by: as Incident has it."""
+    """Affected and measured series of an incident. common_factors: as `Incident.explained_by`."""
 
     scopes: tuple[str, ...]
     cells: int
     all_cells: int
-    explained_by: list[dict[str, Any]]
+    common_factors: list[dict[str, Any]]
 
 
-def explain_incident(incident: Incident) -> Breadth:
-    """Return what explains most of an incident's cells; about six queries."""
+def measure_breadth(incident: Incident) -> Breadth:
+    """Return the affected series of an incident and their common factors; about six queries."""
     changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
     changed_ids = set(changes.values_list("series_id", flat=True))
     scopes = sorted(set(Series.objects.filter(pk__in=changed_ids).values_list("scope", flat=True)))
     cells = list(_read_cells(scopes))
     changed = [cell for cell in cells if cell["id"] in changed_ids]
     others = [cell for cell in cells if cell["id"] not in changed_ids]
-    found = explain_cells(changed, others, DIMENSIONS_TOLD)
-    said = [_say(one, len(changed)) for one in found]
+    found = explain_cells(changed, others, FACTOR_DIMENSIONS)
+    factors = [_describe(one, len(changed)) for one in found]
     if not others and len(changed) > 1:
-        said.append(_entry("scope", ", ".join(scopes), 1.0, f"all {len(changed)} series measured there"))
+        factors.append(
+            _entry(
+                "scope",
+                ", ".join(scopes),
+                1.0,
+                f"all {len(changed)} series of the {'host' if scopes[0].startswith('host:') else 'pool'}"
+                if len(scopes) == 1
+                else f"all {len(changed)} series",
+            )
+        )
     if len(scopes) == 1:
-        said.extend(explain_pool(changes, scopes[0]) if scopes[0].startswith("pool:") else ())
-        said.extend(_compare_elsewhere(incident, scopes[0], changed))
-    return Breadth(tuple(scopes), len(changed), len(cells), said)
+        factors.extend(find_affected_hosts(changes, scopes[0]) if scopes[0].startswith("pool:") else ())
+        factors.extend(_compare_elsewhere(incident, scopes[0], changed))
+    return Breadth(tuple(scopes), len(changed), len(cells), factors)
 
 
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -124,15 +132,15 @@ def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {**row, "pattern": name_pattern(row["rw"], row["direction"])}
 
 
-def _say(one: CommonFactor, changed: int) -> dict[str, Any]:
-    words = _name_value(one.dimension, one.value)
+def _describe(one: CommonFactor, changed: int) -> dict[str, Any]:
+    value = _name_value(one.dimension, one.value)
     if one.share < 1:
-        said = f"mostly with {words} ({round(one.share * changed)} of {changed} that changed)"
+        text = f"mostly {value} ({round(one.share * changed)} of {changed} series)"
     elif one.share_of_others == 0:
-        said = f"all with {words}, and nothing else"
+        text = f"exactly the series with {value}"
     else:
-        said = f"only with {words} ({changed} of {one.cells} such series)"
-    return _entry(one.dimension, write_value(DIMENSIONS[one.dimension], one.value), one.share, said)
+        text = f"{value} only ({changed} of {one.cells} series)"
+    return _entry(one.dimension, write_value(DIMENSIONS[one.dimension], one.value), one.share, text)
 
 
 def _name_value(name: str, value: Any) -> str:
@@ -153,7 +161,7 @@ def _entry(dimension: str, value: str, share: float, words: str) -> dict[str, An
 def _compare_elsewhere(
     incident: Incident, scope: str, changed: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Say whether the same work on the same layout moved elsewhere at that time."""
+    """Yield whether the same workload and layout changed elsewhere at that time."""
     same = (
         Series.objects.filter(
             target_id__in={cell["target_id"] for cell in changed},
@@ -166,7 +174,7 @@ def _compare_elsewhere(
     others = set(same.distinct()[:_CELLS_MAXIMUM])
     if not others:
         return
-    moved = (
+    changed_count = (
         Change.objects.filter(series__scope__in=others, is_regression=incident.is_regression)
         .exclude(state__in=(ChangeState.WITHDRAWN, ChangeState.SUSPECTED))
         .filter(started_at__range=_find_time(incident))
@@ -175,12 +183,12 @@ def _compare_elsewhere(
         .count()
     )
     kind = "pool" if scope.startswith("pool:") else "host"
-    share = moved / len(others)
-    if moved:
-        words = f"{moved} of {len(others)} others that run the same on the same layout moved too"
+    share = changed_count / len(others)
+    peers = f"{len(others)} peer{'s' if len(others) > 1 else ''} with the same workload and layout"
+    if changed_count:
+        words = f"{changed_count} of {peers} also changed"
     else:
-        count = f"the {len(others)} others" if len(others) > 1 else "the other one"
-        words = f"this {kind} only: {count} with the same work on the same layout did not move"
+        words = f"only this {kind} ({peers} unaffected)"
     yield _entry(kind, scope.partition(":")[2], 1 - share, words)
 
 

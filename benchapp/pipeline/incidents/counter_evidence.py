@@ -15,8 +15,8 @@ from django.db.models import Case, Count, Q, Value, When
 
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
 from benchapp.analysis.incidents.suspects import Elsewhere, FactDifference
-from benchapp.models import Change, ChangeState, Environment, Host, Judgement, Run, Standing
-from benchapp.pipeline.incidents.common_factors import MOVED_SHARE, read_shares
+from benchapp.models import Change, ChangeState, DetectionStatus, Environment, Host, Judgement, Run
+from benchapp.pipeline.incidents.common_factors import CHANGED_SHARE, read_shares
 from benchapp.pipeline.incidents.run_facts import flatten_environment
 
 # Around the changes: an upgrade rolls through a fleet within weeks.
@@ -107,7 +107,7 @@ class _Judged:
         span = (min(times) - _TOGETHER, max(times) + _TOGETHER)
         self.times = _read_changes(scopes, changes[0].is_regression, span=span)
         steady = Judgement.objects.filter(
-            series__scope__in=scopes, series__judging_is_due=False, standing=Standing.STEADY
+            series__scope__in=scopes, series__judging_is_due=False, standing=DetectionStatus.STEADY
         )
         self.steady = set(steady.values_list("series__scope", flat=True).order_by().distinct())
         self.runs = _count_runs(arrivals)
@@ -115,7 +115,7 @@ class _Judged:
     def has_moved(self, one: _Arrival) -> bool:
         """Say whether the host moved the same way when it came."""
         if one.host.scope in self.pools:
-            return self.shares.get(one.host.name, 0.0) >= MOVED_SHARE
+            return self.shares.get(one.host.name, 0.0) >= CHANGED_SHARE
         return any(
             state != ChangeState.SUSPECTED and abs(at - one.at) <= _TOGETHER
             for state, at in self.times.get(one.host.scope, ())
@@ -126,7 +126,7 @@ class _Judged:
         if self.runs.get(one.host.pk, 0) < CONFIRMED_AFTER_RUNS or one.host.scope not in self.steady:
             return False
         if one.host.scope in self.pools:
-            return self.shares.get(one.host.name, 1.0) < MOVED_SHARE
+            return self.shares.get(one.host.name, 1.0) < CHANGED_SHARE
         return not any(abs(at - one.at) <= _TOGETHER for _, at in self.times.get(one.host.scope, ()))
 
 

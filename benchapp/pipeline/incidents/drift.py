@@ -1,4 +1,4 @@
-"""Put drifts into incidents: those of one host or pool and one direction are one, however far apart they begin."""
+"""Group drifts into incidents: one per host or pool and direction, whatever their start."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.grouping import lock_incidents
 
 
-def place_drifts(changes: Sequence[Change], events: Events) -> None:
-    """Give new drifts the open incident of drift of their host or pool, or a new one; each is told of once."""
+def assign_drifts(changes: Sequence[Change], events: Events) -> None:
+    """Assign new drifts to the open drift incident of their host or pool, or open one; one notice each."""
     if not changes:
         return
     lock_incidents()
     scopes = dict(
         Series.objects.filter(pk__in={change.series_id for change in changes}).values_list("pk", "scope")
     )
-    apart: dict[tuple[str, bool], list[Change]] = defaultdict(list)
+    groups: dict[tuple[str, bool], list[Change]] = defaultdict(list)
     for change in changes:
-        apart[scopes[change.series_id], change.is_regression].append(change)
-    for (scope, is_regression), members in sorted(apart.items()):
+        groups[scopes[change.series_id], change.is_regression].append(change)
+    for (scope, is_regression), members in sorted(groups.items()):
         incident = _find_open(scope, is_regression=is_regression)
         if incident is None:
             incident = _open(scope, members, is_regression=is_regression, events=events)
@@ -28,7 +28,7 @@ def place_drifts(changes: Sequence[Change], events: Events) -> None:
 
 
 def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
-    """Return the oldest open incident of a scope that holds drift."""
+    """Return the oldest open incident of a scope with a drift."""
     rows = Change.objects.filter(
         method=DRIFT_METHOD,
         is_regression=is_regression,
@@ -45,7 +45,7 @@ def _open(scope: str, members: Sequence[Change], *, is_regression: bool, events:
         scope=scope,
         is_regression=is_regression,
         state=IncidentState.NEW,
-        # What the refresh at the end of the batch describes.
+        # Set by the refresh at the end of the batch.
         severity=Severity.LOW,
         started_at=min(change.started_at for change in members),
         relative=max((change.relative for change in members), key=abs),
@@ -53,5 +53,5 @@ def _open(scope: str, members: Sequence[Change], *, is_regression: bool, events:
         updated_at=events.now,
     )
     incident.save()
-    events.add(incident, "opened", words="drifted from an accepted level", is_told=is_regression)
+    events.add(incident, "opened", words="drifted from the baseline", is_notified=is_regression)
     return incident

@@ -1,4 +1,4 @@
-"""Open incidents and say what happens to them: each transition leaves one event, which undo and notices read."""
+"""Open and reopen incidents, and write their events; undo and notifications read the events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ WORDS_MAXIMUM: Final = 5000
 
 @dataclass(slots=True)
 class Events:
-    """The events of one batch. now: the server's clock; told: those that somebody may want to hear of."""
+    """The events of one batch. now: the server's clock; to_notify: event ids to send, by incident."""
 
     now: datetime
-    told: dict[int, list[int]] = field(default_factory=dict)
+    to_notify: dict[int, list[int]] = field(default_factory=dict)
 
     def add(
         self,
@@ -25,21 +25,21 @@ class Events:
         *,
         words: str = "",
         before: Mapping[str, Any] | None = None,
-        is_told: bool = False,
+        is_notified: bool = False,
     ) -> IncidentEvent:
-        """Write what the judge did to an incident."""
+        """Write an automatic event of an incident."""
         event = write_event(incident, kind, by=None, words=words, before=before, now=self.now)
-        if is_told:
-            self.told.setdefault(incident.pk, []).append(event.pk)
+        if is_notified:
+            self.to_notify.setdefault(incident.pk, []).append(event.pk)
         return event
 
     def drop(self, incident_id: int) -> None:
-        """Tell nobody of an incident that was joined to another in the same batch."""
-        self.told.pop(incident_id, None)
+        """Send no notices of an incident that was merged into another in the same batch."""
+        self.to_notify.pop(incident_id, None)
 
-    def list_told(self) -> tuple[int, ...]:
-        """Return the events to be told of, in their order."""
-        return tuple(sorted(event_id for events in self.told.values() for event_id in events))
+    def list_to_notify(self) -> tuple[int, ...]:
+        """Return the ids of the events to send, in order."""
+        return tuple(sorted(event_id for events in self.to_notify.values() for event_id in events))
 
 
 def write_event(
@@ -51,37 +51,39 @@ def write_event(
     before: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> IncidentEvent:
-    """Write one line of an incident's timeline; before: the fields that it changed, as they were."""
+    """Write one event of an incident. before: earlier values of the changed fields, for undo."""
     return IncidentEvent.objects.create(
         incident=incident, at=now, by=by, kind=kind, words=words[:WORDS_MAXIMUM], before=dict(before or {})
     )
 
 
 def make_incident(
-    incident: Incident, believed: Sequence[Candidate], *, events: Events, words: str, is_told: bool
+    incident: Incident, significant: Sequence[Candidate], *, events: Events, words: str, is_notified: bool
 ) -> int:
-    """Save a new incident with its first event; its description is written by `refresh_incidents`."""
-    incident.started_at = min(candidate.at for candidate in believed)
-    incident.relative = max((candidate.relative for candidate in believed), key=abs)
+    """Save a new incident with its first event; `refresh_incidents` writes title and severity."""
+    incident.started_at = min(candidate.at for candidate in significant)
+    incident.relative = max((candidate.relative for candidate in significant), key=abs)
     incident.severity = Severity.LOW
     incident.opened_at = incident.updated_at = events.now
     incident.save()
-    events.add(incident, "opened", words=words, is_told=is_told)
+    events.add(incident, "opened", words=words, is_notified=is_notified)
     return incident.pk
 
 
-def reopen_incident(incident: Incident, events: Events, *, words: str, is_told: bool = True) -> None:
-    """Open an incident that is over again, by the judge; that of improvements tells nobody."""
+def reopen_incident(incident: Incident, events: Events, *, words: str, is_notified: bool = True) -> None:
+    """Reopen a resolved incident automatically; improvements send no notice."""
     before = describe_state(incident)
     incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
     incident.resolved_at = incident.recovered_at = None
     incident.updated_at = events.now
     incident.save(update_fields=["state", "verdict", "resolved_at", "recovered_at", "updated_at"])
-    events.add(incident, "reopened", words=words, before=before, is_told=is_told and incident.is_regression)
+    events.add(
+        incident, "reopened", words=words, before=before, is_notified=is_notified and incident.is_regression
+    )
 
 
 def describe_state(incident: Incident) -> dict[str, Any]:
-    """Return the fields of a state as an event keeps them."""
+    """Return the state fields as stored in an event."""
     return {
         "state": incident.state,
         "verdict": incident.verdict,

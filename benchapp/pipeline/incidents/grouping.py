@@ -35,7 +35,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline.incidents.candidates import Candidate, TestFamily, read_candidates, read_families
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
-from benchapp.pipeline.incidents.merging import join_wide
+from benchapp.pipeline.incidents.merging import merge_wide
 from benchapp.pipeline.incidents.refresh import refresh_incidents
 from benchapp.pipeline.maintenance.planned_events import match_planned_events
 
@@ -153,7 +153,7 @@ def _reopen(believed: Sequence[Candidate], events: Events) -> int | None:
 
 def _open(believed: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
     is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in believed)
-    is_told = not (expected or is_history or not believed[0].is_regression)
+    is_notified = not (expected or is_history or not believed[0].is_regression)
     words = ""
     if expected:
         words = f"expected: {expected.reason}"
@@ -167,7 +167,7 @@ def _open(believed: Sequence[Candidate], expected: Expected | None, events: Even
         verdict=Verdict.EXPECTED if expected else Verdict.NONE,
         resolved_at=events.now if is_over else None,
     )
-    return make_incident(incident, believed, events=events, words=words, is_told=is_told)
+    return make_incident(incident, believed, events=events, words=words, is_notified=is_notified)
 
 
 _LOCK: Final = 0x67726F70  # pg_advisory lock: "grop"; also of triage
@@ -201,9 +201,9 @@ def group_changes(change_ids: Iterable[int]) -> Grouped:
     candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
     joined = _place_all(candidates, read_families(scopes), events)
     refresh_incidents(known | joined, events)
-    wide = join_wide(known | joined, events)
+    wide = merge_wide(known | joined, events)
     refresh_incidents(wide, events)
-    return Grouped(tuple(sorted(known | joined | wide)), events.list_told())
+    return Grouped(tuple(sorted(known | joined | wide)), events.list_to_notify())
 
 
 def _place_all(candidates: Sequence[Candidate], families: dict[str, TestFamily], events: Events) -> set[int]:

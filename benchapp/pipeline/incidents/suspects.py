@@ -1,8 +1,8 @@
-"""What else changed when a level changed: kernel, firmware, mount, array, labels, conditions of the run.
+"""Suspects: environment changes that coincide with an incident (kernel, firmware, mount, array, labels, conditions).
 
-Compared are the last good and the first bad run of each change, of the same host; how often the same thing changes
-anyway is counted over the runs of these hosts before. What a run says of itself alone (free memory, load, fill of the
-filesystem, extents of the file) counts where it moved by a fifth.
+The last good and the first bad run of each change are compared, on the same host. The base rate of each environment
+change is counted over earlier runs of these hosts. Conditions of a run (free memory, load, fill of the filesystem,
+extents of the file) count from a change of 20 %.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ from benchapp.models import Change, Run
 from benchapp.pipeline.incidents.counter_evidence import find_elsewhere
 from benchapp.pipeline.incidents.run_facts import RunFacts, compare_facts, read_facts_of, with_facts
 
-# Changes of an incident that are looked into, and runs of its hosts before them.
+# Changes of an incident that are compared, and earlier runs of its hosts.
 _CHANGES_MAXIMUM: Final = 300
 _HOSTS_MAXIMUM: Final = 10
 _RUNS_MAXIMUM: Final = 600
-# Hosts that stayed fine, by name.
+# Unaffected hosts listed by name.
 _HOSTS_NAMED: Final = 5
-_SAID: Final = {
+_NAMES: Final = {
     "kernel": "the kernel",
     "os": "the operating system",
     "fio_version": "fio",
@@ -36,41 +36,41 @@ _SAID: Final = {
     "device_model": "the device",
     "device_firmware": "the firmware",
     "governor": "the CPU governor",
-    "virtualization": "the virtualisation",
+    "virtualization": "the virtualization",
     "md.degraded": "the array's missing members",
-    "md.sync_action": "what the array is doing",
+    "md.sync_action": "the array's activity",
     "raid_state": "the array's state",
     "host": "the host",
 }
 
 
 def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Return what else changed, as Incident.suspects has it; [] where nothing that is recorded did.
+    """Return the suspects, as in `Incident.suspects`; [] without a recorded environment change.
 
-    Five queries, of a pool one for each pair of runs more, and up to eight for the other hosts to which the same came.
+    Five queries, up to eight for other hosts with the same change, and for a pool one more for each pair of runs.
     """
-    looked_into = sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM]
-    pairs = _pair_runs(looked_into)
+    selected = sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM]
+    pairs = _pair_runs(selected)
     if not pairs:
         return []
     runs = _read_runs({run_id for pair in pairs for run_id in pair if run_id is not None})
-    # Cells that moved at the same run share their pair.
+    # Series that changed at the same run share their pair.
     compared = {pair: _compare_pair(runs, pair[1], pair[0]) for pair in set(pairs) if pair[0] in runs}
     differences = [compared[pair] for pair in pairs if pair in compared]
     if not any(differences):
         return []
-    steps, moved = _count_steps(list(runs.values()))
-    suspects = rank_suspects(differences, steps=steps, moved=moved)
+    steps, counts = _count_steps(list(runs.values()))
+    suspects = rank_suspects(differences, steps=steps, moved=counts)
     elsewhere = find_elsewhere(
         [suspect.difference for suspect in suspects],
-        looked_into,
+        selected,
         involved={runs[bad].host_id for bad, _ in pairs if bad in runs},
     )
     return [_describe(suspect, changes=len(differences)) for suspect in weigh_elsewhere(suspects, elsewhere)]
 
 
 def _pair_runs(changes: Iterable[Change]) -> list[tuple[int, int | None]]:
-    """Return the first bad and the last good run of each change whose runs are there."""
+    """Return the first bad and the last good run of each change with stored runs."""
     return [(change.run_id, change.last_good_run_id) for change in changes if change.run_id is not None]
 
 
@@ -83,7 +83,7 @@ def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> 
     good = runs.get(good_id) if good_id is not None else None
     if good is not None and good.host_id == bad.host_id:
         return compare_facts(read_facts_of(good), read_facts_of(bad))
-    # Of a pool's series the run before is another host's: then what changed on this host, or that it is new here.
+    # In a pool the previous run can be of another host: compare with this host's previous run, or report the host.
     earlier = Run.objects.filter(
         host_id=bad.host_id, target_id=bad.target_id, started_at__lt=bad.started_at, error=0
     )
@@ -94,21 +94,21 @@ def _compare_pair(runs: Mapping[int, Run], good_id: int | None, bad_id: int) -> 
 
 
 def _count_steps(around: Sequence[Run]) -> tuple[int, dict[str, int]]:
-    """Return how many steps from run to run there were up to then, and at how many of them each thing changed."""
+    """Return the number of steps from run to run, and of those at which each fact changed."""
     hosts = sorted({run.host_id for run in around})[:_HOSTS_MAXIMUM]
     newest = max(run.started_at for run in around)
     runs = with_facts(Run.objects.filter(host_id__in=hosts, started_at__lte=newest))
     rows = runs.order_by("-started_at", "-id")[:_RUNS_MAXIMUM]
-    steps, moved = 0, dict[str, int]()
+    steps, counts = 0, dict[str, int]()
     for before, after in _list_steps(rows):
         steps += 1
         for difference in compare_facts(before, after):
-            moved[difference.name] = moved.get(difference.name, 0) + 1
-    return steps, moved
+            counts[difference.name] = counts.get(difference.name, 0) + 1
+    return steps, counts
 
 
 def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[RunFacts, RunFacts]]:
-    """Yield each run of a host on a target with the one after it."""
+    """Yield each run of a host on a target with its successor."""
     after: dict[tuple[int, int], RunFacts] = {}
     for run in newest_first:
         line, facts = (run.host_id, run.target_id), read_facts_of(run)
@@ -124,32 +124,32 @@ def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
         "before": difference.before,
         "after": difference.after,
         "share": round(suspect.share, 4),
-        "came_with": suspect.count,
+        "coincides_with": suspect.count,
         "changes": changes,
-        "hosts_moved": len(suspect.elsewhere.moved),
-        "hosts_fine": len(suspect.elsewhere.fine),
-        "fine_hosts": list(suspect.elsewhere.fine[:_HOSTS_NAMED]),
-        "words": _say(suspect, changes),
+        "hosts_regressed": len(suspect.elsewhere.moved),
+        "hosts_unaffected": len(suspect.elsewhere.fine),
+        "unaffected_hosts": list(suspect.elsewhere.fine[:_HOSTS_NAMED]),
+        "words": _describe_text(suspect, changes),
     }
 
 
-def _say(suspect: Suspect, changes: int) -> str:
+def _describe_text(suspect: Suspect, changes: int) -> str:
     difference = suspect.difference
-    name = _SAID.get(difference.name) or difference.name.replace("_", " ").replace(".", ": ")
-    came = "all changes" if suspect.count == changes else f"{suspect.count} of {changes} changes"
+    name = _NAMES.get(difference.name) or difference.name.replace("_", " ").replace(".", ": ")
+    share = "all changes" if suspect.count == changes else f"{suspect.count} of {changes} changes"
     before, after = (value or "unknown" for value in (difference.before, difference.after))
-    return f"{name}: {before} → {after}, with {came}{_say_elsewhere(suspect.elsewhere)}"
+    return f"{name}: {before} → {after}, coincides with {share}{_describe_elsewhere(suspect.elsewhere)}"
 
 
-def _say_elsewhere(elsewhere: Elsewhere) -> str:
-    """Say what became of the other hosts to which it came; "" where it came to none of which that is known."""
-    moved, fine = len(elsewhere.moved), len(elsewhere.fine)
-    if not moved and not fine:
+def _describe_elsewhere(elsewhere: Elsewhere) -> str:
+    """Describe other hosts with the same environment change; "" if none is known."""
+    regressed, unaffected = len(elsewhere.moved), len(elsewhere.fine)
+    if not regressed and not unaffected:
         return ""
-    named = ", ".join(elsewhere.fine[:_HOSTS_NAMED]) + (", …" if fine > _HOSTS_NAMED else "")
-    parts = [f"{_count_hosts(moved)} that moved too"] if moved else []
-    parts += [f"{_count_hosts(fine)} that stayed fine ({named})"] if fine else []
-    return f"; it also came to {' and to '.join(parts)}"
+    named = ", ".join(elsewhere.fine[:_HOSTS_NAMED]) + (", …" if unaffected > _HOSTS_NAMED else "")
+    parts = [f"{_count_hosts(regressed)} also regressed"] if regressed else []
+    parts += [f"{_count_hosts(unaffected)} unaffected ({named})"] if unaffected else []
+    return f"; same change on other hosts: {', '.join(parts)}"
 
 
 def _count_hosts(count: int) -> str:

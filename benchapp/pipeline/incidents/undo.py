@@ -1,4 +1,4 @@
-"""Take back what a person, or the judge, did to an incident."""
+"""Undo events of an incident."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -25,27 +25,27 @@ _FIELDS: Final = ("state", "verdict", "assignee_id", "link", "scope", "merged_in
 
 @transaction.atomic
 def undo(event_id: int, *, by: User | None) -> IncidentEvent:
-    """Put back what an event changed, and return the event that says so; a comment stays said.
+    """Restore what an event changed, and return the event of the undo.
 
-    Raises UnknownIncident, and NotPossible where it was undone before, cannot be, or the same was changed since.
+    Raises UnknownIncident; NotPossible if it is undone already, cannot be undone, or the same fields changed since.
     """
     event = IncidentEvent.objects.select_related("incident").filter(pk=event_id).first()
     if event is None:
-        raise UnknownIncident(f"there is no event {event_id}")
+        raise UnknownIncident(f"event {event_id} does not exist")
     baselines = [(row[0], row[1], row[2]) for row in event.before.get("baselines", ())]
-    # Series before incidents, as the judge takes them, so that neither waits for the other in a ring.
+    # Series before incidents, in the lock order of detection, to avoid deadlocks.
     lock_rows({series_id for series_id, _, _ in baselines})
     lock_incidents()
     incident = lock_incident(event.incident_id)
     _check(event)
     now = timezone.now()
     if not IncidentEvent.objects.filter(pk=event_id, undone_at=None).update(undone_at=now):
-        raise NotPossible("it was undone before")
+        raise NotPossible("it is already undone")
     _restore(incident, event.before, now)
-    touched = _bring_back(incident, event.before, now)
+    touched = _restore_changes(incident, event.before, now)
     restore_baselines(baselines)
     log.info("incident.undone", incident=incident.pk, undone=event_id, by=by.username if by else "")
-    undone = write_event(incident, "undone", by=by, words=f"took back: {event.kind}", now=now)
+    undone = write_event(incident, "undone", by=by, words=event.kind, now=now)
     if touched:
         refresh_incidents({incident.pk, *touched}, Events(now))
     return undone
@@ -54,11 +54,12 @@ def undo(event_id: int, *, by: User | None) -> IncidentEvent:
 def _check(event: IncidentEvent) -> None:
     if event.kind not in UNDOABLE or not event.before:
         raise NotPossible(
-            f"{event.kind} cannot be undone" + (": undo it at its new home" if event.kind == "merged" else "")
+            f"{event.kind} cannot be undone"
+            + (": undo it in the other incident" if event.kind == "merged" else "")
         )
     later = IncidentEvent.objects.filter(incident=event.incident, pk__gt=event.pk, undone_at=None)
     for other in later.order_by("pk"):
-        if event.before.keys() & other.before.keys() & {*_FIELDS, "moved", "baselines"}:
+        if event.before.keys() & other.before.keys() & {*_FIELDS, "changes_from", "baselines"}:
             raise NotPossible(f"it was {other.kind} since: undo that first")
 
 
@@ -71,20 +72,20 @@ def _read(name: str, value: Any) -> Any:
     return datetime.fromisoformat(value) if name in _TIMES and value else value
 
 
-def _bring_back(incident: Incident, before: dict[str, Any], now: datetime) -> set[int]:
-    """Give changes back to the incidents that they were of; return these."""
-    for other_id, change_ids in before.get("moved", {}).items():
+def _restore_changes(incident: Incident, before: dict[str, Any], now: datetime) -> set[int]:
+    """Return changes to their earlier incidents; return the ids of these."""
+    for other_id, change_ids in before.get("changes_from", {}).items():
         Change.objects.filter(pk__in=change_ids, incident=incident).update(incident_id=int(other_id))
     closed = before.get("closed", {})
     for other_id, fields in closed.items():
         other = lock_incident(int(other_id))
         _restore(other, fields, now)
-        write_event(other, "undone", by=None, words=f"no longer joined into incident {incident.pk}", now=now)
+        write_event(other, "undone", by=None, words=f"no longer merged into incident {incident.pk}", now=now)
     return {int(other_id) for other_id in closed} | _rejoin(incident, before, now)
 
 
 def _rejoin(incident: Incident, before: dict[str, Any], now: datetime) -> set[int]:
-    """Take back what was split off: its changes come home, and the rest of it closes into here."""
+    """Merge a split incident back into this one."""
     if "split_into" not in before:
         return set()
     fresh = lock_incident(before["split_into"])
@@ -92,5 +93,5 @@ def _rejoin(incident: Incident, before: dict[str, Any], now: datetime) -> set[in
     Incident.objects.filter(pk=fresh.pk).update(
         state=IncidentState.RESOLVED, merged_into=incident, resolved_at=now, updated_at=now, change_count=0
     )
-    write_event(fresh, "undone", by=None, words=f"back in incident {incident.pk}", now=now)
+    write_event(fresh, "undone", by=None, words=f"merged back into incident {incident.pk}", now=now)
     return {incident.pk}

@@ -167,7 +167,9 @@ class _MatrixBuilder:
         first = {
             key: next((place for place in places if counts[place]), None) for key, places in groups.items()
         }
-        levels = read_current_levels([ids[place] for place in first.values() if place is not None], self.metric)
+        levels = read_current_levels(
+            [ids[place] for place in first.values() if place is not None], self.metric
+        )
         excluded = _find_excluded(
             [ids[place] for key in groups if first[key] is None for place in groups[key]]
         )

@@ -1,4 +1,4 @@
-"""Changes: the newest of all, and those of a series."""
+"""Changes: all, newest first, and those of one series."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from benchapp.models.filtering import match_series
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
-# Of one picture, the newest: more marks than these would cover the line that they mark.
+# Per chart, the newest: more marks would cover the line.
 MARKS_MAXIMUM: Final = 500
-# Runs of a change's evidence that are told, of each side: the detector reads 60.
+# Runs of a change's evidence on each side; the detector reads 60.
 SIDE_MAXIMUM: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesName:
-    """Which series a change is of, in words."""
+    """Identity and titles of the series of a change."""
 
     id: int
     scope: str
@@ -36,9 +36,9 @@ class SeriesName:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One change, as Change has it; values in the metric's base unit.
+    """One change; values in the metric's base unit.
 
-    points_from_at, points_to_at: the first and the last run that it was judged by; None where that is not kept.
+    points_from_at, points_to_at: the first and the last run of its evidence; None if unknown.
     """
 
     id: int
@@ -70,23 +70,23 @@ class ChangeRow:
 
     @property
     def is_live(self) -> bool:
-        """Say whether it is still believed."""
+        """Return whether the change is not withdrawn."""
         return self.state != ChangeState.WITHDRAWN
 
     @property
     def is_drift(self) -> bool:
-        """Say whether it is a drift from an accepted level, and no new level."""
+        """Return whether it is a drift from a baseline rather than a new level."""
         return self.method == DRIFT_METHOD
 
     @property
     def accepted_from_at(self) -> datetime | None:
-        """Return from when on the level was accepted that it drifted away from; None where it is no drift."""
+        """Return the start of the baseline it drifted from; None if it is not a drift."""
         return _read_time(self.evidence.get("accepted_from"))
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
-    """What a chart shows of a change."""
+    """A change as marked in a chart."""
 
     id: int
     series_id: int
@@ -105,13 +105,13 @@ class ChangeMark:
 
     @property
     def is_drift(self) -> bool:
-        """Say whether it is a drift from an accepted level, and no new level."""
+        """Return whether it is a drift from a baseline rather than a new level."""
         return self.method == DRIFT_METHOD
 
 
 @dataclass(frozen=True, slots=True)
 class SidePoint:
-    """One run beside a change; value in the metric's base unit."""
+    """One run before or after a change; value in the metric's base unit."""
 
     at: datetime
     run_id: int
@@ -120,7 +120,7 @@ class SidePoint:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The runs that a change was judged by, oldest first: those of the level before it, and those from it on."""
+    """The runs of a change's evidence, oldest first: those before it, and those from it on."""
 
     before: tuple[SidePoint, ...]
     after: tuple[SidePoint, ...]
@@ -128,9 +128,9 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes to list; None leaves out nothing, but the withdrawn are left out unless asked for.
+    """Which changes to list. Withdrawn changes are listed only with state="withdrawn".
 
-    match: of their series, in the bar's language. since_at: those that began then or later.
+    match: filter of their series. since_at: changes that began then or later.
     """
 
     match: Filter = field(default_factory=Filter)
@@ -140,7 +140,7 @@ class ChangeFilter:
 
 
 def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int = 100) -> Page[ChangeRow]:
-    """Return changes, the newest first, behind the cursor; one query. Raises BadCursor."""
+    """Return changes after the cursor, newest first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
     changes = Change.objects.filter(match_series(filters.match, "series__"))
     if filters.metric is not None:
@@ -157,7 +157,7 @@ def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int 
 
 
 def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dict[int, list[ChangeMark]]:
-    """Return what a chart marks of these series, in the order of time; withdrawn ones are left out. One query."""
+    """Return the changes that a chart of these series marks, by time, without withdrawn ones; one query."""
     rows = (
         Change.objects.filter(series_id__in=list(series_ids), metric__in=list(metrics))
         .exclude(state=ChangeState.WITHDRAWN)
@@ -172,29 +172,29 @@ def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dic
 
 
 def read_marks_version(series_ids: Sequence[int], *, metrics: Sequence[str]) -> str:
-    """Return text that changes whenever what a chart marks of these series does; one query.
+    """Return a version of the marks of these series; one query.
 
-    The versions of the series do not tell: changes come to incidents, and go to others, without a point that differs.
+    The versions of the series do not cover it: a change can be assigned to another incident without a new point.
     """
     return repr(sorted(list_changes_of(series_ids, metrics=metrics).items()))
 
 
 def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
-    """Return all changes of one metric of a series, the newest first, withdrawn ones too, at most 500; one query."""
+    """Return the changes of one metric of a series, newest first, with withdrawn ones, at most 500; one query."""
     changes = Change.objects.filter(series_id=series_id, metric=metric)
     return read_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
 
 
 def read_sides(change: ChangeRow) -> Sides:
-    """Return the valid runs that a change was judged by, at most 200 of each side; one query.
+    """Return the valid runs of a change's evidence, at most 200 on each side; one query.
 
-    Of a drift the sides are the first runs of the accepted level and the newest, with whatever lies between left out.
+    The sides of a drift are the first runs of the baseline and the newest runs.
     """
     rows = Measurement.objects.filter(
         series_id=change.series.id, error=0, is_excluded=False, **{f"{change.metric}__isnull": False}
     ).values_list("started_at", "run_id", change.metric)
     before = rows.filter(started_at__lt=change.started_at)
-    # A drift begins within the newest runs that it was judged by.
+    # A drift begins within the newest runs of its evidence.
     after = rows if change.is_drift else rows.filter(started_at__gte=change.started_at)
     if change.points_from_at is not None:
         before = before.filter(started_at__gte=change.points_from_at)
@@ -214,12 +214,12 @@ def read_sides(change: ChangeRow) -> Sides:
 
 
 def read_rows(changes: QuerySet[Change]) -> list[ChangeRow]:
-    """Return changes as rows, with their series; one query."""
+    """Return changes with their series; one query."""
     return [make_change_row(change) for change in changes.select_related("series")]
 
 
 def make_change_row(change: Change) -> ChangeRow:
-    """Return a change as a row; its series must have been fetched with it."""
+    """Return a change as a row; its series must be prefetched."""
     evidence: dict[str, Any] = change.evidence
     return ChangeRow(
         series=name_series(change.series),
@@ -230,7 +230,7 @@ def make_change_row(change: Change) -> ChangeRow:
 
 
 def name_series(series: Series) -> SeriesName:
-    """Say which series it is."""
+    """Return identity and titles of a series."""
     return SeriesName(
         id=series.pk,
         scope=series.scope,

@@ -1,4 +1,4 @@
-"""Incidents: the inbox, and one with its changes and everything that happened to it."""
+"""Incidents: the inbox, and one incident with its changes and activity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from benchapp.queries.incidents.shapes import (
     IncidentDetail,
     IncidentFilter,
     IncidentRow,
-    LastAct,
+    LastAction,
     Tab,
 )
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 
-# Of one incident, the worst first: a sweep has 320 cells of three metrics.
+# Per incident, largest first: a sweep has 320 series with three metrics.
 CHANGES_MAXIMUM: Final = 500
 EVENTS_MAXIMUM: Final = 500
 _PEOPLE_MAXIMUM: Final = 500
-# The number beside the word in the bar stops here.
+# Upper bound of the counter in the navigation bar.
 COUNT_MAXIMUM: Final = 99
-# So long the inbox offers to undo what somebody did last.
+# How long the inbox offers to undo a person's last action.
 _FRESH: Final = timedelta(hours=1)
 _RANKS: Final = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
 OPEN_STATES: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
@@ -39,17 +39,17 @@ OPEN_STATES: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 def list_incidents(
     filters: IncidentFilter, *, after: str | None = None, limit: int = 50
 ) -> Page[IncidentRow]:
-    """Return incidents, those that began last first, behind the cursor; two queries. Raises BadCursor."""
+    """Return incidents after the cursor, latest start first; two queries. Raises BadCursor."""
     cursor = read_cursor(after)
     found = _filter_incidents(filters).filter(behind("started_at", cursor, is_descending=True))
     rows = _read_rows(found.order_by("-started_at", "-id")[: limit + 1])
     return cut_page(rows, limit, cursor_of=lambda incident: Cursor(incident.started_at, incident.id))
 
 
-def list_gravest(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentRow]:
-    """Return incidents, the gravest first and of these the newest; two queries. There is no second page.
+def list_most_severe(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentRow]:
+    """Return incidents, most severe first, then newest; two queries, one page only.
 
-    next_cursor is not None where there are more: then the filter must be narrowed.
+    next_cursor is not None if more incidents match: the filter must be narrowed.
     """
     ranked = _filter_incidents(filters).annotate(
         rank=Case(
@@ -62,13 +62,13 @@ def list_gravest(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentR
 
 
 def read_incident(incident_id: int) -> IncidentDetail | None:
-    """Return one incident with its changes and its timeline, None where there is none; five queries."""
+    """Return one incident with its changes and activity; None if it does not exist. Five queries."""
     rows = _read_rows(Incident.objects.filter(pk=incident_id))
     if not rows:
         return None
     changes = Change.objects.filter(incident_id=incident_id).select_related("series")
     found = [make_change_row(change) for change in changes.order_by("id")[: 4 * CHANGES_MAXIMUM]]
-    # As the title has it: 15 % of IOPS are worse than 20 % of p99 latency.
+    # Relative to the metric's threshold, as in the title: 15 % of IOPS outweigh 20 % of p99 latency.
     found.sort(
         key=lambda each: (not each.is_live, -abs(each.relative) / SMALLEST_CHANGES[each.metric], each.id)
     )
@@ -86,21 +86,21 @@ def read_incident(incident_id: int) -> IncidentDetail | None:
 
 
 def count_new() -> int:
-    """Return how many regressions nobody has looked at, at most 99; one query over the index of states."""
+    """Count new regressions, at most 99; one query over the index of states."""
     return _filter_incidents(IncidentFilter(tab=Tab.NEW))[:COUNT_MAXIMUM].count()
 
 
 def count_tabs(match: Filter) -> dict[Tab, int]:
-    """Return how many incidents the parts hold that are to be worked off; one query."""
+    """Count the incidents of the tabs with open work; one query."""
     asked = _filter_incidents(IncidentFilter(match=match))
-    parts = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
+    tabs = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
     open_ones = asked.filter(state__in=OPEN_STATES, is_regression=True)
-    counts = open_ones.aggregate(**{tab.value: Count("pk", filter=_match_tab(tab)) for tab in parts})
-    return {tab: counts[tab.value] for tab in parts}
+    counts = open_ones.aggregate(**{tab.value: Count("pk", filter=_match_tab(tab)) for tab in tabs})
+    return {tab: counts[tab.value] for tab in tabs}
 
 
-def read_last_act(person: User, *, kinds: Sequence[str]) -> LastAct | None:
-    """Return what somebody did last within the hour, and did not take back; kinds: those that can be. One query."""
+def read_last_action(person: User, *, kinds: Sequence[str]) -> LastAction | None:
+    """Return a person's last action of these kinds within the hour that is not undone; one query."""
     row = (
         IncidentEvent.objects.filter(
             by=person, at__gte=timezone.now() - _FRESH, undone_at=None, kind__in=kinds
@@ -109,20 +109,17 @@ def read_last_act(person: User, *, kinds: Sequence[str]) -> LastAct | None:
         .values_list("id", "incident_id", "kind", "at")
         .first()
     )
-    return LastAct(*row) if row else None
+    return LastAction(*row) if row else None
 
 
 def list_editors() -> list[tuple[int, str]]:
-    """Return (id, name) of the people who may be given an incident, by name; one query."""
+    """Return (id, name) of possible assignees, by name; one query."""
     people = User.objects.filter(is_active=True).exclude(role="viewer").order_by("username")
     return list(people.values_list("id", "username")[:_PEOPLE_MAXIMUM])
 
 
-def list_alike(incident: IncidentRow, *, limit: int = 20) -> list[tuple[int, str]]:
-    """Return (id, title) of the incidents that this one could be merged into, the nearest in time first; one query.
-
-    Those that are open and of the same direction, within thirty days.
-    """
+def list_merge_targets(incident: IncidentRow, *, limit: int = 20) -> list[tuple[int, str]]:
+    """Return (id, title) of open incidents of the same direction within 30 days, nearest in time first; one query."""
     near = (
         incident.started_at - timedelta(days=30),
         incident.started_at + timedelta(days=30),
@@ -170,19 +167,19 @@ def _match_tab(tab: Tab) -> Q:
 
 def _read_rows(incidents: QuerySet[Incident]) -> list[IncidentRow]:
     found = list(incidents.select_related("assignee"))
-    worst = _read_worst([incident.pk for incident in found]) if found else {}
-    return [_make_row(incident, worst.get(incident.pk)) for incident in found]
+    largest = _read_largest([incident.pk for incident in found]) if found else {}
+    return [_make_row(incident, largest.get(incident.pk)) for incident in found]
 
 
 @dataclass(frozen=True, slots=True)
-class _Worst:
+class _LargestChange:
     series_count: int
     low: float | None
     high: float | None
 
 
-def _read_worst(ids: Sequence[int]) -> dict[int, _Worst]:
-    """Return of each incident how many series moved, and the interval of its worst change: that of its own size."""
+def _read_largest(ids: Sequence[int]) -> dict[int, _LargestChange]:
+    """Return for each incident its number of series and the interval of its largest change."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT change.incident_id, count(DISTINCT change.series_id),"
@@ -192,14 +189,15 @@ def _read_worst(ids: Sequence[int]) -> dict[int, _Worst]:
             " WHERE change.incident_id = ANY(%s) AND change.state <> 'withdrawn' GROUP BY change.incident_id",
             [list(ids)],
         )
-        return {incident_id: _Worst(*rest) for incident_id, *rest in cursor.fetchall()}
+        return {incident_id: _LargestChange(*rest) for incident_id, *rest in cursor.fetchall()}
 
 
-def _make_row(incident: Incident, worst: _Worst | None) -> IncidentRow:
+def _make_row(incident: Incident, largest: _LargestChange | None) -> IncidentRow:
     return IncidentRow(
-        relative_low=worst.low if worst else None,
-        relative_high=worst.high if worst else None,
-        series_count=worst.series_count if worst else 0,
+        common_factors=incident.explained_by,
+        relative_low=largest.low if largest else None,
+        relative_high=largest.high if largest else None,
+        series_count=largest.series_count if largest else 0,
         assignee_name=incident.assignee.username if incident.assignee else "",
         **{name: getattr(incident, name) for name in _COPIED},
     )
@@ -221,7 +219,6 @@ _COPIED: Final = (
     "started_at",
     "relative",
     "change_count",
-    "explained_by",
     "suspects",
     "assignee_id",
     "link",

@@ -1,4 +1,4 @@
-"""What is told of incidents, as plain frozen values."""
+"""Incidents as frozen values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from benchapp.queries.incidents.changes import ChangeRow
 
 
 class Tab(StrEnum):
-    """Which part of the inbox; improvements are apart from all but the last."""
+    """A tab of the inbox; only the last two contain improvements."""
 
     OPEN = "open"
     NEW = "new"
@@ -26,9 +26,9 @@ class Tab(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """Which incidents to list. match: of the series of any of its changes, in the bar's language.
+    """Which incidents to list. match: filter of the series of any of its changes.
 
-    state, verdict, severity, is_regression, since_at: None leaves out nothing.
+    state, severity, is_regression, since_at: None means any.
     """
 
     tab: Tab = Tab.ALL
@@ -41,10 +41,9 @@ class IncidentFilter:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """One incident in a list, as Incident has it.
+    """One incident in a list.
 
-    relative_low, relative_high: of its worst change. series_count: cells whose level moved; change_count: with each
-    metric of them.
+    relative, relative_low, relative_high: of its largest change. change_count: changes of all metrics of its series.
     """
 
     id: int
@@ -60,7 +59,7 @@ class IncidentRow:
     relative_high: float | None
     change_count: int
     series_count: int
-    explained_by: Sequence[dict[str, Any]]
+    common_factors: Sequence[dict[str, Any]]
     suspects: Sequence[dict[str, Any]]
     assignee_id: int | None
     assignee_name: str
@@ -74,13 +73,13 @@ class IncidentRow:
 
     @property
     def is_snoozed(self) -> bool:
-        """Say whether nobody is told of it now."""
+        """Return whether notifications are snoozed now."""
         return self.snoozed_until is not None and self.snoozed_until > timezone.now()
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One thing that happened; by_name: "" for the judge. has_before: it changed something that can be put back."""
+    """One event of the activity. by_name: "" for automatic events. has_before: it can be undone."""
 
     id: int
     at: datetime
@@ -94,7 +93,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
-    """One incident. changes: the worst first, withdrawn ones last, at most 500; events: oldest first."""
+    """One incident. changes: largest first, withdrawn ones last, at most 500; events: oldest first."""
 
     row: IncidentRow
     changes: tuple[ChangeRow, ...]
@@ -103,13 +102,13 @@ class IncidentDetail:
 
     @property
     def live(self) -> tuple[ChangeRow, ...]:
-        """Return the changes that are still believed."""
+        """Return the changes that are not withdrawn."""
         return tuple(change for change in self.changes if change.is_live)
 
 
 @dataclass(frozen=True, slots=True)
-class LastAct:
-    """What somebody did last, and may take back."""
+class LastAction:
+    """A person's last action, which can be undone."""
 
     event_id: int
     incident_id: int

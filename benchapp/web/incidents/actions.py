@@ -1,4 +1,4 @@
-"""The buttons of incidents: each posts to one address, takes one step of triage, and goes back to where it was."""
+"""Buttons of incidents: each posts one triage step and redirects back."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,54 +20,54 @@ from benchapp.queue import wake_notify, wake_up
 from benchapp.web.site.access import choose_next, needs_role, read_person
 
 _SNOOZE_DAYS_MAXIMUM: Final = 366
-_CHOSEN_MAXIMUM: Final = 1000
+_SELECTED_MAXIMUM: Final = 1000
 _ID_MAXIMUM: Final = 2**63 - 1
-# What each act is called once it is done; the page says it.
-_DONE: Final = {
+# Result of each action, shown after the redirect.
+_RESULTS: Final = {
     "acknowledged": "is acknowledged",
     "resolved": "is resolved",
-    "reopened": "is open again",
+    "reopened": "is reopened",
     "assigned": "is assigned",
-    "commented": "has your comment",
-    "linked": "has its link",
+    "commented": "has a new comment",
+    "linked": "has a new link",
     "snoozed": "is snoozed",
-    "merged": "took the other one in",
+    "merged": "contains the merged incident",
     "split": "was split",
-    "accepted": "is resolved, its levels accepted",
-    "undone": "is as it was before",
+    "accepted": "is resolved, the new baseline is accepted",
+    "undone": "is restored",
 }
 
 
 @require_POST
 @needs_role(Role.EDITOR)
-def triage_incident(request: HttpRequest, incident_id: int, act: str) -> HttpResponse:
-    """Take one step; a step that comes too late changes nothing, and the page says why."""
+def triage_incident(request: HttpRequest, incident_id: int, action: str) -> HttpResponse:
+    """Take one triage step; if the state has changed meanwhile, show why nothing was done."""
     person = read_person(request)
-    if act not in ACTS:
-        raise Http404(f"There is no {act!r} of an incident; there are: {', '.join(ACTS)}.")
+    if action not in ACTIONS:
+        raise Http404(f"{action!r} is not a valid action. Valid: {', '.join(ACTIONS)}.")
     try:
-        (event,) = take_steps([ACTS[act](incident_id, request.POST, person)])
+        (event,) = take_steps([ACTIONS[action](incident_id, request.POST, person)])
     except UnknownIncident as error:
         raise Http404(f"{error}.") from error
     except (NotPossible, BadTriage) as error:
         messages.error(request, f"Incident {incident_id}: {error}.", extra_tags="bad")
         return HttpResponseRedirect(choose_next(request, "incidents"))
-    # Accepted levels are to be judged by, and who subscribed is to be told.
+    # An accepted baseline needs a new evaluation; subscribers get notices.
     wake_up()
     wake_notify()
-    messages.success(request, _say_done(event), extra_tags="good")
-    if act == "merge":
+    messages.success(request, _describe_result(event), extra_tags="good")
+    if action == "merge":
         return HttpResponseRedirect(reverse("incident", args=[event.incident_id]))
-    if act == "split":
+    if action == "split":
         return HttpResponseRedirect(reverse("incident", args=[event.before["split_into"]]))
     return HttpResponseRedirect(choose_next(request, "incidents"))
 
 
-def _say_done(event: IncidentEvent) -> str:
+def _describe_result(event: IncidentEvent) -> str:
     words = f": {event.words}" if event.kind in ("assigned", "snoozed") else ""
     if event.kind == "split":
-        words = f": this is incident {event.before['split_into']}, which has what was chosen"
-    return f"Incident {event.incident_id} {_DONE.get(event.kind, event.kind)}{words}."
+        words = f": incident {event.before['split_into']} has the selected changes"
+    return f"Incident {event.incident_id} {_RESULTS.get(event.kind, event.kind)}{words}."
 
 
 def _acknowledge(incident_id: int, form: QueryDict, person: User) -> Step:
@@ -84,12 +84,12 @@ def _reopen(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _assign(incident_id: int, form: QueryDict, person: User) -> Step:
-    wanted = form.get("assignee", "")
+    assignee = form.get("assignee", "")
     to = None
-    if wanted:
-        to = User.objects.filter(pk=_read_id(wanted), is_active=True).first()
+    if assignee:
+        to = User.objects.filter(pk=_read_id(assignee), is_active=True).first()
         if to is None or not to.has_role(Role.EDITOR):
-            raise BadTriage("choose somebody of the role editor or admin")
+            raise BadTriage("the assignee must be an editor or admin")
     return partial(triage.assign, incident_id, by=person, to=to)
 
 
@@ -104,7 +104,7 @@ def _link(incident_id: int, form: QueryDict, person: User) -> Step:
 def _snooze(incident_id: int, form: QueryDict, person: User) -> Step:
     days = _read_id(form.get("days", "1"))
     if days > _SNOOZE_DAYS_MAXIMUM:
-        raise BadTriage(f"{days} days; at most {_SNOOZE_DAYS_MAXIMUM} are kept")
+        raise BadTriage(f"{days} days exceed the maximum of {_SNOOZE_DAYS_MAXIMUM}")
     until = timezone.now() + timedelta(days=days) if days else None
     return partial(triage.snooze, incident_id, by=person, until=until)
 
@@ -125,11 +125,11 @@ def _accept(incident_id: int, form: QueryDict, person: User) -> Step:
 def _undo(incident_id: int, form: QueryDict, person: User) -> Step:
     event_id = _read_id(form.get("event", ""))
     if not IncidentEvent.objects.filter(pk=event_id, incident_id=incident_id).exists():
-        raise UnknownIncident(f"there is no event {event_id} of incident {incident_id}")
+        raise UnknownIncident(f"incident {incident_id} has no event {event_id}")
     return partial(undo, event_id, by=person)
 
 
-ACTS: Final[dict[str, Callable[[int, QueryDict, User], Step]]] = {
+ACTIONS: Final[dict[str, Callable[[int, QueryDict, User], Step]]] = {
     "acknowledge": _acknowledge,
     "resolve": _resolve,
     "reopen": _reopen,
@@ -146,9 +146,9 @@ ACTS: Final[dict[str, Callable[[int, QueryDict, User], Step]]] = {
 
 def _read_id(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= _ID_MAXIMUM):
-        raise BadTriage(f"{text[:40]!r} is no number")
+        raise BadTriage(f"{text[:40]!r} is not a valid number")
     return int(text)
 
 
 def _read_ids(form: QueryDict, name: str) -> list[int]:
-    return [_read_id(text) for text in form.getlist(name)[:_CHOSEN_MAXIMUM]]
+    return [_read_id(text) for text in form.getlist(name)[:_SELECTED_MAXIMUM]]

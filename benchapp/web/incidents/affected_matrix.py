@@ -1,4 +1,4 @@
-"""The matrix of an incident's cells as it is shown: sizes with their signs, words, and where each cell leads."""
+"""Texts and links of the affected matrix of an incident."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
-from benchapp.models import Standing
+from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.affected_matrix import (
-    CellLine,
-    CellMatrix,
+    AffectedCell,
+    AffectedMatrix,
+    AffectedRow,
     CellState,
-    OneCell,
-    read_cell_matrix,
+    read_affected_matrix,
 )
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.web.charts.history.request import format_request_time, write_query
@@ -23,51 +23,55 @@ from benchapp.web.incidents.tables import Size, make_size
 from benchapp.web.site.filter_forms import keep_query
 
 _ROOM: Final = timedelta(hours=1)
-_STANDINGS: Final = {Standing.LEARNING: "learning", Standing.NOISY: "too noisy", Standing.STALE: "stale"}
-_WORDS: Final[dict[CellState, str]] = {
-    "unmoved": "unmoved",
-    "unjudged": "not judged",
-    "missing": "never measured",
+_STATUSES: Final = {
+    DetectionStatus.LEARNING: "learning",
+    DetectionStatus.NOISY: "too noisy",
+    DetectionStatus.STALE: "stale",
+}
+_TEXTS: Final[dict[CellState, str]] = {
+    "unchanged": "unchanged",
+    "unjudged": "not evaluated",
+    "missing": "no data",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class CellShown:
-    """One cell. size: None where no level moved; note: a second line, "" for none; where: for those who hear it."""
+class AffectedMatrixCell:
+    """One cell. size: None without a change; note: second line or ""; position: for screen readers."""
 
     state: CellState
-    where: str
-    word: str
+    position: str
+    text: str
     size: Size | None
     note: str
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class CellFigure:
-    """The matrix with its words. tabs: (label, count, address, is here) of each metric in which something moved."""
+class AffectedMatrixFigure:
+    """The matrix with its texts. tabs: (label, count, URL, is current) of each metric with changes."""
 
-    matrix: CellMatrix
-    said: str
-    beyond: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[CellShown, ...]], ...]
+    matrix: AffectedMatrix
+    summary: str
+    omitted: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[AffectedMatrixCell, ...]], ...]
     tabs: tuple[tuple[str, int, str, bool], ...]
-    has_apart: bool
+    has_elsewhere: bool
 
 
-def make_cell_figure(incident: IncidentRow, query: QueryDict) -> CellFigure | None:
-    """Return the matrix of an incident in the metric that the address names; None where one cell is all there is."""
-    matrix = read_cell_matrix(incident, metric=query.get("metric"))
+def make_affected_matrix(incident: IncidentRow, query: QueryDict) -> AffectedMatrixFigure | None:
+    """Return the matrix of an incident in the metric of the URL; None for fewer than two series."""
+    matrix = read_affected_matrix(incident, metric=query.get("metric"))
     if matrix is None:
         return None
     rows = tuple(
         (line.label, tuple(_show(matrix, line, place, cell) for place, cell in enumerate(line.cells)))
         for line in matrix.lines
     )
-    return CellFigure(
+    return AffectedMatrixFigure(
         matrix=matrix,
-        said=say_moved(matrix),
-        beyond=tuple(list_left_out(matrix)),
+        summary=describe_matrix_counts(matrix),
+        omitted=tuple(list_omitted(matrix)),
         rows=rows,
         tabs=tuple(
             (
@@ -78,50 +82,46 @@ def make_cell_figure(incident: IncidentRow, query: QueryDict) -> CellFigure | No
             )
             for each in matrix.metrics
         ),
-        has_apart=any(cell.state == "apart" for _, cells in rows for cell in cells),
+        has_elsewhere=any(cell.state == "elsewhere" for _, cells in rows for cell in cells),
     )
 
 
-def say_moved(matrix: CellMatrix) -> str:
-    """Say how much moved: "14 of 320 cells moved in IOPS; 3 more are not judged"."""
-    cells = "cell" if matrix.judged == 1 else "cells"
-    said = f"{matrix.moved} of {matrix.judged} {cells} moved in {matrix.metric.label}"
-    if not matrix.unjudged:
-        return said
-    return f"{said}; {matrix.unjudged} more {'is' if matrix.unjudged == 1 else 'are'} not judged"
+def describe_matrix_counts(matrix: AffectedMatrix) -> str:
+    """Return the counts: "14 of 320 series changed in IOPS; 3 not evaluated"."""
+    text = f"{matrix.changed} of {matrix.judged} series changed in {matrix.metric.label}"
+    return f"{text}; {matrix.unjudged} not evaluated" if matrix.unjudged else text
 
 
-def list_left_out(matrix: CellMatrix) -> Iterator[str]:
-    """Say what is not shown for want of room; nothing where all is."""
+def list_omitted(matrix: AffectedMatrix) -> Iterator[str]:
+    """Yield what the matrix omits."""
     for count, noun in ((matrix.rows_left_out, "row"), (matrix.columns_left_out, "column")):
         if count:
-            verb = "is" if count == 1 else "are"
-            yield f"{count} {noun}{'' if count == 1 else 's'} in which less moved {verb} not shown."
-    if matrix.moved_left_out:
-        yield f"{matrix.moved_left_out} of the cells that moved have no room here; the list below has them."
+            yield f"{count} {noun}{'' if count == 1 else 's'} with fewer changes not shown."
+    if matrix.changed_left_out:
+        yield f"{matrix.changed_left_out} affected series not shown here; see the list below."
     if matrix.is_cut:
-        yield "There are more cells than are looked at: only the freshest are counted."
+        yield "Too many series: only the most recent are counted."
 
 
-def _show(matrix: CellMatrix, line: CellLine, place: int, cell: OneCell) -> CellShown:
-    where = f"{line.label}, {matrix.x.label.lower()} {matrix.columns[place]}"
-    if cell.level is None:
-        note = _STANDINGS.get(Standing(cell.standing), "") if cell.standing else ""
-        return CellShown(cell.state, where, _WORDS[cell.state], None, note, _link(matrix, cell))
-    level = cell.level
-    size = make_size(level.relative, None, None, is_regression=level.is_regression)
-    return CellShown(cell.state, where, size.word, size, _say_note(cell), _link(matrix, cell))
+def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> AffectedMatrixCell:
+    position = f"{line.label}, {matrix.x.label.lower()} {matrix.columns[place]}"
+    if cell.change is None:
+        note = _STATUSES.get(DetectionStatus(cell.status), "") if cell.status else ""
+        return AffectedMatrixCell(cell.state, position, _TEXTS[cell.state], None, note, _link(matrix, cell))
+    change = cell.change
+    size = make_size(change.relative, None, None, is_regression=change.is_regression)
+    return AffectedMatrixCell(cell.state, position, size.word, size, _make_note(cell), _link(matrix, cell))
 
 
-def _say_note(cell: OneCell) -> str:
-    """Say what goes with a size: how many series of the cell moved, or where else it is told."""
-    if cell.state == "apart" and cell.level:
-        return f"incident {cell.level.incident_id}" if cell.level.incident_id else "not believed yet"
-    return f"{cell.moved} of {cell.series} series" if cell.series > 1 else ""
+def _make_note(cell: AffectedCell) -> str:
+    """Return the note of a change: the number of series that changed, or the other incident."""
+    if cell.state == "elsewhere" and cell.change:
+        return f"incident {cell.change.incident_id}" if cell.change.incident_id else "not significant yet"
+    return f"{cell.changed} of {cell.series} series" if cell.series > 1 else ""
 
 
-def _link(matrix: CellMatrix, cell: OneCell) -> str:
-    """Return the history around the change, of all cells from the same moment on; "" where there is none."""
+def _link(matrix: AffectedMatrix, cell: AffectedCell) -> str:
+    """Return the URL of the history around the change, from the same time in all cells; "" without a series."""
     if cell.series_id is None:
         return ""
     from_at = parse_datetime(matrix.from_at) if matrix.from_at else None

@@ -1,4 +1,4 @@
-"""What is watched: every metric of every series with what can be said of it."""
+"""Detection status of every metric of every series."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,65 +7,65 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.models import Standing
-from benchapp.queries.incidents.detection_status import WatchedRow, list_watched
-from benchapp.web.incidents.detection_status_texts import say_standing
+from benchapp.models import DetectionStatus
+from benchapp.queries.incidents.detection_status import MonitoredMetric, list_detection_status
+from benchapp.web.incidents.detection_status_texts import describe_detection
 from benchapp.web.site.access import may_read
 from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.pagination import turn_page
 
-WATCHED_ON_A_PAGE: Final = 100
+SERIES_ON_A_PAGE: Final = 100
 _TITLES: Final = {
-    None: "Watched cells",
-    Standing.LEARNING: "Watched cells that are learning: too few runs to judge in earnest",
-    Standing.STEADY: "Watched cells that are steady",
-    Standing.NOISY: "Watched cells that are too noisy to judge",
-    Standing.STALE: "Watched cells that are stale: no run for long",
+    None: "Monitored series",
+    DetectionStatus.LEARNING: "Monitored series: learning (too few runs)",
+    DetectionStatus.STEADY: "Monitored series: steady",
+    DetectionStatus.NOISY: "Monitored series: too noisy for detection",
+    DetectionStatus.STALE: "Monitored series: stale (no recent run)",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedLine:
-    """One metric of one series, and what can be said of it."""
+class DetectionStatusLine:
+    """One metric of one series with its detection status."""
 
-    row: WatchedRow
+    row: MonitoredMetric
     label: str
-    words: str
+    text: str
 
 
 @require_safe
 @may_read
-def watched(request: HttpRequest) -> HttpResponse:
-    """List what is watched, of one standing or of all, judged last first."""
-    bar = make_filter_bar(request, keep=("standing",))
+def detection_status(request: HttpRequest) -> HttpResponse:
+    """List monitored series with one status or any, last evaluated first."""
+    bar = make_filter_bar(request, keep=("status",))
     errors = bar.errors
-    wanted = request.GET.get("standing", "")
-    standing = next((each for each in Standing if each == wanted), None)
-    if wanted and standing is None:
-        errors.append(f"There is no such standing; there are: {', '.join(Standing)}.")
+    wanted = request.GET.get("status", "")
+    status = next((each for each in DetectionStatus if each == wanted), None)
+    if wanted and status is None:
+        errors.append(f"{wanted!r} is not a valid status. Valid: {', '.join(DetectionStatus)}.")
     page, links = turn_page(
         request,
         errors,
-        read=lambda after: list_watched(standing, bar.filter, after=after, limit=WATCHED_ON_A_PAGE),
+        read=lambda after: list_detection_status(status, bar.filter, after=after, limit=SERIES_ON_A_PAGE),
     )
-    choices = [("All", None), *((each.value.capitalize(), each) for each in Standing)]
+    choices = [("All", None), *((each.value.capitalize(), each) for each in DetectionStatus)]
     context = {
         **links,
-        "title": _TITLES[standing],
+        "title": _TITLES[status],
         "bar": bar,
         "errors": errors,
         "choices": [
             (
                 label,
-                keep_query(request.GET, standing=each.value if each else None, after=None),
-                each == standing,
+                keep_query(request.GET, status=each.value if each else None, after=None),
+                each == status,
             )
             for label, each in choices
         ],
         "lines": [
-            WatchedLine(row, SHORT_LABELS[row.judgement.metric], say_standing(row.judgement))
+            DetectionStatusLine(row, SHORT_LABELS[row.judgement.metric], describe_detection(row.judgement))
             for row in page.items
         ],
     }

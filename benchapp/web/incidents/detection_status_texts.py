@@ -1,88 +1,88 @@
-"""What can be said of series at all, in words: learning, steady, too noisy, stale."""
+"""Texts of the detection status: learning, steady, too noisy, stale."""
 
 from collections.abc import Sequence
 
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
-from benchapp.models import Standing
-from benchapp.queries.incidents.detection_status import JudgedCounts, JudgementRow
-from benchapp.web.incidents.texts import count_runs, describe_percent, say_since
+from benchapp.models import DetectionStatus
+from benchapp.queries.incidents.detection_status import DetectionStatusCounts, JudgementRow
+from benchapp.web.incidents.texts import count_runs, describe_percent, format_since
 from benchapp.web.site.value_texts import with_unit
 
 
-def describe_status(counts: JudgedCounts) -> list[tuple[str, str]]:
-    """Return (standing, words) of what is watched: "412 cells judged", "37 learning", "5 too noisy"."""
-    known = counts.by_standing
+def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
+    """Return (status, text): "412 series monitored", "37 learning", "5 too noisy"."""
+    known = counts.by_status
     total = sum(known.values())
-    said = f"more than {total - 1}" if counts.has_more else f"{total}"
-    parts = [("", f"{said} {'cell' if total == 1 else 'cells'} judged")]
-    for standing, words in (
-        (Standing.LEARNING, "learning"),
-        (Standing.NOISY, "too noisy"),
-        (Standing.STALE, "stale"),
+    count = f"more than {total - 1}" if counts.has_more else f"{total}"
+    parts = [("", f"{count} metrics of series monitored")]
+    for status, text in (
+        (DetectionStatus.LEARNING, "learning"),
+        (DetectionStatus.NOISY, "too noisy"),
+        (DetectionStatus.STALE, "stale"),
     ):
-        if known.get(standing):
-            parts.append((standing.value, f"{known[standing]} {words}"))
+        if known.get(status):
+            parts.append((status.value, f"{known[status]} {text}"))
     return parts
 
 
-def say_standings(rows: Sequence[JudgementRow], metric: Metric) -> list[str]:
-    """Say what can be said of a metric of a series; another is named where that one stands for it."""
+def describe_metric_detection(rows: Sequence[JudgementRow], metric: Metric) -> list[str]:
+    """Describe the detection of a metric of a series; bandwidth and IOPS refer to each other."""
     by_metric = {row.metric: row for row in rows}
     if not by_metric:
-        return ["Not judged yet: a series is looked at from its sixth run on."]
+        return ["Not evaluated yet: detection starts at 6 runs."]
     own = by_metric.get(metric.name)
     if own is not None:
-        return [say_standing(own)]
+        return [describe_detection(own)]
     # With one block size IOPS and bandwidth are one signal, of which one is judged.
     twin = {"iops": "bandwidth_bytes_per_s", "bandwidth_bytes_per_s": "iops"}.get(metric.name, "")
     if twin in by_metric:
-        return [f"{CATALOGUE[twin].label} stands for {metric.label}. {say_standing(by_metric[twin])}"]
+        return [
+            f"{metric.label} is detected by {CATALOGUE[twin].label}. {describe_detection(by_metric[twin])}"
+        ]
     judged = ", ".join(CATALOGUE[name].label for name in by_metric)
-    return [f"Changes are not looked for in this metric; they are in {judged}."]
+    return [f"No detection in this metric. Detected metrics: {judged}."]
 
 
-def say_standing(row: JudgementRow) -> str:
-    """Say what can be said of a metric of a series at all, and what it would take to say more."""
+def describe_detection(row: JudgementRow) -> str:
+    """Describe the status of a metric, the smallest detectable change, and the runs needed for a smaller one."""
     metric = CATALOGUE[row.metric]
-    said = {
-        Standing.LEARNING: _say_learning,
-        Standing.NOISY: _say_noisy,
-        Standing.STEADY: _say_steady,
-        Standing.STALE: _say_stale,
-    }[Standing(row.standing)](row, metric)
+    text = {
+        DetectionStatus.LEARNING: _describe_learning,
+        DetectionStatus.NOISY: _describe_noisy,
+        DetectionStatus.STEADY: _describe_steady,
+        DetectionStatus.STALE: _describe_stale,
+    }[DetectionStatus(row.status)](row, metric)
     if row.baseline_from_at is not None:
-        since = say_since(row.baseline_from_at)
-        said = f"{said} Its level since {since} was accepted: nothing before is compared."
-    return said
+        since = format_since(row.baseline_from_at)
+        text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
+    return text
 
 
-def _say_learning(row: JudgementRow, metric: Metric) -> str:
-    needed = f" {count_runs(row.runs_needed)} more until its noise is known." if row.runs_needed else ""
-    return f"Learning: {count_runs(row.n)} so far.{needed}"
+def _describe_learning(row: JudgementRow, metric: Metric) -> str:
+    needed = f"; {row.runs_needed} more needed" if row.runs_needed else ""
+    return f"Learning: {count_runs(row.n)} so far{needed}."
 
 
-def _say_noisy(row: JudgementRow, metric: Metric) -> str:
+def _describe_noisy(row: JudgementRow, metric: Metric) -> str:
+    least = f"smallest detectable change: {describe_percent(row.least_change)}" if row.least_change else ""
+    threshold = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    more = f" Detecting {threshold} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
+    return f"Too noisy: {least or 'the spread is too large'}; threshold: {threshold}.{more}"
+
+
+def _describe_steady(row: JudgementRow, metric: Metric) -> str:
+    spread = f", spread {describe_percent(row.spread)}" if row.spread is not None else ""
+    level = f"Steady at {with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
     least = (
-        f"what moves by less than {describe_percent(row.least_change)} is not found"
+        f" Smallest detectable change: {describe_percent(row.least_change)} after five runs."
         if row.least_change
         else ""
     )
-    wanted = f"{describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))} is worth saying"
-    more = (
-        f" It would take {count_runs(row.runs_needed)} after a change to see that." if row.runs_needed else ""
-    )
-    return f"Too noisy: {least or 'its runs lie too far apart'}; {wanted}.{more}"
-
-
-def _say_steady(row: JudgementRow, metric: Metric) -> str:
-    spread = f", spread {describe_percent(row.spread)}" if row.spread is not None else ""
-    level = f"Steady at {with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
-    least = f" Five runs show a change of {describe_percent(row.least_change)}." if row.least_change else ""
-    wanted = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
-    more = f" One of {wanted} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
+    threshold = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    more = f" Detecting {threshold} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
     return f"{level}{least}{more}"
 
 
-def _say_stale(row: JudgementRow, metric: Metric) -> str:
-    level = f"; it stood at {with_unit(row.level, metric)}" if row.level is not None else ""
-    return f"Stale: no run for long{level}."
+def _describe_stale(row: JudgementRow, metric: Metric) -> str:
+    level = f"; last level {with_unit(row.level, metric)}" if row.level is not None else ""
+    return f"Stale: no recent run{level}."

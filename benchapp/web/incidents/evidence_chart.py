@@ -1,4 +1,4 @@
-"""The evidence of a change: its history around it, and the runs on both sides of it."""
+"""Evidence of a change: the history around it, and the runs before and after it."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,14 +11,14 @@ from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
 from benchapp.web.charts.history.request import HistoryRequest, format_request_time, write_query
 
-# What is shown before the oldest run that the change was judged by, as share of the time to the change.
-_ROOM: Final = 0.1
-_LEAST_ROOM: Final = timedelta(hours=1)
+# Time shown before the oldest run of the evidence, as a share of the time to the change.
+_MARGIN_SHARE: Final = 0.1
+_MARGIN_MINIMUM: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceChart:
-    """What the page of an incident draws of its worst change. document: the runs on both sides."""
+    """Charts of the largest change of an incident. document: the runs before and after."""
 
     change: ChangeRow
     metric: Metric
@@ -27,12 +27,12 @@ class EvidenceChart:
 
 
 def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceChart:
-    """Return the pictures of one change; one query."""
+    """Return the charts of one change; one query."""
     metric = CATALOGUE[change.metric]
     sides = read_sides(change)
     from_at = change.points_from_at
     if from_at is not None:
-        from_at -= max((change.started_at - from_at) * _ROOM, _LEAST_ROOM)
+        from_at -= max((change.started_at - from_at) * _MARGIN_SHARE, _MARGIN_MINIMUM)
     asked = HistoryRequest(metric=metric, ids=(change.series.id,), from_at=from_at, is_linked=False)
     figure = make_history_figure(
         asked,

@@ -1,4 +1,4 @@
-"""Incidents and their changes as rows of tables."""
+"""Incidents and their changes as table rows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.web.incidents.texts import (
     STATES,
+    describe_first_suspect,
+    describe_other_hosts,
+    format_confidence,
+    format_fact_name,
+    format_interval,
     format_level,
-    say_confidence,
-    say_elsewhere,
-    say_first_suspect,
-    say_interval,
-    say_name,
 )
 from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.value_texts import say_age, say_signed
@@ -29,7 +29,7 @@ _SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How far a level moved. kind: worse or better; sign: the way that it moved; never color alone."""
+    """Size of a change. kind: worse or better; sign: direction, so that color is not the only cue."""
 
     kind: str
     sign: str
@@ -38,13 +38,13 @@ class Size:
 
     @property
     def word(self) -> str:
-        """Return what the color means."""
+        """Return the meaning of the color."""
         return "regression" if self.kind == "worse" else "improvement"
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """One incident in the inbox. severity: the word, with its sign. suspect: "" where there is none."""
+    """One incident in the inbox. suspect: "" if no environment change coincides."""
 
     row: IncidentRow
     severity: str
@@ -52,13 +52,12 @@ class IncidentLine:
     place: str
     is_pool: bool
     suspect: str
-    explained: str
     age: str
 
 
 @dataclass(frozen=True, slots=True)
 class AffectedSeriesLine:
-    """One cell of an incident: a metric of a series, before and after."""
+    """One metric of a series, before and after a change."""
 
     row: ChangeRow
     label: str
@@ -71,12 +70,12 @@ class AffectedSeriesLine:
 
 
 def make_incident_lines(rows: Iterable[IncidentRow]) -> list[IncidentLine]:
-    """Return the lines of the inbox."""
+    """Return the rows of the inbox."""
     return [make_incident_line(row) for row in rows]
 
 
 def make_incident_line(row: IncidentRow) -> IncidentLine:
-    """Return the line of one incident."""
+    """Return the row of one incident."""
     kind, _, name = row.scope.partition(":")
     return IncidentLine(
         row=row,
@@ -84,14 +83,13 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
         size=make_size(row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression),
         place=name or "several hosts or pools",
         is_pool=kind == "pool",
-        suspect=say_first_suspect(row),
-        explained=str(row.explained_by[0].get("words", "")) if row.explained_by else "",
+        suspect=describe_first_suspect(row),
         age=say_age(row.opened_at),
     )
 
 
 def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
-    """Return the lines of an incident's or a series' changes."""
+    """Return the rows of an incident's or a series' changes."""
     return [
         AffectedSeriesLine(
             row=row,
@@ -104,7 +102,7 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
             state=f"drift, {STATES[ChangeState(row.state)]}"
             if row.is_drift
             else STATES[ChangeState(row.state)],
-            confidence=say_confidence(row.confidence),
+            confidence=format_confidence(row.confidence),
             url=f"{reverse('series', args=[row.series.id])}?{urlencode({'metric': row.metric})}",
         )
         for row in rows
@@ -113,19 +111,19 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
 
 @dataclass(frozen=True, slots=True)
 class SuspectLine:
-    """What changed with an incident. share: of the changes that it came with; elsewhere: "" where no other got it."""
+    """An environment change that coincides. share: of the changes; other_hosts: "" if no other host has it."""
 
     name: str
     before: str
     after: str
     share: str
     count: str
-    elsewhere: str
+    other_hosts: str
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """One series whose levels would be accepted: (metric, level before, new level, since when) of each metric."""
+    """One series with possible baselines: (metric, level before, new level, start) of each metric."""
 
     series_id: int
     title: str
@@ -134,15 +132,15 @@ class AcceptedLine:
 
 
 def list_suspects(row: IncidentRow) -> list[SuspectLine]:
-    """Return what else changed, the likeliest first."""
+    """Return coinciding environment changes, most likely cause first."""
     return [
         SuspectLine(
-            name=say_name(str(suspect.get("name", ""))),
+            name=format_fact_name(str(suspect.get("name", ""))),
             before=str(suspect.get("before") or "unknown"),
             after=str(suspect.get("after") or "unknown"),
             share=f"{float(suspect.get('share') or 0):.0%}".replace("%", " %"),
-            count=f"{suspect['came_with']} of {suspect['changes']}" if suspect.get("changes") else "",
-            elsewhere=say_elsewhere(suspect),
+            count=f"{suspect['coincides_with']} of {suspect['changes']}" if suspect.get("changes") else "",
+            other_hosts=describe_other_hosts(suspect),
         )
         for suspect in row.suspects
     ]
@@ -151,7 +149,7 @@ def list_suspects(row: IncidentRow) -> list[SuspectLine]:
 def make_accepted_lines(
     accepted: Sequence[AcceptedLevel], changes: Sequence[ChangeRow]
 ) -> list[AcceptedLine]:
-    """Return what accepting would pin, a line for each series; changes: those of the incident, for the names."""
+    """Return the baselines that accepting would set, one row per series; changes: for the titles."""
     names = {change.series.id: change.series for change in changes}
     by_series: dict[int, list[AcceptedLevel]] = {}
     for level in accepted:
@@ -176,10 +174,10 @@ def make_accepted_lines(
 
 
 def make_size(relative: float, low: float | None, high: float | None, *, is_regression: bool) -> Size:
-    """Return how far a level moved, as it is shown."""
+    """Return the size of a change for display."""
     return Size(
         kind="worse" if is_regression else "better",
         sign="▲" if relative > 0 else "▼",
         text=say_signed(relative),
-        interval=say_interval(low, high),
+        interval=format_interval(low, high),
     )

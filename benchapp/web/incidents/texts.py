@@ -1,4 +1,4 @@
-"""Incidents, changes and standings in words."""
+"""Texts of incidents and changes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,56 +12,54 @@ from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, Tab
 from benchapp.web.site.value_texts import say_signed, with_unit
 
-_LEAST_SAID: Final = 0.0001
-# Below this doubt one more digit is told.
-_LEAST_ROUNDED: Final = 0.001
-# From which confidence on which words.
-_SURE: Final = ((0.9999, "practically certain"), (0.99, "very sure"), (0.95, "sure"), (0.0, "not sure"))
+# Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
+_DOUBT_MINIMUM: Final = 0.0001
+_DOUBT_TWO_DIGITS: Final = 0.001
 STATES: Final = {
     ChangeState.SUSPECTED: "suspected",
     ChangeState.PROVISIONAL: "provisional",
     ChangeState.CONFIRMED: "confirmed",
     ChangeState.WITHDRAWN: "withdrawn",
 }
-_DONE: Final = {
-    "opened": "opened it",
-    "grew": "found it graver",
-    "confirmed": "confirmed it",
+_ACTIONS: Final = {
+    "opened": "opened",
+    "grew": "raised severity",
+    "confirmed": "confirmed",
     "withdrawn": "withdrew changes",
-    "recovered": "found it recovered",
-    "reopened": "opened it again",
-    "acknowledged": "acknowledged it",
-    "resolved": "resolved it",
-    "assigned": "assigned it",
+    "recovered": "detected recovery",
+    "reopened": "reopened",
+    "acknowledged": "acknowledged",
+    "resolved": "resolved",
+    "assigned": "assigned",
     "commented": "commented",
-    "linked": "set its link",
-    "snoozed": "snoozed it",
-    "merged": "merged it",
-    "split": "split it",
-    "accepted": "accepted the level",
-    "undone": "took back",
+    "linked": "set the link",
+    "snoozed": "snoozed",
+    "merged": "merged",
+    "split": "split",
+    "accepted": "accepted a new baseline",
+    "undone": "undid",
 }
 
 
-def say_incident(detail: IncidentDetail) -> str:
-    """Say an incident in a sentence: what moved where, how much, since when, and what came with it."""
+def describe_incident(detail: IncidentDetail) -> str:
+    """Describe an incident in one sentence: metric, place, size, start, and the coinciding change."""
     row, live = detail.row, detail.live
     if not live:
         return row.title
-    worst = live[0]
-    way = "up" if worst.relative > 0 else "down"
+    largest = live[0]
+    way = "up" if largest.relative > 0 else "down"
     what, size = (
-        f"{_name_work(live)}{_name_metric(worst)} of {say_scopes(live)}",
-        describe_percent(worst.relative),
+        f"{_name_workload(live)}{_name_metric(largest)} of {describe_scopes(live)}",
+        describe_percent(largest.relative),
     )
-    if worst.is_drift and worst.accepted_from_at:
-        accepted = say_since(worst.accepted_from_at)
-        return f"{what} drifted {way} {size} from the level accepted on {accepted}{_say_suspect(row)}"
-    return f"{what} {way} {size} since {say_since(row.started_at)}{_say_suspect(row)}"
+    if largest.is_drift and largest.accepted_from_at:
+        accepted = format_since(largest.accepted_from_at)
+        return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"
+    return f"{what} {way} {size} since {format_since(row.started_at)}{_describe_coincidence(row)}"
 
 
-def say_scopes(changes: Sequence[ChangeRow]) -> str:
-    """Say where: a host's name, "pool db", "4 hosts", "2 hosts and 1 pool"."""
+def describe_scopes(changes: Sequence[ChangeRow]) -> str:
+    """Return the place: a host's name, "pool db", "4 hosts", "2 hosts and 1 pool"."""
     scopes = {change.series.scope: change.series.scope_name for change in changes}
     pools = sum(scope.startswith("pool:") for scope in scopes)
     if len(scopes) == 1:
@@ -72,55 +70,53 @@ def say_scopes(changes: Sequence[ChangeRow]) -> str:
 
 
 def describe_percent(relative: float) -> str:
-    """Say a size without its sign: "15 %", "3.2 %", "5 %"."""
+    """Format a size without its sign: "15 %", "3.2 %", "5 %"."""
     percent = abs(relative) * 100
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
     return f"{text} %"
 
 
-def say_interval(low: float | None, high: float | None) -> str:
-    """Say the 95 % interval of a size; "" where it is not known."""
+def format_interval(low: float | None, high: float | None) -> str:
+    """Format the 95 % interval of a size; "" if unknown."""
     if low is None or high is None:
         return ""
     return f"{say_signed(low).removesuffix(' %')} to {say_signed(high)}"
 
 
-def say_confidence(confidence: float) -> str:
-    """Say how sure a change is, in words and as a number: "very sure, 99.7 %"."""
-    words = next(words for least, words in _SURE if confidence >= least)
+def format_confidence(confidence: float) -> str:
+    """Format the confidence of a change: "99.7 %", "> 99.99 %"."""
     doubt = 1 - confidence
-    if doubt < _LEAST_SAID:
-        return f"{words}, over 99.99 %"
-    percent = f"{confidence * 100:.{2 if doubt < _LEAST_ROUNDED else 1}f}".removesuffix(".0")
-    return f"{words}, {percent} %"
+    if doubt < _DOUBT_MINIMUM:
+        return "> 99.99 %"
+    return f"{confidence * 100:.{2 if doubt < _DOUBT_TWO_DIGITS else 1}f}".removesuffix(".0") + " %"
 
 
-def say_since(moment: datetime, *, now: datetime | None = None) -> str:
-    """Say a moment in a title: without its year in the same one."""
+def format_since(moment: datetime, *, now: datetime | None = None) -> str:
+    """Format a time for a title, without the current year."""
     utc = moment.astimezone(UTC)
     year = "" if utc.year == (now or timezone.now()).year else f" {utc:%Y}"
     return f"{utc:%-d %b}{year} {utc:%H:%M} UTC"
 
 
-def say_event(event: EventRow) -> str:
-    """Say what somebody did, or the judge."""
-    return f"{event.by_name or 'benchapp'} {_DONE.get(event.kind, event.kind)}"
+def describe_event(event: EventRow) -> str:
+    """Describe an event: who did what."""
+    return f"{event.by_name or 'benchapp'} {_ACTIONS.get(event.kind, event.kind)}"
 
 
-def name_act(kind: str) -> str:
-    """Say an act as what was done: "acknowledged it"."""
-    return _DONE.get(kind, kind)
+def describe_action(kind: str) -> str:
+    """Return the past tense of an action: "acknowledged"."""
+    return _ACTIONS.get(kind, kind)
 
 
 def count_runs(count: int) -> str:
-    """Say how many runs."""
+    """Format a number of runs."""
     return "1 run" if count == 1 else f"{count} runs"
 
 
-def _name_work(changes: Sequence[ChangeRow]) -> str:
-    """Say the work that all of them did: "4k random read "; "" where it differs."""
-    works = {change.series.workload_title.split(" · ")[0] for change in changes}
-    return f"{works.pop()} " if len(works) == 1 else ""
+def _name_workload(changes: Sequence[ChangeRow]) -> str:
+    """Return the workload that all have in common: "4k random read "; "" if it differs."""
+    workloads = {change.series.workload_title.split(" · ")[0] for change in changes}
+    return f"{workloads.pop()} " if len(workloads) == 1 else ""
 
 
 def _name_metric(change: ChangeRow) -> str:
@@ -128,48 +124,48 @@ def _name_metric(change: ChangeRow) -> str:
     return label if label[1].isupper() else label[0].lower() + label[1:]
 
 
-def _say_suspect(row: IncidentRow) -> str:
-    said = say_first_suspect(row)
-    return f"; {said} came with it" if said else ""
+def _describe_coincidence(row: IncidentRow) -> str:
+    suspect = describe_first_suspect(row)
+    return f"; coincides with {suspect}" if suspect else ""
 
 
-def say_first_suspect(row: IncidentRow) -> str:
-    """Say what likeliest changed with it: "kernel 5.15 → 6.1"; "" where nothing did that is recorded."""
-    return name_suspect(row.suspects[0]) if row.suspects else ""
+def describe_first_suspect(row: IncidentRow) -> str:
+    """Describe the most likely cause: "kernel 5.15 → 6.1"; "" without a recorded environment change."""
+    return describe_suspect(row.suspects[0]) if row.suspects else ""
 
 
-def name_suspect(suspect: dict[str, Any]) -> str:
-    """Say what changed, from what to what."""
-    name = say_name(str(suspect.get("name", "")))
+def describe_suspect(suspect: dict[str, Any]) -> str:
+    """Describe an environment change: "kernel 5.15 → 6.1"."""
+    name = format_fact_name(str(suspect.get("name", "")))
     before, after = (suspect.get(side) or "unknown" for side in ("before", "after"))
     return f"{name} {before} → {after}"
 
 
-def say_elsewhere(suspect: Mapping[str, Any]) -> str:
-    """Say what became of the other hosts to which the same came: "2 stayed fine: db-3, db-4"; "" of none."""
-    moved, fine = suspect.get("hosts_moved") or 0, suspect.get("hosts_fine") or 0
-    names = [str(name) for name in suspect.get("fine_hosts") or ()]
-    parts = [f"{moved} moved too"] if moved else []
-    if fine:
-        named = ", ".join(names) + (" and others" if fine > len(names) else "")
-        parts.append(f"{fine} stayed fine: {named}" if names else f"{fine} stayed fine")
+def describe_other_hosts(suspect: Mapping[str, Any]) -> str:
+    """Describe other hosts with the same change: "1 also regressed; 2 unaffected: db-3, db-4"; "" if none."""
+    regressed, unaffected = suspect.get("hosts_regressed") or 0, suspect.get("hosts_unaffected") or 0
+    names = [str(name) for name in suspect.get("unaffected_hosts") or ()]
+    parts = [f"{regressed} also regressed"] if regressed else []
+    if unaffected:
+        named = ", ".join(names) + (" and others" if unaffected > len(names) else "")
+        parts.append(f"{unaffected} unaffected: {named}" if names else f"{unaffected} unaffected")
     return "; ".join(parts)
 
 
-def say_name(name: str) -> str:
-    """Say the name of a fact: "device firmware", "md degraded"."""
+def format_fact_name(name: str) -> str:
+    """Format the name of an environment fact: "device firmware", "md degraded"."""
     return name.replace("_", " ").replace(".", " ")
 
 
 def describe_incident_counts(detail: IncidentDetail) -> str:
-    """Say how much moved: "12 changes in 9 series"."""
+    """Return the counts: "12 changes in 9 series"."""
     row = detail.row
     changes = "1 change" if row.change_count == 1 else f"{row.change_count} changes"
     return f"{changes} in {row.series_count} series"
 
 
-def say_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentRow]) -> str:
-    """Say the answer of the inbox: "3 open regressions, 1 of them high"."""
+def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentRow]) -> str:
+    """Return the title of the inbox: "3 open regressions, 1 of high severity"."""
     noun = {
         Tab.OPEN: "open regression",
         Tab.NEW: "new regression",
@@ -186,29 +182,29 @@ def say_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentRow]) 
     if not count:
         return f"No {noun}"
     high = sum(row.severity == Severity.HIGH for row in rows)
-    graver = f", {high} of high severity" if high else ""
-    return f"{count} {noun}{'' if count == 1 else 's'}{graver}"
+    severe = f", {high} of high severity" if high else ""
+    return f"{count} {noun}{'' if count == 1 else 's'}{severe}"
 
 
-def say_drift(change: ChangeRow) -> str:
-    """Say how far a series drifted from an accepted level, or that it is back; "" for what is no drift or withdrawn."""
+def describe_drift(change: ChangeRow) -> str:
+    """Describe a drift from the baseline, or its end; "" if the change is not a drift or withdrawn."""
     if not (change.is_live and change.is_drift and change.accepted_from_at):
         return ""
-    interval = say_interval(change.relative_low, change.relative_high)
+    interval = format_interval(change.relative_low, change.relative_high)
     size = f"{say_signed(change.relative)}{f' ({interval})' if interval else ''}"
-    accepted = f"the level accepted on {say_since(change.accepted_from_at)}"
+    baseline = f"the baseline of {format_since(change.accepted_from_at)}"
     if change.evidence.get("is_back"):
-        return f"It had drifted {size} from {accepted}, and is back."
-    return f"Drifted {size} from {accepted}, since {say_since(change.started_at)}."
+        return f"Recovered from a drift of {size} from {baseline}."
+    return f"Drifted {size} from {baseline}, since {format_since(change.started_at)}."
 
 
-def say_sides(change: ChangeRow) -> str:
-    """Say both levels of a change: "median 33 415 IOPS of 40 runs, then 28 400 IOPS of 8"."""
+def describe_sides(change: ChangeRow) -> str:
+    """Describe both levels of a change: "33 415 IOPS (40 runs), then 28 400 IOPS (8 runs)"."""
     metric = CATALOGUE[change.metric]
     before, after = with_unit(change.before_median, metric), with_unit(change.after_median, metric)
     return f"{before} ({count_runs(change.before_n)}), then {after} ({count_runs(change.after_n)})"
 
 
 def format_level(value: float, metric: str) -> str:
-    """Show a level of a metric, with its unit."""
+    """Format a level of a metric with its unit."""
     return format_value(value, CATALOGUE[metric].unit)

@@ -1,4 +1,4 @@
-"""The inbox of incidents, one incident, and what is watched."""
+"""The inbox of incidents and the page of one incident."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,15 +10,15 @@ from django.views.decorators.http import require_safe
 from benchapp.models import Role, Verdict
 from benchapp.pipeline.incidents.accepted_levels import preview_accept
 from benchapp.pipeline.incidents.undo import UNDOABLE
-from benchapp.queries.incidents.detection_status import count_judged
+from benchapp.queries.incidents.detection_status import count_detection_status
 from benchapp.queries.incidents.incidents import (
     count_tabs,
-    list_alike,
     list_editors,
-    list_gravest,
     list_incidents,
+    list_merge_targets,
+    list_most_severe,
     read_incident,
-    read_last_act,
+    read_last_action,
 )
 from benchapp.queries.incidents.shapes import (
     EventRow,
@@ -27,7 +27,7 @@ from benchapp.queries.incidents.shapes import (
     IncidentRow,
     Tab,
 )
-from benchapp.web.incidents.affected_matrix import make_cell_figure
+from benchapp.web.incidents.affected_matrix import make_affected_matrix
 from benchapp.web.incidents.detection_status_texts import describe_status
 from benchapp.web.incidents.evidence_chart import make_evidence
 from benchapp.web.incidents.tables import (
@@ -38,12 +38,12 @@ from benchapp.web.incidents.tables import (
     make_incident_lines,
 )
 from benchapp.web.incidents.texts import (
+    describe_action,
+    describe_event,
+    describe_inbox,
+    describe_incident,
     describe_incident_counts,
-    name_act,
-    say_event,
-    say_inbox,
-    say_incident,
-    say_sides,
+    describe_sides,
 )
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import say_request
@@ -54,13 +54,13 @@ from benchapp.web.site.pagination import turn_page
 
 INCIDENTS_ON_A_PAGE: Final = 50
 _VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if verdict]
-# These are worked off: all at once, the gravest first. The others are history, page by page.
-_WORKED_OFF: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
+# Tabs with open work: one page, most severe first. The others are paginated by time.
+_OPEN_WORK: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
 
 
 @dataclass(frozen=True, slots=True)
 class TabLink:
-    """One part of the inbox; count: None where it is not told."""
+    """One tab of the inbox; count: None if not counted."""
 
     label: str
     url: str
@@ -70,17 +70,17 @@ class TabLink:
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """One line of a timeline."""
+    """One event of the activity."""
 
     row: EventRow
-    words: str
+    text: str
     can_be_undone: bool
 
 
 @require_safe
 @may_read
 def incidents(request: HttpRequest) -> HttpResponse:
-    """List incidents: those to work off by severity, the others the newest first."""
+    """List incidents: tabs with open work by severity, the others newest first."""
     bar = make_filter_bar(request, keep=("tab",))
     errors = bar.errors
     tab = _read_tab(request, errors)
@@ -91,13 +91,13 @@ def incidents(request: HttpRequest) -> HttpResponse:
     context = {
         **links,
         **_describe_visitor(request),
-        "title": say_inbox(tab, counts, rows),
+        "title": describe_inbox(tab, counts, rows),
         "bar": bar,
         "errors": errors,
         "tabs": _list_tabs(request, tab, counts),
         "lines": make_incident_lines(rows),
-        "watched": describe_status(count_judged()) if is_calm else None,
-        "api_line": _say_api_line(request, tab, bar),
+        "status": describe_status(count_detection_status()) if is_calm else None,
+        "api_line": _make_api_line(request, tab, bar),
     }
     return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
 
@@ -105,12 +105,12 @@ def incidents(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
-    """Show one incident: the evidence, what explains it, its cells, what happened to it."""
+    """Show one incident: evidence, possible causes, scope, affected series, activity."""
     detail = read_incident(incident_id)
     if detail is None:
-        raise Http404(f"There is no incident {incident_id}.")
+        raise Http404(f"Incident {incident_id} does not exist.")
     row, live = detail.row, detail.live
-    title = say_incident(detail)
+    title = describe_incident(detail)
     evidence = make_evidence(live[0], title=title, base_url=make_base_url(request)) if live else None
     context = {
         **_describe_visitor(request),
@@ -121,10 +121,10 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "link": row.link if row.link.startswith(("https://", "http://")) else "",
         "counts": describe_incident_counts(detail),
         "evidence": evidence,
-        "evidence_words": say_sides(evidence.change) if evidence else "",
+        "evidence_text": describe_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),
         "cells": make_change_lines(detail.changes),
-        "affected": make_cell_figure(row, request.GET) if live else None,
+        "affected": make_affected_matrix(row, request.GET) if live else None,
         "events": [_make_event(event) for event in reversed(detail.events)],
         "api_line": say_request(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
         **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),
@@ -135,8 +135,8 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
 def _read_list(
     request: HttpRequest, errors: list[str], asked: IncidentFilter
 ) -> tuple[tuple[IncidentRow, ...], dict[str, Any]]:
-    if asked.tab in _WORKED_OFF:
-        page = list_gravest(asked)
+    if asked.tab in _OPEN_WORK:
+        page = list_most_severe(asked)
         return page.items, {"has_more": page.next_cursor is not None}
     page, links = turn_page(
         request, errors, read=lambda after: list_incidents(asked, after=after, limit=INCIDENTS_ON_A_PAGE)
@@ -148,12 +148,12 @@ def _read_tab(request: HttpRequest, errors: list[str]) -> Tab:
     wanted = request.GET.get("tab", Tab.OPEN.value)
     if wanted in list(Tab):
         return Tab(wanted)
-    errors.append(f"There is no such part of the inbox; there are: {', '.join(Tab)}.")
+    errors.append(f"{wanted!r} is not a valid tab. Valid: {', '.join(Tab)}.")
     return Tab.OPEN
 
 
 def _list_tabs(request: HttpRequest, here: Tab, counts: dict[Tab, int]) -> list[TabLink]:
-    """Return the parts; what is snoozed is one of them where there is any."""
+    """Return the tabs; the snoozed one only if it has incidents or is open."""
     shown = [tab for tab in Tab if tab != Tab.SNOOZED or counts[tab] or here == tab]
     return [
         TabLink(
@@ -167,22 +167,22 @@ def _list_tabs(request: HttpRequest, here: Tab, counts: dict[Tab, int]) -> list[
 
 
 def _describe_visitor(request: HttpRequest) -> dict[str, Any]:
-    """Return what the buttons need, and what an editor did last and may take back."""
+    """Return what the buttons need, and the editor's last action that can be undone."""
     visitor = find_visitor(request)
     context: dict[str, Any] = {"here": request.get_full_path(), "verdicts": _VERDICTS}
     if visitor is None or not can(visitor, Role.EDITOR):
         return context
-    last = read_last_act(visitor, kinds=sorted(UNDOABLE))
-    return context | {"last_act": last, "last_act_words": name_act(last.kind) if last else ""}
+    last = read_last_action(visitor, kinds=sorted(UNDOABLE))
+    return context | {"last_action": last, "last_action_text": describe_action(last.kind) if last else ""}
 
 
 def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
-    """Return what an editor may choose from."""
+    """Return the choices of the editor's forms."""
     row, live = detail.row, detail.live
     is_open = row.state != "resolved"
     return {
         "people": list_editors(),
-        "alike": list_alike(row) if is_open else [],
+        "merge_targets": list_merge_targets(row) if is_open else [],
         "can_split": is_open and len(live) > 1,
         "accepted": make_accepted_lines(preview_accept(row.id), live) if is_open else [],
     }
@@ -191,11 +191,11 @@ def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
 def _make_event(event: EventRow) -> EventLine:
     return EventLine(
         row=event,
-        words=say_event(event),
+        text=describe_event(event),
         can_be_undone=event.undone_at is None and event.has_before and event.kind in UNDOABLE,
     )
 
 
-def _say_api_line(request: HttpRequest, tab: Tab, bar: FilterBar) -> str:
+def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar) -> str:
     query = keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, add=None, value=None)
     return say_request(f"{make_base_url(request)}/api/v1/incidents{'' if query == '?' else query}")

@@ -41,9 +41,9 @@ from benchapp.web.charts.history.texts import (
     format_history_title,
     format_series_title,
 )
-from benchapp.web.incidents.detection_status_texts import say_standings
+from benchapp.web.incidents.detection_status_texts import describe_metric_detection
 from benchapp.web.incidents.tables import make_change_lines
-from benchapp.web.incidents.texts import say_drift
+from benchapp.web.incidents.texts import describe_drift
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar, say_filter
@@ -118,8 +118,8 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "detail": detail,
         "metric": asked.metric,
         "detection_statuses": [
-            *say_standings(list_judgements(series_id), asked.metric),
-            *filter(None, map(say_drift, changes)),
+            *describe_metric_detection(list_judgements(series_id), asked.metric),
+            *filter(None, map(describe_drift, changes)),
         ],
         "cells": make_change_lines(changes),
         "metrics": _list_metric_links(request, asked.metric, default),

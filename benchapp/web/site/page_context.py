@@ -33,7 +33,14 @@ PLACES: Final = (
         "Incidents",
         "incidents",
         frozenset(
-            {"incidents", "incident", "watched", "planned_events", "planned_event", "add_planned_event"},
+            {
+                "incidents",
+                "incident",
+                "detection_status",
+                "planned_events",
+                "planned_event",
+                "add_planned_event",
+            },
         ),
     ),
     NavigationPlace("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),

@@ -151,9 +151,7 @@ def test_leftover_of_a_killed_run_is_removed_once_found(machine: Machine) -> Non
     workspace.__enter__()
     workspace.write_file("bench.test", "x")
 
-    assert clean_leftovers(str(machine.spool)) == [
-        f"removed {workspace.directory} of a killed run"
-    ]
+    assert clean_leftovers(str(machine.spool)) == [f"removed {workspace.directory} of a killed run"]
     assert machine.leftovers() == []
     assert clean_leftovers(str(machine.spool)) == []
 
@@ -166,9 +164,7 @@ def test_marker_of_a_disk_that_is_not_mounted_is_kept(machine: Machine) -> None:
     assert clean_leftovers(str(machine.spool)) == []
 
     (machine.home / "unmounted").rename(machine.directory)
-    assert clean_leftovers(str(machine.spool)) == [
-        f"removed {workspace.directory} of a killed run"
-    ]
+    assert clean_leftovers(str(machine.spool)) == [f"removed {workspace.directory} of a killed run"]
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"directory": "/etc"}', '{"directory": 5}', "[]"])
@@ -192,9 +188,7 @@ def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
 
     (note,) = clean_leftovers(str(machine.spool))
 
-    assert (
-        note == f"{workspace.directory} of a killed run: Not a directory"
-    )
+    assert note == f"{workspace.directory} of a killed run: Not a directory"
     assert (precious / "file").exists()
 
 

@@ -290,9 +290,7 @@ def test_show_tells_all_and_the_next_run(machine: Machine, table: Path) -> None:
 
 def test_nothing_scheduled_is_said(machine: Machine, table: Path) -> None:
     assert machine.run("schedule", "show").stdout.startswith("no schedules")
-    assert (
-        machine.run("schedule", "remove", "--profile", "quick").stdout == "no schedule found of quick\n"
-    )
+    assert machine.run("schedule", "remove", "--profile", "quick").stdout == "no schedule found of quick\n"
 
 
 def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(

@@ -228,7 +228,10 @@ def test_filesystem_is_refused_and_lives_on(machine: Machine, make_loops: MakeLo
     ended = machine.run(*sweep(loops, "--yes", "--no-send"))
 
     assert ended.returncode == 2
-    assert f"{loops[1]} contains ext4 “precious” at byte 1080; to destroy it, add --wipe {loops[1]}" in ended.stderr
+    assert (
+        f"{loops[1]} contains ext4 “precious” at byte 1080; to destroy it, add --wipe {loops[1]}"
+        in ended.stderr
+    )
     assert [signature.label for signature in read_signatures(loops[1])] == ["precious"]
 
 

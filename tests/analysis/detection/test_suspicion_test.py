@@ -10,7 +10,7 @@ from benchapp.analysis.detection.suspicion_test import (
     Finding,
     Stage,
     Suspicion,
-    say_confidence,
+    describe_confidence,
     suspect_newest,
     track_findings,
 )
@@ -162,7 +162,7 @@ def test_change_of_old_history_is_provisional_until_seen_for_five_runs() -> None
 
 
 def test_confidence_has_words() -> None:
-    assert [say_confidence(share) for share in (1.0, 0.9999, 0.995, 0.9, 0.4)] == [
+    assert [describe_confidence(share) for share in (1.0, 0.9999, 0.995, 0.9, 0.4)] == [
         "practically certain",
         "practically certain",
         "very likely",

@@ -51,7 +51,7 @@ def test_what_does_not_count_surprises_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "chance", "tests", "scopes", "is_believed"),
+    ("cells", "chance", "tests", "scopes", "is_significant"),
     [
         (1, 1e-2, 3, 1, True),  # of three metrics on one host
         (1, 1e-2, 40, 1, False),
@@ -71,11 +71,11 @@ def test_what_does_not_count_surprises_nobody() -> None:
     ],
 )
 def test_fewer_cells_must_be_surer(
-    cells: int, chance: float, tests: int, scopes: int, is_believed: bool
+    cells: int, chance: float, tests: int, scopes: int, is_significant: bool
 ) -> None:
     believed = filter_significant(claim(*[chance] * cells), tests=tests, scopes=scopes)
 
-    assert len(believed) == (cells if is_believed else 0)
+    assert len(believed) == (cells if is_significant else 0)
 
 
 def test_of_those_that_moved_together_the_ones_that_noise_explains_stay_out() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from benchapp.models import IncidentEvent, IncidentState, Role, Run, Scope, Standing
+from benchapp.models import DetectionStatus, IncidentEvent, IncidentState, Role, Run, Scope
 from benchapp.pipeline.exclusions import exclude_run
 from tests.factories import (
     NOON,
@@ -245,7 +245,7 @@ def test_dry_run_as_of_an_earlier_day_has_not_seen_it_yet(reader: Client) -> Non
 
 def test_accepted_level_is_judged_from_there(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
-    make_judgement(series, Standing.STEADY, baseline_from_at=NOON + timedelta(days=30))
+    make_judgement(series, DetectionStatus.STEADY, baseline_from_at=NOON + timedelta(days=30))
 
     body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
 

@@ -7,13 +7,13 @@ import pytest
 from benchapp.models import (
     Change,
     ChangeState,
+    DetectionStatus,
     Incident,
     Judgement,
     Measurement,
     PlannedEventKind,
     Run,
     Series,
-    Standing,
 )
 from benchapp.pipeline.detection.histories import WINDOW
 from benchapp.pipeline.exclusions import exclude_run, include_run
@@ -151,7 +151,7 @@ def test_under_six_runs_nothing_is_judged_and_under_twenty_it_is_learning() -> N
     make_judged([1000.0, 1001.0, 999.0, 500.0, 501.0])
 
     judgement = Judgement.objects.get()
-    assert (judgement.standing, judgement.n, judgement.least_change) == (Standing.LEARNING, 5, None)
+    assert (judgement.standing, judgement.n, judgement.least_change) == (DetectionStatus.LEARNING, 5, None)
     assert not Change.objects.exists()
 
 
@@ -159,7 +159,7 @@ def test_standing_tells_level_spread_and_the_least_change() -> None:
     make_judged(make_level(1000.0, 30))
 
     judgement = Judgement.objects.get()
-    assert (judgement.standing, judgement.n) == (Standing.STEADY, 30)
+    assert (judgement.standing, judgement.n) == (DetectionStatus.STEADY, 30)
     assert judgement.level == pytest.approx(1001.5, abs=2)
     assert judgement.spread == pytest.approx(0.01, abs=0.003)
     assert judgement.least_change and 0.02 < judgement.least_change < 0.05
@@ -171,7 +171,7 @@ def test_wild_series_is_named_noisy_and_opens_nothing() -> None:
 
     make_judged(values + [value * 0.7 for value in values])
 
-    assert Judgement.objects.get().standing == Standing.NOISY
+    assert Judgement.objects.get().standing == DetectionStatus.NOISY
     assert not Incident.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""Other hosts to which the same came: those that moved too, and those that stayed fine."""
+"""Other hosts with the same environment change: regressed and unaffected ones."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -38,7 +38,7 @@ def read_suspect(scope: str = "host:db-1") -> dict[str, Any]:
     return dict(suspect)
 
 
-def test_hosts_that_stayed_fine_are_named() -> None:
+def test_unaffected_hosts_are_named() -> None:
     measure("db-1", FALLEN)
     measure("db-2", STEADY)
     measure("db-3", STEADY)
@@ -47,23 +47,27 @@ def test_hosts_that_stayed_fine_are_named() -> None:
     judge_all()
 
     suspect = read_suspect()
-    assert (suspect["hosts_fine"], suspect["hosts_moved"], suspect["fine_hosts"]) == (2, 0, ["db-2", "db-3"])
+    assert (suspect["hosts_unaffected"], suspect["hosts_regressed"], suspect["unaffected_hosts"]) == (
+        2,
+        0,
+        ["db-2", "db-3"],
+    )
     assert suspect["words"] == (
-        "the kernel: 6.1.0-18 → 6.1.0-22, with all changes;"
-        " it also came to 2 hosts that stayed fine (db-2, db-3)"
+        "the kernel: 6.1.0-18 → 6.1.0-22, coincides with all changes;"
+        " same change on other hosts: 2 hosts unaffected (db-2, db-3)"
     )
 
 
-def test_it_came_to_no_other_host() -> None:
+def test_suspect_without_other_hosts_has_no_counter_evidence() -> None:
     measure("db-1", FALLEN)
     measure("db-2", STEADY, kernel_from=32)
 
     judge_all()
 
-    assert read_suspect()["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, with all changes"
+    assert read_suspect()["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with all changes"
 
 
-def test_host_that_moved_too_is_counted_as_such() -> None:
+def test_host_that_also_regressed_is_counted() -> None:
     measure("db-1", FALLEN)
     measure("db-2", FALLEN)
     measure("db-3", STEADY)
@@ -71,11 +75,11 @@ def test_host_that_moved_too_is_counted_as_such() -> None:
     judge_all()
 
     assert read_suspect()["words"].endswith(
-        "; it also came to 1 host that moved too and to 1 host that stayed fine (db-3)"
+        "; same change on other hosts: 1 host also regressed, 1 host unaffected (db-3)"
     )
 
 
-def test_came_with_some_of_the_changes_is_told_as_a_count() -> None:
+def test_share_of_coinciding_changes_is_counted() -> None:
     host = make_host("db-1")
     make_cells(host, [FALLEN, FALLEN, FALLEN], kernels=[OLD] * 24 + [NEW] * 8)
     make_cells(host, [FALLEN], targets=[{"target_name": "other"}], kernels=[OLD] * 32)
@@ -83,8 +87,8 @@ def test_came_with_some_of_the_changes_is_told_as_a_count() -> None:
     judge_all()
 
     (kernel,) = Incident.objects.get().suspects
-    assert (kernel["came_with"], kernel["changes"], kernel["share"]) == (3, 4, 0.75)
-    assert kernel["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, with 3 of 4 changes"
+    assert (kernel["coincides_with"], kernel["changes"], kernel["share"]) == (3, 4, 0.75)
+    assert kernel["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with 3 of 4 changes"
 
 
 def test_host_with_few_runs_since_counts_in_nothing() -> None:
@@ -93,7 +97,7 @@ def test_host_with_few_runs_since_counts_in_nothing() -> None:
 
     judge_all()
 
-    assert (read_suspect()["hosts_fine"], read_suspect()["hosts_moved"]) == (0, 0)
+    assert (read_suspect()["hosts_unaffected"], read_suspect()["hosts_regressed"]) == (0, 0)
 
 
 def test_same_thing_a_month_apart_is_not_looked_at() -> None:
@@ -102,7 +106,7 @@ def test_same_thing_a_month_apart_is_not_looked_at() -> None:
 
     judge_all()
 
-    assert read_suspect()["hosts_fine"] == 0
+    assert read_suspect()["hosts_unaffected"] == 0
 
 
 def test_other_kernel_is_another_thing() -> None:
@@ -113,7 +117,7 @@ def test_other_kernel_is_another_thing() -> None:
 
     judge_all()
 
-    assert read_suspect()["hosts_fine"] == 0
+    assert read_suspect()["hosts_unaffected"] == 0
 
 
 def test_retired_host_is_not_looked_at() -> None:
@@ -122,10 +126,10 @@ def test_retired_host_is_not_looked_at() -> None:
 
     judge_all()
 
-    assert read_suspect()["hosts_fine"] == 0
+    assert read_suspect()["hosts_unaffected"] == 0
 
 
-def test_suspect_that_came_to_fine_hosts_stands_behind_one_that_did_not() -> None:
+def test_suspect_with_unaffected_hosts_ranks_lower() -> None:
     host = make_host("db-1")
     make_cells(host, [FALLEN])
     both = make_environment(kernel=NEW, scheduler="mq-deadline")
@@ -142,13 +146,13 @@ def test_suspect_that_came_to_fine_hosts_stands_behind_one_that_did_not() -> Non
     assert [one["name"] for one in incident.suspects] == ["scheduler", "kernel"]
 
 
-def test_hosts_of_the_pool_that_share_its_series_are_told_apart() -> None:
-    slow, fine = make_host("db-1", pool="db"), make_host("db-2", pool="db")
+def test_hosts_of_a_pool_are_distinguished() -> None:
+    slow, unaffected = make_host("db-1", pool="db"), make_host("db-2", pool="db")
     (series,) = make_cells(slow, [FALLEN + make_level(800.0, 12)], kernels=[OLD] * 24 + [NEW] * 20)
     for index in range(44):
         moment = NOON + timedelta(hours=index, minutes=30)
         environment = make_environment(kernel=OLD if index < 24 else NEW)
-        run = make_run(fine, target=series.target, started_at=moment, environment=environment)
+        run = make_run(unaffected, target=series.target, started_at=moment, environment=environment)
         level = 1000.0 if index < 24 else 960.0
         Measurement.objects.create(run=run, series=series, started_at=moment, position=0, iops=level)
     note_measurements(series)
@@ -156,10 +160,14 @@ def test_hosts_of_the_pool_that_share_its_series_are_told_apart() -> None:
     judge_all()
 
     suspect = read_suspect("pool:db")
-    assert (suspect["name"], suspect["hosts_fine"], suspect["fine_hosts"]) == ("kernel", 1, ["db-2"])
+    assert (suspect["name"], suspect["hosts_unaffected"], suspect["unaffected_hosts"]) == (
+        "kernel",
+        1,
+        ["db-2"],
+    )
 
 
-def test_mail_says_it_in_words() -> None:
+def test_mail_lists_counter_evidence() -> None:
     measure("db-1", FALLEN)
     measure("db-2", STEADY)
     judge_all()
@@ -169,4 +177,4 @@ def test_mail_says_it_in_words() -> None:
 
     text = render_text([tell_incident(incident, event, changes=changes, change_count=1, base_url="")])
 
-    assert "with all changes; it also came to 1 host that stayed fine (db-2)" in text
+    assert "coincides with all changes; same change on other hosts: 1 host unaffected (db-2)" in text

@@ -55,17 +55,17 @@ def test_slow_slope_is_no_change_and_drifts_from_the_accepted_level() -> None:
     assert 100 < (drift.started_at - NOON) / timedelta(hours=1) < 180
 
 
-def test_drift_makes_one_incident_that_is_told_once() -> None:
+def test_drift_opens_one_incident_with_one_notice() -> None:
     make_pinned(SLOPE)
 
     first, again = judge_all(), judge_all()
 
     incident = get_incident()
-    assert incident.title == "db-1: IOPS drifted −6 % from the accepted level in 1 series"
+    assert incident.title == "db-1: IOPS drifted −6 % from the baseline in 1 series"
     assert len(first.event_ids) == 1
     assert again == Judged()
     assert list(IncidentEvent.objects.values_list("kind", "words")) == [
-        ("opened", "drifted from an accepted level")
+        ("opened", "drifted from the baseline")
     ]
 
 
@@ -137,7 +137,7 @@ def test_accepted_level_of_few_runs_says_nothing_yet() -> None:
     assert not Change.objects.exists()
 
 
-def test_change_of_level_is_told_as_such_and_not_as_drift_too() -> None:
+def test_change_of_level_is_not_a_drift_too() -> None:
     make_pinned(make_level(1000.0, 100) + make_level(900.0, 80))
 
     judge_all()
@@ -186,7 +186,7 @@ def test_accepting_where_it_drifted_to_ends_it_and_undo_brings_it_back() -> None
     assert (len(read_drifts()), get_incident().state) == (1, "new")
 
 
-def test_drift_that_was_resolved_and_lasts_is_not_told_again() -> None:
+def test_resolved_drift_that_lasts_sends_no_further_notice() -> None:
     (series,) = make_pinned(SLOPE)
     judge_all()
     triage.resolve(get_incident().pk, by=make_user(), verdict="real")

@@ -45,7 +45,7 @@ def list_kinds(incident: Incident) -> list[str]:
     return list(IncidentEvent.objects.filter(incident=incident).order_by("id").values_list("kind", flat=True))
 
 
-def test_cells_of_a_host_that_fell_together_are_one_incident_and_the_kernel_is_suspected() -> None:
+def test_simultaneous_changes_of_a_host_are_one_incident_with_the_kernel_as_suspect() -> None:
     host = make_host("db-1")
     kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
     make_cells(host, [fallen(0), fallen(3), fallen(6)], kernels=kernels)
@@ -66,7 +66,7 @@ def test_cells_of_a_host_that_fell_together_are_one_incident_and_the_kernel_is_s
         "6.12.0",
         1.0,
     )
-    assert suspect["words"] == "the kernel: 6.1.0 → 6.12.0, with all changes"
+    assert suspect["words"] == "the kernel: 6.1.0 → 6.12.0, coincides with all changes"
     assert "opened" in list_kinds(incident)
 
 
@@ -78,7 +78,7 @@ def test_nothing_that_is_recorded_changed_is_an_empty_list() -> None:
     assert get_incident().suspects == []
 
 
-def test_volume_type_that_all_changed_cells_have_explains_them() -> None:
+def test_volume_type_of_all_affected_series_is_a_common_factor() -> None:
     layouts = [{"volume_type": "standard"}, {"volume_type": "io1"}]
     values = [fallen(0), steady(1), fallen(2), steady(3), fallen(4), steady(5)]
     make_cells(make_host("db-1"), values, targets=layouts)
@@ -88,20 +88,18 @@ def test_volume_type_that_all_changed_cells_have_explains_them() -> None:
     incident = get_incident()
     first = incident.explained_by[0]
     assert (first["dimension"], first["value"]) == ("volume_type", "standard")
-    assert first["words"] == "all with volume type standard, and nothing else"
-    assert (
-        incident.title == "db-1: IOPS −20 % in 3 of 6 series, all with volume type standard, and nothing else"
-    )
+    assert first["words"] == "exactly the series with volume type standard"
+    assert incident.title == "db-1: IOPS −20 % in 3 of 6 series, exactly the series with volume type standard"
 
 
-def test_other_hosts_that_run_the_same_are_fine() -> None:
+def test_peers_that_are_unaffected_are_counted() -> None:
     for name, line in (("db-1", fallen()), ("db-2", steady()), ("db-3", steady(3))):
         make_cells(make_host(name), [line])
 
     judge_all()
 
     words = [one["words"] for one in get_incident().explained_by]
-    assert words == ["this host only: the 2 others with the same work on the same layout did not move"]
+    assert words == ["only this host (2 peers with the same workload and layout unaffected)"]
 
 
 def test_changes_days_apart_are_two_incidents() -> None:
@@ -155,17 +153,17 @@ def test_recovery_is_noticed_and_opens_nothing() -> None:
     assert get_incident() == incident
 
 
-def test_incident_that_comes_and_goes_is_told_to_begin_anew_once() -> None:
+def test_flapping_incident_sends_one_reopening_notice() -> None:
     (series,) = make_cells(make_host(), [fallen(after=12)])
     judge_all()
-    told: list[str] = []
+    notified: list[str] = []
 
     for level in (GOOD, BAD, GOOD, BAD, GOOD):
         add_runs(series, make_level(level, 4))
-        told += [IncidentEvent.objects.get(pk=pk).kind for pk in judge_all().event_ids]
+        notified += [IncidentEvent.objects.get(pk=pk).kind for pk in judge_all().event_ids]
 
     incident = get_incident()
-    assert told == ["recovered", "reopened"]
+    assert notified == ["recovered", "reopened"]
     assert list_kinds(incident).count("reopened") == 2
     assert list_kinds(incident).count("recovered") == 3
     assert incident.recovered_at
@@ -245,7 +243,7 @@ def test_change_of_long_ago_is_kept_as_history() -> None:
     assert (incident.state, incident.verdict, judged.event_ids) == (IncidentState.RESOLVED, Verdict.NONE, ())
 
 
-def test_one_host_of_a_pool_is_named() -> None:
+def test_affected_host_of_a_pool_is_named() -> None:
     one, two = make_host("db-1", pool="fast"), make_host("db-2", pool="fast")
     (series,) = make_cells(one, [steady(runs=24)])
     # Nine runs of the bad host for one of the good one.
@@ -262,7 +260,7 @@ def test_one_host_of_a_pool_is_named() -> None:
 
     incident = get_incident()
     assert incident.scope == "pool:fast"
-    assert [one["words"] for one in incident.explained_by] == ["host db-2 only: its pool is fine"]
+    assert [one["words"] for one in incident.explained_by] == ["host db-2 only: rest of the pool unaffected"]
     assert [(one["name"], one["before"], one["after"]) for one in incident.suspects] == [
         ("host", "db-1", "db-2")
     ]

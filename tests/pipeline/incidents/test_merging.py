@@ -24,7 +24,7 @@ def test_three_hosts_with_the_same_kernel_are_one_incident() -> None:
     assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["opened"]
 
 
-def test_volume_type_that_fell_on_three_hosts_is_one_incident_though_nothing_recorded_changed() -> None:
+def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:
     layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
     for number in range(3):
         values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
@@ -38,7 +38,7 @@ def test_volume_type_that_fell_on_three_hosts_is_one_incident_though_nothing_rec
         "3 hosts or pools: IOPS −20 % in 6 of 12 series, all with volume type st1, and nothing else"
     )
     merged = IncidentEvent.objects.get(incident=wide, kind="merged")
-    assert merged.words == "joined with 2 others that the same explains"
+    assert merged.words == "2 incidents merged: same common factor"
 
 
 @pytest.mark.parametrize(("fell", "is_joined"), [(0, True), (1, False)])

@@ -24,7 +24,7 @@ def make_fallen(**of_bad_runs: Any) -> list[dict[str, Any]]:
     return suspects
 
 
-def test_fact_within_a_fact_is_named_by_its_way() -> None:
+def test_nested_fact_is_named_by_its_path() -> None:
     facts = {"md": {"degraded": "1"}, "mount_options": "rw"}
 
     suspects = make_fallen(environment=make_environment(kernel="6.1.0", facts=facts))
@@ -33,16 +33,16 @@ def test_fact_within_a_fact_is_named_by_its_way() -> None:
         ("mount_options", None, "rw"),
         ("md.degraded", None, "1"),
     ]
-    assert suspects[1]["words"] == "the array's missing members: unknown → 1, with all changes"
+    assert suspects[1]["words"] == "the array's missing members: unknown → 1, coincides with all changes"
 
 
 def test_label_is_a_suspect() -> None:
     (suspect,) = make_fallen(labels={"release": "7"})
 
-    assert suspect["words"] == "label release: unknown → 7, with all changes"
+    assert suspect["words"] == "label release: unknown → 7, coincides with all changes"
 
 
-def test_condition_of_the_run_counts_where_it_moved_by_a_fifth() -> None:
+def test_condition_of_the_run_counts_from_a_change_of_20_percent() -> None:
     Run.objects.all().delete()
     make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
     for number, run in enumerate(Run.objects.order_by("started_at")):
@@ -75,7 +75,7 @@ def test_changes_whose_runs_are_gone_have_no_suspects() -> None:
     assert find_suspects(list(Change.objects.all())) == []
 
 
-def test_cells_that_moved_at_the_same_run_are_compared_once() -> None:
+def test_series_that_changed_at_the_same_run_are_compared_once() -> None:
     make_cells(
         make_host(), [make_level(1000.0, 24, shift=shift) + make_level(800.0, 8) for shift in range(6)]
     )

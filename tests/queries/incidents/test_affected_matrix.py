@@ -7,7 +7,7 @@ import pytest
 
 from benchapp.models import Host, Incident, Series
 from benchapp.queries.incidents import affected_matrix as incident_cells
-from benchapp.queries.incidents.affected_matrix import CellMatrix, read_cell_matrix
+from benchapp.queries.incidents.affected_matrix import AffectedMatrix, read_affected_matrix
 from benchapp.queries.incidents.incidents import read_incident
 from tests.factories import (
     NOON,
@@ -32,37 +32,37 @@ def make_cell(host: Host, *, volumes: int | None = 1, is_judged: bool = True, **
     return series
 
 
-def read(incident: Incident, **asked: Any) -> CellMatrix:
+def read(incident: Incident, **asked: Any) -> AffectedMatrix:
     detail = read_incident(incident.pk)
     assert detail
-    matrix = read_cell_matrix(detail.row, **asked)
+    matrix = read_affected_matrix(detail.row, **asked)
     assert matrix
     return matrix
 
 
-def list_states(matrix: CellMatrix) -> dict[str, list[str]]:
+def list_states(matrix: AffectedMatrix) -> dict[str, list[str]]:
     return {line.label: [cell.state for cell in line.cells] for line in matrix.lines}
 
 
-def test_patterns_stand_by_what_varies() -> None:
+def test_rows_are_patterns_and_columns_the_varying_dimension() -> None:
     host = make_host()
-    moved = [make_cell(host, volumes=count) for count in (4, 8)]
+    changed = [make_cell(host, volumes=count) for count in (4, 8)]
     make_cell(host, volumes=1)
     make_cell(host, volumes=8, rw="randwrite", is_judged=False)
     make_cell(host, volumes=1, rw="randwrite")
-    incident = make_incident(changes=[make_change(series) for series in moved])
+    incident = make_incident(changes=[make_change(series) for series in changed])
 
     matrix = read(incident)
 
     assert (matrix.x.name, matrix.columns) == ("volume_count", ("1", "4", "8"))
     assert list_states(matrix) == {
-        "4k random read": ["unmoved", "moved", "moved"],
-        "4k random write, reads": ["unmoved", "missing", "unjudged"],
+        "4k random read": ["unchanged", "changed", "changed"],
+        "4k random write, reads": ["unchanged", "missing", "unjudged"],
     }
-    assert (matrix.moved, matrix.judged, matrix.unjudged) == (2, 4, 1)
+    assert (matrix.changed, matrix.judged, matrix.unjudged) == (2, 4, 1)
 
 
-def test_cell_shows_the_furthest_change_and_leads_to_its_series() -> None:
+def test_cell_shows_the_largest_change_and_its_series() -> None:
     host = make_host()
     one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
     changes = [make_change(one, after=900.0), make_change(other, after=700.0)]
@@ -71,8 +71,8 @@ def test_cell_shows_the_furthest_change_and_leads_to_its_series() -> None:
     ((first, second),) = (line.cells for line in matrix.lines)
 
     assert (first.series_id, second.series_id) == (one.pk, other.pk)
-    assert second.level
-    assert (round(second.level.relative, 3), second.level.id) == (-0.3, changes[1].pk)
+    assert second.change
+    assert (round(second.change.relative, 3), second.change.id) == (-0.3, changes[1].pk)
 
 
 def test_what_else_differs_makes_rows_of_its_own() -> None:
@@ -81,8 +81,8 @@ def test_what_else_differs_makes_rows_of_its_own() -> None:
     matrix = read(make_incident(changes=[make_change(cells[0])]))
 
     assert list_states(matrix) == {
-        "4k random read, depth 1": ["moved", "unmoved"],
-        "4k random read, depth 32": ["unmoved", "unmoved"],
+        "4k random read, depth 1": ["changed", "unchanged"],
+        "4k random read, depth 32": ["unchanged", "unchanged"],
     }
 
 
@@ -100,8 +100,8 @@ def test_what_goes_with_the_columns_makes_no_rows() -> None:
 
     assert [row.name for row in matrix.rows] == ["pattern", "block_size_bytes", "iodepth"]
     assert list_states(matrix) == {
-        "4k random read, depth 1": ["moved", "unmoved"],
-        "4k random read, depth 32": ["unmoved", "unmoved"],
+        "4k random read, depth 1": ["changed", "unchanged"],
+        "4k random read, depth 32": ["unchanged", "unchanged"],
     }
 
 
@@ -119,7 +119,7 @@ def test_several_hosts_are_looked_along() -> None:
     matrix = read(make_incident(changes=[make_change(cell) for cell in cells], scope=""))
 
     assert matrix.columns == ("db-1", "db-2")
-    assert list_states(matrix) == {"4k random read": ["moved", "moved"]}
+    assert list_states(matrix) == {"4k random read": ["changed", "changed"]}
 
 
 def test_rows_are_kept_that_hold_what_moved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,13 +132,13 @@ def test_rows_are_kept_that_hold_what_moved(monkeypatch: pytest.MonkeyPatch) -> 
     matrix = read(make_incident(changes=changes))
 
     assert list_states(matrix) == {
-        "4k random read": ["unmoved", "moved"],
-        "8k random read": ["moved", "moved"],
+        "4k random read": ["unchanged", "changed"],
+        "8k random read": ["changed", "changed"],
     }
-    assert (matrix.rows_left_out, matrix.moved_left_out, matrix.moved, matrix.judged) == (2, 0, 3, 8)
+    assert (matrix.rows_left_out, matrix.changed_left_out, matrix.changed, matrix.judged) == (2, 0, 3, 8)
 
 
-def test_cell_of_several_series_tells_how_many_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cell_of_several_series_counts_those_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incident_cells, "ROWS_MAXIMUM", 1)
     host = make_host()
     cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
@@ -146,11 +146,11 @@ def test_cell_of_several_series_tells_how_many_moved(monkeypatch: pytest.MonkeyP
 
     ((first, second),) = (line.cells for line in read(make_incident(changes=changes)).lines)
 
-    assert (first.moved, first.series, first.series_id) == (2, 2, cells[1].pk)
-    assert (second.state, second.moved, second.series) == ("unmoved", 0, 2)
+    assert (first.changed, first.series, first.series_id) == (2, 2, cells[1].pk)
+    assert (second.state, second.changed, second.series) == ("unchanged", 0, 2)
 
 
-def test_metric_in_which_the_most_moved_is_shown_unless_another_is_asked_for() -> None:
+def test_metric_with_the_most_changes_is_the_default() -> None:
     host = make_host()
     one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
     make_judgement(one, metric="latency_mean_ns")
@@ -165,12 +165,12 @@ def test_metric_in_which_the_most_moved_is_shown_unless_another_is_asked_for() -
     usual, asked = read(incident), read(incident, metric="latency_mean_ns")
 
     assert [(each.metric.name, each.count) for each in usual.metrics] == [("iops", 2), ("latency_mean_ns", 1)]
-    assert (usual.metric.name, usual.moved) == ("iops", 2)
-    assert (asked.metric.name, asked.moved, asked.judged, asked.unjudged) == ("latency_mean_ns", 1, 1, 1)
+    assert (usual.metric.name, usual.changed) == ("iops", 2)
+    assert (asked.metric.name, asked.changed, asked.judged, asked.unjudged) == ("latency_mean_ns", 1, 1, 1)
     assert read(incident, metric="elapsed_s").metric.name == "iops"
 
 
-def test_what_moved_at_that_time_and_is_told_elsewhere_is_not_called_unmoved() -> None:
+def test_simultaneous_change_of_another_incident_is_not_unchanged() -> None:
     host = make_host()
     here, there, waiting, later = (make_cell(host, volumes=count) for count in (1, 2, 3, 4))
     incident = make_incident(changes=[make_change(here)])
@@ -180,24 +180,24 @@ def test_what_moved_at_that_time_and_is_told_elsewhere_is_not_called_unmoved() -
 
     (line,) = read(incident).lines
 
-    assert [cell.state for cell in line.cells] == ["moved", "apart", "apart", "unmoved"]
+    assert [cell.state for cell in line.cells] == ["changed", "elsewhere", "elsewhere", "unchanged"]
 
 
-def test_withdrawn_change_has_not_moved_its_cell() -> None:
+def test_withdrawn_change_leaves_its_cell_unchanged() -> None:
     host = make_host()
     one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
     incident = make_incident(changes=[make_change(one), make_change(other, state="withdrawn")])
 
     (line,) = read(incident).lines
 
-    assert [cell.state for cell in line.cells] == ["moved", "unmoved"]
+    assert [cell.state for cell in line.cells] == ["changed", "unchanged"]
 
 
-def test_one_cell_makes_no_matrix() -> None:
+def test_single_series_has_no_matrix() -> None:
     detail = read_incident(make_incident(changes=[make_change(make_cell(make_host()))]).pk)
 
     assert detail
-    assert read_cell_matrix(detail.row) is None
+    assert read_affected_matrix(detail.row) is None
 
 
 def test_matrix_of_a_sweep_takes_four_queries(django_assert_num_queries) -> None:
@@ -207,7 +207,7 @@ def test_matrix_of_a_sweep_takes_four_queries(django_assert_num_queries) -> None
     assert detail
 
     with django_assert_num_queries(4):
-        matrix = read_cell_matrix(detail.row)
+        matrix = read_affected_matrix(detail.row)
 
     assert matrix
-    assert (len(matrix.lines), len(matrix.columns), matrix.moved, matrix.judged) == (3, 5, 4, 15)
+    assert (len(matrix.lines), len(matrix.columns), matrix.changed, matrix.judged) == (3, 5, 4, 15)

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp.grammar import Filter, parse_filter
-from benchapp.models import IncidentState, Measurement, Role, Severity, Standing
+from benchapp.models import DetectionStatus, IncidentState, Measurement, Role, Severity
 from benchapp.pipeline.incidents import triage
 from benchapp.queries.incidents.changes import (
     ChangeFilter,
@@ -16,15 +16,19 @@ from benchapp.queries.incidents.changes import (
     make_change_row,
     read_sides,
 )
-from benchapp.queries.incidents.detection_status import count_judged, list_judgements, list_watched
+from benchapp.queries.incidents.detection_status import (
+    count_detection_status,
+    list_detection_status,
+    list_judgements,
+)
 from benchapp.queries.incidents.incidents import (
     count_new,
     count_tabs,
-    list_alike,
-    list_gravest,
     list_incidents,
+    list_merge_targets,
+    list_most_severe,
     read_incident,
-    read_last_act,
+    read_last_action,
 )
 from benchapp.queries.incidents.shapes import IncidentFilter, Tab
 from tests.factories import (
@@ -52,7 +56,7 @@ def test_list_takes_two_queries_however_many_there_are(django_assert_num_queries
     with django_assert_num_queries(2):
         assert len(list_incidents(IncidentFilter()).items) == 5
     with django_assert_num_queries(2):
-        assert len(list_gravest(IncidentFilter()).items) == 5
+        assert len(list_most_severe(IncidentFilter()).items) == 5
 
 
 def test_pages_follow_each_other_without_a_gap() -> None:
@@ -109,7 +113,7 @@ def test_list_is_filtered(filters, count: int) -> None:
     assert len(list_incidents(IncidentFilter(**filters)).items) == count
 
 
-def test_new_ones_are_counted_without_snoozed_and_improved() -> None:
+def test_new_incidents_are_counted_without_snoozed_and_improvements() -> None:
     later, before = timezone.now() + HOUR, timezone.now() - HOUR
     make_incident()
     make_incident(snoozed_until=before)
@@ -139,20 +143,20 @@ def test_incident_is_read_with_four_queries(django_assert_num_queries) -> None:
     assert read_incident(999) is None
 
 
-def test_last_act_is_ones_own_and_fresh_and_not_taken_back() -> None:
+def test_last_action_is_ones_own_recent_and_not_undone() -> None:
     person, other, incident = make_user(Role.EDITOR), make_user(Role.EDITOR), make_incident()
     event = triage.acknowledge(incident.pk, by=person)
 
-    act = read_last_act(person, kinds=["acknowledged"])
+    action = read_last_action(person, kinds=["acknowledged"])
 
-    assert (act.event_id, act.incident_id, act.kind) == (event.pk, incident.pk, "acknowledged")
-    assert read_last_act(other, kinds=["acknowledged"]) is None
+    assert (action.event_id, action.incident_id, action.kind) == (event.pk, incident.pk, "acknowledged")
+    assert read_last_action(other, kinds=["acknowledged"]) is None
     event.undone_at = NOON
     event.save()
-    assert read_last_act(person, kinds=["acknowledged"]) is None
+    assert read_last_action(person, kinds=["acknowledged"]) is None
 
 
-def test_alike_are_open_of_one_direction_and_near_in_time() -> None:
+def test_merge_targets_are_open_of_one_direction_and_near_in_time() -> None:
     incident, near = make_incident(), make_incident(title="near", started_at=NOON + HOUR)
     make_incident(started_at=NOON + timedelta(days=40))
     make_incident(is_regression=False)
@@ -160,10 +164,10 @@ def test_alike_are_open_of_one_direction_and_near_in_time() -> None:
 
     row = read_incident(incident.pk).row
 
-    assert list_alike(row) == [(near.pk, "near")]
+    assert list_merge_targets(row) == [(near.pk, "near")]
 
 
-def test_changes_take_one_query_and_bring_their_series(django_assert_num_queries) -> None:
+def test_changes_and_their_series_take_one_query(django_assert_num_queries) -> None:
     for _ in range(3):
         make_change(make_series([1000.0], host=make_host()))
 
@@ -212,32 +216,35 @@ def test_sides_are_the_valid_runs_that_the_change_was_judged_by(django_assert_nu
     assert [point.value for point in sides.after] == [5.0, 6.0]
 
 
-def test_what_is_watched_is_counted_and_listed_by_standing(django_assert_num_queries) -> None:
+def test_monitored_series_are_counted_and_listed_by_status(django_assert_num_queries) -> None:
     series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
     make_judgement(series)
-    make_judgement(series, Standing.NOISY, metric="latency_p99_ns", judged_at=NOON + HOUR)
+    make_judgement(series, DetectionStatus.NOISY, metric="latency_p99_ns", judged_at=NOON + HOUR)
 
     with django_assert_num_queries(1):
-        counts = count_judged()
+        counts = count_detection_status()
     with django_assert_num_queries(1):
-        noisy = list_watched("noisy", Filter())
+        noisy = list_detection_status("noisy", Filter())
 
-    assert (dict(counts.by_standing), counts.has_more) == ({"steady": 1, "noisy": 1}, False)
+    assert (dict(counts.by_status), counts.has_more) == ({"steady": 1, "noisy": 1}, False)
     assert [row.judgement.metric for row in noisy.items] == ["latency_p99_ns"]
-    assert [row.judgement.metric for row in list_watched(None, Filter()).items] == ["latency_p99_ns", "iops"]
-    assert list_watched(None, parse_filter("host:nobody")).items == ()
+    assert [row.judgement.metric for row in list_detection_status(None, Filter()).items] == [
+        "latency_p99_ns",
+        "iops",
+    ]
+    assert list_detection_status(None, parse_filter("host:nobody")).items == ()
     assert [row.metric for row in list_judgements(series.pk)] == ["iops", "latency_p99_ns"]
 
 
-def test_series_that_is_measured_no_longer_is_stale_by_the_clock_alone() -> None:
+def test_series_without_recent_runs_is_stale() -> None:
     now = timezone.now()
     fresh, gone = (make_series([1.0] * 4, start_at=now - timedelta(days=days)) for days in (3, 40))
     monthly = make_series([1.0] * 4, start_at=now - timedelta(days=130), step=timedelta(days=30))
     for series in (fresh, gone, monthly):
         make_judgement(series)
 
-    standings = [list_judgements(series.pk)[0].standing for series in (fresh, gone, monthly)]
+    statuses = [list_judgements(series.pk)[0].status for series in (fresh, gone, monthly)]
 
-    assert standings == ["steady", "stale", "steady"]
-    assert count_judged().by_standing == {"steady": 2, "stale": 1}
-    assert [row.series.id for row in list_watched("stale", Filter()).items] == [gone.pk]
+    assert statuses == ["steady", "stale", "steady"]
+    assert count_detection_status().by_status == {"steady": 2, "stale": 1}
+    assert [row.series.id for row in list_detection_status("stale", Filter()).items] == [gone.pk]

@@ -1,4 +1,4 @@
-"""Drift from an accepted level, on every page that tells it."""
+"""Drift from a baseline, on every page that shows it."""
 
 import pytest
 from django.test import Client
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def drifted() -> Series:
-    """Make a series that lost 8 % since its level was accepted, without any change of level."""
+    """Make a series that lost 8 % since its baseline was accepted, without a change of level."""
     values = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
     (series,) = make_cells(make_host("db-1"), [values])
     judge_all()
@@ -23,19 +23,19 @@ def drifted() -> Series:
     return series
 
 
-def test_inbox_and_incident_say_that_it_drifted(drifted: Series, viewer: Client) -> None:
+def test_inbox_and_incident_show_the_drift(drifted: Series, viewer: Client) -> None:
     incident = Incident.objects.get()
 
     inbox = Page(viewer.get("/incidents/")).words
     page = Page(viewer.get(f"/incidents/{incident.pk}/")).words
 
-    assert "db-1: IOPS drifted −6 % from the accepted level in 1 series" in inbox
-    assert "IOPS of db-1 drifted down 5.7 % from the level accepted on 21 Nov 12:00 UTC" in page
-    assert "drifted from an accepted level" in page
+    assert "db-1: IOPS drifted −6 % from the baseline in 1 series" in inbox
+    assert "IOPS of db-1 drifted down 5.7 % from the baseline of 21 Nov 12:00 UTC" in page
+    assert "drifted from the baseline" in page
     assert "drift, provisional" in page
 
 
-def test_evidence_holds_the_accepted_level_against_the_newest_runs(drifted: Series, viewer: Client) -> None:
+def test_evidence_compares_the_baseline_with_the_newest_runs(drifted: Series, viewer: Client) -> None:
     incident = Incident.objects.get()
 
     response = viewer.get(f"/incidents/{incident.pk}/")
@@ -46,27 +46,24 @@ def test_evidence_holds_the_accepted_level_against_the_newest_runs(drifted: Seri
     assert sides["before"]["median"] == pytest.approx(incident.changes.get().before_median)
 
 
-def test_series_says_how_far_and_since_when(drifted: Series, viewer: Client) -> None:
+def test_series_page_shows_size_and_start_of_the_drift(drifted: Series, viewer: Client) -> None:
     words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
-    assert "Its level since 21 Nov 12:00 UTC was accepted: nothing before is compared." in words
-    assert "Drifted −5.7 % (−6.1 to −5.3 %) from the level accepted on 21 Nov 12:00 UTC, since" in words
+    assert "Baseline accepted from 21 Nov 12:00 UTC; earlier runs are not compared." in words
+    assert "Drifted −5.7 % (−6.1 to −5.3 %) from the baseline of 21 Nov 12:00 UTC, since" in words
 
 
-def test_series_that_is_back_says_so(drifted: Series, viewer: Client) -> None:
+def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
     add_runs(drifted, make_level(1000.0, 60))
     judge_all()
 
     words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
-    assert (
-        "It had drifted −5.7 % (−6.1 to −5.3 %) from the level accepted on 21 Nov 12:00 UTC, and is back."
-        in words
-    )
+    assert "Recovered from a drift of −5.7 % (−6.1 to −5.3 %) from the baseline of 21 Nov 12:00 UTC." in words
     assert "Recovered." in Page(viewer.get(f"/incidents/{Incident.objects.earliest('pk').pk}/")).words
 
 
-def test_history_says_which_of_its_lines_drifted(drifted: Series, viewer: Client) -> None:
+def test_history_names_the_series_that_drifted(drifted: Series, viewer: Client) -> None:
     words = Page(viewer.get(f"/history/?series={drifted.pk}&metric=iops")).words
 
     assert "drifted −5.7 % from the level that was accepted." in words

@@ -1,4 +1,4 @@
-"""The inbox of incidents and the page of one."""
+"""The inbox of incidents and the page of one incident."""
 
 import re
 from datetime import timedelta
@@ -8,9 +8,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Incident, IncidentEvent, IncidentState, Role, Severity, Standing
+from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Severity
 from benchapp.pipeline.incidents import triage
-from benchapp.web.incidents.texts import say_confidence
+from benchapp.web.incidents.texts import format_confidence
 from tests.factories import (
     NOON,
     make_change,
@@ -48,19 +48,19 @@ def act(client: Client, incident: Incident, name: str, **form):
     return client.post(reverse("triage_incident", args=[incident.pk, name]), form, follow=True)
 
 
-def test_empty_inbox_says_what_is_watched(viewer: Client) -> None:
+def test_empty_inbox_shows_detection_status(viewer: Client) -> None:
     series = make_series([1.0], start_at=timezone.now())
     make_judgement(series)
-    make_judgement(series, Standing.LEARNING, metric="latency_mean_ns")
-    make_judgement(series, Standing.NOISY, metric="latency_p99_ns")
+    make_judgement(series, DetectionStatus.LEARNING, metric="latency_mean_ns")
+    make_judgement(series, DetectionStatus.NOISY, metric="latency_p99_ns")
 
     page = read(viewer)
 
-    assert "Nothing moved. 3 cells judged, 1 learning, 1 too noisy." in page.words
-    assert "/incidents/watched/?standing=noisy" in page.links
+    assert "No open regressions. 3 metrics of series monitored, 1 learning, 1 too noisy." in page.words
+    assert "/incidents/status/?status=noisy" in page.links
 
 
-def test_gravest_stands_first_then_the_newest(viewer: Client) -> None:
+def test_most_severe_is_first_then_the_newest(viewer: Client) -> None:
     make_incident(title="old and low", severity=Severity.LOW)
     make_incident(title="new and low", severity=Severity.LOW, started_at=NOON + timedelta(days=1))
     make_incident(title="old and high", severity=Severity.HIGH)
@@ -71,7 +71,7 @@ def test_gravest_stands_first_then_the_newest(viewer: Client) -> None:
     assert words.index("old and high") < words.index("new and low") < words.index("old and low")
 
 
-def test_row_says_size_interval_place_and_suspect(viewer: Client) -> None:
+def test_row_has_size_interval_place_and_suspect(viewer: Client) -> None:
     suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "words": "the kernel"}
     make_one(suspects=[suspect])
 
@@ -81,13 +81,13 @@ def test_row_says_size_interval_place_and_suspect(viewer: Client) -> None:
     assert "db-7 · kernel 5.15 → 6.1" in words
 
 
-def test_place_where_nothing_changed_is_said_too(viewer: Client) -> None:
+def test_row_without_environment_change_says_so(viewer: Client) -> None:
     make_one()
 
-    assert "db-7 · nothing we record changed" in read(viewer).words
+    assert "db-7 · no recorded environment change" in read(viewer).words
 
 
-def test_tabs_hold_their_part(viewer: Client) -> None:
+def test_tabs_list_incidents_of_their_state(viewer: Client) -> None:
     make_incident(title="the new one")
     make_incident(title="the known one", state=IncidentState.ACKNOWLEDGED)
     make_incident(title="the old one", state=IncidentState.RESOLVED)
@@ -107,14 +107,14 @@ def test_tabs_hold_their_part(viewer: Client) -> None:
     assert titles("?tab=all") == {"new", "known", "old", "good", "late"}
 
 
-def test_tab_that_is_none_is_refused_in_words(viewer: Client) -> None:
+def test_unknown_tab_is_rejected(viewer: Client) -> None:
     response = viewer.get(reverse("incidents") + "?tab=gone")
 
     assert response.status_code == 400
-    assert "There is no such part of the inbox" in response.content.decode()
+    assert "is not a valid tab" in response.content.decode()
 
 
-def test_filter_asks_for_series_of_the_changes(viewer: Client) -> None:
+def test_filter_matches_series_of_the_changes(viewer: Client) -> None:
     make_one("db-7", title="the one here")
     make_one("cache-1", title="the one afar")
 
@@ -124,7 +124,7 @@ def test_filter_asks_for_series_of_the_changes(viewer: Client) -> None:
     assert "the one afar" not in words
 
 
-def test_bar_counts_what_is_new(viewer: Client) -> None:
+def test_navigation_counts_new_incidents(viewer: Client) -> None:
     make_incident()
     make_incident(state=IncidentState.ACKNOWLEDGED)
     make_incident(is_regression=False)
@@ -134,11 +134,13 @@ def test_bar_counts_what_is_new(viewer: Client) -> None:
     assert "Incidents 1 new" in page.words
 
 
-def test_inbox_asks_as_much_for_many_as_for_one(viewer: Client, django_assert_num_queries) -> None:
+def test_inbox_takes_the_same_queries_for_any_number_of_incidents(
+    viewer: Client, django_assert_num_queries
+) -> None:
     for number in range(4):
         make_one(f"db-{number}")
 
-    # session, person, incidents, their changes, counts of the parts, count in the bar
+    # session, person, incidents, their changes, counts of the tabs, count in the navigation
     with django_assert_num_queries(6):
         read(viewer)
 
@@ -152,21 +154,21 @@ def test_viewer_sees_no_buttons(viewer: Client, editor: Client) -> None:
     assert "Comment" in read_one(editor, incident).words
 
 
-def test_page_says_it_in_a_sentence(viewer: Client) -> None:
+def test_title_describes_the_incident(viewer: Client) -> None:
     suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "words": "the kernel"}
     words = read_one(viewer, make_one(suspects=[suspect])).words
 
-    said = r"4k random read IOPS of db-7 down 15 % since 21 Nov (2026 )?20:00 UTC; kernel 5.15 → 6.1 came with it"
-    assert re.search(said, words)
-    assert "practically certain, over 99.99 %" in words
+    title = r"4k random read IOPS of db-7 down 15 % since 21 Nov (2026 )?20:00 UTC; coincides with kernel 5.15 → 6.1"
+    assert re.search(title, words)
+    assert "> 99.99 %" in words
     assert "1 change in 1 series" in words
 
 
-def test_page_says_that_nothing_changed(viewer: Client) -> None:
-    assert "Nothing we record changed between the last good run" in read_one(viewer, make_one()).words
+def test_page_without_environment_change_says_so(viewer: Client) -> None:
+    assert "No recorded environment change between the last good" in read_one(viewer, make_one()).words
 
 
-def test_page_of_hostile_words_holds_no_script(viewer: Client) -> None:
+def test_hostile_texts_are_escaped(viewer: Client) -> None:
     incident = make_one(
         title=HOSTILE,
         link="javascript:alert(1)",
@@ -186,13 +188,13 @@ def test_page_takes_few_queries_however_many_changes(viewer: Client, django_asse
     series = [make_series([1000.0] * 3) for _ in range(5)]
     incident = make_incident(changes=[make_change(each) for each in series])
 
-    # session, person, incident, its cells, changes, events, evidence, three of the matrix, count in the bar
+    # session, person, incident, its series, changes, events, evidence, three of the matrix, count in the bar
     with django_assert_num_queries(11):
         read_one(viewer, incident)
 
 
 def make_cells(incident_of: int = 2) -> Incident:
-    """Make five cells of a host: so many that moved, one that did not, one too noisy, and two that are not judged."""
+    """Make six series of a host: `incident_of` that changed, others unchanged, one too noisy, two not evaluated."""
     host = make_host("db-7")
     cells = [
         make_series(
@@ -204,7 +206,7 @@ def make_cells(incident_of: int = 2) -> Incident:
         for count in (1, 2, 4, 8, 16, 32)
     ]
     for cell, standing in zip(cells, ("steady", "steady", "steady", "noisy"), strict=False):
-        make_judgement(cell, Standing(standing))
+        make_judgement(cell, DetectionStatus(standing))
     changes = [make_change(cell) for cell in cells[:incident_of]]
     for change in changes:
         change.evidence = {"points_from": "2026-11-20T12:00:00+00:00"}
@@ -212,17 +214,17 @@ def make_cells(incident_of: int = 2) -> Incident:
     return make_incident(changes=changes)
 
 
-def test_matrix_says_what_moved_and_what_did_not_with_words_and_signs(viewer: Client) -> None:
+def test_matrix_shows_changed_and_unchanged_series(viewer: Client) -> None:
     words = read_one(viewer, make_cells()).words
 
-    assert "2 of 4 cells moved in IOPS; 2 more are not judged." in words
+    assert "2 of 4 series changed in IOPS; 2 not evaluated." in words
     assert "4k random read, volumes 2: ▼ −15.0 % regression" in words
-    assert "4k random read, volumes 4: unmoved" in words
-    assert "4k random read, volumes 8: unmovedtoo noisy" in words
-    assert "4k random read, volumes 16: not judged" in words
+    assert "4k random read, volumes 4: unchanged" in words
+    assert "4k random read, volumes 8: unchangedtoo noisy" in words
+    assert "4k random read, volumes 16: not evaluated" in words
 
 
-def test_cell_of_the_matrix_leads_to_its_history_around_the_change(viewer: Client) -> None:
+def test_cell_of_the_matrix_links_to_the_history_around_the_change(viewer: Client) -> None:
     incident = make_cells()
     change = incident.changes.first()
 
@@ -235,19 +237,19 @@ def test_cell_of_the_matrix_leads_to_its_history_around_the_change(viewer: Clien
     )
 
 
-def test_matrix_of_a_metric_that_did_not_move_is_that_of_one_that_did(viewer: Client) -> None:
+def test_matrix_falls_back_to_a_metric_with_changes(viewer: Client) -> None:
     incident = make_cells()
 
     page = Page(viewer.get(reverse("incident", args=[incident.pk]) + "?metric=%3Cscript%3E"))
 
-    assert "2 of 4 cells moved in IOPS" in page.words
+    assert "2 of 4 series changed in IOPS" in page.words
 
 
-def test_incident_that_is_none_is_not_found(viewer: Client) -> None:
+def test_unknown_incident_is_not_found(viewer: Client) -> None:
     assert viewer.get(reverse("incident", args=[999])).status_code == 404
 
 
-def test_editor_acknowledges_and_takes_it_back(editor: Client) -> None:
+def test_editor_acknowledges_and_undoes(editor: Client) -> None:
     incident = make_one()
 
     page = act(editor, incident, "acknowledge", next="/incidents/?tab=new").content.decode()
@@ -255,7 +257,7 @@ def test_editor_acknowledges_and_takes_it_back(editor: Client) -> None:
     incident.refresh_from_db()
     assert incident.state == IncidentState.ACKNOWLEDGED
     assert f"Incident {incident.pk} is acknowledged." in page
-    assert f"You acknowledged it: incident {incident.pk}" in page
+    assert f"Last action: acknowledged, incident {incident.pk}" in page
     event = IncidentEvent.objects.get(kind="acknowledged")
     act(editor, incident, "undo", event=event.pk)
     incident.refresh_from_db()
@@ -273,7 +275,7 @@ def test_editor_resolves_with_a_verdict_and_reopens(editor: Client) -> None:
     assert (incident.state, incident.verdict) == (IncidentState.NEW, "")
 
 
-def test_step_that_comes_too_late_says_so(editor: Client) -> None:
+def test_action_in_the_wrong_state_shows_the_reason(editor: Client) -> None:
     incident = make_one(state=IncidentState.RESOLVED)
 
     page = act(editor, incident, "acknowledge").content.decode()
@@ -284,18 +286,18 @@ def test_step_that_comes_too_late_says_so(editor: Client) -> None:
 @pytest.mark.parametrize(
     ("name", "form", "words"),
     [
-        ("resolve", {"verdict": "gone"}, "is no verdict"),
-        ("assign", {"assignee": "999"}, "choose somebody of the role editor or admin"),
-        ("assign", {"assignee": "x"}, "is no number"),
-        ("comment", {"words": " "}, "there are no words in it"),
-        ("link", {"link": "javascript:alert(1)"}, "a link is an http or https address"),
-        ("snooze", {"days": "9999"}, "at most 366 are kept"),
-        ("merge", {"into": ""}, "is no number"),
-        ("split", {}, "choose some of its changes"),
+        ("resolve", {"verdict": "gone"}, "is not a valid verdict"),
+        ("assign", {"assignee": "999"}, "must be an editor or admin"),
+        ("assign", {"assignee": "x"}, "is not a valid number"),
+        ("comment", {"words": " "}, "the comment is empty"),
+        ("link", {"link": "javascript:alert(1)"}, "must be an http or https URL"),
+        ("snooze", {"days": "9999"}, "maximum of 366"),
+        ("merge", {"into": ""}, "is not a valid number"),
+        ("split", {}, "select some of its changes"),
         ("accept", {}, "there is no new level to accept"),
     ],
 )
-def test_form_with_a_fault_changes_nothing_and_says_why(name, form, words, editor: Client) -> None:
+def test_invalid_form_changes_nothing_and_shows_the_reason(name, form, words, editor: Client) -> None:
     incident = make_one()
 
     page = act(editor, incident, name, **form).content.decode()
@@ -304,7 +306,7 @@ def test_form_with_a_fault_changes_nothing_and_says_why(name, form, words, edito
     assert IncidentEvent.objects.filter(incident=incident).count() == 1
 
 
-def test_act_that_is_none_is_not_found(editor: Client) -> None:
+def test_unknown_action_is_not_found(editor: Client) -> None:
     assert act(editor, make_one(), "explode").status_code == 404
 
 
@@ -330,7 +332,7 @@ def test_editor_assigns_links_snoozes_and_comments(editor: Client) -> None:
     assert "a look at the array" in page.words
 
 
-def test_editor_merges_one_into_another_and_ends_there(editor: Client) -> None:
+def test_merge_redirects_to_the_other_incident(editor: Client) -> None:
     one, other = make_one(), make_one("db-8")
 
     response = act(editor, one, "merge", into=other.pk)
@@ -339,7 +341,7 @@ def test_editor_merges_one_into_another_and_ends_there(editor: Client) -> None:
     assert "Merged into" in read_one(editor, one).words
 
 
-def test_editor_splits_chosen_changes_off(editor: Client) -> None:
+def test_split_moves_selected_changes_to_a_new_incident(editor: Client) -> None:
     changes = [make_change(make_series([1000.0, 850.0])) for _ in range(3)]
     incident = make_incident(changes=changes)
 
@@ -350,7 +352,7 @@ def test_editor_splits_chosen_changes_off(editor: Client) -> None:
     assert [change.pk for change in fresh.changes.all()] == [changes[0].pk]
 
 
-def test_preview_names_what_would_be_accepted_and_the_choice_is_kept(editor: Client) -> None:
+def test_preview_lists_new_baselines_and_only_selected_ones_are_accepted(editor: Client) -> None:
     series = [make_series([1000.0, 850.0]) for _ in range(2)]
     for each in series:
         make_judgement(each)
@@ -359,43 +361,42 @@ def test_preview_names_what_would_be_accepted_and_the_choice_is_kept(editor: Cli
     assert "IOPS 850was 1\u202f000, from 2026-11-21 13:00" in read_one(editor, incident).words
     act(editor, incident, "accept", series=[series[0].pk], words="new disks")
 
-    pinned = [each.judgements.get().baseline_from_at for each in series]
-    assert pinned == [NOON + timedelta(hours=1), None]
-    assert "accepted the level" in read_one(editor, incident).words
+    baselines = [each.judgements.get().baseline_from_at for each in series]
+    assert baselines == [NOON + timedelta(hours=1), None]
+    assert "accepted a new baseline" in read_one(editor, incident).words
 
 
 @pytest.mark.parametrize(
-    ("confidence", "words"),
+    ("confidence", "text"),
     [
-        (0.94, "not sure, 94 %"),
-        (0.975, "sure, 97.5 %"),
-        (0.997, "very sure, 99.7 %"),
-        (0.9995, "very sure, 99.95 %"),
-        (0.99995, "practically certain, over 99.99 %"),
+        (0.94, "94 %"),
+        (0.975, "97.5 %"),
+        (0.997, "99.7 %"),
+        (0.9995, "99.95 %"),
+        (0.99995, "> 99.99 %"),
     ],
 )
-def test_how_sure_a_change_is(confidence: float, words: str) -> None:
-    assert say_confidence(confidence) == words
+def test_confidence_is_formatted_as_percent(confidence: float, text: str) -> None:
+    assert format_confidence(confidence) == text
 
 
-def test_worst_change_is_that_of_the_title(viewer: Client) -> None:
+def test_title_has_the_largest_change(viewer: Client) -> None:
     series = make_series([1000.0, 850.0], host=make_host("db-7"))
-    fallen = make_change(series, after=850.0)
-    slower = make_change(series, metric="latency_p99_ns", after=1300.0, is_regression=True)
+    iops = make_change(series, after=850.0)
+    latency = make_change(series, metric="latency_p99_ns", after=1300.0, is_regression=True)
 
-    words = read_one(viewer, make_incident(changes=[slower, fallen])).words
+    words = read_one(viewer, make_incident(changes=[latency, iops])).words
 
     assert "IOPS of db-7 down 15 % since" in words
 
 
-def test_watched_cells_are_told_in_words(viewer: Client) -> None:
+def test_detection_status_page_describes_each_series(viewer: Client) -> None:
     series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
-    make_judgement(series, Standing.NOISY, least_change=0.24, runs_needed=50)
+    make_judgement(series, DetectionStatus.NOISY, least_change=0.24, runs_needed=50)
 
-    words = Page(viewer.get(reverse("watched") + "?standing=noisy")).words
+    words = Page(viewer.get(reverse("detection_status") + "?status=noisy")).words
 
     assert (
-        "Too noisy: what moves by less than 24 % is not found; 5 % is worth saying."
-        " It would take 50 runs after a change to see that." in words
+        "Too noisy: smallest detectable change: 24 %; threshold: 5 %. Detecting 5 % takes 50 runs." in words
     )
-    assert "None: a series is judged" in Page(viewer.get(reverse("watched") + "?standing=stale")).words
+    assert "No series yet" in Page(viewer.get(reverse("detection_status") + "?status=stale")).words
