@@ -66,7 +66,7 @@ API = {
         Row("PATCH", API_EDITORS),
         Row("DELETE", API_EDITORS),
     ),
-    "api/v1/series/<int:series_id>/explain": (API_READERS,),
+    "api/v1/series/<int:series_id>/detection": (API_READERS,),
     "api/v1/comparison": (API_READERS,),
     "api/v1/tokens/<str:public_id>": (Row("DELETE", API_ADMINS),),
     "api/v1/enrollments": (Row("POST", "s-----++"),),

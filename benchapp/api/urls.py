@@ -4,6 +4,7 @@ from django.urls import path
 
 from benchapp.api.resources import (
     comparison,
+    detection_report,
     dimensions,
     history,
     hosts,
@@ -18,7 +19,6 @@ from benchapp.api.resources import (
     subscriptions,
     tokens,
 )
-from benchapp.api.resources import detection_report as explain_series
 from benchapp.api.resources import hosts as schedules
 from benchapp.api.resources import incidents as changes
 from benchapp.api.resources import maintenance as planned_events
@@ -59,7 +59,11 @@ urlpatterns = [
     path("scaling", scaling.Scaling.as_view(), name="api_scaling"),
     path("series", series.SeriesList.as_view(), name="api_series_list"),
     path("series/<int:series_id>", series.OneSeries.as_view(), name="api_series"),
-    path("series/<int:series_id>/explain", explain_series.SeriesExplain.as_view(), name="api_explain"),
+    path(
+        "series/<int:series_id>/detection",
+        detection_report.SeriesDetection.as_view(),
+        name="api_series_detection",
+    ),
     path("series/<int:series_id>/points", series.PointsView.as_view(), name="api_points"),
     path("series/<int:series_id>/percentiles", history.Percentiles.as_view(), name="api_percentiles"),
     path("series/<int:series_id>/histogram", history.Histogram.as_view(), name="api_histogram"),

@@ -1,11 +1,7 @@
-"""Judge and tell: what is found and the notices of it are written together, so that neither is without the other.
+"""Detection, grouping and notices in one transaction: claim, read, detect, reconcile, group; idempotent.
 
-Judge series as their runs arrive: claim, read, look, reconcile, group; one transaction, the same rows however often.
-
-Whoever changes what counts of measurements marks their series (`judging_is_due`) in the same transaction. A judge that
-is killed leaves nothing behind but the mark; two at once take different series.
-
-Judge history anew: by a new method, or to be sure.
+Whoever changes measurements marks their series (`judging_is_due`) in the same transaction. A killed worker leaves only
+the mark; concurrent workers take different series. `redetect` evaluates history again, for example with a new method.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +40,7 @@ from benchapp.pipeline.notifications.enqueue import enqueue
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What became of one change; before None: it is new."""
+    """State transition of one change; before: None for a new one."""
 
     change_id: int
     series_id: int
@@ -57,10 +53,9 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one batch did: series looked at, changes made, moved or withdrawn, incidents touched.
+    """Result of one batch: evaluated series, written changes, updated incidents.
 
-    event_ids: of the incident events that somebody may want to be told of. transitions: those changes whose state is
-    another one.
+    event_ids: incident events to notify about. transitions: changes with another state.
     """
 
     series_ids: tuple[int, ...] = ()
@@ -71,22 +66,22 @@ class Judged:
 
 
 def has_judging_due() -> bool:
-    """Say whether any series waits to be judged."""
+    """Return whether any series is due."""
     return Series.objects.filter(judging_is_due=True).exists()
 
 
 @transaction.atomic
 def judge_due(*, limit: int = 1000) -> Judged:
-    """Judge up to `limit` series that are due, and group what is found; `series_ids` is empty where none is left.
+    """Evaluate up to `limit` series that are due, and group changes; `series_ids` is empty if none is left.
 
-    Bounded by measurements too: long histories come in smaller batches.
+    Also bounded by measurements: batches of long histories are smaller.
     """
     return _judge(claim_due(limit))
 
 
 @transaction.atomic
 def judge_series(ids: Sequence[int]) -> Judged:
-    """Judge these series, due or not; the first of them where they have too many measurements for one batch."""
+    """Evaluate these series, due or not; only the first ones if they have too many measurements for one batch."""
     return _judge(lock_series(ids))
 
 
@@ -95,11 +90,11 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
         return Judged()
     ids = [series.series_id for series in claimed]
     known = read_changes(ids)
-    outcomes = _look_at(claimed, known)
+    outcomes = _detect_all(claimed, known)
     inserts = [row for outcome in outcomes for row in outcome.inserts]
     updates = [row for outcome in outcomes for row in outcome.updates]
     if updates:
-        # Before any change is written: who holds this lock writes changes of every series.
+        # Before any change is written: the holder of this lock writes changes of all series.
         lock_incidents()
     update_changes(updates)
     made = insert_changes(inserts)
@@ -117,9 +112,9 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     )
 
 
-def _look_at(claimed: Sequence[Claimed], known: dict[tuple[int, str], list[Row]]) -> list[SeriesOutcome]:
+def _detect_all(claimed: Sequence[Claimed], known: dict[tuple[int, str], list[Row]]) -> list[SeriesOutcome]:
     ids = [series.series_id for series in claimed]
-    # A statement of its own, behind the locks: it sees all that was committed before they were taken.
+    # A separate statement after the locks, so that it sees everything committed before them.
     histories, baselines, now = read_histories(ids), read_baselines(ids), timezone.now()
     outcomes = []
     for series in claimed:
@@ -156,7 +151,7 @@ def _list_transitions(
 @retry_conflicts
 @transaction.atomic
 def detect_and_notify(*, limit: int = 1000) -> Judged:
-    """Judge up to `limit` series that are due, and put what it tells into the outbox; nothing is sent yet."""
+    """Evaluate up to `limit` series that are due, and write notices to the outbox; nothing is sent yet."""
     judged = judge_due(limit=limit)
     if judged.event_ids:
         enqueue(judged.event_ids)
@@ -167,7 +162,7 @@ _BATCH: Final = 200
 
 
 def select_series(text: str = "") -> list[int]:
-    """Return the series that a filter leaves, by id; all that were ever measured for "". Raises BadFilter."""
+    """Return the measured series of a filter by id; all for "". Raises BadFilter."""
     condition = match_series(parse_filter(text)) if text.strip() else Q()
     return list(
         Series.objects.filter(condition, measurement_count__gt=0).order_by("id").values_list("id", flat=True)
@@ -175,9 +170,9 @@ def select_series(text: str = "") -> list[int]:
 
 
 def redetect(ids: Sequence[int], *, is_dry_run: bool) -> Iterator[Judged]:
-    """Judge these series, a batch at a time, and yield what each did; a dry run takes it back.
+    """Evaluate these series in batches, and yield the result of each; a dry run is rolled back.
 
-    Nobody is told: what is found of a history that people have lived with is no news.
+    No notices are written: changes in old history are not news.
     """
     left = list(ids)
     while left:
@@ -185,7 +180,7 @@ def redetect(ids: Sequence[int], *, is_dry_run: bool) -> Iterator[Judged]:
             judged = judge_series(left[:_BATCH])
             transaction.set_rollback(is_dry_run)
         yield judged
-        # A batch that held too many measurements judged its first ones; a series that is gone counts as done.
+        # A batch with too many measurements evaluates its first series only; a deleted series counts as done.
         done = set(judged.series_ids) or set(left[:_BATCH])
         gone = set(left[:_BATCH]) - set(
             Series.objects.filter(pk__in=left[:_BATCH]).values_list("pk", flat=True)

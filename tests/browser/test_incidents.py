@@ -156,4 +156,4 @@ def test_evidence_chart_is_navigated_by_keys(visit: Visit, world: World) -> None
     page.keyboard.press("End")
 
     readout = page.inner_text("[data-evidence] .chart-readout")
-    assert re.match(r"After, .* IOPS · −1\d\.\d % to the median before", readout)
+    assert re.match(r"After, .* IOPS · −1\d\.\d % vs\. median before", readout)

@@ -27,39 +27,39 @@ const evidence = prepareEvidence({
   after: makeSide(850, [850]),
 });
 
-test("each run is a mark on its side, the same each time", () => {
+test("each run is a mark on its side, at a deterministic position", () => {
   const sides = evidence.entries.map(({ side }) => side);
 
   assert.deepEqual(sides, ["before", "before", "before", "after"]);
   assert.ok(evidence.entries.every(({ side, x }) => Math.abs(x - (side === "before" ? 0 : 1)) <= 0.24));
 });
 
-test("a run after the change is told with its difference to the median before", () => {
+test("the description of a run after the change has the difference vs. median before", () => {
   assert.equal(describeEntry(evidence, evidence.entries[0]), "Before, 12 May 2026 02:10 UTC · 990 IOPS");
-  assert.equal(describeEntry(evidence, evidence.entries[3]), "After, 12 May 2026 02:10 UTC · 850 IOPS · −15.0 % to the median before");
+  assert.equal(describeEntry(evidence, evidence.entries[3]), "After, 12 May 2026 02:10 UTC · 850 IOPS · −15.0 % vs. median before");
 });
 
-test("sides differ in shape and not in color alone", () => {
+test("sides differ in shape and not only in color", () => {
   const { data } = buildEvidence(evidence, { colors });
 
   assert.deepEqual(data.datasets.map(({ pointStyle }) => pointStyle), ["circle", "triangle"]);
 });
 
-test("a side without runs is drawn without a level", () => {
+test("a side without runs has no level", () => {
   const empty = prepareEvidence({ metric: { name: "iops", unit: "operations/s", label: "IOPS" }, is_regression: true, before: { median: null, p10: null, p90: null, points: [] }, after: makeSide(850, [850]) });
 
   assert.equal(describeEntry(empty, empty.entries[0]), "After, 12 May 2026 02:10 UTC · 850 IOPS");
 });
 
-test("a change is told with its sign, word, size, interval and state", () => {
-  assert.equal(describeDetectedChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
+test("the description of a change has sign, word, size, interval and state", () => {
+  assert.equal(sayFoundChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
   assert.equal(
     describeDetectedChange({ ...CHANGE, is_regression: false, relative: 0.2, relative_low: null, relative_high: null, state: "suspected" }),
     "▲ improvement +20.0 %, suspected",
   );
 });
 
-test("the first run of a new level is marked in its metric only", () => {
+test("the first run of a new level is described as such in its metric only", () => {
   const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [CHANGE] };
   const metrics = [{ name: "iops", unit: "operations/s", label: "IOPS" }, { name: "latency_p99_ns", unit: "ns", label: "p99" }];
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850, latency_p99_ns: 10 }];
@@ -69,7 +69,7 @@ test("the first run of a new level is marked in its metric only", () => {
   assert.equal(describeValue(marks[0], { metric: "latency_p99_ns", unit: "ns" }).some((part) => part.includes("level begins")), false);
 });
 
-test("a drift from the baseline does not start a new level", () => {
+test("a drift is not described as a new level", () => {
   const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [{ ...CHANGE, is_drift: true }] };
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850 }];
   const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, is_thinned: false, points, buckets: [] }, { isDoubtful: () => false });

@@ -1,4 +1,4 @@
-"""Two levels compared by their sums alone: how far apart they are in terms of their noise and its correlation.
+"""Contrast of two levels from running sums: their distance relative to their noise and its correlation.
 
 Part of method v1.
 """
@@ -10,11 +10,11 @@ from typing import Final
 
 from benchapp.analysis.changepoints.segmentation_v1 import Levels
 
-# Points of noise known from the whole stretch, beside those of the two sides (the "moderation" of the t test).
+# Points of noise from the whole segment that are added to those of the sides (the "moderation" of the t test).
 PRIOR_POINTS: Final = 4.0
 # Share of the shift within which the levels before and after an excursion are the same.
 SAME_LEVEL_SHARE: Final = 0.5
-# Points. Correlation of neighbours seen in so many is believed by half.
+# Points. A correlation from this many points counts half.
 CORRELATION_DOUBT: Final = 15.0
 MOST_CORRELATION: Final = 0.85
 
@@ -32,7 +32,7 @@ class Contrast:
 
 
 def compare_sides(levels: Levels, start: int, place: int, *, end: int, spread: float) -> Contrast:
-    """Return the contrast of [start, place) and [place, end); to their noise 4 points of `spread` are added."""
+    """Return the contrast of [start, place) and [place, end), with 4 points of `spread` added to their noise."""
     before, after, count = place - start, end - place, end - start
     sums, squares = levels.sum_list, levels.square_sums
     total_before, total_after = sums[place] - sums[start], sums[end] - sums[place]
@@ -40,8 +40,8 @@ def compare_sides(levels: Levels, start: int, place: int, *, end: int, spread: f
     shift = mean_after - mean_before
     total_squares = squares[end] - squares[start]
     rest = max(total_squares - total_before * mean_before - total_after * mean_after, 0.0)
-    products = _multiply_neighbours(levels, start, place, mean_before)
-    products += _multiply_neighbours(levels, place, end, mean_after)
+    products = _multiply_neighbors(levels, start, place, mean_before)
+    products += _multiply_neighbors(levels, place, end, mean_after)
     correlation = _correlate(products, rest, count, 2)
     t_score = _score_shift(
         shift, rest, spread=spread, weights=1 / before + 1 / after, count=count - 2, correlation=correlation
@@ -54,7 +54,7 @@ def compare_sides(levels: Levels, start: int, place: int, *, end: int, spread: f
 
 
 def score_excursion(levels: Levels, edges: tuple[int, int, int, int], *, spread: float) -> float | None:
-    """Return the t score of the middle of three levels against both others; None where they are not the same level."""
+    """Return the t score of the middle of three levels against both others; None if these are not the same level."""
     start, end = edges[0], edges[-1]
     sums, squares = levels.sum_list, levels.square_sums
     lengths = [b - a for a, b in itertools.pairwise(edges)]
@@ -67,7 +67,7 @@ def score_excursion(levels: Levels, edges: tuple[int, int, int, int], *, spread:
     shift = means[1] - (totals[0] + totals[2]) / outside
     rest = squares[end] - squares[start] - sum(t * m for t, m in zip(totals, means, strict=True))
     products = sum(
-        _multiply_neighbours(levels, a, b, m)
+        _multiply_neighbors(levels, a, b, m)
         for (a, b), m in zip(itertools.pairwise(edges), means, strict=True)
     )
     count = end - start
@@ -82,8 +82,8 @@ def score_excursion(levels: Levels, edges: tuple[int, int, int, int], *, spread:
     )
 
 
-def _multiply_neighbours(levels: Levels, start: int, end: int, mean: float) -> float:
-    """Return Σ (xᵢ − mean)(xᵢ₋₁ − mean) over neighbours within [start, end)."""
+def _multiply_neighbors(levels: Levels, start: int, end: int, mean: float) -> float:
+    """Return Σ (xᵢ − mean)(xᵢ₋₁ − mean) over neighbors within [start, end)."""
     if end - start < 2:
         return 0.0
     sums, products = levels.sum_list, levels.neighbour_sums
@@ -92,7 +92,7 @@ def _multiply_neighbours(levels: Levels, start: int, end: int, mean: float) -> f
 
 
 def _correlate(products: float, squares: float, count: int, means: int) -> float:
-    """Return the lag-1 correlation of residuals, lifted by the bias of fitted means, drawn to 0 by few points."""
+    """Return the lag-1 correlation of residuals, corrected for the bias of fitted means, shrunk to 0 for few points."""
     if squares <= 0:
         return 0.0
     raw = products / squares + means / count
@@ -102,9 +102,9 @@ def _correlate(products: float, squares: float, count: int, means: int) -> float
 def _score_shift(
     shift: float, squares: float, *, spread: float, weights: float, count: int, correlation: float
 ) -> float:
-    """Return the normal score of a t test with variance inflated by (1+φ)/(1−φ) and freedom deflated by it.
+    """Return the normal score of a t test with variance increased by (1+φ)/(1−φ) and degrees of freedom reduced by it.
 
-    Moderated: Smyth 2004. Normal score of t: Wallace 1959, good to 0.02 from 3 degrees of freedom on.
+    Moderated: Smyth 2004. Normal score of t: Wallace 1959, accurate to 0.02 from 3 degrees of freedom.
     """
     inflation = (1 + correlation) / (1 - correlation)
     t_squared = shift * shift / (_moderate(squares, spread, count) * weights * inflation)
@@ -113,12 +113,12 @@ def _score_shift(
 
 
 def _moderate(squares: float, spread: float, count: int) -> float:
-    """Return the variance of `count` points with their squares, to which 4 points of the whole stretch are added."""
+    """Return the variance of `count` points with their squares, with 4 points of the whole segment added."""
     return (squares + PRIOR_POINTS * spread * spread) / (count + PRIOR_POINTS)
 
 
 def _fit_line(levels: Levels, start: int, end: int) -> float:
-    """Return the squares that the best straight line through [start, end) leaves."""
+    """Return the squares of the residuals of the best straight line through [start, end)."""
     count = end - start
     total = levels.sum_list[end] - levels.sum_list[start]
     centre = (start + end - 1) / 2

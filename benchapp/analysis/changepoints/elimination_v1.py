@@ -1,6 +1,6 @@
-"""Which candidates stand: from the weakest on, each must differ in size, in ranks, from a drift and from old visits.
+"""Elimination of candidates, weakest first: each must pass tests of size, ranks, drift and novelty.
 
-Part of method v1. Floors keep out what one piece of evidence alone rules out; weight_v1 decides on the sum of all.
+Part of method v1. Minimum requirements exclude candidates by a single criterion; weight_v1 combines all.
 """
 
 import math
@@ -12,66 +12,66 @@ from benchapp.analysis.changepoints.rank_test_v1 import score_ranks
 from benchapp.analysis.changepoints.segmentation_v1 import Levels, refine, relocate
 from benchapp.analysis.changepoints.weight_v1 import ChangeEvidence, weigh_evidence, weigh_stay
 
-# Points to each side that speak for a boundary: enough for any test, few enough that a slow drift stays small.
+# Points on each side of a boundary: enough for any test, few enough that a slow drift stays small.
 SIDE_POINTS: Final = 60
-# Normal score of the moderated t test, from 5 points on the shorter side; and of fewer, which bad luck fills more
-# easily and which are judged again with each new point.
+# Normal score of the moderated t test, from 5 points on the shorter side; and of fewer, which are more
+# likely by chance and are evaluated again with each new point.
 LEAST_T: Final = 2.8
 LEAST_T_OF_FEW: Final = {3: 4.5, 4: 3.8}
 # Normal score of the exact rank test: what 3 points beyond all of 10 reach (1 of 286).
 LEAST_RANK: Final = 2.7
-# Spreads of single points. A smaller shift hides in the noise that every run has, however many runs tell it.
+# Spreads of single points. A smaller shift is within the noise of single runs.
 LEAST_SPREADS: Final = 1.0
-# Share of the shift by which the new level must lie beyond the farthest stretch of the old one as long as it.
+# Share of the shift by which the new level must exceed the farthest window of the same length in the old one.
 LEAST_NOVELTY: Final = 0.2
-# Points to each side in which old visits are remembered: twice those of the tests, since states that last are rare.
-# Less is asked there, or a drift would pass for a visit.
+# Points on each side that are searched for earlier states: twice those of the tests, since lasting states are rare.
+# The limit is lower there, because of drift.
 REMEMBERED_POINTS: Final = 120
 LEAST_REMEMBERED_NOVELTY: Final = 0.3
 # Twice the gain in log likelihood of a step over a straight line through the same points.
 LEAST_GAIN_OVER_LINE: Final = 2.5
-# A level that was left for where it came from within so many points is an excursion; two places were searched for it
-# and cache states make them all the time: it needs more.
+# A level that returns within so many points is an excursion. It needs a higher score, because two boundaries were
+# searched and cache states cause excursions frequently.
 LONGEST_EXCURSION: Final = 30
 LEAST_T_OF_EXCURSION: Final = 8.0
-# Below any weight: what a floor keeps out falls first, the least t before the others.
+# Below any weight: candidates that fail a minimum requirement are removed first, lowest t first.
 REFUSED: Final = 1000.0
 
 
 def eliminate(levels: Levels, candidates: list[int], *, spread: float, least_shift: float) -> list[int]:
-    """Return the candidates that stand, ascending, each where its levels are split best.
+    """Return the accepted candidates, ascending, each at the best split of its levels.
 
-    The weakest goes first, since its neighbours are then judged on longer levels; moved to the split of least squares,
-    all are judged again. `spread` and `least_shift` are in the values' units.
+    The weakest is removed first, since its neighbors then have longer levels; after moving to the least-squares splits,
+    all are tested again. `spread` and `least_shift` are in the values' units.
     """
     judge = _Judge(levels, spread, least_shift)
-    standing = judge.remove_weak(candidates)
-    moved = _relocate_all(levels, standing)
-    if moved != standing:
-        standing = judge.remove_weak(moved)
-    return _refine_all(levels, standing, spread)
+    accepted = judge.remove_weak(candidates)
+    relocated = _relocate_all(levels, accepted)
+    if relocated != accepted:
+        accepted = judge.remove_weak(relocated)
+    return _refine_all(levels, accepted, spread)
 
 
 class _Judge:
-    """Judges boundaries between their neighbours, each set of neighbours once."""
+    """Tests boundaries between their neighbors, with a cache by set of neighbors."""
 
     def __init__(self, levels: Levels, spread: float, least_shift: float) -> None:
         self.levels, self.spread, self.least_shift = levels, spread, least_shift
         self._known: dict[tuple[int, ...], float] = {}
 
     def remove_weak(self, boundaries: list[int]) -> list[int]:
-        """Return those that stand; one goes at a time."""
-        standing = list(boundaries)
-        while standing:
-            strengths = self._measure_all([0, *standing, len(self.levels)])
-            weakest = min(range(len(standing)), key=strengths.__getitem__)
+        """Return the accepted boundaries; one is removed at a time."""
+        accepted = list(boundaries)
+        while accepted:
+            strengths = self._measure_all([0, *accepted, len(self.levels)])
+            weakest = min(range(len(accepted)), key=strengths.__getitem__)
             if strengths[weakest] >= 1:
                 break
-            del standing[weakest]
-        return standing
+            del accepted[weakest]
+        return accepted
 
     def _measure_all(self, edges: list[int]) -> list[float]:
-        """Return of each inner edge how many times its limits it reaches; below 1 it falls."""
+        """Return for each inner edge the ratio to its limits; below 1 it is removed."""
         strengths = [self._recall(*edges[i : i + 3]) for i in range(len(edges) - 2)]
         for i in range(len(edges) - 3):
             if edges[i + 2] - edges[i + 1] < LONGEST_EXCURSION:
@@ -144,6 +144,6 @@ def _refine_all(levels: Levels, boundaries: list[int], spread: float) -> list[in
 
 
 def _reach(edges: list[int], number: int) -> tuple[int, int]:
-    """Return what belongs to a boundary: up to its neighbours, at most 60 points to each side."""
+    """Return the range of a boundary: up to its neighbors, at most 60 points on each side."""
     place = edges[number]
     return max(edges[number - 1], place - SIDE_POINTS), min(edges[number + 1], place + SIDE_POINTS)

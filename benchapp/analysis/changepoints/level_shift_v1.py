@@ -1,4 +1,4 @@
-"""What a change looks like in the values' own units: both levels, and the shift between them with its interval.
+"""Levels before and after a change, and the shift between them with its interval, in the values' units.
 
 Part of method v1.
 """
@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# Two-sided, as on every page.
+# Two-sided.
 INTERVAL_LEVEL: Final = 0.95
 _INTERVAL_SCORE: Final = NormalDist().inv_cdf((1 + INTERVAL_LEVEL) / 2)
 # Interquartile range of a normal distribution, in standard deviations.
 _QUARTILES_APART: Final = 1.349
-# Of the largest value. A level below it is 0 for every purpose, and what is relative to it no number.
+# Share of the largest value below which a level counts as 0, without relative changes.
 LEAST_SHARE: Final = 1e-100
 
 
@@ -35,7 +35,7 @@ class ShiftLevel:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A relative change (−0.15 is 15 % less) with its 95 % interval; None where the old level is 0."""
+    """A relative change (−0.15 is 15 % less) with its 95 % interval; None if the old level is 0."""
 
     relative: float | None
     low: float | None
@@ -51,18 +51,18 @@ def describe_level(values: Array) -> ShiftLevel:
 
 @lru_cache(maxsize=2048)  # the sides of a few histories; at most half a kilobyte each
 def recall_level(values: bytes) -> ShiftLevel:
-    """Return the level of these doubles, known from before where a history that grew asks again for the same side."""
+    """Return the level of these doubles, cached for repeated evaluations of a growing history."""
     return describe_level(np.frombuffer(values))
 
 
 def measure_shift(before: Array, after: Array, *, correlation: float = 0.0) -> Shift:
-    """Return how far the median moved, relative to the size of the old one, with the interval of all pairs' ratios.
+    """Return the shift of the median relative to the size of the old one, with the interval of all pairs' ratios.
 
     Hodges and Lehmann 1963: the interval is cut from the ordered differences of all pairs at the quantiles of the rank
     test, widened for lag-1 correlation (0 to below 1). Ratios where all values are positive, else differences over the
-    old median's size. The interval is drawn out to hold the ratio of the medians, which is what a reader sees.
+    old median's size. The interval is extended to include the ratio of the medians, which is the displayed value.
     """
-    # In shares of the largest value, or differences of huge ones would overflow.
+    # Relative to the largest value, because differences of huge values would overflow.
     largest = max(float(np.abs(before).max()), float(np.abs(after).max())) or 1.0
     old, new = (_read_quantile(np.sort(side), 0.5) / largest for side in (before, after))
     if abs(old) < LEAST_SHARE:
@@ -80,7 +80,7 @@ def measure_shift(before: Array, after: Array, *, correlation: float = 0.0) -> S
 
 @lru_cache(maxsize=1024)
 def recall_shift(before: bytes, after: bytes, correlation: float) -> Shift:
-    """Return the shift between these doubles, known from before like their levels."""
+    """Return the shift between these doubles, cached like their levels."""
     return measure_shift(np.frombuffer(before), np.frombuffer(after), correlation=correlation)
 
 
@@ -94,7 +94,7 @@ def _cut_ends(pairs: Array, before: Array, after: Array, correlation: float) -> 
 
 
 def _read_quantile(ordered: Array, share: float) -> float:
-    """Return a quantile of sorted values, between neighbours in proportion."""
+    """Return a quantile of sorted values, interpolated linearly."""
     place = share * (len(ordered) - 1)
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)

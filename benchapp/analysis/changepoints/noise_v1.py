@@ -1,7 +1,7 @@
-"""How loud a history is before anything is known of its changes: trimmed differences, and spikes taken off.
+"""Noise of a history without knowledge of its changes: trimmed differences and clipped spikes.
 
-A step touches one difference between neighbours and a spike two, so that the spread of the rest is that of the noise:
-no segmentation is needed first. Part of method v1: frozen once rows carry its name.
+A step affects one difference between neighbors and a spike two, so that the others give the spread of the noise without
+segmentation. Part of method v1, which is frozen.
 """
 
 import itertools
@@ -14,22 +14,22 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# Of the squared differences. Two spikes in thirty points touch 13 %; a cache that misses one time in five touches 32 %,
-# of which half must stay or its noise would be called quiet.
+# Share of the squared differences. Two spikes in thirty points affect 13 %; a cache miss rate of one in five affects
+# 32 %, of which half must remain, or the noise would be underestimated.
 KEPT_SHARE: Final = 0.85
-# Spreads. A Gaussian point lies farther out once in 16 000.
+# Spreads. A Gaussian point exceeds it once in 16 000.
 SPIKE_SPREADS: Final = 4.0
 # Points. Three in a row are not a spike: they may be a new level.
 LONGEST_SPIKE: Final = 2
-# Points around each one whose median tells where it should be: the least that outvotes three strangers.
+# Window of the running median: the smallest in which three outliers are a minority.
 MEDIAN_WINDOW: Final = 7
-# Points. With fewer the correlation of neighbours is mostly chance, and is believed less.
+# Points. With fewer the correlation of neighbors is mostly chance and weighted less.
 CORRELATION_DOUBT: Final = 10
 MOST_CORRELATION: Final = 0.9
 
 
 def _mean_square_of_kept(share: float) -> float:
-    """Return what the mean square of a standard normal is when only its smallest share is kept."""
+    """Return the mean square of a standard normal variable restricted to its smallest share."""
     edge = NormalDist().inv_cdf((1 + share) / 2)
     return 1 - 2 * edge * NormalDist().pdf(edge) / share
 
@@ -55,10 +55,10 @@ def measure_spread(levels: Array, *, least: float) -> float:
 
 
 def clip_spikes(levels: Array, spread: float) -> Array:
-    """Return the levels with isolated spikes pulled to 4 spreads from the median around them.
+    """Return the levels with isolated spikes clipped to 4 spreads from the median around them.
 
-    Isolated: at most two neighbours that stand out to the same side. The first and the newest point stay as they are;
-    what follows the newest may yet show that it was no spike.
+    Isolated: at most two neighbors beyond the limit on the same side. The first and the newest point are not clipped;
+    points after the newest may show that it is not a spike.
     """
     count = len(levels)
     half = MEDIAN_WINDOW // 2

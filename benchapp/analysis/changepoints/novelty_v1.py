@@ -1,21 +1,21 @@
-"""Whether a level is new: how far it lies beyond all that the other side has shown for as long. Part of method v1.
+"""Novelty of a level: distance from all windows of the same length on the other side. Part of method v1.
 
-This is what tells a change from caches, noisy neighbours and correlated noise, of which a t test knows only the first
-lag: they come back to where they were.
+This separates changes from caches, noisy neighbors and correlated noise, of which a t test considers only the first
+lag: these return to earlier levels.
 """
 
 from typing import Final
 
 from benchapp.analysis.changepoints.segmentation_v1 import Levels
 
-# Points: the longest stretch of the new level that is compared with the old; longer ones never are mere visits.
+# Points: the longest window of the new level that is compared; longer ones are not temporary states.
 LONGEST_VISIT: Final = 20
 
 
 def measure_novelty(levels: Levels, start: int, place: int, *, end: int) -> float:
-    """Return how far the shorter side lies beyond any equally long stretch of the longer, as share of the shift.
+    """Return the distance of the shorter side from windows of the same length of the longer one, as share of the shift.
 
-    1 where even that stretch has the mean of its side; 0 where the old level has visited the new one for as long.
+    1 if that window has the mean of its side; 0 if the old level was at the new one for as long.
     """
     before, after = place - start, end - place
     sums, ends = levels.sum_list, levels.sums

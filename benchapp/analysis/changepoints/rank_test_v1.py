@@ -1,6 +1,6 @@
 """The exact rank test of Mann and Whitney, as a standard normal score. Part of method v1.
 
-Own code: a run-time dependency on SciPy for one table would cost every installation 40 MB.
+Implemented here, because SciPy would add 40 MB to every installation.
 """
 
 import math
@@ -13,16 +13,16 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# Points of the smaller side up to which the distribution is counted out. Its counts stay below 2⁵³, exact in a float,
-# with 60 points on the other side (C(72, 12) = 1.5e13); beyond it the normal approximation errs to the safe side.
+# Points of the smaller side up to which the distribution is exact. Its counts are below 2⁵³, exact in a float, with 60
+# points on the other side (C(72, 12) = 1.5e13); for more the normal approximation is conservative.
 EXACT_POINTS: Final = 12
-# A normal score that no probability of a double goes beyond.
+# Upper bound of the normal score of any double.
 _MOST_SCORE: Final = 37.0
 _NORMAL: Final = NormalDist()
 
 
 def score_ranks(left: Array, right: Array) -> float:
-    """Return how far apart two samples are, as the one-sided standard normal score of Mann-Whitney's U (0 or more).
+    """Return the distance of two samples as the one-sided standard normal score of Mann-Whitney's U (0 or more).
 
     Ties count half. The distribution is that of untied ranks, which has the wider tails: a score is never too large by
     ties. Exact up to 12 points on the smaller side, then normal with a correction for continuity. 0 if a side is empty.

@@ -1,6 +1,6 @@
-"""Where a level may begin: a scan over many window sizes, then the best partition among what it found.
+"""Candidates for starts of levels: a scan with multiple window sizes, then the best partition of its results.
 
-Deliberately a little too many; elimination_v1 decides. Part of method v1.
+Selects too many on purpose; elimination_v1 decides. Part of method v1.
 """
 
 import math
@@ -14,9 +14,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 
-# Points. A level is at least three measurements: two may be one bad night.
+# Points. A level has at least three measurements; two can be one incident of noise.
 LEAST_LEVEL: Final = 3
-# Points to the left and right of a place, whose means are compared: like with like, and the long known with the new.
+# Window sizes left and right of a place whose means are compared: equal ones, and long with short.
 WINDOWS: Final = np.array(
     [
         (3, 3),
@@ -34,11 +34,11 @@ WINDOWS: Final = np.array(
     ],
     dtype=np.intp,
 )
-# Spreads of the difference. Chance reaches it often: this is a sieve, not a judgement.
+# Spreads of the difference. Chance reaches it often: this is a preselection.
 LEAST_CONTRAST: Final = 2.5
 # Times σ²·ln n for each level more: Schwarz's criterion, which overestimates a little in correlated noise.
 LEVEL_PENALTY: Final = 2.0
-# Points to each side from which on medians tell the levels well enough to place the boundary by them.
+# Points on each side from which medians are precise enough to place the boundary.
 LEAST_REFINED: Final = 5
 # The median distance from the middle of a normal distribution, inverted; and the least scale in terms of the spread.
 DEVIATIONS_PER_MEDIAN: Final = 1.4826
@@ -49,7 +49,7 @@ PEAK_REACH: Final = 2
 
 @dataclass(frozen=True)
 class Levels:
-    """A judged stretch: its values, centred, with the running sums that make any mean or slope cost nothing."""
+    """A segment: its centered values, with running sums for means and slopes in constant time."""
 
     values: Array
 
@@ -58,12 +58,12 @@ class Levels:
 
     @cached_property
     def sums(self) -> Array:
-        """Running sums of the values; one longer than they."""
+        """Running sums of the values; one longer than the values."""
         return _accumulate(self.values)
 
     @cached_property
     def sum_list(self) -> list[float]:
-        """The same as a list: a lone element of an array costs ten times as much."""
+        """The same as a list: access to single elements of an array is ten times slower."""
         return _list(self.sums)
 
     @cached_property
@@ -121,7 +121,7 @@ def partition(levels: Levels, candidates: Places, *, spread: float) -> list[int]
     penalty = LEVEL_PENALTY * spread * spread * math.log(len(levels))
     best = [-penalty]
     previous = [0]
-    # Begins of the last level, with the place from which on they cannot win.
+    # Starts of the last level, with the place from which they cannot be optimal.
     begins = [(0, len(levels) + 1)]
     for place in edges[1:]:
         costs = []
@@ -165,7 +165,7 @@ def refine(levels: Levels, start: int, place: int, *, end: int, spread: float) -
     """Return the split of [start, end) of greatest likelihood, the levels being the medians around `place`.
 
     Noise is taken for Student's t with 3 degrees of freedom: beside a boundary one value far out says little about the
-    side that it belongs to, and least squares would follow it. The place itself with fewer than 5 points to a side.
+    side that it belongs to, and least squares would follow it. The place itself with fewer than 5 points on a side.
     """
     if min(place - start, end - place) < LEAST_REFINED:
         return place
@@ -181,7 +181,7 @@ def refine(levels: Levels, start: int, place: int, *, end: int, spread: float) -
 
 
 def take_median(values: Array) -> float:
-    """Return what np.median does, in a fifth of its time for so few."""
+    """Return the median; five times faster than np.median for few values."""
     ordered = np.sort(values)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 

@@ -1,8 +1,8 @@
-"""Find the first points of new levels in a history of measurements: method v1. docs/detection.md explains it.
+"""Find the first points of new levels in a history of measurements: method v1. See docs/detection.md.
 
 Linear in time; bounded memory: a history is judged in stretches, and what lies far enough behind the newest point is
-settled and not judged again. Judging one more point therefore gives the same answer as judging all of them anew.
-Frozen once rows carry the name of the method.
+settled and not evaluated again. One more point therefore gives the same result as a complete evaluation.
+Frozen once rows are stored with this version.
 """
 
 import math
@@ -37,14 +37,14 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 VERSION: Final = "changepoints-v1"
-# Points. Two levels of three; before that a history is learning.
+# Points: two levels of three.
 LEAST_POINTS: Final = 6
-# fio's percentiles come from 64 buckets an octave, 1.1 to 1.6 % apart: less than 1 % cannot be said of any.
+# fio's percentiles come from 64 buckets per octave, 1.1 to 1.6 % apart: changes below 1 % are not measurable.
 LEAST_RELATIVE_CHANGE: Final = 0.01
-# Of the level. Below a tenth of the least change noise is as good as none; a history of equal values has no spread.
+# Share of the level. Noise below a tenth of the smallest change is ignored; equal values have no spread.
 LEAST_SPREAD: Final = 0.001
-# Points. A stretch ends at each 512th point and 128 after it: what it finds up to the 512th is settled, since twice the
-# points that any test reads (60) lie on both sides of it. The next stretch begins 128 before, or at the last change.
+# Points. A segment ends at each 512th point plus 128: changes up to the 512th are settled, since twice the points that
+# any test reads (60) are on both sides. The next segment starts 128 points earlier, or at the last change.
 SETTLED_EVERY: Final = 512
 MARGIN: Final = 128
 LEAD: Final = 128
@@ -52,10 +52,10 @@ LEAD: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """The first measurement of a new level, with the evidence: at most 60 points to each side, in the values' units.
+    """The first measurement of a new level, with the evidence: at most 60 points on each side, in the values' units.
 
-    `index` is 0-based; `confidence` is 1 less the chance that noise alone reaches these scores at any of the places
-    looked at; scores are standard normal.
+    `index` is 0-based; `confidence` is 1 minus the chance that noise alone reaches these scores at any of the tested
+    places; scores are standard normal.
     """
 
     index: int
@@ -70,10 +70,10 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class ValueHistory:
-    """As much of a judged series as judging its next point needs: its settled changes and at most 768 points.
+    """State of a series for the evaluation of its next point: settled changes and at most 768 points.
 
     The tail is what is not settled: index and value of its finite points. `count` is of all values ever given,
-    `finite_count` of the finite ones; at `stretch_end` of these the next stretch is settled.
+    `finite_count` of the finite ones; at `stretch_end` of these the next segment is settled.
     """
 
     least_relative_change: float = LEAST_RELATIVE_CHANGE
@@ -87,7 +87,7 @@ class ValueHistory:
 
 @dataclass(frozen=True, slots=True)
 class PointJudgement:
-    """A history and all its changes, ascending; pass the history on to judge the next point."""
+    """A history and all its changes, ascending; pass the history to evaluate the next point."""
 
     history: ValueHistory
     changes: tuple[ChangePoint, ...]
@@ -100,7 +100,7 @@ def find_changes(
 
     Deterministic. NaN and infinities are passed over (they keep their index). Values that are all positive are judged
     by their ratios; with others among them, by differences in terms of their median size. `least_relative_change`
-    (0.05 is 5 %, at least 0.01) is the smallest change worth saying.
+    (0.05 is 5 %, at least 0.01) is the threshold.
     """
     return list(judge_values(values, least_relative_change=least_relative_change).changes)
 
@@ -116,18 +116,18 @@ def change_indices(values: Iterable[float]) -> list[int]:
 def judge_values(
     values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
 ) -> PointJudgement:
-    """Return the changes of a series and what is needed to judge its next points."""
+    """Return the changes of a series and the state for its next points."""
     least = max(least_relative_change, LEAST_RELATIVE_CHANGE)
     return extend_history(ValueHistory(least_relative_change=least), values)
 
 
 def judge_next(history: ValueHistory, value: float) -> PointJudgement:
-    """Return the changes after one more point: the same as `judge_values` of all of them, in a time of its own."""
+    """Return the changes after one more point: the same as `judge_values` of all points, in constant time."""
     return extend_history(history, (value,))
 
 
 def extend_history(history: ValueHistory, values: Iterable[float]) -> PointJudgement:
-    """Return the changes after some more points; none may be left out in between."""
+    """Return the changes after more points, which must be consecutive."""
     given = values if isinstance(values, np.ndarray) else list(values)
     settled = list(history.settled)
     stretch = None
@@ -152,7 +152,7 @@ def extend_history(history: ValueHistory, values: Iterable[float]) -> PointJudge
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Finite points from the `first` one on, counted among the finite ones, and where the next stretch ends."""
+    """Finite points from the `first` one on, counted among the finite ones, and the end of the next segment."""
 
     indices: Indices
     values: Array

@@ -1,4 +1,4 @@
-"""The methods that find changes, by the version that the rows they made carry."""
+"""Detection methods by version; the version is stored with each change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ __all__ = [
 
 
 class UnknownDetector(LookupError):
-    """No method of this version is shipped."""
+    """No method with this version exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A method under its version; frozen once rows carry it: a better one gets a new version beside it."""
+    """A method with its version; frozen once rows are stored with it. A better one gets a new version."""
 
     version: str
     judge_values: Callable[..., PointJudgement]

@@ -1,7 +1,7 @@
-"""How much the evidence of a boundary weighs: chance of its ranks, size, novelty, correlation, places, in one sum.
+"""Weight of a boundary: chance of its ranks, size, novelty, correlation and places in one sum.
 
-Part of method v1. No single piece of evidence can be held to a limit of its own without losing what the others say: a
-shift that is twice the noise and was never seen before needs fewer ranks than a small one among sticky states.
+Part of method v1. Separate limits would ignore the other evidence: a novel shift of twice the noise needs fewer ranks
+than a small one among sticky states.
 """
 
 import math
@@ -15,28 +15,27 @@ from benchapp.analysis.changepoints.segmentation_v1 import take_median
 
 Array = npt.NDArray[np.float64]
 
-# Near those of a logistic regression of "a change" on this evidence, over made-up histories of all kinds of noise;
-# that of the logarithm of the chance is 1. Rounded: the optimum is flat.
+# Close to those of a logistic regression on generated histories with all kinds of noise; that of the logarithm of the
+# chance is 1. Rounded, since the optimum is flat.
 NOVELTY_WEIGHT: Final = 6.0
 SPREADS_WEIGHT: Final = 4.0
 CORRELATION_WEIGHT: Final = 15.0
-# More than the 1 that independent places would cost: points in a row depend on each other, so that a few of them are
-# not as rare among many as ranks make them.
+# More than 1, the value for independent places, because consecutive points are correlated.
 PLACES_WEIGHT: Final = 2.5
-# Beyond it evidence is as good as sure, and more of it makes up for nothing else.
+# Upper bounds, so that one kind of evidence does not outweigh all others.
 MOST_NOVELTY: Final = 1.2
 MOST_SPREADS: Final = 6.0
-# Of the sum. Sets how many false alarms there are: under one in 1 000 clean points that come one by one.
+# Limit of the sum; determines the rate of false alarms.
 LEAST_WEIGHT: Final = 6.0
-# Visits, half of which went on: what is believed of how long they last before any was seen.
+# Prior for the duration of temporary states: so many, half of which continued.
 PRIOR_VISITS: Final = 4.0
 _LEAST_CHANCE: Final = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvidence:
-    """What speaks for a boundary: rank score (normal), shift in spreads of single points, novelty (share of the shift),
-    lag-1 correlation of what is left, and the places where the boundary could be."""
+    """Evidence of a boundary: rank score (normal), shift in spreads of single points, novelty (share of the shift),
+    lag-1 correlation of the residuals, and the number of possible places."""
 
     rank_score: float
     spreads: float
@@ -46,7 +45,7 @@ class ChangeEvidence:
 
 
 def weigh_evidence(evidence: ChangeEvidence) -> float:
-    """Return the weight of the evidence over the least that a change needs: 1 and more is a change.
+    """Return the weight of the evidence relative to the limit: 1 and more is a change.
 
     −ln p of the ranks + 6 · novelty + 4 · ln spreads − 15 · correlation − 2.5 · ln places, over 6.
     """
@@ -62,12 +61,12 @@ def weigh_evidence(evidence: ChangeEvidence) -> float:
 
 
 def weigh_stay(old: Array, new: Array) -> float:
-    """Return how much it weighs that the new level lasts, were it a visit such as the old level makes, over the least.
+    """Return the weight of the duration of the new level relative to the limit, as a temporary state of the old level.
 
-    Visits: old points beyond the middle between both medians. With their share p and the chance s that a visit goes
-    on, both drawn to what is usual by few points, and visits without memory: −ln(p · sⁿ⁻¹ · places), over 6. 0 where a
-    point of the new level lies on the old side. Ranks take points for independent: where one run in four is low anyway,
-    ten low ones in a row say more than their ranks do, and where low ones come in rows, less.
+    Temporary states: old points beyond the midpoint of both medians. With their share p and the chance s that a state
+    continues, both with a prior for few points: −ln(p · sⁿ⁻¹ · places), over 6. 0 if a point of the new level is on the
+    old side. The rank test assumes independent points: if one run in four is low, ten low ones in a row are stronger
+    evidence than their ranks, and weaker if low runs come in sequences.
     """
     old_median, new_median = take_median(old), take_median(new)
     middle = (old_median + new_median) / 2

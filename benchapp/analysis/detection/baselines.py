@@ -1,4 +1,4 @@
-"""Levels to hold a series against: the steady one that it has now, and one that somebody pinned; drift from it."""
+"""Baselines: the current level, an accepted one, and drift from it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from benchapp.analysis.detection.noise_profile import profile_noise
 
 Array = npt.NDArray[np.float64]
 
-# Runs of either side that are compared: the first of a baseline, the newest of what is held against it.
-MOST_RUNS: Final = 60
-# Fewer say nothing of a level.
-LEAST_RUNS: Final = 3
-# Name and version of the method by which drift is found; rows carry it.
+# Runs on each side of the comparison: the first of the baseline, the newest of the current level.
+COMPARED_RUNS_MAXIMUM: Final = 60
+# Minimum runs of a level.
+RUNS_MINIMUM: Final = 3
+# Name and version of the method, stored with each drift.
 DRIFT_METHOD: Final = "drift-v1"
-# Of the accepted level, as many as a series learns its noise from; of the present one after a change, as many as
-# confirm that.
-LEAST_ACCEPTED_RUNS: Final = 20
-LEAST_PRESENT_RUNS: Final = 5
-# Of the tolerated change: a level that is nearer than this to the accepted one is back.
+# Minimum runs of the baseline (as for a learned noise profile), and of the current level after a change (as for a
+# confirmation).
+BASELINE_RUNS_MINIMUM: Final = 20
+CURRENT_RUNS_MINIMUM: Final = 5
+# Share of the tolerated change within which a level has recovered.
 BACK_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A level from index `start` on (0-based) and the values that make it, at most 60; finite ones alone."""
+    """A level from index `start` on (0-based) with its finite values, at most 60."""
 
     start: int
     values: tuple[float, ...]
@@ -38,7 +38,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Where a series stands against a baseline; `is_beyond` where the whole interval lies past the tolerated change."""
+    """The current level relative to a baseline; `is_beyond`: the whole interval exceeds the tolerated change."""
 
     now: ShiftLevel
     shift: Shift
@@ -46,15 +46,15 @@ class Drift:
 
 
 def find_steady_baseline(values: Sequence[float], changes: Iterable[int] = ()) -> Baseline | None:
-    """Return the present level: what follows the last change, its newest 60 runs; None under 3."""
+    """Return the current level: the newest 60 runs since the last change; None for fewer than 3."""
     start = max((index for index in changes if 0 < index < len(values)), default=0)
-    kept = _keep_finite(values[start:])[-MOST_RUNS:]
-    return _make_baseline(start, kept)
+    selected = _select_finite(values[start:])[-COMPARED_RUNS_MAXIMUM:]
+    return _make_baseline(start, selected)
 
 
 def pin_baseline(values: Sequence[float], start: int, *, end: int | None = None) -> Baseline | None:
-    """Return the level of [start, end) as a person accepted it, its first 60 runs; None under 3. `end` None: all."""
-    return _make_baseline(start, _keep_finite(values[start:end])[:MOST_RUNS])
+    """Return the accepted level [start, end): its first 60 runs; None for fewer than 3. `end` None: all."""
+    return _make_baseline(start, _select_finite(values[start:end])[:COMPARED_RUNS_MAXIMUM])
 
 
 def measure_drift(
@@ -64,9 +64,9 @@ def measure_drift(
     *,
     tolerated_change: float = LEAST_RELATIVE_CHANGE,
 ) -> Drift | None:
-    """Return how far the present level lies from a pinned baseline; None where it has fewer than 3 runs.
+    """Return the shift of the current level from a baseline; None for fewer than 3 runs.
 
-    Many small steps, each below what is worth saying, add up here, and so does a slow drift.
+    This detects many small steps below the threshold and slow drifts.
     """
     present = find_steady_baseline(values, changes)
     if present is None:
@@ -79,9 +79,9 @@ def measure_drift(
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """What a series says, held against its accepted level. start: place of the first run that lies away from it.
+    """Comparison of a series with its baseline. start: index of the first run beyond the tolerated change.
 
-    is_back: the present level is within half of what is tolerated; between that and beyond, what was said holds.
+    is_back: the current level is within half of the tolerated change; in between, the state does not change.
     """
 
     accepted: Baseline
@@ -93,18 +93,18 @@ class BaselineComparison:
 def compare_to_baseline(
     values: Sequence[float], changes: Iterable[int] = (), *, tolerated_change: float
 ) -> BaselineComparison | None:
-    """Hold the present level against the accepted one; None below 20 runs of either, or 5 since the last change.
+    """Compare the current level with the baseline; None below 20 runs of either, or 5 since the last change.
 
-    values: finite ones, oldest first, from the first run of the accepted level on, whose first 60 runs (of a short
-    history half of it) make that level. changes: places of levels that were found since.
+    values: finite, oldest first, from the first run of the baseline on; its first 60 runs, or half of a short history,
+    are the baseline. changes: indices of later changes.
     """
-    accepted = pin_baseline(values, 0, end=max(LEAST_ACCEPTED_RUNS, len(values) // 2))
-    if accepted is None or len(accepted.values) < LEAST_ACCEPTED_RUNS:
+    accepted = pin_baseline(values, 0, end=max(BASELINE_RUNS_MINIMUM, len(values) // 2))
+    if accepted is None or len(accepted.values) < BASELINE_RUNS_MINIMUM:
         return None
     size = len(accepted.values)
     later = values[size:]
     places = [place - size for place in changes if place > size]
-    if len(later) < LEAST_ACCEPTED_RUNS or len(later) - max(places, default=0) < LEAST_PRESENT_RUNS:
+    if len(later) < BASELINE_RUNS_MINIMUM or len(later) - max(places, default=0) < CURRENT_RUNS_MINIMUM:
         return None
     drift = measure_drift(accepted, later, places, tolerated_change=tolerated_change)
     if drift is None or drift.shift.relative is None:
@@ -116,8 +116,8 @@ def compare_to_baseline(
 
 
 def _find_onset(later: Sequence[float], accepted: float, relative: float, tolerated_change: float) -> int:
-    """Return the first place from which on the medians of 20 runs all lie beyond what is tolerated; else the last."""
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(later), LEAST_ACCEPTED_RUNS)
+    """Return the first index from which all medians of 20 runs exceed the tolerated change; else the last."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(later), BASELINE_RUNS_MINIMUM)
     away = (np.median(windows, axis=1) - accepted) / abs(accepted) * np.sign(relative)
     within = np.flatnonzero(away <= tolerated_change)
     return min(int(within[-1]) + 1 if len(within) else 0, len(windows) - 1)
@@ -130,11 +130,11 @@ def _is_beyond(shift: Shift, tolerated_change: float) -> bool:
 
 
 def _make_baseline(start: int, values: Array) -> Baseline | None:
-    if len(values) < LEAST_RUNS:
+    if len(values) < RUNS_MINIMUM:
         return None
     return Baseline(start, tuple(values.tolist()), describe_level(values))
 
 
-def _keep_finite(values: Sequence[float]) -> Array:
+def _select_finite(values: Sequence[float]) -> Array:
     given = np.asarray(values, dtype=np.float64)
     return given[np.isfinite(given)]

@@ -1,4 +1,4 @@
-"""What a series' noise allows to be said of it: spread, correlation, the smallest change that would be found."""
+"""Noise profile of a series: spread, correlation, smallest detectable change, detection status."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,25 +12,25 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# Standard errors: what 5 new runs need to be taken for a change, and two for the scatter of what is measured. After 60
-# old runs 87 of 100 such changes are found in 5 new ones, 99 in 8 (counted on made-up histories that set no limit).
+# Standard errors: the detector's requirement for 5 new runs, plus two for the scatter of the estimate. After 60 old
+# runs 87 % of such changes are detected in 5 new ones, 99 % in 8 (counted on generated histories not used for tuning).
 DETECTABLE_SCORES: Final = 5.8
-# New runs within which a change should be found, and the most that a boundary's side counts.
+# New runs within which a change should be detected, and the maximum on each side of a boundary.
 FEWEST_NEW_RUNS: Final = 5
 MOST_RUNS: Final = 60
-# Runs before a series is judged in earnest.
+# Runs from which a series is no longer learning.
 BASELINE_RUNS: Final = 20
-# Standard deviations of a normal distribution between its quartiles; the tails that lie beyond 5 spreads are spikes.
+# Standard deviations of a normal distribution between its quartiles; values beyond 5 spreads are spikes.
 _QUARTILES_APART: Final = 1.349
 _SPIKE_SPREADS: Final = 5.0
 _MOST_CORRELATION: Final = 0.9
-# Times the level: beyond it a value is as good as infinite, and its square still a number.
+# Multiple of the level from which a value counts as infinite; its square is still finite.
 _MOST_RESIDUAL: Final = 1e9
 
 
 class SeriesState(StrEnum):
-    """Whether a series can be judged. A stale one has no news; a learning one too few runs; a too noisy one hides
-    changes of the size that its people care about."""
+    """Detection status. Stale: no recent runs; learning: too few runs; too noisy: changes of the wanted size are not
+    detectable."""
 
     LEARNING = "learning"
     TOO_NOISY = "too noisy"
@@ -40,9 +40,9 @@ class SeriesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoiseProfile:
-    """The noise of a series around its levels, as share of the level; `points` are those of the present level.
+    """The noise of a series around its levels, as share of the level; `points` are those of the current level.
 
-    `smallest_change` is what 5 more runs would show, None under 6 points.
+    `smallest_change` is detectable in 5 runs; None for fewer than 6 points.
     """
 
     spread: float
@@ -53,9 +53,9 @@ class NoiseProfile:
 
 @dataclass(frozen=True, slots=True)
 class StateJudgement:
-    """A state, and how many runs are missing: to the baseline, or after a change of the wanted size until it is found.
+    """A status, and the runs needed: until it is learned, or after a change of the wanted size.
 
-    `runs_needed` is None where nothing is missing, or no number of runs would do.
+    `runs_needed` is None if no runs are needed, or no number suffices.
     """
 
     state: SeriesState
@@ -86,9 +86,9 @@ def profile_noise(values: Iterable[float], changes: Iterable[int] = ()) -> Noise
 def find_smallest_change(
     spread: float, correlation: float, *, old_runs: int, new_runs: int = FEWEST_NEW_RUNS
 ) -> float:
-    """Return the relative change that is found nearly nine times in ten: 5.8·σ·√[(1+φ)/(1−φ)·(1/k+1/m)].
+    """Return the relative change that is detected in almost 90 % of cases: 5.8·σ·√[(1+φ)/(1−φ)·(1/k+1/m)].
 
-    k new runs, at least 5, after m old ones; of either at most 60 count. `spread` is σ as share of the level.
+    k new runs, at least 5, after m old ones, at most 60 each. `spread` is σ as share of the level.
     """
     new, old = (
         min(max(runs, least), MOST_RUNS) for runs, least in ((new_runs, FEWEST_NEW_RUNS), (old_runs, 1))
@@ -98,7 +98,7 @@ def find_smallest_change(
 
 
 def count_runs_needed(profile: NoiseProfile, wanted_change: float) -> int | None:
-    """Return how many runs after a change of the wanted size it takes to find it, 5 to 60; None if even 60 do not."""
+    """Return the runs needed to detect a change of the wanted size, 5 to 60; None if 60 do not suffice."""
     for runs in range(FEWEST_NEW_RUNS, MOST_RUNS + 1):
         smallest = find_smallest_change(
             profile.spread, profile.correlation, old_runs=profile.points, new_runs=runs
@@ -116,7 +116,7 @@ def judge_state(
     silent_s: float | None = None,
     stale_after_s: float | None = None,
 ) -> StateJudgement:
-    """Return the state of a series of so many runs, of which none came for `silent_s`.
+    """Return the status of a series with so many runs, the last one `silent_s` ago.
 
     `wanted_change` is the relative change that its people want to hear of (0.05 is 5 %). Staleness goes before
     learning, and learning before noise: what has no news needs no patience.
@@ -144,13 +144,13 @@ def _take_residuals(level: Array) -> Array:
 
 
 def _measure_spread(residuals: Array) -> float:
-    """Return the standard deviation without what lies 5 spreads out: both of two modes count, a spike does not."""
+    """Return the standard deviation without values beyond 5 spreads: includes both of two modes, excludes spikes."""
     low, high = np.quantile(residuals, (0.25, 0.75))
     kept = residuals
     limit = _SPIKE_SPREADS * float(high - low) / _QUARTILES_APART
     if limit > 0:
         kept = residuals[np.abs(residuals) <= limit]
-    # Each level's own median is one degree of freedom; that of one level is close enough.
+    # Each median costs one degree of freedom; one is a sufficient approximation.
     return float(np.sqrt(np.sum(kept * kept) / max(len(kept) - 1, 1)))
 
 

@@ -1,6 +1,6 @@
-"""The fast tier, and the life of what was found: suspected, provisional, confirmed, withdrawn.
+"""Test for suspected changes, and the states of a finding: suspected, provisional, confirmed, withdrawn.
 
-Nothing that was said is silently unsaid: a finding that does not last is withdrawn, and stays in the list.
+A finding that does not last is withdrawn and stays in the list.
 """
 
 import math
@@ -15,27 +15,27 @@ from benchapp.analysis.changepoints.level_shift_v1 import describe_level
 from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE, ChangePoint
 from benchapp.analysis.detection.noise_profile import profile_noise
 
-# Runs of the present level that are known before a newest one can be far from them, and the most that are read.
+# Minimum known runs of the current level, and the maximum that are read.
 LEAST_KNOWN_RUNS: Final = 10
 MOST_KNOWN_RUNS: Final = 60
-# The newest runs that are looked at, and how many of them must be far out: one is a spike.
+# Newest runs that are tested, and how many of them must be outliers: a single one is a spike.
 NEWEST_RUNS: Final = 3
 FAR_RUNS: Final = 2
-# Spreads. The newest and one of two before it are so far out to one side once in 250 million runs if these are
-# Gaussian, once in 26 000 if their tails are those of t with 3 degrees of freedom.
+# Spreads. The newest and one of two earlier runs exceed it on one side once in 250 million runs for Gaussian noise,
+# once in 26 000 for tails of t with 3 degrees of freedom.
 FAR_SPREADS: Final = 4.0
-# Runs by which a change may move, as points come, and is still the same change.
+# Runs by which the start of a change may shift without being another change.
 SAME_CHANGE_RUNS: Final = 5
-# Runs for which a change must have been found in order to be confirmed; so long a suspicion waits for its change.
+# Runs for which a change must be detected to be confirmed, and after which a suspicion expires.
 CONFIRMED_AFTER_RUNS: Final = 5
 
-# One false in ten thousand, in a hundred, in ten.
+# One false in 10 000, in 100, in 10.
 CONFIDENCE_WORDS: Final = ((0.9999, "practically certain"), (0.99, "very likely"), (0.9, "likely"))
 
 
 class Stage(StrEnum):
-    """Suspected: the newest runs are far out; run again. Provisional: a new level of three runs or more is found.
-    Confirmed: it was still there 5 runs later. Withdrawn: it did not last."""
+    """Suspected: the newest runs are outliers; run again. Provisional: a new level of three runs or more is detected.
+    Confirmed: it persists after 5 runs. Withdrawn: it did not last."""
 
     SUSPECTED = "suspected"
     PROVISIONAL = "provisional"
@@ -45,7 +45,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """The newest runs lie far from the present level, from `index` on; relative to its median, None if that is 0."""
+    """The newest runs from `index` on are outliers of the current level; relative to its median, None if that is 0."""
 
     index: int
     far_runs: int
@@ -55,7 +55,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is said of a place in a series, and since when: run counts are of the values known at the time.
+    """A finding at an index of a series; run counts are numbers of values known at the time.
 
     `index` is where it is now, `first_index` where it was first seen; `change` is None while suspected, and the last
     one that was found when withdrawn.
@@ -75,7 +75,7 @@ def suspect_newest(
     *,
     least_relative_change: float = LEAST_RELATIVE_CHANGE,
 ) -> Suspicion | None:
-    """Return whether the newest value and one of the two before it lie far outside the present level, to one side.
+    """Return a suspicion if the newest value and one of the two before are outliers of the current level on one side.
 
     Far: 4 spreads from its median, beyond all that the level has ever shown, and by the least relative change. The
     present level begins at the last of the changes' indices and is known from 10 runs on. Values that are not finite
@@ -114,15 +114,17 @@ def describe_confidence(confidence: float) -> str:
 def track_findings(
     findings: Iterable[Finding], changes: Iterable[ChangePoint], suspicion: Suspicion | None, *, runs: int
 ) -> tuple[Finding, ...]:
-    """Return the findings after `runs` values, given those before: moved on, added to, or withdrawn; by first index.
+    """Return the findings after `runs` values, given the earlier ones: updated, added or withdrawn; by first index.
 
-    A change within 5 runs of a finding is that finding. Judging twice at the same count changes nothing.
+    A change within 5 runs of a finding is that finding. Idempotent for the same count.
     """
     waiting = list(changes)
     tracked = []
     for finding in findings:
         change = _take_nearest(waiting, finding.index) if finding.stage != Stage.WITHDRAWN else None
-        tracked.append(_advance(finding, change, runs) if change else _doubt(finding, suspicion, runs))
+        tracked.append(
+            _advance(finding, change, runs) if change else _check_missing(finding, suspicion, runs)
+        )
     tracked.extend(_begin(change, runs) for change in waiting)
     if suspicion and not any(_is_open_near(finding, suspicion.index) for finding in tracked):
         tracked.append(Finding(Stage.SUSPECTED, suspicion.index, suspicion.index, runs))
@@ -148,8 +150,8 @@ def _advance(finding: Finding, change: ChangePoint, runs: int) -> Finding:
     return replace(finding, stage=stage, index=change.index, change=change, found_since_runs=since)
 
 
-def _doubt(finding: Finding, suspicion: Suspicion | None, runs: int) -> Finding:
-    """Withdraw what is no longer found; let a suspicion wait as long as it is upheld, and 5 runs for its change."""
+def _check_missing(finding: Finding, suspicion: Suspicion | None, runs: int) -> Finding:
+    """Withdraw what is no longer detected; a suspicion expires 5 runs after it was last suspected."""
     if finding.stage == Stage.WITHDRAWN:
         return finding
     is_upheld = suspicion is not None and abs(suspicion.index - finding.index) <= SAME_CHANGE_RUNS

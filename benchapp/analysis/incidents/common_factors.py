@@ -1,22 +1,22 @@
-"""Which dimension tells the cells that changed from those that did not. Pure."""
+"""Common factors: dimension values that separate changed series from the others. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-# A value that fewer of the changed cells have, or so many of the others, explains nothing.
-_LEAST_SHARE: Final = 0.8
-_LEAST_DIFFERENCE: Final = 0.4
-EXPLANATIONS_MAXIMUM: Final = 5
+# Minimum share of the changed series with the value, and minimum difference to the share of the others.
+_SHARE_MINIMUM: Final = 0.8
+_DIFFERENCE_MINIMUM: Final = 0.4
+FACTORS_MAXIMUM: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CommonFactor:
-    """A dimension's value that the changed cells have, and the others have not.
+    """A dimension value of the changed series that the others do not have.
 
-    share: of the changed cells that have it; share_of_others: of the others; coverage: of all that have it those that
-    changed.
+    share: of the changed series; share_of_others: of the others; coverage: share of changed ones among all series
+    with the value; cells: number of these series.
     """
 
     dimension: str
@@ -28,16 +28,16 @@ class CommonFactor:
 
     @property
     def score(self) -> float:
-        """Return how well it tells them apart: 1 where all that changed have it, and no other."""
+        """Return how well it separates: 1 if all changed series have it, and no other."""
         return self.share - self.share_of_others
 
 
-def explain_cells(
+def find_common_factors(
     changed: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], dimensions: Iterable[str]
 ) -> tuple[CommonFactor, ...]:
-    """Return what explains most first; () where nothing does, where all cells changed, or only one did.
+    """Return common factors, strongest first; () without any, and if all series changed or only one.
 
-    changed, others: the values of each cell by dimension; what is unknown (None or "") explains nothing.
+    changed, others: the values of each series by dimension; unknown values (None or "") are ignored.
     """
     if len(changed) < 2 or not others:
         return ()
@@ -58,6 +58,6 @@ def explain_cells(
                 cells=count + others_count,
             )
         )
-    telling = [one for one in found if one.share >= _LEAST_SHARE and one.score >= _LEAST_DIFFERENCE]
-    # A stable order: of two dimensions that say the same (a RAID level and its stripes) the registry's first one.
-    return tuple(sorted(telling, key=lambda one: -one.score)[:EXPLANATIONS_MAXIMUM])
+    separating = [one for one in found if one.share >= _SHARE_MINIMUM and one.score >= _DIFFERENCE_MINIMUM]
+    # A stable order: of two dimensions with the same values (RAID level and stripes) the first one in the registry.
+    return tuple(sorted(separating, key=lambda one: -one.score)[:FACTORS_MAXIMUM])

@@ -1,4 +1,4 @@
-"""Which of many changes began together, and which incident they belong to. Pure."""
+"""Clusters of simultaneous changes, and the incident they belong to. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-# "Neighbouring runs": a change is placed one run too early or late now and then, and a schedule jitters.
-_NEIGHBOURS: Final = 1.25
-# A weak change is placed some runs beside where it began; so near it still joins what others show (as judging has it).
-_BESIDE: Final = 5.0
-# What runs rarer than daily have in common is the sweep, not the week.
-_APART_MAXIMUM: Final = timedelta(days=1) * _NEIGHBOURS
-# Of a host whose runs say no interval.
+# Distance in runs of simultaneous changes: detection can be off by one run, and schedules jitter.
+_CLUSTER_RUNS: Final = 1.25
+# Distance in runs within which a change joins an incident: the start of a weak change is off by some runs.
+_INCIDENT_RUNS: Final = 5.0
+# Upper bound for runs rarer than daily.
+_APART_MAXIMUM: Final = timedelta(days=1) * _CLUSTER_RUNS
+# Lower bound, for unknown intervals.
 _APART_MINIMUM: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a change began, and the usual distance of the runs of its series in s."""
+    """Start of a change, and the usual interval of the runs of its series in s."""
 
     key: int
     at: datetime
@@ -26,13 +26,13 @@ class Moment:
 
     @property
     def reach(self) -> timedelta:
-        """Return how far apart another may have begun and still be of the same event."""
-        return self._measure(_NEIGHBOURS)
+        """Return the maximum distance of simultaneous changes."""
+        return self._measure(_CLUSTER_RUNS)
 
     @property
-    def home_reach(self) -> timedelta:
-        """Return how far from an incident's changes it may have begun and still belong to it."""
-        return self._measure(_BESIDE)
+    def incident_reach(self) -> timedelta:
+        """Return the maximum distance to the changes of its incident."""
+        return self._measure(_INCIDENT_RUNS)
 
     def _measure(self, runs: float) -> timedelta:
         usual = timedelta(seconds=self.interval_s) * runs
@@ -40,13 +40,13 @@ class Moment:
 
 
 def cluster_moments(moments: Iterable[Moment]) -> list[list[Moment]]:
-    """Return what began together, in the order of time: those within reach of the one that most began around.
+    """Return clusters of simultaneous moments by time, each within reach of its densest moment.
 
-    The densest first, so that a chance change shortly before does not part what began at once; and no chain of small
-    distances joins what is days apart.
+    The densest cluster is taken first, so that an earlier chance change does not split it, and no chain of small
+    distances joins moments that are days apart.
     """
     clusters = []
-    for waiting in _part_at_gaps(sorted(moments, key=lambda moment: (moment.at, moment.key))):
+    for waiting in _split_at_gaps(sorted(moments, key=lambda moment: (moment.at, moment.key))):
         while waiting:
             first, end = max(_list_ranges(waiting), key=lambda span: (span[1] - span[0], -span[0]))
             clusters.append(waiting[first:end])
@@ -54,8 +54,8 @@ def cluster_moments(moments: Iterable[Moment]) -> list[list[Moment]]:
     return sorted(clusters, key=lambda cluster: (cluster[0].at, cluster[0].key))
 
 
-def _part_at_gaps(moments: Sequence[Moment]) -> list[list[Moment]]:
-    """Part what no reach connects, so that a long history costs no more than its busiest day."""
+def _split_at_gaps(moments: Sequence[Moment]) -> list[list[Moment]]:
+    """Split at gaps larger than any reach, which bounds the cost for long histories."""
     parts: list[list[Moment]] = []
     for moment in moments:
         last = parts[-1][-1] if parts else None
@@ -67,7 +67,7 @@ def _part_at_gaps(moments: Sequence[Moment]) -> list[list[Moment]]:
 
 
 def _list_ranges(moments: Sequence[Moment]) -> Iterator[tuple[int, int]]:
-    """Yield for each moment the places, from and up to before, of those within its reach."""
+    """Yield for each moment the index range (right exclusive) of those within its reach."""
     times = [moment.at for moment in moments]
     for moment in moments:
         yield bisect_left(times, moment.at - moment.reach), bisect_right(times, moment.at + moment.reach)
@@ -75,23 +75,23 @@ def _list_ranges(moments: Sequence[Moment]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class IncidentSpan:
-    """From the first to the last begin of the changes that an incident holds."""
+    """First and last start of the changes of an incident."""
 
     key: int
     first_at: datetime
     last_at: datetime
 
     def distance(self, moment: Moment) -> timedelta:
-        """Return how far a moment lies outside."""
+        """Return the distance of a moment from the span."""
         return max(self.first_at - moment.at, moment.at - self.last_at, timedelta(0))
 
 
 def find_matching_incident(spans: Iterable[IncidentSpan], cluster: Sequence[Moment]) -> IncidentSpan | None:
-    """Return the incident that a cluster belongs to: the nearest within five runs of it, a day at most; None: none."""
+    """Return the nearest incident within five runs, at most a day, of a cluster; None if there is none."""
     reached = [
         (distance, span.key, span.first_at, span)
         for span in spans
         if (distance := min(span.distance(moment) for moment in cluster))
-        <= max(m.home_reach for m in cluster)
+        <= max(m.incident_reach for m in cluster)
     ]
     return min(reached, key=lambda one: one[:3])[3] if reached else None

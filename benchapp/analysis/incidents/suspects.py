@@ -1,21 +1,20 @@
-"""What else changed: which of the differences around changes came with them, and hardly ever without. Pure."""
+"""Suspects: environment changes that coincide with changes of level, and are otherwise rare. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-# Below a fifth of the changes a difference explains nothing of them together.
-_LEAST_SHARE: Final = 0.2
-# What changes at so many of all steps from run to run anyway (a load, a free space) explains none of them, unless it
-# comes with changes three times as often.
-_LEAST_LIFT: Final = 3.0
+# Minimum share of the changes that a difference coincides with.
+_SHARE_MINIMUM: Final = 0.2
+# Minimum ratio of that share to the base rate of the difference (load and free space change all the time).
+_LIFT_MINIMUM: Final = 3.0
 SUSPECTS_MAXIMUM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class FactDifference:
-    """One thing that differs between the last good and the first bad run; None is unknown."""
+    """One fact that differs between the last good and the first bad run; None is unknown."""
 
     name: str
     before: str | None
@@ -24,22 +23,22 @@ class FactDifference:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The other hosts, by name, to which the same difference came: those that moved too, and those that stayed fine.
+    """Other hosts with the same difference, by name: regressed and unaffected ones.
 
-    here: hosts of the changes themselves.
+    here: number of affected hosts.
     """
 
-    moved: tuple[str, ...] = ()
-    fine: tuple[str, ...] = ()
+    regressed: tuple[str, ...] = ()
+    unaffected: tuple[str, ...] = ()
     here: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A difference, and how it went with the changes.
+    """A difference and its relation to the changes.
 
-    count: of the changes that it came with; share: of all. usual: share of steps from one run to the next at which the
-    same thing changes anyway. elsewhere: the other hosts that it came to.
+    count: changes that it coincides with; share: of all. usual: base rate, the share of steps from run to run with a
+    change of the same fact. elsewhere: other hosts with the difference.
     """
 
     difference: FactDifference
@@ -50,42 +49,41 @@ class Suspect:
 
     @property
     def weight(self) -> float:
-        """Return how likely it is against the others: with more of the changes, more rarely without, hardly elsewhere.
+        """Return the rank weight: share × (1 − base rate) × (r + ½) / (r + u + ½) for r regressed, u unaffected hosts.
 
-        Hosts that stayed fine count against it, those that moved for it: (moved + ½) / (moved + fine + ½), which is 1
-        where none stayed fine; the hosts of the changes moved.
+        The affected hosts count as regressed; without unaffected hosts the last factor is 1.
         """
-        moved = self.elsewhere.here + len(self.elsewhere.moved) + 0.5
-        return self.share * (1 - self.usual) * moved / (moved + len(self.elsewhere.fine))
+        regressed = self.elsewhere.here + len(self.elsewhere.regressed) + 0.5
+        return self.share * (1 - self.usual) * regressed / (regressed + len(self.elsewhere.unaffected))
 
 
 def rank_suspects(
-    differences: Iterable[Sequence[FactDifference]], *, steps: int, moved: Mapping[str, int]
+    differences: Iterable[Sequence[FactDifference]], *, steps: int, step_counts: Mapping[str, int]
 ) -> tuple[Suspect, ...]:
-    """Return what came with the changes, the likeliest first; () where nothing that is recorded did.
+    """Return the suspects, most likely first; () without a recorded difference.
 
-    differences: of each change. steps: from one run to the next of the same hosts, in all that is looked back on;
-    moved: at how many of them a thing changed. Likelier is what came with more of them and changes less often; a
-    thing that was never seen to change counts as half a step, so that few runs prove little.
+    differences: of each change. steps: number of steps from run to run of the same hosts; step_counts: number of
+    steps with a change of the fact, by name. A fact without a change counts as half a step, so that few runs prove
+    little.
     """
     each = [tuple(dict.fromkeys(found)) for found in differences]
     counts = Counter(difference for found in each for difference in found)
     suspects = [
-        Suspect(difference, count, count / len(each), _rate(moved.get(difference.name, 0), steps))
+        Suspect(difference, count, count / len(each), _rate(step_counts.get(difference.name, 0), steps))
         for difference, count in counts.items()
     ]
-    believed = [
+    significant = [
         suspect
         for suspect in suspects
-        if suspect.share >= _LEAST_SHARE and suspect.share >= _LEAST_LIFT * suspect.usual
+        if suspect.share >= _SHARE_MINIMUM and suspect.share >= _LIFT_MINIMUM * suspect.usual
     ]
-    return _order(believed)[:SUSPECTS_MAXIMUM]
+    return _order(significant)[:SUSPECTS_MAXIMUM]
 
 
 def weigh_elsewhere(
     suspects: Iterable[Suspect], elsewhere: Mapping[FactDifference, Elsewhere]
 ) -> tuple[Suspect, ...]:
-    """Return suspects with what became of the other hosts to which they came, the likeliest first."""
+    """Return suspects with their counter-evidence, most likely first."""
     none = Elsewhere()
     return _order([replace(one, elsewhere=elsewhere.get(one.difference, none)) for one in suspects])
 
@@ -94,6 +92,6 @@ def _order(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
     return tuple(sorted(suspects, key=lambda s: (-s.weight, "." in s.difference.name, s.difference.name)))
 
 
-def _rate(moved: int, steps: int) -> float:
-    """Return the share of steps; (moved + ½) / (steps + 1), as Krichevsky and Trofimov estimate it."""
-    return (moved + 0.5) / (steps + 1)
+def _rate(count: int, steps: int) -> float:
+    """Return the share of steps by the estimator of Krichevsky and Trofimov, (count + ½) / (steps + 1)."""
+    return (count + 0.5) / (steps + 1)

@@ -1,4 +1,4 @@
-"""Why the judge says what it says of a series, or would say by another policy."""
+"""Detection of one metric of a series in detail, also with another policy (dry run)."""
 
 from typing import Any
 
@@ -26,10 +26,10 @@ from benchapp.api.resources.incidents import ChangeOutput, change_row
 from benchapp.api.resources.shapes import Row
 from benchapp.models import DetectionStatus
 from benchapp.pipeline.detection.dry_run import (
+    DetectionReport,
     FoundChange,
-    SeriesExplanation,
     UnknownSeries,
-    explain_series,
+    report_detection,
 )
 from benchapp.pipeline.detection.histories import READ_METRICS, to_time
 from benchapp.pipeline.detection.series import describe_levels
@@ -38,24 +38,24 @@ from benchapp.queries.incidents.changes import list_changes_of_series
 _POLICY = ("smallest_change", "baseline_from", "until")
 
 
-class ExplainParameters(Parameters):
-    """Of which metric, and by which policy."""
+class DetectionReportParameters(Parameters):
+    """Metric and policy."""
 
     metric = serializers.ChoiceField(choices=READ_METRICS, required=False, default=READ_METRICS[0])
-    dry_run = flag_parameter(help_text="true: judge by the policy that is given here; nothing is written")
+    dry_run = flag_parameter(help_text="true: apply the given policy; nothing is written")
     smallest_change = serializers.FloatField(
         required=False, min_value=0.01, max_value=10, help_text="relative, 0.05 is 5 %; with dry_run"
     )
     baseline_from = serializers.DateTimeField(
-        required=False, help_text="compare nothing before, RFC 3339; with dry_run"
+        required=False, help_text="ignore earlier runs, RFC 3339; with dry_run"
     )
     until = serializers.DateTimeField(
-        required=False, help_text="as if nothing had come from then on, RFC 3339; with dry_run"
+        required=False, help_text="ignore runs from this time on, RFC 3339; with dry_run"
     )
 
 
 class PolicyOutput(Output):
-    smallest_change = real(help_text="the smallest relative change worth saying")
+    smallest_change = real(help_text="threshold, relative")
     baseline_from_at = maybe_time()
     until_at = maybe_time()
 
@@ -66,7 +66,7 @@ class InputOutput(Output):
     value = real()
 
 
-class FoundOutput(Output):
+class DetectedChangeOutput(Output):
     run = number()
     last_good_run = number()
     started_at = time()
@@ -82,7 +82,7 @@ class FoundOutput(Output):
     confidence = real()
     t_score = maybe_real(help_text="as a standard normal score")
     rank_score = maybe_real()
-    correlation = maybe_real(help_text="of neighbouring runs")
+    correlation = maybe_real(help_text="of consecutive runs")
 
 
 class BandOutput(Output):
@@ -90,56 +90,60 @@ class BandOutput(Output):
     high = real()
 
 
-class AcceptedOutput(Output):
-    accepted_level = real(help_text="median of its first runs, at most 60")
-    accepted_n = number()
-    present_level = real(help_text="of the newest runs since the last change, at most 60")
-    present_n = number()
+class BaselineOutput(Output):
+    baseline_level = real(help_text="median of its first runs, at most 60")
+    baseline_n = number()
+    current_level = real(help_text="of the newest runs since the last change, at most 60")
+    current_n = number()
     relative = real()
     relative_low = maybe_real(help_text="of its 95 % interval")
     relative_high = maybe_real()
     tolerated_change = real()
-    has_drifted = serializers.BooleanField(help_text="the whole interval lies beyond what is tolerated")
+    has_drifted = serializers.BooleanField(help_text="the whole interval exceeds tolerated_change")
     since_at = maybe_time()
 
 
-class ExplanationOutput(Output):
+class DetectionReportOutput(Output):
     series = number()
     metric = text()
     method = text()
     is_dry_run = serializers.BooleanField()
     policy = PolicyOutput()
-    inputs = InputOutput(many=True, help_text="the valid runs that it was judged by, oldest first")
-    failed = number(help_text="measurements of the series that count in nothing")
+    inputs = InputOutput(many=True, help_text="valid runs, oldest first")
+    failed = number(help_text="failed measurements of the series")
     excluded = number()
     without_value = number()
     status = serializers.ChoiceField(choices=DetectionStatus.values)
     runs_needed = maybe_number()
-    level = maybe_real(help_text="median of the present level")
+    level = maybe_real(help_text="median of the current level")
     spread = real(help_text="relative")
     correlation = real()
-    least_change = maybe_real(help_text="the smallest relative change that five more runs would show")
-    band = BandOutput(allow_null=True, help_text="the newest runs beyond it are suspected")
-    changes = FoundOutput(many=True)
-    too_small = FoundOutput(many=True, help_text="found, and below the smallest change worth saying")
-    suspicion = FoundOutput(allow_null=True)
-    accepted = AcceptedOutput(
+    least_change = maybe_real(help_text="smallest relative change detectable in five runs")
+    band = BandOutput(allow_null=True, help_text="newer runs outside of it are suspected")
+    changes = DetectedChangeOutput(many=True)
+    too_small = DetectedChangeOutput(many=True, help_text="detected, but below the threshold")
+    suspicion = DetectedChangeOutput(allow_null=True)
+    baseline = BaselineOutput(
         allow_null=True,
-        help_text="the present level against the one that somebody accepted; null without one",
+        help_text="the current level compared to the accepted baseline; null without one",
     )
-    stored = ChangeOutput(many=True, help_text="what was said of it so far, the newest first")
-    why_not = serializers.ListField(child=text(), help_text="what keeps changes from being said")
+    stored = ChangeOutput(many=True, help_text="stored changes, newest first")
+    why_not = serializers.ListField(child=text(), help_text="reasons why changes are not reported")
 
 
-class SeriesExplain(ApiView):
-    """What is said of a series, explained."""
+class SeriesDetection(ApiView):
+    """Detection report of a series."""
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="explain_series", parameters=[ExplainParameters], responses=ExplanationOutput)
+    @extend_schema(
+        operation_id="report_detection",
+        parameters=[DetectionReportParameters],
+        responses=DetectionReportOutput,
+    )
     def get(self, request: Request, series_id: int) -> HttpResponse:
-        """Explain by the judge's own function on what is stored: inputs, policy, band, changes, and why not."""
-        wanted = read_parameters(request, ExplainParameters)
+        """Run detection on the stored runs and report inputs, policy, band, changes, and reasons."""
+        wanted = read_parameters(request, DetectionReportParameters)
         given = {name: wanted[name] for name in _POLICY if name in wanted}
         if given and not wanted["dry_run"]:
             name = next(iter(given))
@@ -147,11 +151,11 @@ class SeriesExplain(ApiView):
                 400,
                 "parameter-invalid",
                 "Bad query parameter",
-                f"{name}: another policy is for a dry run only: add dry_run=true",
+                f"{name}: another policy requires dry_run=true",
                 pointer=name,
             )
         try:
-            explained = explain_series(
+            report = report_detection(
                 series_id,
                 wanted["metric"],
                 smallest_change=given.get("smallest_change"),
@@ -161,62 +165,62 @@ class SeriesExplain(ApiView):
         except UnknownSeries as error:
             raise Problem(404, "not-found", "No such series", str(error)) from error
         stored = list_changes_of_series(series_id, metric=wanted["metric"])
-        return answer_json(request, _describe(explained) | {"stored": list(map(change_row, stored))})
+        return answer_json(request, _describe(report) | {"stored": list(map(change_row, stored))})
 
 
-def _describe(explained: SeriesExplanation) -> dict[str, Any]:
-    judged, policy = explained.judgement, explained.policy
-    low, high = explained.band or (None, None)
+def _describe(report: DetectionReport) -> dict[str, Any]:
+    judged, policy = report.judgement, report.policy
+    low, high = report.band or (None, None)
     return {
-        "series": explained.series_id,
-        "metric": explained.metric,
-        "method": explained.method,
-        "is_dry_run": explained.is_dry_run,
+        "series": report.series_id,
+        "metric": report.metric,
+        "method": report.method,
+        "is_dry_run": report.is_dry_run,
         "policy": {
             "smallest_change": policy.smallest_change,
             "baseline_from_at": policy.baseline_from_at,
             "until_at": policy.until_at,
         },
-        "inputs": explained.list_inputs(),
-        "failed": explained.failed_count,
-        "excluded": explained.excluded_count,
-        "without_value": explained.without_value_count,
-        "status": explained.status,
+        "inputs": report.list_inputs(),
+        "failed": report.failed_count,
+        "excluded": report.excluded_count,
+        "without_value": report.without_value_count,
+        "status": report.status,
         "runs_needed": judged.state.runs_needed,
         "level": judged.level,
         "spread": judged.profile.spread,
         "correlation": judged.profile.correlation,
         "least_change": judged.profile.smallest_change,
-        "band": None if explained.band is None else {"low": low, "high": high},
-        "changes": list(map(_found_row, explained.changes)),
-        "too_small": list(map(_found_row, explained.too_small)),
-        "suspicion": _found_row(explained.suspicion) if explained.suspicion else None,
-        "accepted": _held_row(explained),
-        "why_not": list(explained.why_not),
+        "band": None if report.band is None else {"low": low, "high": high},
+        "changes": list(map(_change_row, report.changes)),
+        "too_small": list(map(_change_row, report.too_small)),
+        "suspicion": _change_row(report.suspicion) if report.suspicion else None,
+        "baseline": _baseline_row(report),
+        "why_not": list(report.why_not),
     }
 
 
-def _held_row(explained: SeriesExplanation) -> Row | None:
-    held = explained.held
-    if held is None:
+def _baseline_row(report: DetectionReport) -> Row | None:
+    comparison = report.comparison
+    if comparison is None:
         return None
-    accepted, present, shift = held.accepted.level, held.drift.now, held.drift.shift
-    has_drifted = held.drift.is_beyond
+    baseline, current, shift = comparison.accepted.level, comparison.drift.now, comparison.drift.shift
+    has_drifted = comparison.drift.is_beyond
     return {
-        "accepted_level": accepted.median,
-        "accepted_n": accepted.points,
-        "present_level": present.median,
-        "present_n": present.points,
+        "baseline_level": baseline.median,
+        "baseline_n": baseline.points,
+        "current_level": current.median,
+        "current_n": current.points,
         "relative": shift.relative,
         "relative_low": shift.low,
         "relative_high": shift.high,
-        "tolerated_change": explained.policy.smallest_change,
+        "tolerated_change": report.policy.smallest_change,
         "has_drifted": has_drifted,
-        "since_at": to_time(int(explained.input.times[held.start])) if has_drifted else None,
+        "since_at": to_time(int(report.input.times[comparison.start])) if has_drifted else None,
     }
 
 
-def _found_row(change: FoundChange) -> Row:
+def _change_row(change: FoundChange) -> Row:
     found = change.found
     return {
         "run": change.run_id,

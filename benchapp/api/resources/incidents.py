@@ -1,9 +1,4 @@
-"""Incidents: what people triage, and the steps of it.
-
-What the answers about changes and incidents hold.
-
-Changes of levels, the newest first.
-"""
+"""Changes and incidents: lists, one incident, triage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,7 +88,7 @@ class ChangePage(PageOutput):
 class CommonFactorOutput(Output):
     dimension = text()
     value = text()
-    share = real(help_text="of the series that moved")
+    share = real(help_text="of the affected series")
     words = text()
 
 
@@ -101,11 +96,11 @@ class SuspectOutput(Output):
     name = text()
     before = maybe_text()
     after = maybe_text()
-    share = real(help_text="of the changes that it came with")
+    share = real(help_text="of the changes that it coincides with")
     coincides_with = maybe_number()
     changes = maybe_number()
-    hosts_regressed = number(help_text="other hosts that it came to within 14 days, and that moved too")
-    hosts_unaffected = number(help_text="other hosts that it came to, and that stayed fine")
+    hosts_regressed = number(help_text="other hosts with the same change within 14 days that regressed")
+    hosts_unaffected = number(help_text="other hosts with the same change that are unaffected")
     unaffected_hosts = serializers.ListField(child=text(), help_text="the first five of these")
     words = text()
 
@@ -122,19 +117,19 @@ class IncidentEventOutput(Output):
 class IncidentRowOutput(Output):
     id = number()
     title = text()
-    scope = text(help_text="pool:NAME or host:NAME; empty where it is of several")
+    scope = text(help_text="pool:NAME or host:NAME; empty for several")
     state = serializers.ChoiceField(choices=IncidentState.values)
     verdict = serializers.ChoiceField(choices=[each.value for each in Verdict if each], allow_null=True)
     severity = serializers.ChoiceField(choices=Severity.values)
     is_regression = serializers.BooleanField(help_text="false: an improvement")
     started_at = time()
-    relative = real(help_text="of its worst change: after / before − 1")
-    relative_low = maybe_real(help_text="of the 95 % interval of that")
+    relative = real(help_text="of its largest change: after / before − 1")
+    relative_low = maybe_real(help_text="of its 95 % interval")
     relative_high = maybe_real()
     change_count = number()
     series_count = number()
-    common_factors = CommonFactorOutput(many=True, help_text="what explains most of it, first")
-    suspects = SuspectOutput(many=True, help_text="what else changed at that time, the likeliest first")
+    common_factors = CommonFactorOutput(many=True, help_text="strongest first")
+    suspects = SuspectOutput(many=True, help_text="coinciding environment changes, most likely cause first")
     assignee = maybe_text()
     link = maybe_text()
     snoozed_until = maybe_time()
@@ -148,7 +143,7 @@ class IncidentRowOutput(Output):
 
 
 INCIDENT_COLUMNS: Final = tuple(IncidentRowOutput().fields)
-# What older incidents do not tell of their suspects.
+# Defaults for suspects of older incidents.
 _SUSPECT: Final[Row] = {
     "coincides_with": None,
     "changes": None,
@@ -159,7 +154,7 @@ _SUSPECT: Final[Row] = {
 
 
 class IncidentOutput(IncidentRowOutput):
-    changes = ChangeOutput(many=True, help_text="the furthest first, at most 500")
+    changes = ChangeOutput(many=True, help_text="largest first, at most 500")
     changes_left_out = number()
     events = IncidentEventOutput(many=True, help_text="oldest first")
 
@@ -169,7 +164,7 @@ class IncidentPage(PageOutput):
 
 
 def change_row(change: ChangeRow) -> Row:
-    """Return a change as the API tells it."""
+    """Return a change for the API."""
     row: dict[str, Any] = {
         name: getattr(change, name) for name in CHANGE_COLUMNS if name in ChangeRow.__dataclass_fields__
     }
@@ -188,7 +183,7 @@ def change_row(change: ChangeRow) -> Row:
 
 
 def incident_row(incident: IncidentRow) -> Row:
-    """Return an incident in a list."""
+    """Return an incident for the API."""
     row: dict[str, Any] = {
         name: getattr(incident, name) for name in INCIDENT_COLUMNS if name in IncidentRow.__dataclass_fields__
     }
@@ -205,7 +200,7 @@ def incident_row(incident: IncidentRow) -> Row:
 
 
 def incident_detail(detail: IncidentDetail) -> Row:
-    """Return one incident with its changes and its timeline."""
+    """Return one incident with its changes and activity."""
     return {
         **incident_row(detail.row),
         "changes": list(map(change_row, detail.changes)),
@@ -225,17 +220,17 @@ def _event_row(event: EventRow) -> Row:
     }
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
+_LINES = OpenApiResponse(OpenApiTypes.STR, "the rows only")
 
 
 class ChangeParameters(FormatParameters, PageParameters):
-    """Which changes; those that were withdrawn only where they are asked for."""
+    """Which changes; withdrawn ones only with state=withdrawn."""
 
     q = FilterField(source="match")
     metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False)
     state = serializers.ChoiceField(choices=ChangeState.values, required=False)
     since = serializers.DateTimeField(
-        source="since_at", required=False, help_text="those that began then or later, RFC 3339"
+        source="since_at", required=False, help_text="started at this time or later, RFC 3339"
     )
 
 
@@ -254,7 +249,7 @@ class Changes(ApiView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        """List the changes that the judge has found, those that began last first."""
+        """List detected changes, latest start first."""
         wanted = read_parameters(request, ChangeParameters)
         cursor, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
         page = list_changes(ChangeFilter(**wanted), after=cursor, limit=limit)
@@ -280,25 +275,25 @@ class IncidentParameters(PageParameters):
         choices=[tab.value for tab in Tab],
         required=False,
         default=Tab.ALL.value,
-        help_text="part of the inbox; open: new and acknowledged regressions that are not snoozed",
+        help_text="tab of the inbox; open: new and acknowledged regressions that are not snoozed",
     )
     state = serializers.ChoiceField(choices=IncidentState.values, required=False)
     severity = serializers.ChoiceField(choices=Severity.values, required=False)
     is_regression = flag_parameter()
     since = serializers.DateTimeField(
-        source="since_at", required=False, help_text="those that began then or later, RFC 3339"
+        source="since_at", required=False, help_text="started at this time or later, RFC 3339"
     )
 
 
 class IncidentChanges(serializers.Serializer[Any]):
-    """What to change of an incident: all of it or nothing; what is left out stays."""
+    """Fields to change, all or none; omitted fields keep their value."""
 
     state = serializers.ChoiceField(
-        choices=IncidentState.values, required=False, help_text="new: open again; resolved takes a verdict"
+        choices=IncidentState.values, required=False, help_text="new: reopen; resolved requires a verdict"
     )
     verdict = serializers.ChoiceField(choices=[each.value for each in Verdict if each], required=False)
     assignee = serializers.CharField(
-        required=False, allow_null=True, max_length=150, help_text="a user name; null for nobody"
+        required=False, allow_null=True, max_length=150, help_text="a user name; null: unassigned"
     )
     link = serializers.CharField(
         required=False, allow_null=True, max_length=_LINK_MAXIMUM, help_text="http or https"
@@ -307,10 +302,10 @@ class IncidentChanges(serializers.Serializer[Any]):
     comment = serializers.CharField(required=False, max_length=_WORDS_MAXIMUM, help_text="plain text")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a verdict without the state that it belongs to, and the other way round."""
+        """Require verdict and state resolved together."""
         if ("verdict" in attrs) != (attrs.get("state") == IncidentState.RESOLVED):
             raise serializers.ValidationError(
-                {"verdict": "a verdict and the state resolved go together: give both"}
+                {"verdict": "the state resolved and a verdict must be given together"}
             )
         return attrs
 
@@ -322,7 +317,7 @@ class Incidents(ApiView):
 
     @extend_schema(operation_id="list_incidents", parameters=[IncidentParameters], responses=IncidentPage)
     def get(self, request: Request) -> HttpResponse:
-        """List incidents, those that began last first; one that was merged into another is in no list."""
+        """List incidents, latest start first, without merged ones."""
         wanted = read_parameters(request, IncidentParameters)
         cursor, limit = wanted.pop("cursor", None), wanted.pop("limit")
         page = list_incidents(
@@ -344,17 +339,17 @@ class OneIncident(ApiView):
 
     @extend_schema(operation_id="read_incident", responses=IncidentOutput)
     def get(self, request: Request, incident_id: int) -> HttpResponse:
-        """Read one incident with its changes and everything that happened to it."""
+        """Read one incident with its changes and activity."""
         refuse_parameters(request)
         return answer_json(request, incident_detail(_find(incident_id)))
 
     @extend_schema(operation_id="change_incident", request=IncidentChanges, responses=IncidentOutput)
     def patch(self, request: Request, incident_id: int) -> HttpResponse:
-        """Acknowledge, resolve, reopen, assign, link, snooze or comment: all that is given, or nothing."""
+        """Acknowledge, resolve, reopen, assign, link, snooze or comment: all given fields, or none."""
         refuse_parameters(request)
         row = _find(incident_id).row
         wanted = read_body(request, IncidentChanges)
-        with _name_faults():
+        with _map_errors():
             take_steps(list(_list_steps(incident_id, wanted, state=row.state, by=find_person(request))))
         wake_up()
         wake_notify()
@@ -362,7 +357,7 @@ class OneIncident(ApiView):
 
 
 def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: User | None) -> Iterator[Step]:
-    """Yield the steps that lead to what is wanted: reopened first, resolved last; none where it is so already."""
+    """Yield the steps to the requested values: reopen first, resolve last; none without a difference."""
     to = wanted.get("state", state)
     if to != state and to == IncidentState.NEW:
         yield partial(triage.reopen, incident_id, by=by)
@@ -391,14 +386,14 @@ def _find_editor(username: str | None) -> User | None:
             400,
             "value-invalid",
             "Bad value",
-            f"assignee: {username[:80]!r} is nobody of the role editor or admin",
+            f"assignee: {username[:80]!r} is not an editor or admin",
             pointer="/assignee",
         )
     return person
 
 
 @contextmanager
-def _name_faults() -> Iterator[None]:
+def _map_errors() -> Iterator[None]:
     try:
         yield
     except UnknownIncident as error:
@@ -412,5 +407,5 @@ def _name_faults() -> Iterator[None]:
 def _find(incident_id: int) -> IncidentDetail:
     detail = read_incident(incident_id)
     if detail is None:
-        raise Problem(404, "not-found", "No such incident", f"there is no incident {incident_id}")
+        raise Problem(404, "not-found", "No such incident", f"incident {incident_id} does not exist")
     return detail

@@ -1,7 +1,6 @@
-"""Explain what the judge says of one metric of one series, by the very function that judges, on what is stored.
+"""Detection report of one metric of one series: the detection function itself, run on the stored measurements.
 
-A dry run asks with another policy: another smallest change, another baseline, or as of an earlier moment. It writes
-nothing.
+A dry run applies another policy: another threshold, another baseline, or an earlier time. It writes nothing.
 """
 
 from collections.abc import Iterator
@@ -12,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 from django.db.models import Count, Q
 
-from benchapp.analysis.detection.baselines import LEAST_ACCEPTED_RUNS, BaselineComparison
+from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.suspicion_test import FAR_SPREADS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
 from benchapp.models import Judgement, Measurement, Series
-from benchapp.pipeline.detection.drift import hold_metric
+from benchapp.pipeline.detection.drift import compare_metric_to_baseline
 from benchapp.pipeline.detection.histories import (
     WINDOW,
     StoredHistory,
@@ -25,27 +24,27 @@ from benchapp.pipeline.detection.histories import (
     to_time,
 )
 from benchapp.pipeline.detection.metric import (
-    LEAST_RUNS,
     METHOD,
+    RUNS_MINIMUM,
     DetectedChange,
     MetricJudgement,
     judge_metric,
 )
 from benchapp.pipeline.detection.series import STATUSES, SeriesMetric, cut_metric
 
-# What is looked for beside the policy, to say what is there and too small.
+# Threshold of the search for changes below the policy's threshold.
 _FINEST: Final = 0.01
 
 
 class UnknownSeries(Exception):
-    """A series that there is not."""
+    """The series does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """By what it is judged. smallest_change: the relative one worth saying; baseline_from_at: nothing before counts.
+    """Policy of detection. smallest_change: relative threshold; baseline_from_at: earlier runs are ignored.
 
-    until_at: as if nothing had come from then on; None for now.
+    until_at: runs from then on are ignored; None for now.
     """
 
     smallest_change: float
@@ -55,7 +54,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class FoundChange:
-    """A new level, or the suspicion of one, with the runs on both sides of where it begins."""
+    """A detected or suspected change, with its first run and the last good one."""
 
     found: DetectedChange
     at: datetime
@@ -64,13 +63,12 @@ class FoundChange:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesExplanation:
-    """What is said of one metric of a series, and from what; values in the base unit, spreads relative.
+class DetectionReport:
+    """Inputs and results of detection for one metric of a series; values in the base unit, spreads relative.
 
-    failed_count, excluded_count: measurements of the series that count in nothing. without_value_count: of those read.
-    band: beyond it the newest runs are suspected; None where the level is not known. too_small: found, and below the
-    smallest change. held: against the accepted level; None without one, or too few runs. why_not: sentences on what is
-    not said.
+    failed_count, excluded_count: measurements of the series that are not used. without_value_count: of those read.
+    band: newer runs outside of it are suspected; None if the level is unknown. too_small: changes below the threshold.
+    comparison: to the baseline; None without one, or with too few runs. why_not: reasons why changes are not reported.
     """
 
     series_id: int
@@ -87,7 +85,7 @@ class SeriesExplanation:
     changes: tuple[FoundChange, ...]
     too_small: tuple[FoundChange, ...]
     suspicion: FoundChange | None
-    held: BaselineComparison | None
+    comparison: BaselineComparison | None
     why_not: tuple[str, ...]
 
     @property
@@ -96,27 +94,27 @@ class SeriesExplanation:
         return STATUSES[self.judgement.state.state].value
 
     def list_inputs(self) -> list[dict[str, Any]]:
-        """Return the runs that it was judged by, oldest first."""
+        """Return the valid runs, oldest first."""
         cut = self.input
         rows = zip(cut.run_ids.tolist(), cut.times.tolist(), cut.values.tolist(), strict=True)
         return [{"run": run, "started_at": to_time(at), "value": value} for run, at, value in rows]
 
 
-def explain_series(
+def report_detection(
     series_id: int,
     metric: str,
     *,
     smallest_change: float | None = None,
     baseline_from_at: datetime | None = None,
     until_at: datetime | None = None,
-) -> SeriesExplanation:
-    """Return why the judge says what it says; what is given takes the place of the policy's own. Raises UnknownSeries.
+) -> DetectionReport:
+    """Return the detection report; given values replace those of the policy. Raises UnknownSeries.
 
-    Four queries, one more where a level is accepted, and one for each maintenance in its time.
+    Four queries, one more with a baseline, and one for each maintenance window in its time.
     """
     series = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
     if series is None:
-        raise UnknownSeries(f"there is no series {series_id}")
+        raise UnknownSeries(f"series {series_id} does not exist")
     pinned = Judgement.objects.filter(series_id=series_id, metric=metric).values_list(
         "baseline_from_at", flat=True
     )
@@ -127,7 +125,7 @@ def explain_series(
     )
     history = read_histories([series_id])[series_id]
     if until_at is not None:
-        history = history.keep(history.times < to_microseconds(until_at))
+        history = history.select(history.times < to_microseconds(until_at))
     cut = cut_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at)
     judged = judge_metric(cut.values, smallest_change=policy.smallest_change)
     found = [_place(cut, change) for change in judged.changes]
@@ -136,8 +134,8 @@ def explain_series(
     )
     too_small = _find_too_small(cut, judged, policy)
     is_read = _reaches(history, policy.baseline_from_at)
-    held = hold_metric(cut, tolerated_change=policy.smallest_change) if is_read else None
-    return SeriesExplanation(
+    comparison = compare_metric_to_baseline(cut, tolerated_change=policy.smallest_change) if is_read else None
+    return DetectionReport(
         series_id=series_id,
         metric=metric,
         method=METHOD,
@@ -152,16 +150,16 @@ def explain_series(
         changes=tuple(each for each in found if abs(each.found.relative) >= policy.smallest_change),
         too_small=too_small,
         suspicion=_place(cut, judged.suspicion) if judged.suspicion else None,
-        held=held,
+        comparison=comparison,
         why_not=(
-            *_say_why_not(judged, metric, policy, is_one_size=series[0] is not None),
-            *_say_not_held(policy, held, is_read=is_read),
+            *_list_reasons(judged, metric, policy, is_one_size=series[0] is not None),
+            *_describe_missing_comparison(policy, comparison, is_read=is_read),
         ),
     )
 
 
 def _reaches(history: StoredHistory, baseline_from_at: datetime | None) -> bool:
-    """Say whether a level was accepted, and its first runs are among those that are read."""
+    """Return whether a baseline exists and its first runs are among those that are read."""
     if baseline_from_at is None:
         return False
     return not history.is_cut or to_microseconds(baseline_from_at) >= int(history.times[0])
@@ -190,33 +188,37 @@ def _find_band(judged: MetricJudgement) -> tuple[float, float] | None:
     return judged.level - reach, judged.level + reach
 
 
-def _say_why_not(judged: MetricJudgement, metric: str, policy: Policy, *, is_one_size: bool) -> Iterator[str]:
-    """Say what keeps changes from being said."""
+def _list_reasons(
+    judged: MetricJudgement, metric: str, policy: Policy, *, is_one_size: bool
+) -> Iterator[str]:
+    """Yield reasons why changes are not reported."""
     metrics = list_judged_metrics(has_one_block_size=is_one_size)
     if metric not in metrics:
         judged_ones = ", ".join(CATALOGUE[name].label for name in metrics)
-        yield f"Changes are not looked for in this metric of this series; they are in {judged_ones}."
+        yield f"No detection in this metric of this series. Detected metrics: {judged_ones}."
     runs = len(judged.values)
-    if runs < LEAST_RUNS:
-        yield f"{runs} runs count; a series is judged from {LEAST_RUNS} on."
+    if runs < RUNS_MINIMUM:
+        yield f"{runs} valid runs; detection starts at {RUNS_MINIMUM}."
         return
     smallest, wanted = judged.profile.smallest_change, policy.smallest_change
     if smallest is not None and smallest > wanted:
         yield (
-            f"Its runs are too rough for the change that is worth saying ({wanted:.0%}): five new runs show one of"
-            f" {smallest:.0%} or more.".replace("%", " %")
+            f"The noise is too high for the threshold of {wanted:.0%}: the smallest change detectable in five runs is"
+            f" {smallest:.0%}.".replace("%", " %")
         )
     if policy.baseline_from_at is not None:
-        yield f"A level was accepted: nothing before {policy.baseline_from_at:%Y-%m-%d %H:%M} UTC is compared."
+        yield f"Baseline accepted from {policy.baseline_from_at:%Y-%m-%d %H:%M} UTC; earlier runs are not compared."
     if runs >= WINDOW:
-        yield f"Only the newest {WINDOW} runs are judged; what was found before stays as it is."
+        yield f"Only the newest {WINDOW} runs are evaluated; earlier changes are kept as stored."
 
 
-def _say_not_held(policy: Policy, held: BaselineComparison | None, *, is_read: bool) -> Iterator[str]:
-    """Say why nothing is held against the level that was accepted."""
-    if policy.baseline_from_at is None or held is not None:
+def _describe_missing_comparison(
+    policy: Policy, comparison: BaselineComparison | None, *, is_read: bool
+) -> Iterator[str]:
+    """Yield the reason why there is no comparison to the baseline."""
+    if policy.baseline_from_at is None or comparison is not None:
         return
     if is_read:
-        yield f"Drift from the accepted level is looked for from {2 * LEAST_ACCEPTED_RUNS} runs on."
+        yield f"Drift detection starts at {2 * BASELINE_RUNS_MINIMUM} runs of the baseline."
     else:
-        yield f"The level was accepted before the newest {WINDOW} runs: drift from it is not looked for any more."
+        yield f"No drift detection: the baseline begins before the newest {WINDOW} runs."

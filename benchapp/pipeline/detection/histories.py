@@ -1,4 +1,4 @@
-"""What is judged: the newest valid values of series, read for many at once."""
+"""Histories: the newest valid values of many series in one query."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from benchapp.pipeline.maintenance.planned_events import match_planned_events
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Measurements of a series that are judged: five years of daily runs; what lies before stays as it was found.
+# Measurements of a series that are evaluated: five years of daily runs. Earlier changes are not updated.
 WINDOW: Final = 2000
 # Measurements of a batch: 60 bytes each, so 24 MB at most.
 _BATCH_POINTS: Final = 400_000
@@ -62,7 +62,7 @@ _READ: Final = sql.SQL(
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A series that is judged now, its row locked. metrics: those that are judged of it."""
+    """A series that is evaluated now, its row locked. metrics: those that are evaluated."""
 
     series_id: int
     scope: str
@@ -73,7 +73,7 @@ class Claimed:
 class StoredHistory:
     """The valid runs of one series, oldest first; repetitions within one run are its median.
 
-    times: µs since 2000. values: by metric, NaN where unknown. is_cut: there are older ones, which were not read.
+    times: µs since 2000. values: by metric, NaN where unknown. is_cut: older runs exist that were not read.
     """
 
     times: Integers
@@ -81,13 +81,13 @@ class StoredHistory:
     values: Mapping[str, Floats]
     is_cut: bool = False
 
-    def keep(self, kept: NDArray[np.bool_ | np.int64]) -> "StoredHistory":
-        """Return the history of these runs alone: a flag for each, or their places."""
+    def select(self, selected: NDArray[np.bool_ | np.int64]) -> "StoredHistory":
+        """Return the history of these runs only, by flags or indices."""
         return replace(
             self,
-            times=self.times[kept],
-            run_ids=self.run_ids[kept],
-            values={name: values[kept] for name, values in self.values.items()},
+            times=self.times[selected],
+            run_ids=self.run_ids[selected],
+            values={name: values[selected] for name, values in self.values.items()},
         )
 
 
@@ -97,12 +97,12 @@ EMPTY: Final = StoredHistory(
 
 
 def claim_due(limit: int) -> list[Claimed]:
-    """Lock up to `limit` series that are to be judged, leaving those that another judge or writer has."""
+    """Lock up to `limit` series that are due, except those locked by another process."""
     return _claim(_CLAIM, limit)
 
 
 def lock_series(ids: Sequence[int]) -> list[Claimed]:
-    """Lock these series, waiting for them; those beyond one batch's measurements are left out."""
+    """Lock these series, waiting for them; series beyond one batch's measurements are left out."""
     return _claim(_LOCK, list(ids))
 
 
@@ -122,32 +122,32 @@ def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
 
 
 def read_histories(ids: Sequence[int]) -> dict[int, StoredHistory]:
-    """Return the histories of series by id, without the runs of their maintenance; [] of values where none is valid.
+    """Return the histories of series by id, without the runs of their maintenance; empty without valid runs.
 
-    One query, and one for each filter of a maintenance that lies in their time.
+    One query, and one for each filter of a maintenance window in their time.
     """
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
         rows = cursor.execute(_READ, [list(ids)]).fetchall()
     histories = {row[0]: _unpack(row[1:]) for row in rows}
-    for series_id, kept in _leave_out_maintenance(histories):
-        histories[series_id] = histories[series_id].keep(kept)
+    for series_id, selected in _list_outside_maintenance(histories):
+        histories[series_id] = histories[series_id].select(selected)
     return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
 
 
 def to_time(microseconds: int) -> datetime:
-    """Return the moment so many µs after 2000."""
+    """Return the time of µs since 2000."""
     return _POSTGRES_EPOCH + timedelta(microseconds=int(microseconds))
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Return a moment as µs since 2000."""
+    """Return a time as µs since 2000."""
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
 def _unpack(packed: Sequence[Any]) -> StoredHistory:
     moments, run_ids, *values = packed
-    # Newest first as read; the judge wants the order of time.
+    # Read newest first; reversed to the order of time.
     history = StoredHistory(
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
@@ -157,22 +157,22 @@ def _unpack(packed: Sequence[Any]) -> StoredHistory:
         },
         is_cut=len(moments) // 8 >= WINDOW,
     )
-    return _join_repetitions(history)
+    return _merge_repetitions(history)
 
 
-def _join_repetitions(history: StoredHistory) -> StoredHistory:
-    """Make one value of a run that did the same work several times: a run is what a level consists of."""
+def _merge_repetitions(history: StoredHistory) -> StoredHistory:
+    """Replace repetitions within a run by their median: a level consists of runs."""
     if len(np.unique(history.run_ids)) == len(history.run_ids):
         return history
     both = np.stack([history.times, history.run_ids])
     runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)
-    kept = np.sort(first)
-    joined = history.keep(kept)
+    selected = np.sort(first)
+    merged = history.select(selected)
     for name, values in history.values.items():
         medians = np.array([_take_median(values[place == number]) for number in range(runs.shape[1])])
-        # Back from the order of ids to that of time.
-        joined.values[name][:] = medians[place[kept]]
-    return joined
+        # From the order of ids to that of time.
+        merged.values[name][:] = medians[place[selected]]
+    return merged
 
 
 def _take_median(values: Floats) -> float:
@@ -180,7 +180,9 @@ def _take_median(values: Floats) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _leave_out_maintenance(histories: Mapping[int, StoredHistory]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+def _list_outside_maintenance(
+    histories: Mapping[int, StoredHistory],
+) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     if not histories:
         return
     first, last = (
@@ -190,10 +192,10 @@ def _leave_out_maintenance(histories: Mapping[int, StoredHistory]) -> Iterator[t
     matched = match_planned_events(spans, Series.objects.filter(pk__in=histories))
     for series_id, planned_events in matched.items():
         times = histories[series_id].times
-        is_out = np.zeros(len(times), dtype=bool)
+        is_inside = np.zeros(len(times), dtype=bool)
         for planned_event in planned_events:
-            is_out |= (times >= to_microseconds(planned_event.from_at)) & (
+            is_inside |= (times >= to_microseconds(planned_event.from_at)) & (
                 times < to_microseconds(planned_event.ends_at)
             )
-        if is_out.any():
-            yield series_id, ~is_out
+        if is_inside.any():
+            yield series_id, ~is_inside

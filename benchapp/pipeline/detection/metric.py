@@ -1,4 +1,4 @@
-"""Judge one metric of one series: its changes, a suspicion, and how far it can be judged at all. Plain values."""
+"""Detection for one metric of one series: changes, a suspected change, and the detection status. Plain values."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ from benchapp.analysis.detection.noise_profile import (
     judge_state,
     profile_noise,
 )
-from benchapp.analysis.detection.recovery import find_end, has_relapsed, has_returned
+from benchapp.analysis.detection.recovery import find_end, has_regressed_again, has_returned
 from benchapp.analysis.detection.suspicion_test import (
     CONFIRMED_AFTER_RUNS,
     LEAST_KNOWN_RUNS,
@@ -32,20 +32,20 @@ from benchapp.analysis.detection.suspicion_test import (
 Floats = NDArray[np.float64]
 
 METHOD: Final = CURRENT.version
-# Runs before a series is judged at all, as the detector has it.
-LEAST_RUNS: Final = 6
-# Times the smallest change worth saying: a series in which not even that would be found is too noisy to judge. Of real
-# histories a quarter is (spread above 7.5 % for IOPS); at once the smallest change itself half of them would be.
+# Runs from which detection starts, as in the detector.
+RUNS_MINIMUM: Final = 6
+# Multiple of the threshold that must be detectable, otherwise the series is too noisy. A quarter of real histories is
+# (spread above 7.5 % for IOPS); with the threshold itself half of them would be.
 _NOISY_FROM: Final = 4.0
-# Two of three runs far out: once in 26 000 runs where the noise has the tails of t with 3 degrees of freedom.
+# Two of three runs are outliers: once in 26 000 runs for noise with tails of t with 3 degrees of freedom.
 _SUSPICION_CHANCE: Final = 1 / 26_000
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedChange:
-    """A new level as it was found. index: of its first run; relative, low, high: of the old median.
+    """A detected change. index: of the first run of the new level; relative, low, high: relative to the old median.
 
-    chance: that noise alone looks like this anywhere in the stretch. is_lasting: found 5 runs ago too.
+    chance: that noise alone causes it anywhere in the segment. is_lasting: detected 5 runs ago too.
     """
 
     index: int
@@ -62,13 +62,13 @@ class DetectedChange:
 
     @property
     def is_rise(self) -> bool:
-        """Say whether the values went up."""
+        """Return whether the values increased."""
         return self.relative > 0
 
 
 @dataclass(frozen=True, slots=True)
 class MetricJudgement:
-    """What one look at a metric's valid values said. level: median of the present one, None where there is none."""
+    """Result of one evaluation of a metric's valid values. level: median of the current level; None without values."""
 
     values: Floats
     changes: tuple[DetectedChange, ...]
@@ -81,11 +81,11 @@ class MetricJudgement:
 def judge_metric(
     values: Floats, *, smallest_change: float, confirmed: Collection[tuple[int, bool]] = ()
 ) -> MetricJudgement:
-    """Judge finite values, oldest first; smallest_change is the relative one worth saying.
+    """Evaluate finite values, oldest first; smallest_change is the relative threshold.
 
-    confirmed: place and direction (whether it rose) of the changes that need not be confirmed again.
+    confirmed: index and direction (whether it rose) of confirmed changes, which are not checked again.
     """
-    points = _find_points(values, smallest_change) if len(values) >= LEAST_RUNS else []
+    points = _find_points(values, smallest_change) if len(values) >= RUNS_MINIMUM else []
     starts = [point.index for point in points]
     fresh = [point for point in points if not _is_near(point, confirmed)]
     lasting = _find_lasting(values, fresh, smallest_change) if fresh else set()
@@ -96,16 +96,16 @@ def judge_metric(
         changes=tuple(_describe_point(point, lasting) for point in points if point.shift.relative),
         suspicion=_suspect(values, starts, smallest_change),
         profile=profile,
-        state=_say_runs_needed(state, profile, smallest_change),
+        state=_add_runs_needed(state, profile, smallest_change),
         level=float(np.median(values[max(starts, default=0) :])) if len(values) else None,
     )
 
 
 def is_back(values: Floats, index: int, *, before: ShiftLevel, after: ShiftLevel, was_back: bool) -> bool:
-    """Say whether the values since a change at `index` are back at the level before it, or were and still are."""
+    """Return whether the values since a change at `index` are, or remain, back at the level before it."""
     since = values[index:].tolist()
     if was_back:
-        return not has_relapsed(since, before_median=before.median, after_median=after.median)
+        return not has_regressed_again(since, before_median=before.median, after_median=after.median)
     return has_returned(
         since,
         before_median=before.median,
@@ -117,10 +117,9 @@ def is_back(values: Floats, index: int, *, before: ShiftLevel, after: ShiftLevel
 def find_ended(
     values: Floats, index: int, *, before: ShiftLevel, after: ShiftLevel, smallest_change: float
 ) -> DetectedChange | None:
-    """Return a change at `index` as it was found before its level ended; None where it lasts or never was.
+    """Return a change at `index` as detected before its level ended; None if it lasts or was never detected.
 
-    The detector takes a short level between two that are the same for chance, unless it is plain; what was confirmed
-    while it lasted, and is over, happened all the same.
+    The detector treats a short level between two equal ones as chance; a confirmed change is kept after its end.
     """
     lasted = find_end(values[index:].tolist(), before_median=before.median, after_median=after.median)
     if index + lasted == len(values) or lasted < NEWEST_RUNS:
@@ -138,9 +137,9 @@ def _find_points(values: Floats, smallest_change: float) -> Sequence[ChangePoint
 def _find_lasting(
     values: Floats, points: Sequence[ChangePoint], smallest_change: float
 ) -> set[tuple[int, bool]]:
-    """Return place and direction of what was found 5 runs ago too: the same answer whenever it is asked for."""
+    """Return index and direction of changes that were detected 5 runs ago too, whenever it is evaluated."""
     earlier = values[:-CONFIRMED_AFTER_RUNS]
-    if len(earlier) < LEAST_RUNS or points[0].index >= len(earlier):
+    if len(earlier) < RUNS_MINIMUM or points[0].index >= len(earlier):
         return set()
     known = [(point.index, _is_rise(point)) for point in _find_points(earlier, smallest_change)]
     return {(point.index, _is_rise(point)) for point in points if _is_near(point, known)}
@@ -167,7 +166,7 @@ def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> Detec
         relative=point.shift.relative or 0.0,
         low=point.shift.low,
         high=point.shift.high,
-        # The detector's confidence is 1 less this; kept apart since 1 − 1e-20 is 1.
+        # 1 minus the detector's confidence; stored because 1 − 1e-20 is 1.
         chance=min(places * math.erfc(max(score, 0.0) / math.sqrt(2)), 1.0),
         t_score=point.t_score,
         rank_score=point.rank_score,
@@ -179,7 +178,7 @@ def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> Detec
 def _suspect(values: Floats, starts: Sequence[int], smallest_change: float) -> DetectedChange | None:
     start = max(starts, default=0)
     known = values[start:-NEWEST_RUNS][-MOST_KNOWN_RUNS:]
-    # What the level has shown before is never suspected: most looks end here, for a hundredth of the whole cost.
+    # Values within the range of the level are never suspected: most evaluations end here, at 1 % of the cost.
     if len(known) < LEAST_KNOWN_RUNS or known.min() <= values[-1] <= known.max():
         return None
     suspicion = suspect_newest(values.tolist(), starts, least_relative_change=smallest_change)
@@ -195,7 +194,7 @@ def _describe_suspicion(values: Floats, suspicion: Suspicion, start: int) -> Det
     return DetectedChange(
         index=suspicion.index,
         before=describe_level(before),
-        # A good run between two bad ones is not of the level that is suspected.
+        # A good run between two bad ones does not belong to the suspected level.
         after=ShiftLevel(describe_level(before).median * (1 + relative), level.spread, suspicion.far_runs),
         relative=relative,
         low=None if shift.low is None else min(shift.low, relative),
@@ -204,9 +203,9 @@ def _describe_suspicion(values: Floats, suspicion: Suspicion, start: int) -> Det
     )
 
 
-def _say_runs_needed(state: StateJudgement, profile: NoiseProfile, smallest_change: float) -> StateJudgement:
-    """Count also for a steady series, of which large changes are found and the smallest worth saying are not."""
-    is_rough = profile.smallest_change is not None and profile.smallest_change > smallest_change
-    if state.state == SeriesState.LEARNING or not is_rough:
+def _add_runs_needed(state: StateJudgement, profile: NoiseProfile, smallest_change: float) -> StateJudgement:
+    """Add the runs needed for a change of the threshold, also to a steady series."""
+    is_noisy = profile.smallest_change is not None and profile.smallest_change > smallest_change
+    if state.state == SeriesState.LEARNING or not is_noisy:
         return state
     return StateJudgement(state.state, count_runs_needed(profile, smallest_change))

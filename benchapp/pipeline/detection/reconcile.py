@@ -1,9 +1,8 @@
-"""Bring what is found now together with what was found before: the same change is one row, whatever moved it. Plain.
+"""Reconcile detected changes with stored ones: the same change is one row, also if its start shifts. Plain values.
 
-What was said of a metric and is not found now: it is over, or the detector wavers; else it is withdrawn. Plain.
-
-Said is what was confirmed, and what is in an incident. The detector weighs a whole history each time: a short level
-between two that are the same it takes for chance, and one near its threshold it finds today and not tomorrow.
+Reported changes (confirmed, or in an incident) that are not detected now are kept if their level ended or is still
+present: the detector evaluates the complete history each time, treats a short level between two equal ones as chance,
+and may find a change near its threshold in one evaluation and not in the next.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
-from benchapp.analysis.detection.recovery import LEAST_RUNS, find_end
+from benchapp.analysis.detection.recovery import RUNS_MINIMUM, find_end
 from benchapp.analysis.detection.suspicion_test import (
     CONFIRMED_AFTER_RUNS,
     FAR_RUNS,
@@ -25,13 +24,13 @@ from benchapp.models import ChangeState
 from benchapp.pipeline.detection.metric import DetectedChange, find_ended
 from benchapp.pipeline.detection.rows import Row
 
-# Runs that a suspicion waits for its change before it is withdrawn.
+# Runs after which a suspected change without detection is withdrawn.
 _PATIENCE_RUNS: Final = FAR_RUNS + CONFIRMED_AFTER_RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """A change that has a row. index: where its first run is now among those judged; at: the row's, in µs."""
+    """A stored change. index: of its first run among those evaluated; at: its start, in µs."""
 
     change_id: int
     state: ChangeState
@@ -42,7 +41,7 @@ class StoredChange:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One row to be: change_id None is a new one; found None leaves the figures as they are."""
+    """One row to write. change_id: None for a new one; found: None leaves the values unchanged."""
 
     change_id: int | None
     state: ChangeState
@@ -55,12 +54,12 @@ def reconcile(
     suspicion: DetectedChange | None,
     *,
     runs: int,
-    standing: Container[int] = (),
+    retained: Container[int] = (),
 ) -> list[Decision]:
-    """Return what becomes of the rows of one metric, and which are new; withdrawn ones first, then moved, then new.
+    """Return the rows of one metric to write: withdrawn ones first, then updated, then new.
 
-    A change of the same direction within 5 runs is the same change; one that was withdrawn comes back as itself.
-    standing: ids of rows that stay as they are where they are not found. Nothing depends on how often it is asked.
+    A change of the same direction within 5 runs is the same change; a withdrawn one is reused. retained: ids of rows
+    that are unchanged if not detected. Idempotent.
     """
     pairs = dict(_match(known, changes))
     matched = {id(found) for found in pairs.values()}
@@ -69,16 +68,16 @@ def reconcile(
         if row.change_id in pairs:
             found = pairs[row.change_id]
             decisions.append(Decision(row.change_id, _advance(row.state, found), found))
-        elif row.change_id in standing:
+        elif row.change_id in retained:
             decisions.append(Decision(row.change_id, row.state, None))
         elif row.state != ChangeState.WITHDRAWN:
-            decisions.append(_doubt(row, suspicion, runs))
+            decisions.append(_check_missing(row, suspicion, runs))
     decisions.extend(
         Decision(None, _advance(ChangeState.PROVISIONAL, found), found)
         for found in changes
         if id(found) not in matched
     )
-    if suspicion and not _is_told(suspicion, known, decisions):
+    if suspicion and not _is_covered(suspicion, known, decisions):
         decisions.append(_suspect(suspicion, known))
     return sorted(
         decisions, key=lambda decision: (decision.state != ChangeState.WITHDRAWN, decision.change_id is None)
@@ -86,14 +85,14 @@ def reconcile(
 
 
 def is_same(row: StoredChange, found: DetectedChange) -> bool:
-    """Say whether a finding is the change of a row: the same direction within 5 runs."""
+    """Return whether a detected change is the stored one: the same direction within 5 runs."""
     return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
 
 
 def _match(
     known: Sequence[StoredChange], changes: Sequence[DetectedChange]
 ) -> Iterator[tuple[int, DetectedChange]]:
-    """Pair rows and findings, the nearest first; rows that live before those that were withdrawn."""
+    """Pair stored and detected changes, nearest first; live rows before withdrawn ones."""
     candidates = sorted(
         (row.state == ChangeState.WITHDRAWN, abs(row.index - found.index), -row.change_id, place)
         for row in known
@@ -113,8 +112,8 @@ def _advance(state: ChangeState, found: DetectedChange) -> ChangeState:
     return ChangeState.CONFIRMED if is_confirmed else ChangeState.PROVISIONAL
 
 
-def _doubt(row: StoredChange, suspicion: DetectedChange | None, runs: int) -> Decision:
-    """Withdraw what is found no more; a suspicion may wait for its change, and upholds what is near to it."""
+def _check_missing(row: StoredChange, suspicion: DetectedChange | None, runs: int) -> Decision:
+    """Withdraw a change that is not detected; a suspected one may wait, and a suspicion nearby retains it."""
     if suspicion and is_same(row, suspicion):
         found = suspicion if row.state == ChangeState.SUSPECTED else None
         return Decision(row.change_id, row.state, found)
@@ -123,7 +122,9 @@ def _doubt(row: StoredChange, suspicion: DetectedChange | None, runs: int) -> De
     return Decision(row.change_id, ChangeState.WITHDRAWN, None)
 
 
-def _is_told(suspicion: DetectedChange, known: Sequence[StoredChange], decisions: Sequence[Decision]) -> bool:
+def _is_covered(
+    suspicion: DetectedChange, known: Sequence[StoredChange], decisions: Sequence[Decision]
+) -> bool:
     places = {row.change_id: row.index for row in known}
     for decision in decisions:
         if decision.state == ChangeState.WITHDRAWN:
@@ -156,14 +157,14 @@ def list_reported_changes(known: Sequence[StoredChange], rows: Mapping[int, Row]
 def list_ended(
     values: Floats,
     changes: Sequence[DetectedChange],
-    said: Sequence[StoredChange],
+    reported: Sequence[StoredChange],
     rows: Mapping[int, Row],
     *,
     smallest_change: float,
 ) -> list[DetectedChange]:
-    """Return those that are not found any more because they are over: they are kept as they were before their end."""
+    """Return changes that are not detected any more because their level ended, as they were before its end."""
     ended: list[DetectedChange] = []
-    for row in said:
+    for row in reported:
         if any(is_same(row, found) for found in [*changes, *ended]):
             continue
         before, after = read_levels(rows[row.change_id])
@@ -176,19 +177,24 @@ def list_ended(
 
 
 def find_retained(
-    values: Floats, changes: Sequence[DetectedChange], said: Sequence[StoredChange], rows: Mapping[int, Row]
+    values: Floats,
+    changes: Sequence[DetectedChange],
+    reported: Sequence[StoredChange],
+    rows: Mapping[int, Row],
 ) -> frozenset[int]:
-    """Return the ids of those that stay as they are though the detector is in two minds about them.
+    """Return the ids of reported changes that are retained although they are not detected now.
 
-    Both levels are still nearer to what was said of them than to each other, and no other change tells the same.
+    Both levels are still nearer to their stored medians than to each other, and no other change covers them.
     """
     return frozenset(
-        row.change_id for row in said if _is_standing(values, changes, row, *read_levels(rows[row.change_id]))
+        row.change_id
+        for row in reported
+        if _is_present(values, changes, row, *read_levels(rows[row.change_id]))
     )
 
 
 def read_levels(row: Row) -> tuple[ShiftLevel, ShiftLevel]:
-    """Return the levels before and after a change, as its row has them."""
+    """Return the stored levels before and after a change."""
     before, after = (
         ShiftLevel(row[f"{side}_median"], row[f"{side}_spread"], row[f"{side}_n"])
         for side in ("before", "after")
@@ -196,7 +202,7 @@ def read_levels(row: Row) -> tuple[ShiftLevel, ShiftLevel]:
     return before, after
 
 
-def _is_standing(
+def _is_present(
     values: Floats,
     changes: Sequence[DetectedChange],
     row: StoredChange,
@@ -214,13 +220,13 @@ def _is_standing(
 
 
 def _has_lasted(values: Floats, row: StoredChange, before: ShiftLevel, after: ShiftLevel) -> bool:
-    """Say whether a level is long enough not to be taken back: if it is over unconfirmed, as long as confirming takes.
+    """Return whether a level lasted long enough to be retained: five runs if it ended unconfirmed.
 
-    Over is what three runs say: one or two that are good again may be luck.
+    Three runs end a level; one or two good runs can be chance.
     """
     lasted = _count_runs(values, row, before, after)
-    is_over = len(values) - row.index - lasted >= LEAST_RUNS
-    is_young = is_over and row.state != ChangeState.CONFIRMED
+    has_ended = len(values) - row.index - lasted >= RUNS_MINIMUM
+    is_young = has_ended and row.state != ChangeState.CONFIRMED
     return lasted >= (CONFIRMED_AFTER_RUNS if is_young else NEWEST_RUNS)
 
 

@@ -1,4 +1,4 @@
-"""Rows of changes and judgements: made from findings, written many at once."""
+"""Rows of changes and detection status: read and written in bulk."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -38,9 +38,9 @@ CHANGE_FIELDS: Final = (*_COLUMNS, "series_id", "metric", "incident_id", "found_
 _VALUES: Final = [name for name in _COLUMNS if name != "id"]
 # Names of our own columns.
 _UPDATE: Final = (
-    f"UPDATE benchapp_change AS kept SET {', '.join(f'{name} = fresh.{name}' for name in _VALUES)}"  # nosec B608
+    f"UPDATE benchapp_change AS stored SET {', '.join(f'{name} = fresh.{name}' for name in _VALUES)}"  # nosec B608
     f" FROM json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())})"
-    " WHERE kept.id = fresh.id"
+    " WHERE stored.id = fresh.id"
 )
 _JUDGED: Final = {
     "series_id": "bigint",
@@ -55,7 +55,7 @@ _JUDGED: Final = {
     "judged_at": "timestamptz",
 }
 _JUDGED_VALUES: Final = [name for name in _JUDGED if name not in ("series_id", "metric")]
-# What a person accepted (baseline_from_at) is not touched.
+# An accepted baseline (baseline_from_at) is not changed.
 _JUDGE: Final = (
     f"INSERT INTO benchapp_judgement ({', '.join(_JUDGED)}) SELECT {', '.join(_JUDGED)}"  # nosec B608
     f" FROM json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _JUDGED.items())})"
@@ -67,7 +67,7 @@ _JUDGE: Final = (
 def read_changes(series_ids: Sequence[int]) -> dict[tuple[int, str], list[Row]]:
     """Return all changes of these series by series and metric, oldest row first, withdrawn ones too.
 
-    Without drift, which is no new level and is judged by itself (pipeline.drift).
+    Without drifts, which are evaluated separately (pipeline/detection/drift.py).
     """
     known: dict[tuple[int, str], list[Row]] = {}
     found = Change.objects.filter(series_id__in=series_ids).exclude(method=DRIFT_METHOD)
@@ -78,7 +78,7 @@ def read_changes(series_ids: Sequence[int]) -> dict[tuple[int, str], list[Row]]:
 
 
 def read_baselines(series_ids: Sequence[int]) -> dict[tuple[int, str], datetime]:
-    """Return from when on a person accepted the level, by series and metric."""
+    """Return the start of the accepted baselines, by series and metric."""
     rows = Judgement.objects.filter(series_id__in=series_ids, baseline_from_at__isnull=False)
     return {
         (series_id, metric): moment
@@ -88,7 +88,7 @@ def read_baselines(series_ids: Sequence[int]) -> dict[tuple[int, str], datetime]
 
 
 def update_changes(rows: Sequence[Row]) -> None:
-    """Write rows that there are; those withdrawn first, since a row that moves may take their moment."""
+    """Update rows, withdrawn ones first, since another row may take their start."""
     for part in (_pick(rows, is_withdrawn=True), _pick(rows, is_withdrawn=False)):
         if part:
             with connection.cursor() as cursor:
@@ -96,18 +96,18 @@ def update_changes(rows: Sequence[Row]) -> None:
 
 
 def insert_changes(rows: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Write new rows and return their ids."""
+    """Insert rows and return their ids."""
     made = Change.objects.bulk_create([Change(**row) for row in rows])
     return [change.pk for change in made]
 
 
 def upsert_judgements(rows: Sequence[Row], series_ids: Sequence[int]) -> None:
-    """Write the judgements of these series; metrics without values lose theirs, unless a baseline is pinned."""
+    """Write the detection status of these series; delete that of metrics without values and baseline."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "DELETE FROM benchapp_judgement AS kept WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
+            "DELETE FROM benchapp_judgement AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
             " AND NOT EXISTS (SELECT 1 FROM unnest(%s::bigint[], %s::varchar[]) AS fresh(series_id, metric)"
-            "  WHERE fresh.series_id = kept.series_id AND fresh.metric = kept.metric)",
+            "  WHERE fresh.series_id = stored.series_id AND fresh.metric = stored.metric)",
             [list(series_ids), [row["series_id"] for row in rows], [row["metric"] for row in rows]],
         )
         if rows:

@@ -1,4 +1,4 @@
-"""Judge one series: from its history and the rows there are to the rows that are to be. Plain values in and out."""
+"""Detection for one series: from history and stored rows to the rows to write. Plain values in and out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from benchapp.pipeline.detection.reconcile import (
 )
 from benchapp.pipeline.detection.rows import Row
 
-# Of a history that was cut the first runs prove nothing: what was before them is not read.
+# Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
-# Newest runs whose usual distance is that of the series.
+# Runs around a change for the usual interval.
 _INTERVAL_RUNS: Final = 30
 STATUSES: Final = {
     SeriesState.LEARNING: DetectionStatus.LEARNING,
@@ -40,7 +40,7 @@ STATUSES: Final = {
 class SeriesMetric:
     """One metric of one series: its finite values from the accepted baseline on, oldest first.
 
-    reach_from: before this moment (µs since 2000) rows stay as they are.
+    reach_from: rows before this time (µs since 2000) are not changed.
     """
 
     series_id: int
@@ -53,7 +53,7 @@ class SeriesMetric:
 
 @dataclass(frozen=True, slots=True)
 class SeriesOutcome:
-    """The rows of one metric of one series: changes to update, changes to insert, and where its judging stands."""
+    """The rows of one metric of one series: changes to update and to insert, and the detection status."""
 
     updates: tuple[Row, ...]
     inserts: tuple[Row, ...]
@@ -63,22 +63,24 @@ class SeriesOutcome:
 def cut_metric(
     history: StoredHistory, series_id: int, metric: str, *, baseline_from_at: datetime | None
 ) -> SeriesMetric:
-    """Return the values of a metric that count."""
+    """Return the finite values of a metric from its baseline on."""
     values = history.values[metric]
-    kept = np.isfinite(values)
+    is_valid = np.isfinite(values)
     reach_from = np.iinfo(np.int64).min
     if baseline_from_at is not None:
-        kept &= history.times >= to_microseconds(baseline_from_at)
-        # The change to the accepted level itself stays as it was found.
+        is_valid &= history.times >= to_microseconds(baseline_from_at)
+        # The change to the baseline itself is not updated.
         reach_from = to_microseconds(baseline_from_at) + 1
-    times = history.times[kept]
+    times = history.times[is_valid]
     if history.is_cut and len(times):
         reach_from = max(reach_from, int(times[min(_MARGIN, len(times) - 1)]))
-    return SeriesMetric(series_id, metric, times, history.run_ids[kept], values[kept], int(reach_from))
+    return SeriesMetric(
+        series_id, metric, times, history.run_ids[is_valid], values[is_valid], int(reach_from)
+    )
 
 
 def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime) -> SeriesOutcome:
-    """Return the rows after a look at the values, given those before it."""
+    """Return the rows after an evaluation of the values, given the stored rows."""
     smallest = SMALLEST_CHANGES[cut.metric]
     reached = {row["id"]: row for row in rows if to_microseconds(row["started_at"]) >= cut.reach_from}
     if not len(cut.values) and not reached:
@@ -86,11 +88,11 @@ def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime
     known = [_place(cut, row) for row in reached.values()]
     confirmed = [(row.index, row.is_rise) for row in known if row.state == ChangeState.CONFIRMED]
     judged = judge_metric(cut.values, smallest_change=smallest, confirmed=confirmed)
-    changes = _list_worth_saying(cut, judged, known, smallest)
-    said = list_reported_changes(known, reached)
-    changes += list_ended(cut.values, changes, said, reached, smallest_change=smallest)
-    standing = find_retained(cut.values, changes, said, reached)
-    decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values), standing=standing)
+    changes = _list_reportable(cut, judged, known, smallest)
+    reported = list_reported_changes(known, reached)
+    changes += list_ended(cut.values, changes, reported, reached, smallest_change=smallest)
+    retained = find_retained(cut.values, changes, reported, reached)
+    decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values), retained=retained)
     updates, inserts = [], []
     for decision in decisions:
         row = _make_row(cut, reached.get(decision.change_id or 0), decision, now=now)
@@ -104,29 +106,29 @@ def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime
 
 def _place(cut: SeriesMetric, row: Row) -> StoredChange:
     at = to_microseconds(row["started_at"])
-    # Its run may be gone (null equals none) or excluded: then where it would be.
+    # If its run is deleted (null) or excluded, use the position by time.
     places = np.flatnonzero(cut.run_ids == (row["run_id"] or 0))
     nearest = int(np.argmin(np.abs(cut.times[places] - at))) if places.size else 0
     index = int(places[nearest]) if places.size else int(np.searchsorted(cut.times, at))
     return StoredChange(row["id"], ChangeState(row["state"]), index, at, row["relative"] > 0)
 
 
-def _list_worth_saying(
+def _list_reportable(
     cut: SeriesMetric, judged: MetricJudgement, known: Sequence[StoredChange], smallest: float
 ) -> list[DetectedChange]:
-    """Leave out what begins where rows are out of reach, and what is new and too small to be said.
+    """Return detected changes within reach that exceed the threshold, or are stored already.
 
-    A change that was said before may come out a little smaller: it is not taken back for that.
+    A stored change may become slightly smaller than the threshold without being withdrawn.
     """
-    said = {row.change_id for row in known if row.state != ChangeState.WITHDRAWN}
-    kept: list[DetectedChange] = []
+    live_ids = {row.change_id for row in known if row.state != ChangeState.WITHDRAWN}
+    reportable: list[DetectedChange] = []
     for found in judged.changes:
-        near = [row for row in known if row.change_id in said and abs(row.index - found.index) <= 1]
-        is_taken = any(cut.times[other.index] == cut.times[found.index] for other in kept)
+        near = [row for row in known if row.change_id in live_ids and abs(row.index - found.index) <= 1]
+        is_taken = any(cut.times[other.index] == cut.times[found.index] for other in reportable)
         is_reached = cut.times[found.index] >= cut.reach_from
         if is_reached and not is_taken and (abs(found.relative) >= smallest or near):
-            kept.append(found)
-    return kept
+            reportable.append(found)
+    return reportable
 
 
 def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now: datetime) -> Row:
@@ -148,7 +150,7 @@ def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now:
 
 
 def describe_levels(found: DetectedChange) -> Row:
-    """Return both levels of a change, its size with interval, and how sure it is, by the names of Change's columns."""
+    """Return levels, size, interval and confidence of a change by the names of the columns of `Change`."""
     return {
         "before_median": found.before.median,
         "before_n": found.before.points,
@@ -186,7 +188,7 @@ def _describe_found(cut: SeriesMetric, found: DetectedChange) -> Row:
 
 
 def _measure_interval(cut: SeriesMetric, index: int) -> float:
-    """Return the usual distance of runs around a place, in s."""
+    """Return the usual interval of runs around an index, in s."""
     around = cut.times[max(index - _INTERVAL_RUNS, 0) : index + _INTERVAL_RUNS]
     return round(float(np.median(np.diff(around))) / 1e6, 3) if len(around) > 1 else 0.0
 
@@ -204,10 +206,10 @@ def _differs(row: Row, before: Row) -> bool:
 def _settle_collisions(
     updates: Sequence[Row], inserts: Sequence[Row], reached: Mapping[int, Row]
 ) -> tuple[list[Row], list[Row]]:
-    """Have one live row a moment, in an order of writing that never has two.
+    """Keep live rows unique by start, also during writing.
 
-    A row that waits is withdrawn for one that is found at its moment. One that would move onto the moment of another
-    that moves away in the same look (a change that turns round within 5 runs) is withdrawn and made anew.
+    A row that is not updated is withdrawn if another one takes its start. A row that takes the start of one that is
+    updated in the same evaluation (a change that reverses within 5 runs) is withdrawn and inserted again.
     """
     rows = {row["id"]: row for row in updates}
     live = {row["started_at"]: row["id"] for row in reached.values() if row["state"] != ChangeState.WITHDRAWN}

@@ -1,4 +1,4 @@
-"""The changes that may belong to incidents, and what they are believed against."""
+"""Candidates: changes that may belong to incidents, and the family of tests for their significance."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
 from benchapp.analysis.incidents.grouping import Moment
 from benchapp.models import Change, ChangeState, DetectionStatus, Host, IncidentState, Judgement
 
-# What began longer before what was just judged waits for no incident any more.
+# Changes that began longer before the current batch are not assigned any more.
 _REACH: Final = timedelta(days=60)
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
-# Of the way from the old level to the bad one: an improvement that ends nearer to the old one is a recovery.
+# An improvement that leaves less than this share of the regression is a recovery.
 _RECOVERED_SHARE: Final = 0.35
 _FIELDS: Final = (
     "id",
@@ -40,9 +40,9 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change as grouping sees it. chance: that noise alone made it. newest_at: the last run of its series.
+    """A change as grouping sees it. chance: that noise alone causes it. newest_at: the last run of its series.
 
-    may_join: its series has runs enough to say so. may_open: it stands out of the noise of its series, too.
+    may_join: its series has enough runs. may_open: it also exceeds the noise of its series.
     """
 
     change_id: int
@@ -63,13 +63,13 @@ class Candidate:
 
     @property
     def moment(self) -> Moment:
-        """Return when it began."""
+        """Return the start of the change."""
         return Moment(self.change_id, self.at, self.interval_s)
 
 
 @dataclass(frozen=True, slots=True)
 class TestFamily:
-    """What a change is believed against. tests: metrics of series judged in its scope; scopes: of the whole fleet."""
+    """The family of tests of a scope. tests: judged metrics of its series; scopes: those of the whole fleet."""
 
     tests: int
     scopes: int
@@ -78,12 +78,12 @@ class TestFamily:
 def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
     """Return the live changes of these scopes that have an incident or may get one, by time; two queries.
 
-    around: what began 60 days before it is left out.
+    around: changes from more than 60 days before it are left out.
     """
     rows = list(
         Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
         .filter(Q(incident=None) | Q(incident__merged_into=None))
-        # Drift has incidents of its own (pipeline.drift_incidents).
+        # Drifts have separate incidents (pipeline/incidents/drift.py).
         .exclude(method=DRIFT_METHOD)
         .order_by("started_at", "id")
         .values(*_FIELDS)
@@ -127,14 +127,14 @@ def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Cand
         relative=row["relative"],
         is_confirmed=is_confirmed,
         may_join=may_join,
-        may_open=judgement is not None and may_join and _stands_out(row["relative"], judgement),
+        may_open=judgement is not None and may_join and _exceeds_noise(row["relative"], judgement),
         incident_id=row["incident_id"],
         is_resolved=row["incident__state"] == IncidentState.RESOLVED,
     )
 
 
-def _stands_out(relative: float, judgement: Judgement) -> bool:
-    """Say whether a change is larger than what the noise of an unsteady series can make."""
+def _exceeds_noise(relative: float, judgement: Judgement) -> bool:
+    """Return whether a change exceeds the noise of a series that is too noisy."""
     if judgement.standing != DetectionStatus.NOISY or judgement.least_change is None:
         return True
     return relative > -1 and abs(log1p(relative)) > log1p(judgement.least_change)
@@ -148,7 +148,7 @@ def _read_judgements(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str],
 
 
 def _find_recoveries(rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Return the improvements that bring back what a regression of the same cell took: they are its end."""
+    """Return the improvements that end a regression of the same series and metric."""
     lines: dict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         lines[(row["series_id"], row["metric"])].append(row)

@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import Max, Min, QuerySet
 from psycopg import sql
 
-from benchapp.analysis.incidents.common_factors import CommonFactor, explain_cells
+from benchapp.analysis.incidents.common_factors import CommonFactor, find_common_factors
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE
@@ -107,7 +107,7 @@ def measure_breadth(incident: Incident) -> Breadth:
     cells = list(_read_cells(scopes))
     changed = [cell for cell in cells if cell["id"] in changed_ids]
     others = [cell for cell in cells if cell["id"] not in changed_ids]
-    found = explain_cells(changed, others, FACTOR_DIMENSIONS)
+    found = find_common_factors(changed, others, FACTOR_DIMENSIONS)
     factors = [_describe(one, len(changed)) for one in found]
     if not others and len(changed) > 1:
         factors.append(

@@ -1,7 +1,7 @@
-"""Counter-evidence: the other hosts to which the same thing came at that time, and whether they moved too.
+"""Counter-evidence: other hosts with the same environment change, and whether they regressed.
 
-A kernel that came to five hosts of which one became slower is a weaker suspect than one that came to that one alone. Of
-the environment alone is this asked: a label or a condition belongs to a run.
+A kernel upgrade of five hosts of which one regressed is a weaker suspect than an upgrade of that host alone. Labels and
+conditions belong to a run and have no counter-evidence.
 """
 
 from collections import defaultdict
@@ -21,10 +21,10 @@ from benchapp.pipeline.incidents.run_facts import flatten_environment
 
 # Around the changes: an upgrade rolls through a fleet within weeks.
 WITHIN: Final = timedelta(days=14)
-# Other hosts that are looked at, those of the same pools first.
+# Other hosts that are read, those of the same pools first.
 HOSTS_MAXIMUM: Final = 200
 _STEPS_MAXIMUM: Final = 2000
-# Of a pool, which say how far each of its hosts moved.
+# Changes of a pool that are read for the share of each host.
 _CHANGES_MAXIMUM: Final = 50
 # A change of daily runs is placed one run too early or late now and then.
 _TOGETHER: Final = timedelta(days=2)
@@ -38,8 +38,8 @@ _STEPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A thing came to a host."""
+class _HostChange:
+    """An environment change on a host."""
 
     host: Host
     at: datetime
@@ -48,24 +48,24 @@ class _Arrival:
 def find_elsewhere(
     differences: Collection[FactDifference], changes: Sequence[Change], *, involved: Collection[int]
 ) -> dict[FactDifference, Elsewhere]:
-    """Return what became of the other hosts to which the same came within 14 days of these changes.
+    """Return the other hosts with the same environment change within 14 days, regressed or unaffected.
 
-    involved: ids of the hosts whose changes these are. A host stayed fine if five runs since it came show no change in
-    what is judged there; one of which that is not known yet counts in nothing. At most eight queries.
+    involved: ids of the affected hosts. A host is unaffected if five runs since its change show no change of level;
+    undecided hosts are ignored. At most eight queries.
     """
     hosts = _list_hosts(involved)
-    arrivals = _find_arrivals(differences, hosts, changes) if differences and hosts else {}
-    if not arrivals:
+    host_changes = _find_host_changes(differences, hosts, changes) if differences and hosts else {}
+    if not host_changes:
         return {}
-    everyone = [arrival for found in arrivals.values() for arrival in found]
-    judged = _Judged(changes, everyone)
+    everyone = [host_change for found in host_changes.values() for host_change in found]
+    states = _HostStates(changes, everyone)
     return {
         difference: Elsewhere(
-            moved=tuple(sorted(one.host.name for one in found if judged.has_moved(one))),
-            fine=tuple(sorted(one.host.name for one in found if judged.is_fine(one))),
+            regressed=tuple(sorted(one.host.name for one in found if states.has_changed(one))),
+            unaffected=tuple(sorted(one.host.name for one in found if states.is_unaffected(one))),
             here=len(involved),
         )
-        for difference, found in arrivals.items()
+        for difference, found in host_changes.items()
     }
 
 
@@ -76,44 +76,44 @@ def _list_hosts(involved: Collection[int]) -> dict[int, Host]:
     return {host.pk: host for host in others.order_by(is_near, "id")[:HOSTS_MAXIMUM]}
 
 
-def _find_arrivals(
+def _find_host_changes(
     differences: Collection[FactDifference], hosts: Mapping[int, Host], changes: Sequence[Change]
-) -> dict[FactDifference, list[_Arrival]]:
-    """Return when each difference came to each host for the first time."""
+) -> dict[FactDifference, list[_HostChange]]:
+    """Return the first occurrence of each difference on each host."""
     times = [change.started_at for change in changes]
     with connection.cursor() as cursor:
         cursor.execute(_STEPS, [list(hosts), min(times) - WITHIN, max(times) + WITHIN, _STEPS_MAXIMUM])
         steps = list(cursor.fetchall())
     environments = Environment.objects.in_bulk({one for _, was, now, _ in steps for one in (was, now)})
     facts = {pk: flatten_environment(environment) for pk, environment in environments.items()}
-    found: dict[FactDifference, dict[int, _Arrival]] = defaultdict(dict)
+    found: dict[FactDifference, dict[int, _HostChange]] = defaultdict(dict)
     for host_id, was, now, at in steps:
         for difference in differences:
             before, after = facts[was].get(difference.name), facts[now].get(difference.name)
             if (before, after) == (difference.before, difference.after):
-                found[difference].setdefault(host_id, _Arrival(hosts[host_id], at))
-    return {difference: list(arrivals.values()) for difference, arrivals in found.items()}
+                found[difference].setdefault(host_id, _HostChange(hosts[host_id], at))
+    return {difference: list(host_changes.values()) for difference, host_changes in found.items()}
 
 
-class _Judged:
-    """What is known of the hosts to which something came: changes at that time, runs since, what is judged there."""
+class _HostStates:
+    """State of the hosts with an environment change: changes of level at that time, runs since, detection status."""
 
-    def __init__(self, changes: Sequence[Change], arrivals: Sequence[_Arrival]) -> None:
+    def __init__(self, changes: Sequence[Change], host_changes: Sequence[_HostChange]) -> None:
         pools = _split_pools(changes)
         self.pools = set(pools)
         self.shares = {host: share for shares in pools.values() for host, share in shares.items()}
-        scopes = {one.host.scope for one in arrivals}
-        times = [one.at for one in arrivals]
+        scopes = {one.host.scope for one in host_changes}
+        times = [one.at for one in host_changes]
         span = (min(times) - _TOGETHER, max(times) + _TOGETHER)
         self.times = _read_changes(scopes, changes[0].is_regression, span=span)
         steady = Judgement.objects.filter(
             series__scope__in=scopes, series__judging_is_due=False, standing=DetectionStatus.STEADY
         )
         self.steady = set(steady.values_list("series__scope", flat=True).order_by().distinct())
-        self.runs = _count_runs(arrivals)
+        self.runs = _count_runs(host_changes)
 
-    def has_moved(self, one: _Arrival) -> bool:
-        """Say whether the host moved the same way when it came."""
+    def has_changed(self, one: _HostChange) -> bool:
+        """Return whether a level of the host changed in the same direction at that time."""
         if one.host.scope in self.pools:
             return self.shares.get(one.host.name, 0.0) >= CHANGED_SHARE
         return any(
@@ -121,8 +121,8 @@ class _Judged:
             for state, at in self.times.get(one.host.scope, ())
         )
 
-    def is_fine(self, one: _Arrival) -> bool:
-        """Say whether enough runs since it came show that the host did not move, not even by suspicion."""
+    def is_unaffected(self, one: _HostChange) -> bool:
+        """Return whether enough runs since then show no change, not even a suspected one."""
         if self.runs.get(one.host.pk, 0) < CONFIRMED_AFTER_RUNS or one.host.scope not in self.steady:
             return False
         if one.host.scope in self.pools:
@@ -131,7 +131,7 @@ class _Judged:
 
 
 def _split_pools(changes: Sequence[Change]) -> dict[str, dict[str, float]]:
-    """Return of the pools that moved how far each host went: they share the series in which it is seen."""
+    """Return the share of each host in the changes of its pool; hosts of a pool share series."""
     by_scope: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         if change.series.scope.startswith("pool:") and "points_to" in change.evidence:
@@ -151,10 +151,10 @@ def _read_changes(
     return found
 
 
-def _count_runs(arrivals: Sequence[_Arrival]) -> dict[int, int]:
-    """Return how many runs each host has had since the last thing came to it."""
+def _count_runs(host_changes: Sequence[_HostChange]) -> dict[int, int]:
+    """Return the runs of each host since its last environment change."""
     latest: dict[int, datetime] = {}
-    for one in arrivals:
+    for one in host_changes:
         latest[one.host.pk] = max(one.at, latest.get(one.host.pk, one.at))
     since = Q()
     for host_id, at in latest.items():

@@ -1,13 +1,8 @@
-"""Put changes that belong together into incidents: same scope, same direction of badness, same time.
+"""Group changes into incidents: same scope, same direction, same time.
 
-Grouping reads what stands in the tables and not only what was just judged: whatever the order in which batches come,
-the same changes make the same incidents. One at a time groups, or two judges would open two incidents for one event.
-
-Which changes somebody expected.
-
-The incidents that there are: which a change may join, and which it opens again.
-
-Give what is believed an incident: the one that holds what began with it, one that begins anew, or a new one.
+Grouping reads the stored changes, not only those of the batch, so that the order of batches does not matter. Only one
+process groups at a time; two would open two incidents for one event. A significant change joins the incident with
+simultaneous changes, reopens a recently resolved one with the same series, or opens a new one.
 """
 
 from collections import Counter, defaultdict
@@ -21,8 +16,8 @@ from django.db.models import Max, Min
 from django.utils import timezone
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.analysis.incidents.belief import ChangeClaim, filter_significant, find_belonging
 from benchapp.analysis.incidents.grouping import IncidentSpan, cluster_moments, find_matching_incident
+from benchapp.analysis.incidents.significance import ChangeClaim, filter_significant, find_belonging
 from benchapp.models import (
     Change,
     ChangeState,
@@ -53,9 +48,9 @@ def find_expected(candidates: Sequence[Candidate]) -> dict[int, Expected]:
     if not candidates:
         return {}
     times = [candidate.at for candidate in candidates]
-    held = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
+    active = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
     ids = {candidate.series_id for candidate in candidates}
-    matched = match_planned_events(held, Series.objects.filter(pk__in=ids))
+    matched = match_planned_events(active, Series.objects.filter(pk__in=ids))
     found = {}
     for candidate in candidates:
         for planned_event in matched.get(candidate.series_id, ()):
@@ -65,15 +60,15 @@ def find_expected(candidates: Sequence[Candidate]) -> dict[int, Expected]:
     return found
 
 
-# Days after it was resolved in which the same counts as the same again.
-_RELAPSE: Final = timedelta(days=14)
-# Of the cells that moved now, those that the incident held: fewer are another event that touches it.
-_RELAPSED_SHARE: Final = 0.5
-_RELAPSING: Final = (Verdict.FIXED, Verdict.REAL, Verdict.ENVIRONMENT, Verdict.NOISE)
+# Time after the resolution in which the same series reopen the incident.
+_RECURRENCE: Final = timedelta(days=14)
+# Share of the changed series that were in the incident; fewer indicate another event.
+_RECURRED_SHARE: Final = 0.5
+_RECURRING: Final = (Verdict.FIXED, Verdict.REAL, Verdict.ENVIRONMENT, Verdict.NOISE)
 
 
 def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
-    """Return the open incidents that hold live changes of a scope, with the time of these."""
+    """Return the open incidents with live changes of a scope, with their time spans."""
     rows = (
         Change.objects.filter(series__scope=scope, is_regression=is_regression, incident__merged_into=None)
         .exclude(state=ChangeState.WITHDRAWN)
@@ -87,16 +82,16 @@ def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
     return [IncidentSpan(*row) for row in rows]
 
 
-def find_recurred(believed: Sequence[Candidate], *, now: datetime) -> Incident | None:
-    """Return the incident, resolved within 14 days, whose cells moved the same way again; locked."""
-    cells = {(candidate.series_id, candidate.metric) for candidate in believed}
+def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Incident | None:
+    """Return the incident, resolved within 14 days, whose series changed again in the same direction; locked."""
+    cells = {(candidate.series_id, candidate.metric) for candidate in significant}
     rows = (
         Change.objects.filter(
             series_id__in={series_id for series_id, _ in cells},
-            is_regression=believed[0].is_regression,
+            is_regression=significant[0].is_regression,
             incident__state=IncidentState.RESOLVED,
-            incident__verdict__in=_RELAPSING,
-            incident__resolved_at__gte=now - _RELAPSE,
+            incident__verdict__in=_RECURRING,
+            incident__resolved_at__gte=now - _RECURRENCE,
             incident__merged_into=None,
         )
         .exclude(method=DRIFT_METHOD)
@@ -107,67 +102,67 @@ def find_recurred(believed: Sequence[Candidate], *, now: datetime) -> Incident |
     if not counts:
         return None
     incident_id, count = max(counts.items(), key=lambda item: (item[1], item[0]))
-    if count < _RELAPSED_SHARE * len(cells):
+    if count < _RECURRED_SHARE * len(cells):
         return None
     return Incident.objects.select_for_update().get(pk=incident_id)
 
 
-# What began longer ago than this, by the clock of the series, when it was first found (an import, a new method) is
-# kept as history: recorded, resolved, and told to nobody.
+# Changes that began longer before the newest run of their series (an import, a new method) are history: recorded as
+# resolved, without notices.
 _HISTORY: Final = timedelta(days=30)
 
 
-def find_known(together: Sequence[Candidate], spans: Sequence[IncidentSpan]) -> int | None:
-    """Return the incident that holds what began with these; else the open one that is nearest, within reach."""
-    homes = [candidate for candidate in together if candidate.incident_id is not None]
-    if homes:
+def find_open_incident(together: Sequence[Candidate], spans: Sequence[IncidentSpan]) -> int | None:
+    """Return the incident with simultaneous changes, or the nearest open one within reach."""
+    assigned = [candidate for candidate in together if candidate.incident_id is not None]
+    if assigned:
         return min(
-            homes, key=lambda candidate: (candidate.is_resolved, candidate.incident_id or 0)
+            assigned, key=lambda candidate: (candidate.is_resolved, candidate.incident_id or 0)
         ).incident_id
     span = find_matching_incident(spans, [candidate.moment for candidate in together])
     return span.key if span else None
 
 
 def assign_to_incident(
-    believed: Sequence[Candidate], known_id: int | None, expected: Expected | None, *, events: Events
+    significant: Sequence[Candidate], known_id: int | None, expected: Expected | None, *, events: Events
 ) -> int:
-    """Put changes that are believed into the incident that is known, or else one that is found; return its id."""
+    """Assign significant changes to the known incident, a reopened one, or a new one; return its id."""
     incident_id = known_id
     if incident_id is None and expected is None:
-        incident_id = _reopen(believed, events)
+        incident_id = _reopen(significant, events)
     if incident_id is None:
-        incident_id = _open(believed, expected, events)
-    Change.objects.filter(pk__in=[candidate.change_id for candidate in believed]).update(
+        incident_id = _open(significant, expected, events)
+    Change.objects.filter(pk__in=[candidate.change_id for candidate in significant]).update(
         incident_id=incident_id
     )
     return incident_id
 
 
-def _reopen(believed: Sequence[Candidate], events: Events) -> int | None:
-    relapsed = find_recurred(believed, now=events.now)
-    if relapsed is None:
+def _reopen(significant: Sequence[Candidate], events: Events) -> int | None:
+    recurred = find_recurred(significant, now=events.now)
+    if recurred is None:
         return None
-    reopen_incident(relapsed, events, words="the same moved the same way again")
-    return relapsed.pk
+    reopen_incident(recurred, events, words="the same series changed again")
+    return recurred.pk
 
 
-def _open(believed: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
-    is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in believed)
-    is_notified = not (expected or is_history or not believed[0].is_regression)
+def _open(significant: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
+    is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in significant)
+    is_notified = not (expected or is_history or not significant[0].is_regression)
     words = ""
     if expected:
         words = f"expected: {expected.reason}"
     elif is_history:
-        words = "found in history: it began more than 30 days before the newest run"
+        words = "found in history: began more than 30 days before the newest run"
     is_over = bool(expected) or is_history
     incident = Incident(
-        scope=believed[0].scope,
-        is_regression=believed[0].is_regression,
+        scope=significant[0].scope,
+        is_regression=significant[0].is_regression,
         state=IncidentState.RESOLVED if is_over else IncidentState.NEW,
         verdict=Verdict.EXPECTED if expected else Verdict.NONE,
         resolved_at=events.now if is_over else None,
     )
-    return make_incident(incident, believed, events=events, words=words, is_notified=is_notified)
+    return make_incident(incident, significant, events=events, words=words, is_notified=is_notified)
 
 
 _LOCK: Final = 0x67726F70  # pg_advisory lock: "grop"; also of triage
@@ -175,21 +170,21 @@ _LOCK: Final = 0x67726F70  # pg_advisory lock: "grop"; also of triage
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Incidents that were touched, and their events that somebody may want to be told of."""
+    """Updated incidents, and the events to notify about."""
 
     incident_ids: tuple[int, ...] = ()
     event_ids: tuple[int, ...] = ()
 
 
 def lock_incidents() -> None:
-    """Wait until nobody else groups or triages; held until the transaction ends."""
+    """Take the lock of grouping and triage until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
 
 
 @transaction.atomic
 def group_changes(change_ids: Iterable[int]) -> Grouped:
-    """Group what moved together with these changes, and bring their incidents up to date; safe to run again."""
+    """Group simultaneous changes of these scopes, and update their incidents; safe to run again."""
     rows = Change.objects.filter(pk__in=list(change_ids))
     touched = list(rows.values_list("series__scope", "incident_id", "started_at"))
     if not touched:
@@ -199,19 +194,19 @@ def group_changes(change_ids: Iterable[int]) -> Grouped:
     scopes = sorted({scope for scope, _, _ in touched})
     known = {incident_id for _, incident_id, _ in touched if incident_id is not None}
     candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
-    joined = _place_all(candidates, read_families(scopes), events)
+    joined = _assign_all(candidates, read_families(scopes), events)
     refresh_incidents(known | joined, events)
     wide = merge_wide(known | joined, events)
     refresh_incidents(wide, events)
     return Grouped(tuple(sorted(known | joined | wide)), events.list_to_notify())
 
 
-def _place_all(candidates: Sequence[Candidate], families: dict[str, TestFamily], events: Events) -> set[int]:
-    """Give each candidate that is believed an incident; return the incidents that got one."""
+def _assign_all(candidates: Sequence[Candidate], families: dict[str, TestFamily], events: Events) -> set[int]:
+    """Assign each significant candidate to an incident; return the updated incidents."""
     if all(candidate.incident_id is not None for candidate in candidates):
         return set()
     expected = find_expected(candidates)
-    apart: dict[tuple[str, bool, int], list[Candidate]] = defaultdict(list)
+    groups: dict[tuple[str, bool, int], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         planned_event = expected.get(candidate.change_id)
         key = (
@@ -219,35 +214,37 @@ def _place_all(candidates: Sequence[Candidate], families: dict[str, TestFamily],
             candidate.is_regression,
             planned_event.planned_event_id if planned_event else 0,
         )
-        apart[key].append(candidate)
+        groups[key].append(candidate)
     touched = set()
-    for (scope, _, _), members in sorted(apart.items()):
+    for (scope, _, _), members in sorted(groups.items()):
         if any(candidate.incident_id is None for candidate in members):
             planned_event = expected.get(members[0].change_id)
             touched |= _place_members(members, families[scope], planned_event, events=events)
     return touched
 
 
-def _place_members(
+def _assign_members(
     members: Sequence[Candidate], family: TestFamily, expected: Expected | None, *, events: Events
 ) -> set[int]:
-    """Place what began together of one scope and direction; what was expected joins only what was expected."""
+    """Assign simultaneous changes of one scope and direction; expected changes join expected ones only."""
     by_key = {candidate.change_id: candidate for candidate in members}
     spans = [] if expected else read_spans(members[0].scope, is_regression=members[0].is_regression)
     touched = set()
     for cluster in cluster_moments(candidate.moment for candidate in members):
         together = [by_key[moment.key] for moment in cluster]
-        known_id = find_known(together, spans)
-        believed = _believe(together, family, is_known=known_id is not None)
-        if believed:
-            incident_id = assign_to_incident(believed, known_id, expected, events=events)
+        known_id = find_open_incident(together, spans)
+        significant = _filter_significant(together, family, is_known=known_id is not None)
+        if significant:
+            incident_id = assign_to_incident(significant, known_id, expected, events=events)
             spans.append(IncidentSpan(incident_id, cluster[0].at, cluster[-1].at))
             touched.add(incident_id)
     return touched
 
 
-def _believe(together: Sequence[Candidate], family: TestFamily, *, is_known: bool) -> list[Candidate]:
-    """Return those without incident that noise does not explain, or that belong to what is known."""
+def _filter_significant(
+    together: Sequence[Candidate], family: TestFamily, *, is_known: bool
+) -> list[Candidate]:
+    """Return the significant changes without incident, or those that belong to a known incident."""
     claims = [
         ChangeClaim(candidate.change_id, candidate.series_id, candidate.chance, counts=candidate.may_open)
         for candidate in together

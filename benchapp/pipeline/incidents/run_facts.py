@@ -1,4 +1,4 @@
-"""What is recorded around a run, as flat text by name, and in what two runs differ."""
+"""Environment, labels and conditions of a run as flat text by name, and the differences of two runs."""
 
 import json
 import re
@@ -14,15 +14,15 @@ from benchapp.models import ENVIRONMENT_FIELDS, Environment, Run
 _TEXT_MAXIMUM: Final = 80
 _DEPTH_MAXIMUM: Final = 4
 _NUMBER: Final = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
-# A condition of one run (load, free memory) is never twice the same: it moved where it did by a fifth.
+# Conditions of a run (load, free memory) always vary: a difference starts at 20 %.
 _CONDITION_STEP: Final = 0.2
-# What no speed depends on: in which zone a host tells its time.
-_HARMLESS: Final = frozenset({"time_zone"})
+# Facts without influence on performance.
+_IRRELEVANT: Final = frozenset({"time_zone"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """lasting: what holds from run to run, by name; conditions: what held at this run alone."""
+    """lasting: environment and labels by name; conditions: state at the time of the run."""
 
     lasting: Mapping[str, str]
     conditions: Mapping[str, str]
@@ -30,11 +30,11 @@ class RunFacts:
 
 _flat: dict[bytes, Mapping[str, str]] = {}
 # Environments are few and never change: a host has the same for months.
-_KEPT_MAXIMUM: Final = 2000
+_CACHED_MAXIMUM: Final = 2000
 
 
 def with_facts(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Read runs with their environment and conditions, and without what else they hold, which may be long."""
+    """Select environment and conditions of runs, without their long columns."""
     return (
         runs.select_related("environment", "host")
         .defer("warnings", "command")
@@ -43,7 +43,7 @@ def with_facts(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def read_facts_of(run: Run) -> RunFacts:
-    """Return what is recorded around a run, as `with_facts` reads it."""
+    """Return the facts of a run from `with_facts`."""
     labels = {f"label {name}": _write(value) for name, value in (run.labels or {}).items()}
     conditions = getattr(run, "conditions", None)
     return RunFacts(
@@ -53,7 +53,7 @@ def read_facts_of(run: Run) -> RunFacts:
 
 
 def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ...]:
-    """Return what differs, by name. A condition that only one of both runs knows is no difference."""
+    """Return the differences by name. A condition of only one of the runs is not a difference."""
     names = sorted(before.lasting.keys() | after.lasting.keys())
     found = [
         FactDifference(name, before.lasting.get(name), after.lasting.get(name))
@@ -62,23 +62,23 @@ def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ..
     ]
     for name in sorted(before.conditions.keys() & after.conditions.keys()):
         old, new = before.conditions[name], after.conditions[name]
-        if _has_moved(old, new):
+        if _has_changed(old, new):
             found.append(FactDifference(name, old, new))
     return tuple(found)
 
 
 def flatten_environment(environment: Environment) -> Mapping[str, str]:
-    """Return what an environment says as flat text by name; what no speed depends on is left out."""
+    """Return an environment as flat text by name, without irrelevant facts."""
     key = bytes(environment.key)
     if key not in _flat:
-        if len(_flat) >= _KEPT_MAXIMUM:
+        if len(_flat) >= _CACHED_MAXIMUM:
             _flat.clear()
         plain = {
             name: _write(value)
             for name in ENVIRONMENT_FIELDS
             if name != "facts" and (value := getattr(environment, name)) not in (None, "")
         }
-        facts = {name: value for name, value in (environment.facts or {}).items() if name not in _HARMLESS}
+        facts = {name: value for name, value in (environment.facts or {}).items() if name not in _IRRELEVANT}
         _flat[key] = {**dict(_flatten(facts, "")), **plain}
     return _flat[key]
 
@@ -101,7 +101,7 @@ def _write(value: Any) -> str:
     return text if len(text) <= _TEXT_MAXIMUM else f"{text[: _TEXT_MAXIMUM - 1]}…"
 
 
-def _has_moved(before: str, after: str) -> bool:
+def _has_changed(before: str, after: str) -> bool:
     if not (_NUMBER.fullmatch(before) and _NUMBER.fullmatch(after)):
         return before != after
     old, new = float(before), float(after)

@@ -60,7 +60,7 @@ def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
     if not any(differences):
         return []
     steps, counts = _count_steps(list(runs.values()))
-    suspects = rank_suspects(differences, steps=steps, moved=counts)
+    suspects = rank_suspects(differences, steps=steps, step_counts=counts)
     elsewhere = find_elsewhere(
         [suspect.difference for suspect in suspects],
         selected,
@@ -126,9 +126,9 @@ def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
         "share": round(suspect.share, 4),
         "coincides_with": suspect.count,
         "changes": changes,
-        "hosts_regressed": len(suspect.elsewhere.moved),
-        "hosts_unaffected": len(suspect.elsewhere.fine),
-        "unaffected_hosts": list(suspect.elsewhere.fine[:_HOSTS_NAMED]),
+        "hosts_regressed": len(suspect.elsewhere.regressed),
+        "hosts_unaffected": len(suspect.elsewhere.unaffected),
+        "unaffected_hosts": list(suspect.elsewhere.unaffected[:_HOSTS_NAMED]),
         "words": _describe_text(suspect, changes),
     }
 
@@ -143,10 +143,10 @@ def _describe_text(suspect: Suspect, changes: int) -> str:
 
 def _describe_elsewhere(elsewhere: Elsewhere) -> str:
     """Describe other hosts with the same environment change; "" if none is known."""
-    regressed, unaffected = len(elsewhere.moved), len(elsewhere.fine)
+    regressed, unaffected = len(elsewhere.regressed), len(elsewhere.unaffected)
     if not regressed and not unaffected:
         return ""
-    named = ", ".join(elsewhere.fine[:_HOSTS_NAMED]) + (", …" if unaffected > _HOSTS_NAMED else "")
+    named = ", ".join(elsewhere.unaffected[:_HOSTS_NAMED]) + (", …" if unaffected > _HOSTS_NAMED else "")
     parts = [f"{_count_hosts(regressed)} also regressed"] if regressed else []
     parts += [f"{_count_hosts(unaffected)} unaffected ({named})"] if unaffected else []
     return f"; same change on other hosts: {', '.join(parts)}"

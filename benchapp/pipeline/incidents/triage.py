@@ -1,6 +1,6 @@
 """Triage of incidents: each step is one transaction and writes one event that can be undone.
 
-A step raises NotPossible if the incident is in another state, as after a step of somebody else. Event and notices are
+A step raises NotPossible if the incident is in another state, as after a concurrent step. Event and notices are
 written in the same transaction.
 """
 
@@ -87,7 +87,7 @@ def assign(incident_id: int, *, by: User | None, to: User | None) -> IncidentEve
     incident = lock_incident(incident_id)
     before = {"assignee_id": incident.assignee_id}
     _set(incident, assignee=to)
-    words = f"to {to.username}" if to else "to nobody"
+    words = f"to {to.username}" if to else "removed"
     return _write(incident, "assigned", by=by, words=words, before=before)
 
 

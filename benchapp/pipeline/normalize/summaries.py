@@ -16,7 +16,7 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 from psycopg.pq import Format
 
-from benchapp.analysis.detection.standing import SPARKLINE_COUNT, LevelCounts, find_standings
+from benchapp.analysis.detection.level_summary import SPARKLINE_COUNT, LevelCounts, summarize_levels
 from benchapp.models import METRIC_FIELDS, Series
 
 # Half a quarter of daily runs: long enough for a p10 and p90 to mean something, short enough to follow a new level.
@@ -152,7 +152,7 @@ def _make_rows(windows: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     # Without this, one infinite value that got through would keep its whole batch from ever being summarised.
     values[np.isinf(values)] = np.nan
     series, metrics = np.nonzero((~np.isnan(values)).any(axis=2))
-    standings = find_standings(values[series, metrics])
+    standings = summarize_levels(values[series, metrics])
     columns = {
         "series_id": [windows[place][0] for place in series.tolist()],
         "metric": [METRIC_FIELDS[place] for place in metrics.tolist()],

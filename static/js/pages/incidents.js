@@ -1,21 +1,21 @@
-// The keys of the inbox and of one incident; all of them press what can be pressed without script.
+// Keyboard shortcuts of the inbox and of one incident; each presses a button or follows a link of the page.
 
 const rows = [...document.querySelectorAll("[data-incident]")];
 const links = rows.map((row) => row.querySelector("[data-open]")).filter(Boolean);
-// No element has such an id: going to one of its own would take the focus away again.
-const HERE = "#at-";
+// No element has such an id, so that the browser does not move the focus.
+const FOCUS_PREFIX = "#at-";
 const help = document.querySelector("[data-keys]");
 
-// The row that the keyboard is in; the only one of a page that shows one.
+// Returns the row with the focus, or the only one of an incident's page.
 function findRow() {
-  const own = document.activeElement?.closest?.("[data-incident]") ?? null;
-  return own ?? (links.length === 0 ? (rows[0] ?? null) : null);
+  const focused = document.activeElement?.closest?.("[data-incident]") ?? null;
+  return focused ?? (links.length === 0 ? (rows[0] ?? null) : null);
 }
 
-function move(key) {
-  const from = links.indexOf(findRow()?.querySelector("[data-open]"));
-  const wanted = from === -1 ? 0 : from + (key === "j" ? 1 : -1);
-  const link = links[Math.min(links.length - 1, Math.max(0, wanted))];
+function focusNeighbor(key) {
+  const current = links.indexOf(findRow()?.querySelector("[data-open]"));
+  const next = current === -1 ? 0 : current + (key === "j" ? 1 : -1);
+  const link = links[Math.min(links.length - 1, Math.max(0, next))];
   link.focus();
   link.closest("tr").scrollIntoView({ block: "nearest" });
 }
@@ -35,20 +35,20 @@ function press(key) {
   return true;
 }
 
-// 1 to 5 where verdicts are offered.
+// 1 to 5 while the verdicts are open.
 function chooseVerdict(digit) {
   const button = findRow()?.querySelectorAll("details.verdicts[open] form button")[digit - 1];
   button?.form.requestSubmit(button);
   return button !== undefined;
 }
 
-function hear(key) {
+function handleKey(key) {
   if (key === "?") {
     help.showModal();
     return true;
   }
   if ((key === "j" || key === "k") && links.length > 0) {
-    move(key);
+    focusNeighbor(key);
     return true;
   }
   if (key === "o") {
@@ -62,16 +62,16 @@ function hear(key) {
   return "aenu".includes(key) && press(key);
 }
 
-// Back on the page the keyboard is at the row after the one that was dealt with.
-function goOn(event) {
+// After the redirect the focus is on the row after the submitted one.
+function setNextRow(event) {
   const row = event.target.closest("tr[data-incident]");
   const field = event.target.querySelector("[name=next]");
   if (row === null || field === null) {
     return;
   }
-  const place = rows.indexOf(row);
-  const following = rows[place + 1] ?? rows[place - 1] ?? row;
-  field.value = `${field.value.split("#")[0]}${HERE}${following.id}`;
+  const index = rows.indexOf(row);
+  const following = rows[index + 1] ?? rows[index - 1] ?? row;
+  field.value = `${field.value.split("#")[0]}${FOCUS_PREFIX}${following.id}`;
 }
 
 function start() {
@@ -85,17 +85,17 @@ function start() {
         menu.open = false;
         menu.querySelector("summary").focus();
       }
-    } else if (event.key.length === 1 && hear(event.key)) {
+    } else if (event.key.length === 1 && handleKey(event.key)) {
       event.preventDefault();
     }
   });
-  document.addEventListener("submit", goOn);
+  document.addEventListener("submit", setNextRow);
   for (const button of document.querySelectorAll("[data-keys-help]")) {
     button.hidden = false;
     button.addEventListener("click", () => help.showModal());
   }
-  if (location.hash.startsWith(HERE)) {
-    const link = document.getElementById(location.hash.slice(HERE.length))?.querySelector("[data-open]");
+  if (location.hash.startsWith(FOCUS_PREFIX)) {
+    const link = document.getElementById(location.hash.slice(FOCUS_PREFIX.length))?.querySelector("[data-open]");
     link?.focus();
     link?.closest("tr").scrollIntoView({ block: "nearest" });
   }

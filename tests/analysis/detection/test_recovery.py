@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.analysis.detection.recovery import find_end, has_relapsed, has_returned
+from benchapp.analysis.detection.recovery import find_end, has_regressed_again, has_returned
 
 BAD = [800.0, 801.0, 799.0]
 
@@ -58,6 +58,6 @@ def test_level_lasts_until_three_in_a_row_are_nearer_to_the_old(after: list[floa
 def test_one_bad_run_takes_no_recovery_back_and_three_do() -> None:
     levels = {"before_median": 1000.0, "after_median": 800.0}
 
-    assert not has_relapsed([*BAD, 1000.0, 1001.0, 800.0], **levels)
-    assert not has_relapsed([*BAD, 1000.0, 801.0, 800.0], **levels)
-    assert has_relapsed([*BAD, 1000.0, 801.0, 800.0, 799.0], **levels)
+    assert not has_regressed_again([*BAD, 1000.0, 1001.0, 800.0], **levels)
+    assert not has_regressed_again([*BAD, 1000.0, 801.0, 800.0], **levels)
+    assert has_regressed_again([*BAD, 1000.0, 801.0, 800.0, 799.0], **levels)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchapp.analysis.incidents.common_factors import explain_cells
+from benchapp.analysis.incidents.common_factors import find_common_factors
 
 
 def cells(*values: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -10,7 +10,7 @@ def cells(*values: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 def explain(changed: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    found = explain_cells(changed, others, ("volume_type", "stripe_count"))
+    found = find_common_factors(changed, others, ("volume_type", "stripe_count"))
     return [(each.dimension, each.value, each.share, each.share_of_others, each.coverage) for each in found]
 
 

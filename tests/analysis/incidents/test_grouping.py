@@ -1,4 +1,4 @@
-"""Which findings are believed, and which moved together."""
+"""Clusters of simultaneous changes."""
 
 from datetime import UTC, datetime, timedelta
 

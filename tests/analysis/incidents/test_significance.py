@@ -1,13 +1,13 @@
-"""Which changes of one scope are believed: many weak ones at once, one alone late."""
+"""Which changes of one scope are significant: many weak ones at once, one alone late."""
 
 import pytest
 
-from benchapp.analysis.incidents.belief import (
+from benchapp.analysis.incidents.significance import (
     ChangeClaim,
     estimate_rate,
     filter_significant,
     find_belonging,
-    measure_surprise,
+    measure_joint_chance,
 )
 
 
@@ -37,17 +37,17 @@ def test_what_the_detector_says_is_believed_less_the_surer_it_is() -> None:
     ],
 )
 def test_surprise_of_so_many_cells_at_once(chances: list[float], expected: float) -> None:
-    assert measure_surprise(claim(*chances), tests=40) == pytest.approx(expected, rel=0.02)
+    assert measure_joint_chance(claim(*chances), tests=40) == pytest.approx(expected, rel=0.02)
 
 
 def test_metrics_of_one_cell_are_one_witness() -> None:
     one_cell = [ChangeClaim(1, 7, 1e-3), ChangeClaim(2, 7, 1e-2), ChangeClaim(3, 7, 1e-3)]
 
-    assert measure_surprise(one_cell, tests=40) == measure_surprise(claim(1e-3), tests=40)
+    assert measure_joint_chance(one_cell, tests=40) == measure_joint_chance(claim(1e-3), tests=40)
 
 
 def test_what_does_not_count_surprises_nobody() -> None:
-    assert measure_surprise([ChangeClaim(1, 1, 1e-30, counts=False)], tests=40) == 1.0
+    assert measure_joint_chance([ChangeClaim(1, 1, 1e-30, counts=False)], tests=40) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_what_does_not_count_surprises_nobody() -> None:
 def test_fewer_cells_must_be_surer(
     cells: int, chance: float, tests: int, scopes: int, is_significant: bool
 ) -> None:
-    believed = filter_significant(claim(*[chance] * cells), tests=tests, scopes=scopes)
+    significant = filter_significant(claim(*[chance] * cells), tests=tests, scopes=scopes)
 
-    assert len(believed) == (cells if is_significant else 0)
+    assert len(significant) == (cells if is_significant else 0)
 
 
 def test_of_those_that_moved_together_the_ones_that_noise_explains_stay_out() -> None:

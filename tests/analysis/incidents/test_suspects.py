@@ -13,9 +13,9 @@ FIRMWARE = FactDifference("device_firmware", "A", "B")
 LOAD = FactDifference("load", "0.1", "3.0")
 
 
-def test_what_came_with_all_changes_and_never_before_is_first() -> None:
+def test_difference_of_all_changes_that_never_occurred_before_is_first() -> None:
     suspects = rank_suspects(
-        [[KERNEL, FIRMWARE], [KERNEL], [KERNEL]], steps=99, moved={"kernel": 1, "device_firmware": 1}
+        [[KERNEL, FIRMWARE], [KERNEL], [KERNEL]], steps=99, step_counts={"kernel": 1, "device_firmware": 1}
     )
 
     assert [(each.difference, round(each.share, 2)) for each in suspects] == [(KERNEL, 1.0), (FIRMWARE, 0.33)]
@@ -23,34 +23,36 @@ def test_what_came_with_all_changes_and_never_before_is_first() -> None:
 
 
 def test_what_changes_at_every_run_anyway_is_no_suspect() -> None:
-    assert rank_suspects([[LOAD], [LOAD]], steps=99, moved={"load": 60}) == ()
+    assert rank_suspects([[LOAD], [LOAD]], steps=99, step_counts={"load": 60}) == ()
 
 
-def test_what_came_with_few_of_the_changes_is_no_suspect() -> None:
-    assert rank_suspects([[FIRMWARE], *[[]] * 9], steps=99, moved={"device_firmware": 1}) == ()
+def test_difference_of_few_changes_is_not_a_suspect() -> None:
+    assert rank_suspects([[FIRMWARE], *[[]] * 9], steps=99, step_counts={"device_firmware": 1}) == ()
 
 
 def test_few_runs_prove_little() -> None:
-    assert rank_suspects([[KERNEL]], steps=1, moved={"kernel": 1}) == ()
-    assert len(rank_suspects([[KERNEL]], steps=9, moved={"kernel": 1})) == 1
+    assert rank_suspects([[KERNEL]], steps=1, step_counts={"kernel": 1}) == ()
+    assert len(rank_suspects([[KERNEL]], steps=9, step_counts={"kernel": 1})) == 1
 
 
 def test_same_difference_twice_around_one_change_counts_once() -> None:
-    (suspect,) = rank_suspects([[KERNEL, KERNEL], []], steps=99, moved={"kernel": 1})
+    (suspect,) = rank_suspects([[KERNEL, KERNEL], []], steps=99, step_counts={"kernel": 1})
 
     assert suspect.share == 0.5
 
 
 def test_nothing_that_is_recorded_changed() -> None:
-    assert rank_suspects([[], []], steps=99, moved={}) == ()
-    assert rank_suspects([], steps=0, moved={}) == ()
+    assert rank_suspects([[], []], steps=99, step_counts={}) == ()
+    assert rank_suspects([], steps=0, step_counts={}) == ()
 
 
-def test_host_that_stayed_fine_speaks_against_what_came_to_it() -> None:
-    suspects = rank_suspects([[KERNEL, FIRMWARE]] * 2, steps=99, moved={"kernel": 1, "device_firmware": 1})
+def test_unaffected_host_lowers_the_weight_of_a_suspect() -> None:
+    suspects = rank_suspects(
+        [[KERNEL, FIRMWARE]] * 2, steps=99, step_counts={"kernel": 1, "device_firmware": 1}
+    )
     assert [each.difference for each in suspects] == [FIRMWARE, KERNEL]
 
-    weighed = weigh_elsewhere(suspects, {FIRMWARE: Elsewhere(fine=("db-2",))})
+    weighed = weigh_elsewhere(suspects, {FIRMWARE: Elsewhere(unaffected=("db-2",))})
 
     assert [(each.difference, round(each.weight, 3)) for each in weighed] == [
         (KERNEL, 0.985),
@@ -58,12 +60,12 @@ def test_host_that_stayed_fine_speaks_against_what_came_to_it() -> None:
     ]
 
 
-def test_hosts_that_moved_too_outweigh_few_that_stayed_fine() -> None:
+def test_regressed_hosts_outweigh_few_unaffected_ones() -> None:
     def weigh(**hosts: tuple[str, ...]) -> float:
         return round(Suspect(KERNEL, 1, 1.0, 0.0, Elsewhere(**hosts)).weight, 2)
 
-    moved = ("a", "b", "c", "d", "e")
+    regressed = ("a", "b", "c", "d", "e")
 
-    assert (weigh(), weigh(moved=moved)) == (1.0, 1.0)
-    assert (weigh(fine=("x",)), weigh(fine=("x",), moved=moved)) == (0.6, 0.87)
-    assert weigh(fine=("x", "y", "z")) == 0.33
+    assert (weigh(), weigh(regressed=regressed)) == (1.0, 1.0)
+    assert (weigh(unaffected=("x",)), weigh(unaffected=("x",), regressed=regressed)) == (0.6, 0.87)
+    assert weigh(unaffected=("x", "y", "z")) == 0.33

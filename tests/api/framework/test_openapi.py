@@ -189,7 +189,7 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/series", {"fields": "id"}, None),
     ("GET", "/api/v1/series", {"format": "ndjson"}, None),
     ("GET", "/api/v1/series/{series_id}", {}, None),
-    ("GET", "/api/v1/series/{series_id}/explain", {}, None),
+    ("GET", "/api/v1/series/{series_id}/detection", {}, None),
     ("GET", "/api/v1/series/{series_id}/histogram", {}, None),
     ("GET", "/api/v1/series/{series_id}/histogram", {"format": "csv"}, None),
     ("GET", "/api/v1/series/{series_id}/percentiles", {"thin": 1}, None),

@@ -83,7 +83,7 @@ def test_pages_of_changes_follow_each_other(reader: Client) -> None:
     assert second["next"] is None
 
 
-def test_incident_is_told_with_changes_and_timeline(reader: Client) -> None:
+def test_incident_has_changes_and_events(reader: Client) -> None:
     change = make_change(make_series([1000.0, 850.0]))
     incident = make_incident(changes=[change])
 
@@ -197,7 +197,7 @@ def test_explanation_names_inputs_policy_band_and_change(reader: Client) -> None
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
     run = Run.objects.order_by("started_at")[30]
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
     assert (body["metric"], body["method"], body["is_dry_run"]) == ("iops", "changepoints-v1", False)
     assert body["policy"]["smallest_change"] == 0.05
@@ -205,22 +205,22 @@ def test_explanation_names_inputs_policy_band_and_change(reader: Client) -> None
     assert [change["run"] for change in body["changes"]] == [run.pk]
     assert body["changes"][0]["relative"] == pytest.approx(-0.15, abs=0.02)
     assert body["band"]["low"] < body["level"] < body["band"]["high"]
-    assert body["standing"] == "steady"
+    assert body["status"] == "steady"
 
 
-def test_explanation_says_why_not(reader: Client) -> None:
+def test_report_names_the_reasons(reader: Client) -> None:
     series = make_series([1000.0] * 4)
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
-    assert body["why_not"] == ["4 runs count; a series is judged from 6 on."]
-    assert (body["changes"], body["band"], body["standing"]) == ([], None, "learning")
+    assert body["why_not"] == ["4 valid runs; detection starts at 6."]
+    assert (body["changes"], body["band"], body["status"]) == ([], None, "learning")
 
 
-def test_change_that_is_too_small_is_told_as_such(reader: Client) -> None:
+def test_change_below_the_threshold_is_reported_as_too_small(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 970), spread=0.002), step=timedelta(days=1))
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
     assert body["changes"] == []
     assert [round(change["relative"], 2) for change in body["too_small"]] == [-0.03]
@@ -229,7 +229,7 @@ def test_change_that_is_too_small_is_told_as_such(reader: Client) -> None:
 def test_dry_run_judges_by_another_policy_and_writes_nothing(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 970), spread=0.002), step=timedelta(days=1))
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain?dry_run=true&smallest_change=0.02").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection?dry_run=true&smallest_change=0.02").json()
 
     assert (body["is_dry_run"], len(body["changes"]), body["stored"]) == (True, 1, [])
     assert series.changes.count() == 0
@@ -238,65 +238,69 @@ def test_dry_run_judges_by_another_policy_and_writes_nothing(reader: Client) -> 
 def test_dry_run_as_of_an_earlier_day_has_not_seen_it_yet(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain?dry_run=true&until=2026-12-21T00:00:00Z").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection?dry_run=true&until=2026-12-21T00:00:00Z").json()
 
     assert (len(body["inputs"]), body["changes"]) == (30, [])
 
 
-def test_accepted_level_is_judged_from_there(reader: Client) -> None:
+def test_baseline_level_is_judged_from_there(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
     make_judgement(series, DetectionStatus.STEADY, baseline_from_at=NOON + timedelta(days=30))
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
     assert (len(body["inputs"]), body["changes"]) == (30, [])
-    assert "A level was accepted: nothing before 2026-12-21 12:00 UTC is compared." in body["why_not"]
+    assert "Baseline accepted from 2026-12-21 12:00 UTC; earlier runs are not compared." in body["why_not"]
 
 
-def test_present_level_is_held_against_the_accepted_one(reader: Client) -> None:
+def test_current_level_is_compared_to_the_baseline(reader: Client) -> None:
     slope = 1 - 0.0005 * np.arange(200)
     series = make_series((make_values(levels=(1000,), n=200) * slope).tolist())
     make_judgement(series, baseline_from_at=NOON)
 
-    held = reader.get(f"/api/v1/series/{series.pk}/explain").json()["accepted"]
+    comparison = reader.get(f"/api/v1/series/{series.pk}/detection").json()["baseline"]
 
-    assert (held["accepted_n"], held["present_n"], held["tolerated_change"]) == (60, 60, 0.05)
-    assert held["relative"] == pytest.approx(-0.07, abs=0.005)
-    assert held["relative_low"] < held["relative"] < held["relative_high"] < -0.05
-    assert held["has_drifted"]
-    assert "2026-11-25" < held["since_at"] < "2026-11-29"
+    assert (comparison["baseline_n"], comparison["current_n"], comparison["tolerated_change"]) == (
+        60,
+        60,
+        0.05,
+    )
+    assert comparison["relative"] == pytest.approx(-0.07, abs=0.005)
+    assert comparison["relative_low"] < comparison["relative"] < comparison["relative_high"] < -0.05
+    assert comparison["has_drifted"]
+    assert "2026-11-25" < comparison["since_at"] < "2026-11-29"
 
 
 def test_level_within_what_is_tolerated_has_not_drifted(reader: Client) -> None:
     series = make_series(make_values(levels=(1000,), n=60))
     make_judgement(series, baseline_from_at=NOON)
 
-    held = reader.get(f"/api/v1/series/{series.pk}/explain").json()["accepted"]
+    comparison = reader.get(f"/api/v1/series/{series.pk}/detection").json()["baseline"]
 
-    assert (held["has_drifted"], held["since_at"]) == (False, None)
+    assert (comparison["has_drifted"], comparison["since_at"]) == (False, None)
 
 
-def test_accepted_level_of_few_runs_is_said_not_to_be_held_yet(reader: Client) -> None:
+def test_baseline_of_few_runs_is_not_compared_yet(reader: Client) -> None:
     series = make_series([1000.0] * 39)
     make_judgement(series, baseline_from_at=NOON)
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
-    assert body["accepted"] is None
-    assert "Drift from the accepted level is looked for from 40 runs on." in body["why_not"]
+    assert body["baseline"] is None
+    assert "Drift detection starts at 40 runs of the baseline." in body["why_not"]
 
 
-def test_level_that_nobody_accepted_is_held_against_nothing(reader: Client) -> None:
-    body = reader.get(f"/api/v1/series/{make_series([1000.0] * 60).pk}/explain").json()
+def test_series_without_baseline_has_no_comparison(reader: Client) -> None:
+    body = reader.get(f"/api/v1/series/{make_series([1000.0] * 60).pk}/detection").json()
 
-    assert body["accepted"] is None
-    assert not any("accepted" in sentence for sentence in body["why_not"])
+    assert body["baseline"] is None
+    assert not any("aseline" in sentence for sentence in body["why_not"])
 
 
 def test_policy_without_a_dry_run_is_refused(reader: Client) -> None:
     series = make_series([1.0])
 
-    response = reader.get(f"/api/v1/series/{series.pk}/explain?smallest_change=0.02")
+    response = reader.get(f"/api/v1/series/{series.pk}/detection?smallest_change=0.02")
 
     assert (response.status_code, response.json()["pointer"]) == (400, "smallest_change")
 
@@ -305,13 +309,13 @@ def test_excluded_runs_are_counted_and_left_out(reader: Client) -> None:
     series = make_series([1000.0] * 8)
     exclude_run(Run.objects.order_by("started_at")[0].pk, None, reason="a backup ran")
 
-    body = reader.get(f"/api/v1/series/{series.pk}/explain").json()
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
     assert (len(body["inputs"]), body["excluded"], body["failed"]) == (7, 1, 0)
 
 
 def test_series_that_is_none_is_not_found(reader: Client) -> None:
-    assert reader.get("/api/v1/series/999/explain").json()["code"] == "not-found"
+    assert reader.get("/api/v1/series/999/detection").json()["code"] == "not-found"
 
 
 def test_history_marks_the_changes_of_its_series(reader: Client) -> None:

@@ -93,9 +93,9 @@ def test_suspicion_of_what_was_withdrawn_revives_it() -> None:
 def test_what_stands_stays_as_it_is_and_what_is_found_moves_all_the_same() -> None:
     rows = [row(1, 30), row(2, 50, CONFIRMED)]
 
-    standing = reconcile(rows, [found(33)], None, runs=60, standing={1, 2})
+    decisions = reconcile(rows, [found(33)], None, runs=60, retained={1, 2})
 
-    assert [(each.change_id, each.state, each.found and each.found.index) for each in standing] == [
+    assert [(each.change_id, each.state, each.found and each.found.index) for each in decisions] == [
         (1, PROVISIONAL, 33),
         (2, CONFIRMED, None),
     ]

@@ -35,14 +35,16 @@ def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:
     wide = Incident.objects.get(merged_into=None)
     assert (wide.scope, wide.change_count, wide.suspects) == ("", 6, [])
     assert wide.title == (
-        "3 hosts or pools: IOPS −20 % in 6 of 12 series, all with volume type st1, and nothing else"
+        "3 hosts or pools: IOPS −20 % in 6 of 12 series, exactly the series with volume type st1"
     )
     merged = IncidentEvent.objects.get(incident=wide, kind="merged")
     assert merged.words == "2 incidents merged: same common factor"
 
 
 @pytest.mark.parametrize(("fell", "is_joined"), [(0, True), (1, False)])
-def test_one_cell_of_another_host_joins_what_explains_it(fell: int, is_joined: bool) -> None:
+def test_single_series_of_another_host_joins_the_incident_with_its_common_factor(
+    fell: int, is_joined: bool
+) -> None:
     layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
     for number in range(3):
         values = [fallen(number), steady(1), fallen(number + 3), steady(3)]

@@ -1,4 +1,4 @@
-// The runs on both sides of a change: a mark each, median and p10 to p90 of either side.
+// Runs before and after a change: one mark per run, median and p10 to p90 of each side.
 import { chooseScale, formatDifference, formatValue, nameUnit } from "../../site/format.js";
 import { withUnit } from "../history/history.js";
 import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
@@ -9,14 +9,14 @@ import { sayMoment, UTC } from "../shared/zones.js";
 
 const SIDES = ["before", "after"];
 const SHAPES = { before: "circle", after: "triangle" };
-// Half of the width of a side's band, and within which its marks lie, of the distance of both sides.
+// Half the width of a side's band and of the area of its marks, relative to the distance of the sides.
 const BAND = 0.34;
 const SPREAD = 0.24;
-// Steps of the golden section lie apart however many there are, and the same each time.
+// Steps of the golden ratio spread any number of marks evenly and deterministically.
 const GOLDEN = 0.618034;
 
 /**
- * Prepare the document of web/incidents/evidence_chart.py: {metric: {unit, label}, is_regression, before, after}, a side being
+ * Prepare the document of web/incidents/evidence_chart.py: {metric: {unit, label}, is_regression, before, after}; each side is
  * {median, p10, p90, points: [{run, at, value}]}. Returns {entries, sides, metric, scale, domain, isRegression}.
  */
 export function prepareEvidence({ metric, is_regression: isRegression, ...both }) {
@@ -35,12 +35,12 @@ export function prepareEvidence({ metric, is_regression: isRegression, ...both }
   return { entries, sides, metric, scale, isRegression, domain: lineDomain(values, scale.divisor) };
 }
 
-/** Say one run; for the readout and for screen readers. */
+/** Describe one run for the readout and for screen readers. */
 export function describeEntry({ sides, metric }, { side, at, value }) {
   const { median } = sides[0];
   const difference = side === "after" ? formatDifference(value, median) : null;
   const parts = [`${side === "before" ? "Before" : "After"}, ${sayMoment(at, UTC)}`, withUnit(value, metric.unit)];
-  return [...parts, ...(difference === null ? [] : [`${difference} to the median before`])].join(" · ");
+  return [...parts, ...(difference === null ? [] : [`${difference} vs. median before`])].join(" · ");
 }
 
 /** Build the configuration of Chart.js. colors: resolved CSS colors. */
@@ -145,7 +145,7 @@ function makeTooltip(evidence, colors) {
     callbacks: {
       title: ([item]) => sayMoment(find(item).at, UTC),
       label: (item) => describeEntry(evidence, find(item)).split(" · ").slice(1),
-      footer: () => "opens the run",
+      footer: () => "open run",
     },
   };
 }

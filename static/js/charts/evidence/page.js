@@ -1,4 +1,4 @@
-// The runs on both sides of a change: drawn from the numbers in the page, walked by keys, saved as a picture.
+// Chart of the runs before and after a change: rendered from the data in the page, with keyboard navigation and PNG export.
 import { buildEvidence, describeEntry, prepareEvidence } from "./evidence.js";
 import { findNearest } from "../shared/marks.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";

@@ -1,4 +1,4 @@
-"""What a metric stands at: median, spread, the newest few against those before. Pure; many series at once."""
+"""Summaries of levels: median, percentiles, the newest values against earlier ones. Pure; many series at once."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -6,10 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# A level is compared by its newest five; below ten values in all, what would be left says too little.
+# The newest five values are compared with the earlier ones, from ten values in all.
 RECENT_COUNT: Final = 5
 COMPARED_FROM: Final = 10
-# What a sparkline in a table's cell can show.
+# Points of a sparkline.
 SPARKLINE_COUNT: Final = 20
 
 _Floats = NDArray[np.float64]
@@ -18,10 +18,10 @@ _Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts:
-    """Columns, of one entry for each row of values.
+    """Columns with one entry for each row of values.
 
-    recent_median, baseline_median: of the newest RECENT_COUNT and of those before, NaN below COMPARED_FROM values.
-    newest: the known values, the newest first, NaN behind them. first_place, last_place: the columns of the oldest
+    recent_median, baseline_median: of the newest RECENT_COUNT and of the earlier values, NaN below COMPARED_FROM.
+    newest: the known values, newest first, then NaN. first_place, last_place: the columns of the oldest
     and the newest known value.
     """
 
@@ -39,16 +39,16 @@ class LevelCounts:
     last_place: _Places
 
 
-def find_standings(values: _Floats) -> LevelCounts:
-    """Summarise each row; values: rows of one metric of one series, the newest first, NaN where unknown.
+def summarize_levels(values: _Floats) -> LevelCounts:
+    """Summarize each row; values: rows of one metric of one series, newest first, NaN if unknown.
 
-    Every row has a known value. Percentiles lie between ranks linearly, to the bit as PostgreSQL's percentile_cont.
+    Every row has a known value. Percentiles interpolate linearly, bit for bit as PostgreSQL's percentile_cont.
     """
     is_known = ~np.isnan(values)
     n = is_known.sum(axis=1)
     order = np.argsort(~is_known, axis=1, kind="stable")
     newest = np.take_along_axis(values, order, axis=1)
-    # NaN sorts behind all numbers.
+    # NaN sorts after all numbers.
     ascending = np.sort(values, axis=1)
     is_compared = n >= COMPARED_FROM
     recent = np.sort(newest[:, :RECENT_COUNT], axis=1)
@@ -69,10 +69,10 @@ def find_standings(values: _Floats) -> LevelCounts:
     )
 
 
-def _find_median_where(is_wanted: NDArray[np.bool_], ascending: _Floats, n: _Places) -> _Floats:
+def _find_median_where(is_selected: NDArray[np.bool_], ascending: _Floats, n: _Places) -> _Floats:
     medians = np.full(len(n), np.nan)
-    if is_wanted.any():
-        medians[is_wanted] = _find_quantile(ascending[is_wanted], n[is_wanted], 0.5)
+    if is_selected.any():
+        medians[is_selected] = _find_quantile(ascending[is_selected], n[is_selected], 0.5)
     return medians
 
 
