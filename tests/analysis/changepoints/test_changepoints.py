@@ -1,4 +1,4 @@
-"""Changes of level: found where they are, not found where none is, and the same however the points came."""
+"""Change points: detected where they are, not elsewhere, and the same for incremental evaluation."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_each_of_several_changes_is_found() -> None:
     assert change_indices(make_levels((100, 40), (85, 50), (100, 30), (120, 60))) == [40, 90, 120]
 
 
-def test_change_bears_both_levels_and_its_size() -> None:
+def test_change_has_both_levels_and_its_size() -> None:
     (change,) = find_changes([99.0, 100.0, 101.0] * 10 + [84.0, 85.0, 86.0] * 4)
 
     assert change.index == 30
@@ -49,7 +49,7 @@ def test_change_bears_both_levels_and_its_size() -> None:
     assert change.confidence > 0.9999
 
 
-def test_evidence_is_of_sixty_points_to_either_side() -> None:
+def test_evidence_has_sixty_points_on_each_side() -> None:
     (change,) = find_changes(make_levels((100, 90), (85, 90)))
 
     assert (change.before.points, change.after.points) == (60, 60)
@@ -72,7 +72,7 @@ def test_weaker_change_has_less_confidence() -> None:
 @pytest.mark.parametrize(
     "values", [[], [1.0], [1.0, 1.0, 1.0, 9.0, 9.0], [1.0] * 100, [0.0] * 50, [-3.0] * 50]
 )
-def test_nothing_is_found_where_nothing_can_be(values: list[float]) -> None:
+def test_too_short_histories_have_no_changes(values: list[float]) -> None:
     assert change_indices(values) == []
 
 
@@ -88,20 +88,20 @@ def test_change_of_five_spreads_is_found_after_five_points() -> None:
     assert change_indices(make_levels((100, 40), (95, 5))) == [40]
 
 
-def test_change_under_the_wanted_size_is_not_said() -> None:
+def test_change_below_the_threshold_is_not_detected() -> None:
     values = make_levels((100, 60), (96, 60))
 
     assert [change.index for change in find_changes(values)] == [60]
     assert find_changes(values, least_relative_change=0.05) == []
 
 
-def test_change_below_one_per_cent_is_never_said() -> None:
+def test_change_below_one_percent_is_never_detected() -> None:
     assert change_indices([100.0] * 50 + [100.9] * 50) == []
     assert find_changes([100.0] * 50 + [100.9] * 50, least_relative_change=0.0) == []
     assert change_indices([100.0] * 50 + [101.1] * 50) == [50]
 
 
-def test_spikes_are_no_changes() -> None:
+def test_spikes_are_not_changes() -> None:
     values = make_levels((100, 120))
     values[30] = values[31] = 20.0
     values[77] = 900.0
@@ -116,14 +116,14 @@ def test_spikes_do_not_hide_a_change() -> None:
     assert change_indices(values) == [60]
 
 
-def test_short_visit_to_another_state_is_no_change() -> None:
+def test_short_temporary_state_is_not_a_change() -> None:
     """A cache that misses for a few runs now and then."""
     values = make_levels((100, 20), (97, 4), (100, 15), (97, 2), (100, 30), (97, 5), (100, 40))
 
     assert change_indices(values) == []
 
 
-def test_state_that_was_visited_a_hundred_points_ago_is_no_change() -> None:
+def test_state_that_occurred_a_hundred_points_ago_is_not_a_change() -> None:
     values = make_levels((100, 40), (97.5, 6), (100, 90), (97.5, 6), seed=3)
 
     assert change_indices(values) == []
@@ -138,7 +138,7 @@ def make_states(lows: list[bool], *, seed: int) -> list[float]:
     ]
 
 
-def test_sticky_state_that_returns_is_no_change() -> None:
+def test_returning_sticky_state_is_not_a_change() -> None:
     """Misses come in rows of four to six: six more of them, at the end, are no news."""
     visits = [4, 6, 5, 6, 4, 6]
     lows = [low for visit in visits for low in [False] * 9 + [True] * visit]
@@ -148,7 +148,7 @@ def test_sticky_state_that_returns_is_no_change() -> None:
     assert sum(bool(found) for found in alarms) <= 1
 
 
-def test_stay_far_longer_than_any_visit_is_a_change() -> None:
+def test_state_far_longer_than_earlier_ones_is_a_change() -> None:
     """One run in four missed at random; then twenty in a row do."""
     found = 0
     for seed in range(20):
@@ -167,7 +167,7 @@ def test_ten_misses_in_a_row_are_a_change_where_every_fourth_run_missed() -> Non
     assert sum(any(39 <= index <= 40 for index in indices) for indices in found) >= 18
 
 
-def test_shift_below_the_spread_of_single_runs_is_not_said() -> None:
+def test_shift_below_the_spread_of_single_runs_is_not_detected() -> None:
     """However many runs would tell it."""
     values = make_levels((100, 200), (97.5, 200), noise=0.05)
 
@@ -178,7 +178,7 @@ def test_long_and_strong_excursion_is_two_changes() -> None:
     assert change_indices(make_levels((100, 50), (80, 12), (100, 50))) == [50, 62]
 
 
-def test_steady_drift_is_no_change() -> None:
+def test_steady_drift_is_not_a_change() -> None:
     values = (100 + 0.02 * np.arange(200) + make_noise(200)).tolist()
 
     assert change_indices(values) == []

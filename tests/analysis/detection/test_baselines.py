@@ -1,4 +1,4 @@
-"""Steady and pinned baselines, and drift from them."""
+"""Current and accepted baselines, and drift from them."""
 
 import math
 
@@ -16,7 +16,7 @@ from benchapp.analysis.detection.baselines import (
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 5
 
 
-def test_steady_baseline_is_what_follows_the_last_change() -> None:
+def test_steady_baseline_starts_at_the_last_change() -> None:
     baseline = find_steady_baseline([50.0] * 20 + STEADY, [20])
 
     assert baseline is not None
@@ -30,26 +30,26 @@ def test_steady_baseline_is_of_the_newest_sixty_runs() -> None:
     assert (baseline.level.median, baseline.level.points) == (2.0, 60)
 
 
-def test_pinned_baseline_is_of_its_first_sixty_runs() -> None:
+def test_accepted_baseline_has_its_first_sixty_runs() -> None:
     baseline = pin_baseline([1.0] * 10 + [2.0] * 60 + [3.0] * 60, 10)
 
     assert baseline is not None
     assert (baseline.start, baseline.level.median, baseline.level.points) == (10, 2.0, 60)
 
 
-def test_pinned_baseline_may_end() -> None:
+def test_accepted_baseline_may_end() -> None:
     baseline = pin_baseline([1.0] * 10 + [2.0] * 10, 5, end=9)
 
     assert baseline is not None
     assert baseline.values == (1.0, 1.0, 1.0, 1.0)
 
 
-def test_two_runs_are_no_baseline() -> None:
+def test_two_runs_are_not_a_baseline() -> None:
     assert pin_baseline([1.0, math.nan, 2.0], 0) is None
     assert find_steady_baseline([1.0] * 20 + [2.0] * 2, [20]) is None
 
 
-def test_slow_drift_away_from_a_pinned_baseline_is_seen() -> None:
+def test_slow_drift_from_a_baseline_is_detected() -> None:
     """1 % in 20 runs is no change; over 300 runs it is 15 %."""
     noise = np.random.default_rng(2).standard_normal(300)
     values = (100 - 0.05 * np.arange(300) + noise).tolist()
@@ -74,7 +74,7 @@ def test_series_on_its_baseline_has_not_drifted() -> None:
     assert drift.shift.relative == 0
 
 
-def test_drift_within_what_is_tolerated_is_not_beyond() -> None:
+def test_drift_within_the_tolerated_change_is_not_beyond() -> None:
     baseline = pin_baseline(STEADY, 0)
     assert baseline is not None
     lower = [value * 0.96 for value in STEADY]
@@ -84,7 +84,7 @@ def test_drift_within_what_is_tolerated_is_not_beyond() -> None:
     assert [drift.is_beyond for drift in drifts if drift] == [False, True]
 
 
-def test_drift_from_a_level_of_nothing_has_no_size() -> None:
+def test_drift_from_a_level_of_zero_has_no_size() -> None:
     baseline = pin_baseline([0.0] * 20, 0)
     assert baseline is not None
 
@@ -94,7 +94,7 @@ def test_drift_from_a_level_of_nothing_has_no_size() -> None:
     assert (drift.shift.relative, drift.is_beyond) == (None, False)
 
 
-def test_present_level_of_two_runs_is_not_held_against_anything() -> None:
+def test_current_level_of_two_runs_is_not_compared() -> None:
     baseline = pin_baseline(STEADY, 0)
     assert baseline is not None
 
@@ -106,7 +106,7 @@ def make_slope(runs: int) -> list[float]:
     return [STEADY[index % 6] * (1 - 0.0005 * index) for index in range(runs)]
 
 
-def test_slope_lies_beyond_what_is_tolerated_from_its_own_run_on() -> None:
+def test_drift_of_a_slope_starts_where_it_exceeds_the_tolerated_change() -> None:
     held = compare_to_baseline(make_slope(200), tolerated_change=0.05)
 
     assert held is not None
@@ -116,14 +116,14 @@ def test_slope_lies_beyond_what_is_tolerated_from_its_own_run_on() -> None:
     assert held.start == pytest.approx(122, abs=6)
 
 
-def test_steady_level_is_at_the_accepted_one() -> None:
+def test_steady_level_is_at_its_baseline() -> None:
     held = compare_to_baseline(STEADY * 4, tolerated_change=0.05)
 
     assert held is not None
     assert (held.drift.is_beyond, held.is_back) == (False, True)
 
 
-def test_level_between_half_of_what_is_tolerated_and_beyond_says_neither() -> None:
+def test_level_between_half_and_all_of_the_tolerated_change_is_neither() -> None:
     held = compare_to_baseline(STEADY * 2 + [value * 0.965 for value in STEADY * 2], tolerated_change=0.05)
 
     assert held is not None
@@ -131,11 +131,11 @@ def test_level_between_half_of_what_is_tolerated_and_beyond_says_neither() -> No
 
 
 @pytest.mark.parametrize("runs", [0, 1, 19, 39])
-def test_few_runs_are_held_against_nothing(runs: int) -> None:
+def test_few_runs_are_not_compared(runs: int) -> None:
     assert compare_to_baseline(make_slope(runs), tolerated_change=0.05) is None
 
 
-def test_present_level_begins_at_the_last_change_and_has_five_runs() -> None:
+def test_current_level_starts_at_the_last_change_and_has_five_runs() -> None:
     values = STEADY * 3 + [value * 0.9 for value in STEADY[:5]]
 
     assert compare_to_baseline(values[:-1], [90], tolerated_change=0.05) is None

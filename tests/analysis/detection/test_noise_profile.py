@@ -1,4 +1,4 @@
-"""What a series' noise allows to be said."""
+"""Noise profiles and detection status."""
 
 import math
 
@@ -27,13 +27,13 @@ def state_of(profile: NoiseProfile, *, runs: int = 60, **silence: float) -> Stat
     return judge_state(profile, runs=runs, wanted_change=0.05, **silence)
 
 
-def test_fleet_of_the_middle_shows_nine_per_cent_in_five_runs() -> None:
+def test_median_fleet_detects_nine_percent_in_five_runs() -> None:
     """3.7 % of spread, correlation .15: 5.8 · 0.037 · √(1.353 · (1/5 + 1/60))."""
     assert find_smallest_change(0.037, 0.15, old_runs=60) == pytest.approx(0.116, abs=0.001)
     assert find_smallest_change(0.037, 0.0, old_runs=60) == pytest.approx(0.100, abs=0.001)
 
 
-def test_more_runs_show_smaller_changes_up_to_sixty() -> None:
+def test_more_runs_detect_smaller_changes_up_to_sixty() -> None:
     smallest = [find_smallest_change(0.02, 0.2, old_runs=60, new_runs=runs) for runs in (1, 5, 20, 60, 500)]
 
     assert smallest[0] == smallest[1] > smallest[2] > smallest[3] == smallest[4]
@@ -74,7 +74,7 @@ def test_equal_values_have_no_noise() -> None:
 @pytest.mark.parametrize(
     "values", [[], [1.0], [math.nan] * 9, [0.0] * 30, [1e308, -1e308] * 20, [5e-324, 1.0] * 9]
 )
-def test_any_values_are_borne(values: list[float]) -> None:
+def test_any_values_are_accepted(values: list[float]) -> None:
     profile = profile_noise(values)
 
     assert math.isfinite(profile.spread)
@@ -85,7 +85,7 @@ def test_quiet_series_of_many_runs_is_steady() -> None:
     assert state_of(make_profile(0.01)) == StateJudgement(SeriesState.STEADY, None)
 
 
-def test_series_under_twenty_runs_is_learning() -> None:
+def test_series_with_fewer_than_twenty_runs_is_learning() -> None:
     assert state_of(make_profile(0.01, points=14), runs=14) == StateJudgement(SeriesState.LEARNING, 6)
 
 
@@ -95,7 +95,7 @@ def test_level_of_five_runs_is_learning_though_the_series_is_old() -> None:
     assert judge_state(profile, runs=34, wanted_change=0.05) == StateJudgement(SeriesState.LEARNING, 2)
 
 
-def test_too_noisy_series_says_how_many_runs_it_takes() -> None:
+def test_too_noisy_series_has_the_runs_needed() -> None:
     judgement = state_of(make_profile(0.037))
 
     assert judgement.state == SeriesState.TOO_NOISY
@@ -114,7 +114,7 @@ def test_silent_series_is_stale_whatever_else_it_is() -> None:
     assert state_of(noisy, silent_s=80_000, stale_after_s=86_400).state == SeriesState.TOO_NOISY
 
 
-def test_smallest_change_is_found_at_least_eight_times_in_ten() -> None:
+def test_smallest_change_is_detected_in_80_percent() -> None:
     """What the formula promises, on noise that no limit was set by."""
     found = 0
     for number in range(60):

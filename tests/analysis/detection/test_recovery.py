@@ -1,4 +1,4 @@
-"""Is a level back where it was?"""
+"""Recovery of a level."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_three_runs_at_the_old_level_are_a_recovery(after: list[float], expected
     assert has_returned(after, before_median=1000.0, after_median=800.0, spread=10.0) is expected
 
 
-def test_small_change_in_much_noise_asks_for_more_runs() -> None:
+def test_small_change_in_high_noise_requires_more_runs() -> None:
     after = [*BAD, *[1000.0] * 13]
 
     assert not has_returned(after, before_median=1000.0, after_median=800.0, spread=100.0)
@@ -36,7 +36,7 @@ def test_latency_comes_down_again() -> None:
     assert has_returned([2e6, 2e6, 1e6, 1e6, 1e6], before_median=1e6, after_median=2e6, spread=1e4)
 
 
-def test_no_shift_has_nothing_to_return_from() -> None:
+def test_change_without_shift_has_no_recovery() -> None:
     assert not has_returned([1.0] * 9, before_median=1.0, after_median=1.0, spread=0.0)
 
 
@@ -55,7 +55,7 @@ def test_level_lasts_until_three_in_a_row_are_nearer_to_the_old(after: list[floa
     assert find_end(after, before_median=1000.0, after_median=800.0) == lasted
 
 
-def test_one_bad_run_takes_no_recovery_back_and_three_do() -> None:
+def test_three_bad_runs_end_a_recovery_and_one_does_not() -> None:
     levels = {"before_median": 1000.0, "after_median": 800.0}
 
     assert not has_regressed_again([*BAD, 1000.0, 1001.0, 800.0], **levels)

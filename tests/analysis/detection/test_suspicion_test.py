@@ -1,4 +1,4 @@
-"""The fast tier and the life of a finding."""
+"""Suspected changes and the states of a finding."""
 
 import math
 
@@ -31,7 +31,7 @@ def make_suspicion(index: int) -> Suspicion:
     return Suspicion(index=index, far_runs=2, relative_change=-0.2, spreads=9.0)
 
 
-def test_two_newest_runs_far_out_are_suspected() -> None:
+def test_two_newest_outliers_are_suspected() -> None:
     suspicion = suspect_newest([*STEADY, 80.0, 81.0])
 
     assert suspicion is not None
@@ -56,25 +56,25 @@ def test_two_of_the_three_newest_suffice() -> None:
         [80.0, 81.0, math.nan],  # the newest is no number
     ],
 )
-def test_less_is_no_suspicion(newest: list[float]) -> None:
+def test_less_is_not_suspected(newest: list[float]) -> None:
     assert suspect_newest([*STEADY, *newest]) is None
 
 
-def test_state_that_the_level_has_shown_is_no_suspicion() -> None:
+def test_state_within_the_range_of_the_level_is_not_suspected() -> None:
     level = [*STEADY]
     level[5] = 80.0
 
     assert suspect_newest([*level, 80.5, 81.0]) is None
 
 
-def test_change_below_the_wanted_size_is_no_suspicion() -> None:
+def test_change_below_the_threshold_is_not_suspected() -> None:
     level = [100.0, 100.1] * 10
 
     assert suspect_newest([*level, 97.0, 97.0], least_relative_change=0.05) is None
     assert suspect_newest([*level, 97.0, 97.0], least_relative_change=0.02) is not None
 
 
-def test_only_the_present_level_counts() -> None:
+def test_only_the_current_level_counts() -> None:
     values = [50.0] * 20 + STEADY + [50.0, 50.0]
 
     assert suspect_newest(values) is None
@@ -87,7 +87,7 @@ def test_under_ten_known_runs_nothing_is_suspected() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [0.0] * 40, [math.nan] * 40, [0.0] * 20 + [1e308, 1e308]])
-def test_any_values_are_borne(values: list[float]) -> None:
+def test_any_values_are_accepted(values: list[float]) -> None:
     suspicion = suspect_newest(values)
 
     assert suspicion is None or suspicion.relative_change is None
@@ -128,7 +128,7 @@ def test_change_that_does_not_last_is_withdrawn_and_stays_in_the_list() -> None:
     assert withdrawn[0].change == provisional[0].change
 
 
-def test_withdrawn_finding_stays_so_and_the_change_begins_anew() -> None:
+def test_withdrawn_finding_is_followed_by_a_new_one() -> None:
     withdrawn = track(track((), 30, runs=33), runs=34)
 
     again = track(withdrawn, 31, runs=40)
@@ -139,7 +139,7 @@ def test_withdrawn_finding_stays_so_and_the_change_begins_anew() -> None:
     ]
 
 
-def test_change_moved_by_a_few_runs_is_the_same() -> None:
+def test_shifted_change_within_a_few_runs_is_the_same() -> None:
     moved = track(track((), 30, runs=33), 33, runs=36)
 
     assert len(moved) == 1
@@ -150,7 +150,7 @@ def test_change_far_away_is_another() -> None:
     assert [finding.index for finding in track(track((), 30, runs=50), 30, 36, runs=51)] == [30, 36]
 
 
-def test_judging_twice_at_the_same_count_changes_nothing() -> None:
+def test_tracking_is_idempotent() -> None:
     once = track(track((), 30, runs=33), 30, 60, runs=63, suspicion=make_suspicion(90))
 
     assert track(once, 30, 60, runs=63, suspicion=make_suspicion(90)) == once
@@ -161,7 +161,7 @@ def test_change_of_old_history_is_provisional_until_seen_for_five_runs() -> None
     assert track((), 30, runs=200)[0].stage == Stage.PROVISIONAL
 
 
-def test_confidence_has_words() -> None:
+def test_confidence_is_described() -> None:
     assert [describe_confidence(share) for share in (1.0, 0.9999, 0.995, 0.9, 0.4)] == [
         "practically certain",
         "practically certain",

@@ -40,13 +40,13 @@ def test_surprise_of_so_many_cells_at_once(chances: list[float], expected: float
     assert measure_joint_chance(claim(*chances), tests=40) == pytest.approx(expected, rel=0.02)
 
 
-def test_metrics_of_one_cell_are_one_witness() -> None:
+def test_metrics_of_one_series_count_once() -> None:
     one_cell = [ChangeClaim(1, 7, 1e-3), ChangeClaim(2, 7, 1e-2), ChangeClaim(3, 7, 1e-3)]
 
     assert measure_joint_chance(one_cell, tests=40) == measure_joint_chance(claim(1e-3), tests=40)
 
 
-def test_what_does_not_count_surprises_nobody() -> None:
+def test_claims_that_do_not_count_have_no_significance() -> None:
     assert measure_joint_chance([ChangeClaim(1, 1, 1e-30, counts=False)], tests=40) == 1.0
 
 
@@ -70,7 +70,7 @@ def test_what_does_not_count_surprises_nobody() -> None:
         (6, 1.0, 320, 20, False),
     ],
 )
-def test_fewer_cells_must_be_surer(
+def test_fewer_series_need_more_confidence(
     cells: int, chance: float, tests: int, scopes: int, is_significant: bool
 ) -> None:
     significant = filter_significant(claim(*[chance] * cells), tests=tests, scopes=scopes)
@@ -78,7 +78,7 @@ def test_fewer_cells_must_be_surer(
     assert len(significant) == (cells if is_significant else 0)
 
 
-def test_of_those_that_moved_together_the_ones_that_noise_explains_stay_out() -> None:
+def test_simultaneous_changes_by_noise_are_not_included() -> None:
     claims = claim(*[1e-6] * 20, 1e-2, 1.0)
 
     # 320 · 3 · 1e-3 = 0.96 of chance 1 are expected: a tenth of 22 would be 2.2; of 20 tests and less none is.
@@ -87,5 +87,5 @@ def test_of_those_that_moved_together_the_ones_that_noise_explains_stay_out() ->
     assert find_belonging(claim(1e-3), tests=320) == frozenset()
 
 
-def test_weak_ones_do_not_join_a_known_one_alone_but_sure_ones_do() -> None:
+def test_only_certain_changes_join_a_known_incident() -> None:
     assert find_belonging(claim(1e-9, 1e-2), tests=320) == {0}

@@ -1,4 +1,4 @@
-"""What came with the changes, and hardly ever without."""
+"""Ranking of suspects."""
 
 from benchapp.analysis.incidents.suspects import (
     Elsewhere,
@@ -22,7 +22,7 @@ def test_difference_of_all_changes_that_never_occurred_before_is_first() -> None
     assert suspects[0].usual == 0.015
 
 
-def test_what_changes_at_every_run_anyway_is_no_suspect() -> None:
+def test_fact_that_changes_at_every_run_is_not_a_suspect() -> None:
     assert rank_suspects([[LOAD], [LOAD]], steps=99, step_counts={"load": 60}) == ()
 
 
@@ -35,13 +35,13 @@ def test_few_runs_prove_little() -> None:
     assert len(rank_suspects([[KERNEL]], steps=9, step_counts={"kernel": 1})) == 1
 
 
-def test_same_difference_twice_around_one_change_counts_once() -> None:
+def test_duplicate_difference_of_one_change_counts_once() -> None:
     (suspect,) = rank_suspects([[KERNEL, KERNEL], []], steps=99, step_counts={"kernel": 1})
 
     assert suspect.share == 0.5
 
 
-def test_nothing_that_is_recorded_changed() -> None:
+def test_no_difference_gives_no_suspects() -> None:
     assert rank_suspects([[], []], steps=99, step_counts={}) == ()
     assert rank_suspects([], steps=0, step_counts={}) == ()
 

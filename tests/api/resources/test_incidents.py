@@ -1,4 +1,4 @@
-"""Incidents, changes and explanations over the API."""
+"""Incidents, changes and detection reports over the API."""
 
 from datetime import timedelta
 
@@ -95,7 +95,7 @@ def test_incident_has_changes_and_events(reader: Client) -> None:
     assert body["page"] == f"/incidents/{incident.pk}/"
 
 
-def test_incidents_are_listed_by_part(reader: Client) -> None:
+def test_incidents_are_listed_by_tab(reader: Client) -> None:
     make_incident(title="a")
     make_incident(title="b", state=IncidentState.RESOLVED)
 
@@ -111,7 +111,7 @@ def test_unknown_incident_is_a_problem(reader: Client, admin: Client) -> None:
     assert patch(admin, 999, comment="a").status_code == 404
 
 
-def test_patch_does_all_that_is_asked(admin: Client) -> None:
+def test_patch_applies_all_fields(admin: Client) -> None:
     incident = make_incident()
     make_user(Role.EDITOR, username="grace")
 
@@ -135,7 +135,7 @@ def test_patch_does_all_that_is_asked(admin: Client) -> None:
     ]
 
 
-def test_patch_says_who_did_it(person) -> None:
+def test_patch_records_the_person(person) -> None:
     incident = make_incident()
 
     body = patch(person(Role.EDITOR), incident.pk, state="acknowledged").json()
@@ -144,14 +144,14 @@ def test_patch_says_who_did_it(person) -> None:
     assert body["events"][-1]["by"].startswith("person-")
 
 
-def test_state_that_it_has_already_changes_nothing(admin: Client) -> None:
+def test_patch_to_the_current_state_changes_nothing(admin: Client) -> None:
     incident = make_incident()
 
     assert patch(admin, incident.pk, state="new").status_code == 200
     assert IncidentEvent.objects.count() == 1
 
 
-def test_resolved_one_becomes_acknowledged_by_being_reopened(admin: Client) -> None:
+def test_resolved_incident_is_reopened_to_be_acknowledged(admin: Client) -> None:
     incident = make_incident(state=IncidentState.RESOLVED, verdict="noise")
 
     body = patch(admin, incident.pk, state="acknowledged").json()
@@ -171,7 +171,7 @@ def test_resolved_one_becomes_acknowledged_by_being_reopened(admin: Client) -> N
         ({"severity": "low"}, 400, "member-unknown"),
     ],
 )
-def test_patch_with_a_fault_changes_nothing(body, status, code, admin: Client) -> None:
+def test_invalid_patch_changes_nothing(body, status, code, admin: Client) -> None:
     incident = make_incident()
 
     response = patch(admin, incident.pk, comment="before it", **body)
@@ -180,7 +180,7 @@ def test_patch_with_a_fault_changes_nothing(body, status, code, admin: Client) -
     assert IncidentEvent.objects.count() == 1
 
 
-def test_step_that_the_state_does_not_take_is_a_conflict(admin: Client) -> None:
+def test_step_in_the_wrong_state_is_a_conflict(admin: Client) -> None:
     incident = make_incident(state=IncidentState.RESOLVED)
 
     response = patch(admin, incident.pk, snoozed_until="2999-01-01T00:00:00Z")
@@ -189,11 +189,11 @@ def test_step_that_the_state_does_not_take_is_a_conflict(admin: Client) -> None:
 
 
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.INGEST])
-def test_token_that_does_not_edit_is_refused(scope: Scope, client_of) -> None:
+def test_token_without_edit_scope_is_rejected(scope: Scope, client_of) -> None:
     assert patch(client_of(scope), make_incident().pk, state="acknowledged").status_code == 403
 
 
-def test_explanation_names_inputs_policy_band_and_change(reader: Client) -> None:
+def test_report_has_inputs_policy_band_and_change(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
     run = Run.objects.order_by("started_at")[30]
 
@@ -226,7 +226,7 @@ def test_change_below_the_threshold_is_reported_as_too_small(reader: Client) -> 
     assert [round(change["relative"], 2) for change in body["too_small"]] == [-0.03]
 
 
-def test_dry_run_judges_by_another_policy_and_writes_nothing(reader: Client) -> None:
+def test_dry_run_applies_another_policy_and_writes_nothing(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 970), spread=0.002), step=timedelta(days=1))
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection?dry_run=true&smallest_change=0.02").json()
@@ -235,7 +235,7 @@ def test_dry_run_judges_by_another_policy_and_writes_nothing(reader: Client) -> 
     assert series.changes.count() == 0
 
 
-def test_dry_run_as_of_an_earlier_day_has_not_seen_it_yet(reader: Client) -> None:
+def test_dry_run_of_an_earlier_day_has_no_change_yet(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection?dry_run=true&until=2026-12-21T00:00:00Z").json()
@@ -243,7 +243,7 @@ def test_dry_run_as_of_an_earlier_day_has_not_seen_it_yet(reader: Client) -> Non
     assert (len(body["inputs"]), body["changes"]) == (30, [])
 
 
-def test_baseline_level_is_judged_from_there(reader: Client) -> None:
+def test_runs_before_the_baseline_are_not_compared(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
     make_judgement(series, DetectionStatus.STEADY, baseline_from_at=NOON + timedelta(days=30))
 
@@ -271,7 +271,7 @@ def test_current_level_is_compared_to_the_baseline(reader: Client) -> None:
     assert "2026-11-25" < comparison["since_at"] < "2026-11-29"
 
 
-def test_level_within_what_is_tolerated_has_not_drifted(reader: Client) -> None:
+def test_level_within_the_tolerated_change_has_not_drifted(reader: Client) -> None:
     series = make_series(make_values(levels=(1000,), n=60))
     make_judgement(series, baseline_from_at=NOON)
 
@@ -297,7 +297,7 @@ def test_series_without_baseline_has_no_comparison(reader: Client) -> None:
     assert not any("aseline" in sentence for sentence in body["why_not"])
 
 
-def test_policy_without_a_dry_run_is_refused(reader: Client) -> None:
+def test_policy_requires_a_dry_run(reader: Client) -> None:
     series = make_series([1.0])
 
     response = reader.get(f"/api/v1/series/{series.pk}/detection?smallest_change=0.02")
@@ -314,7 +314,7 @@ def test_excluded_runs_are_counted_and_left_out(reader: Client) -> None:
     assert (len(body["inputs"]), body["excluded"], body["failed"]) == (7, 1, 0)
 
 
-def test_series_that_is_none_is_not_found(reader: Client) -> None:
+def test_unknown_series_is_not_found(reader: Client) -> None:
     assert reader.get("/api/v1/series/999/detection").json()["code"] == "not-found"
 
 

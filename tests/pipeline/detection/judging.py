@@ -1,4 +1,4 @@
-"""Histories for tests of judging: literal levels with a little noise that is the same each time."""
+"""Histories for detection tests: literal levels with deterministic noise."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Two judges, a judge that is killed, and those who store meanwhile: no duplicate, nothing lost."""
+"""Concurrent and killed workers, and concurrent writers: no duplicates, nothing lost."""
 
 import threading
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Killed(BaseException):
     """The worker is gone."""
 
 
-def test_two_judges_of_one_host_open_one_incident() -> None:
+def test_two_workers_on_one_host_open_one_incident() -> None:
     make_fallen(8)
 
     threads = [start(lambda: [judge_due(limit=1) for _ in range(8)]) for _ in range(2)]
@@ -52,7 +52,7 @@ def test_two_judges_of_one_host_open_one_incident() -> None:
     assert IncidentEvent.objects.filter(kind="opened").count() == 1
 
 
-def test_two_judges_take_different_series_without_waiting() -> None:
+def test_two_workers_take_different_series_without_waiting() -> None:
     make_cells(make_host(), [make_level(1000.0, 24, shift=n) for n in range(3)])
     counts: list[int] = []
 
@@ -74,7 +74,7 @@ def test_series_judged_by_name_at_the_same_time_has_each_change_once() -> None:
 
 
 @pytest.mark.parametrize("step", ["insert_changes", "upsert_judgements", "group_changes"])
-def test_judge_that_is_killed_leaves_nothing_but_the_mark(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_killed_worker_leaves_only_the_mark(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     make_fallen(2)
 
     def die(*_: object) -> None:
@@ -91,7 +91,7 @@ def test_judge_that_is_killed_leaves_nothing_but_the_mark(monkeypatch: pytest.Mo
     assert (Change.objects.count(), Incident.objects.count(), has_judging_due()) == (2, 1, False)
 
 
-def test_what_is_stored_while_its_series_is_judged_leaves_it_due() -> None:
+def test_run_stored_during_detection_leaves_its_series_due() -> None:
     (series,) = make_fallen(1)
 
     def store() -> None:
@@ -107,7 +107,7 @@ def test_what_is_stored_while_its_series_is_judged_leaves_it_due() -> None:
     assert has_judging_due()
 
 
-def test_person_and_judge_at_the_same_incident_lose_nothing() -> None:
+def test_concurrent_triage_and_detection_lose_nothing() -> None:
     (series,) = make_fallen(1)
     judge_due()
     incident = Incident.objects.get()
@@ -124,7 +124,7 @@ def test_person_and_judge_at_the_same_incident_lose_nothing() -> None:
     assert list(IncidentEvent.objects.order_by("pk").values_list("kind", flat=True))[-1] == "acknowledged"
 
 
-def test_history_read_anew_keeps_its_changes() -> None:
+def test_reparsed_history_keeps_its_changes() -> None:
     """As renormalize does it: the measurements go, and come again under the same runs with other ids."""
     (series,) = make_fallen(1)
     judge_due()

@@ -1,4 +1,4 @@
-"""Runs are judged as they arrive: each change once, whatever order things come in."""
+"""Detection as runs arrive: each change once, in any order of events."""
 
 from datetime import timedelta
 
@@ -39,7 +39,7 @@ def make_judged(values: list[float], **fields: object) -> Series:
     return series
 
 
-def test_new_level_is_found_with_its_evidence() -> None:
+def test_new_level_is_detected_with_its_evidence() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
 
     change = Change.objects.get()
@@ -53,7 +53,7 @@ def test_new_level_is_found_with_its_evidence() -> None:
     assert change.confidence > 0.999
 
 
-def test_change_lives_from_suspected_to_confirmed_as_one_row() -> None:
+def test_change_is_one_row_from_suspected_to_confirmed() -> None:
     series = make_judged(make_level(1000.0, 20))
     seen = [list_changes(series)]
 
@@ -81,7 +81,7 @@ def test_spike_of_two_runs_is_suspected_and_withdrawn() -> None:
     assert not Incident.objects.exists()
 
 
-def test_judging_again_changes_nothing() -> None:
+def test_detection_is_idempotent() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
     before = list(Change.objects.values()), list(Incident.objects.values())
 
@@ -91,7 +91,7 @@ def test_judging_again_changes_nothing() -> None:
     assert (list(Change.objects.values()), list(Incident.objects.values())) == before
 
 
-def test_late_run_moves_the_change_and_makes_no_second_one() -> None:
+def test_late_run_updates_the_change() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
     run = Run.objects.get(started_at=NOON + timedelta(hours=19))
     Measurement.objects.filter(run=run).update(iops=851.0)
@@ -104,7 +104,7 @@ def test_late_run_moves_the_change_and_makes_no_second_one() -> None:
     assert change.run == run
 
 
-def test_excluded_runs_take_their_change_with_them_and_bring_it_back() -> None:
+def test_exclusion_withdraws_the_change_and_inclusion_restores_it() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 6))
     runs = list(Run.objects.filter(started_at__gte=NOON + timedelta(hours=20)))
 
@@ -121,7 +121,7 @@ def test_excluded_runs_take_their_change_with_them_and_bring_it_back() -> None:
     assert Change.objects.count() == 1
 
 
-def test_runs_of_a_maintenance_count_in_no_level() -> None:
+def test_runs_within_maintenance_are_ignored() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 6))
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=26)}
 
@@ -136,7 +136,7 @@ def test_runs_of_a_maintenance_count_in_no_level() -> None:
     assert list_changes(series) == [(20, "provisional")]
 
 
-def test_all_that_counts_going_away_withdraws_what_was_said() -> None:
+def test_series_without_valid_runs_has_its_changes_withdrawn() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 10))
     Measurement.objects.update(error=5)
     note_measurements(series)
@@ -147,7 +147,7 @@ def test_all_that_counts_going_away_withdraws_what_was_said() -> None:
     assert not Judgement.objects.exists()
 
 
-def test_under_six_runs_nothing_is_judged_and_under_twenty_it_is_learning() -> None:
+def test_detection_starts_at_six_runs_and_is_learning_below_twenty() -> None:
     make_judged([1000.0, 1001.0, 999.0, 500.0, 501.0])
 
     judgement = Judgement.objects.get()
@@ -155,7 +155,7 @@ def test_under_six_runs_nothing_is_judged_and_under_twenty_it_is_learning() -> N
     assert not Change.objects.exists()
 
 
-def test_standing_tells_level_spread_and_the_least_change() -> None:
+def test_detection_status_has_level_spread_and_smallest_change() -> None:
     make_judged(make_level(1000.0, 30))
 
     judgement = Judgement.objects.get()
@@ -166,7 +166,7 @@ def test_standing_tells_level_spread_and_the_least_change() -> None:
     assert judgement.runs_needed is None
 
 
-def test_wild_series_is_named_noisy_and_opens_nothing() -> None:
+def test_noisy_series_opens_no_incident() -> None:
     values = [1000.0, 300.0, 2500.0, 700.0, 1900.0, 450.0, 1200.0, 3100.0] * 5
 
     make_judged(values + [value * 0.7 for value in values])
@@ -175,13 +175,13 @@ def test_wild_series_is_named_noisy_and_opens_nothing() -> None:
     assert not Incident.objects.exists()
 
 
-def test_change_smaller_than_worth_saying_is_not_said() -> None:
+def test_change_below_the_threshold_is_not_reported() -> None:
     make_judged(make_level(1000.0, 40) + make_level(970.0, 40))
 
     assert not Change.objects.exists()
 
 
-def test_bandwidth_is_judged_where_there_is_no_one_block_size() -> None:
+def test_bandwidth_is_evaluated_without_a_single_block_size() -> None:
     series = make_series(make_level(1e8, 20) + make_level(8e7, 10), metric="bandwidth_bytes_per_s")
     note_measurements(series)
     judge_all()
@@ -193,7 +193,7 @@ def test_bandwidth_is_judged_where_there_is_no_one_block_size() -> None:
     assert Change.objects.get().metric == "bandwidth_bytes_per_s"
 
 
-def test_more_latency_is_a_regression_and_less_of_it_none() -> None:
+def test_higher_latency_is_a_regression_and_lower_an_improvement() -> None:
     host = make_host()
     for level, after in ((1e6, 2e6), (1e6, 5e5)):
         series = make_series(
@@ -205,14 +205,14 @@ def test_more_latency_is_a_regression_and_less_of_it_none() -> None:
     assert list(Change.objects.order_by("series_id").values_list("is_regression", flat=True)) == [True, False]
 
 
-def test_few_series_are_taken_at_a_time() -> None:
+def test_batch_is_limited_to_the_given_number_of_series() -> None:
     for _ in range(3):
         note_measurements(make_series([1.0]))
 
     assert [len(judge_due(limit=2).series_ids) for _ in range(3)] == [2, 1, 0]
 
 
-def test_confirmed_change_that_is_over_is_not_withdrawn() -> None:
+def test_confirmed_change_is_not_withdrawn_after_its_end() -> None:
     """Twelve bad runs between good ones are no plain level to the detector; they happened all the same."""
     before = [1030.0, 970.0, 1010.0, 985.0, 1045.0, 960.0, 1020.0, 990.0, 1005.0, 975.0] * 2
     bad = [value * 0.85 for value in before[:12]]
@@ -246,7 +246,7 @@ def test_repetitions_within_a_run_are_one_value() -> None:
     assert not Change.objects.exists()
 
 
-def test_what_lies_before_the_window_stays_as_it_was_found() -> None:
+def test_changes_before_the_window_are_not_updated() -> None:
     series, run = make_series(), make_run()
     times = [NOON + timedelta(hours=hour) for hour in range(WINDOW + 300)]
     make_points(

@@ -1,4 +1,4 @@
-"""Judges that are real processes: killed in the middle, three at once, and after history was read again.
+"""Workers as real processes: killed, concurrent, and after a reparse.
 
 Whatever happens, each change, incident and notice is there once, and none is missing after the next judge.
 """
@@ -150,7 +150,7 @@ def count_all() -> dict[str, int]:
         ("benchapp.pipeline.judge", "enqueue"),
     ],
 )
-def test_killed_judge_leaves_nothing_and_the_next_one_finds_all(module: str, step: str) -> None:
+def test_killed_worker_leaves_nothing_and_the_next_one_finds_all(module: str, step: str) -> None:
     make_subscription()
     make_fallen("db-1", cells=3)
 
@@ -166,7 +166,7 @@ def test_killed_judge_leaves_nothing_and_the_next_one_finds_all(module: str, ste
     assert count_all() == whole
 
 
-def test_killed_judge_takes_back_nothing_of_what_was_found_before() -> None:
+def test_killed_worker_reverts_no_earlier_change() -> None:
     make_subscription()
     make_fallen("db-1", cells=3)
     detect_and_notify()
@@ -182,7 +182,7 @@ def test_killed_judge_takes_back_nothing_of_what_was_found_before() -> None:
 
 
 @pytest.mark.parametrize("program", [EAGER, STUBBORN], ids=["what is due", "the same series"])
-def test_three_judges_at_once_make_one_set(program: str) -> None:
+def test_three_concurrent_workers_write_each_change_once(program: str) -> None:
     make_subscription()
     for host in ("db-1", "db-2"):
         make_fallen(host, cells=6)
@@ -224,7 +224,7 @@ def list_found() -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("reader", ["the same", "better"])
-def test_history_that_is_read_again_makes_nothing_twice(reader: str, request: pytest.FixtureRequest) -> None:
+def test_reparsed_history_has_no_duplicates(reader: str, request: pytest.FixtureRequest) -> None:
     make_subscription()
     store_history(falls_at=24, runs=32)
     detect_and_notify()

@@ -1,4 +1,4 @@
-"""The same change is one row, whatever moved it."""
+"""The same change is one row, also if its start shifts."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_new_change_is_a_new_row() -> None:
     assert decide([], [found(30, is_lasting=True)]) == [(None, "confirmed", 30)]
 
 
-def test_change_that_moved_by_a_few_runs_is_the_same() -> None:
+def test_change_that_shifts_by_a_few_runs_is_the_same() -> None:
     assert decide([row(1, 30)], [found(33)]) == [(1, "provisional", 33)]
     assert decide([row(1, 30)], [found(36)]) == [(1, "withdrawn", None), (None, "provisional", 36)]
 
@@ -60,12 +60,12 @@ def test_nearest_of_two_is_taken_and_each_once() -> None:
     ]
 
 
-def test_confirmed_stays_confirmed_until_it_is_not_found() -> None:
+def test_confirmed_change_stays_confirmed_while_it_is_detected() -> None:
     assert decide([row(1, 30, CONFIRMED)], [found(30)]) == [(1, "confirmed", 30)]
     assert decide([row(1, 30, CONFIRMED)], []) == [(1, "withdrawn", None)]
 
 
-def test_what_was_withdrawn_comes_back_as_itself_but_never_before_a_living_row() -> None:
+def test_withdrawn_row_is_reused_after_live_ones() -> None:
     assert decide([row(1, 30, WITHDRAWN)], [found(31)]) == [(1, "provisional", 31)]
     assert decide([row(1, 31, WITHDRAWN), row(2, 33)], [found(31)]) == [(2, "provisional", 31)]
     assert decide([row(1, 30, WITHDRAWN)], []) == []
@@ -81,16 +81,16 @@ def test_suspicion_waits_for_its_change() -> None:
     assert decide(suspected, [found(57)]) == [(1, "provisional", 57)]
 
 
-def test_suspicion_near_a_change_says_nothing_new_and_upholds_it() -> None:
+def test_suspicion_near_a_change_retains_it() -> None:
     assert decide([], [found(57)], suspicion=found(58)) == [(None, "provisional", 57)]
     assert decide([row(1, 57)], [], suspicion=found(58)) == [(1, "provisional", None)]
 
 
-def test_suspicion_of_what_was_withdrawn_revives_it() -> None:
+def test_suspicion_reuses_a_withdrawn_row() -> None:
     assert decide([row(1, 58, WITHDRAWN)], [], suspicion=found(58)) == [(1, "suspected", 58)]
 
 
-def test_what_stands_stays_as_it_is_and_what_is_found_moves_all_the_same() -> None:
+def test_retained_row_is_unchanged_and_detected_row_is_updated() -> None:
     rows = [row(1, 30), row(2, 50, CONFIRMED)]
 
     decisions = reconcile(rows, [found(33)], None, runs=60, retained={1, 2})
@@ -101,7 +101,7 @@ def test_what_stands_stays_as_it_is_and_what_is_found_moves_all_the_same() -> No
     ]
 
 
-def test_asking_twice_gives_the_same() -> None:
+def test_reconcile_is_idempotent() -> None:
     first = reconcile([], [found(30)], None, runs=60)
 
     assert decide([row(1, 30, first[0].state)], [found(30)]) == [(1, "provisional", 30)]

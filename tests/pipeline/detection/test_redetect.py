@@ -1,4 +1,4 @@
-"""History is judged anew by a command, with a report of what that changes."""
+"""The command redetect and its report."""
 
 import io
 from datetime import timedelta
@@ -38,7 +38,7 @@ def test_dry_run_reports_and_changes_nothing() -> None:
     assert not Incident.objects.exists()
 
 
-def test_only_what_the_filter_leaves_is_judged_and_nobody_is_told() -> None:
+def test_only_filtered_series_are_evaluated_without_notices() -> None:
     make_two_hosts()
 
     lines = redetect("host:db-*")
@@ -49,7 +49,7 @@ def test_only_what_the_filter_leaves_is_judged_and_nobody_is_told() -> None:
     assert not Notice.objects.exists()
 
 
-def test_again_there_is_nothing_to_report() -> None:
+def test_second_redetection_reports_nothing() -> None:
     make_two_hosts()
     judge_all()
 
@@ -58,7 +58,7 @@ def test_again_there_is_nothing_to_report() -> None:
     ]
 
 
-def test_what_a_method_no_longer_finds_is_withdrawn_in_the_report() -> None:
+def test_change_that_is_not_detected_any_more_is_reported_as_withdrawn() -> None:
     make_two_hosts()
     judge_all()
     Change.objects.filter(series__scope="host:db-1").update(started_at=NOON + timedelta(hours=9), run=None)
@@ -68,6 +68,6 @@ def test_what_a_method_no_longer_finds_is_withdrawn_in_the_report() -> None:
     assert [line.partition("UTC: ")[2] for line in lines[:2]] == ["confirmed → withdrawn", "new → confirmed"]
 
 
-def test_filter_that_cannot_be_read_is_said() -> None:
+def test_invalid_filter_is_reported() -> None:
     with pytest.raises(CommandError, match="is no size in bytes"):
         redetect("bs:nonsense")

@@ -1,4 +1,4 @@
-"""What was said stays while it lasts, and is over when its level is: neither is taken back as noise."""
+"""Reported changes are retained while they last and after their end."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def list_kinds(incident: Incident) -> list[str]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("bad_runs", [5, 6, 7])
-def test_short_dip_that_is_over_is_recovered_and_not_noise(bad_runs: int) -> None:
+def test_ended_dip_is_a_recovery_and_not_noise(bad_runs: int) -> None:
     series = make_dip(bad_runs)
 
     incident = get_incident()
@@ -53,9 +53,7 @@ def test_short_dip_that_is_over_is_recovered_and_not_noise(bad_runs: int) -> Non
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("good_runs", "kinds"), [(2, ["opened"]), (3, ["opened", "resolved"])])
-def test_four_bad_runs_are_noise_once_three_are_good_again_and_no_sooner(
-    good_runs: int, kinds: list[str]
-) -> None:
+def test_four_bad_runs_are_noise_after_three_good_ones(good_runs: int, kinds: list[str]) -> None:
     series = make_dip(4, good_runs=good_runs)
 
     incident = get_incident()
@@ -79,7 +77,7 @@ def find(index: int, *, relative: float = -0.15) -> DetectedChange:
     return DetectedChange(index, level, level, relative=relative, low=None, high=None, chance=1e-6)
 
 
-def test_what_lasts_stays_though_the_detector_wavers() -> None:
+def test_lasting_change_is_retained_if_it_is_not_detected_once() -> None:
     assert stand(make_level(GOOD, 20) + make_level(BAD, 10))
     assert stand(make_level(GOOD, 20) + make_level(BAD, 10) + [GOOD, GOOD, BAD])
     assert stand(make_level(GOOD, 20) + make_level(BAD, 4), state=ChangeState.PROVISIONAL)
@@ -96,11 +94,11 @@ def test_what_lasts_stays_though_the_detector_wavers() -> None:
         (make_level(GOOD, 20), [BAD, GOOD, 990.0, BAD, GOOD, 980.0, BAD]),  # it faded
     ],
 )
-def test_what_is_not_borne_out_does_not_stay(before: list[float], after: list[float]) -> None:
+def test_unconfirmed_change_is_not_retained(before: list[float], after: list[float]) -> None:
     assert not stand(before + after)
 
 
-def test_what_is_told_at_another_place_does_not_stay() -> None:
+def test_change_detected_at_another_place_is_not_retained() -> None:
     values = make_level(GOOD, 20) + make_level(BAD, 10)
 
     assert not stand(values, find(27))

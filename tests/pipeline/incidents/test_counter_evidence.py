@@ -91,7 +91,7 @@ def test_share_of_coinciding_changes_is_counted() -> None:
     assert kernel["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with 3 of 4 changes"
 
 
-def test_host_with_few_runs_since_counts_in_nothing() -> None:
+def test_host_with_few_runs_since_is_ignored() -> None:
     measure("db-1", FALLEN)
     measure("db-2", make_level(1000.0, 28))
 
@@ -100,7 +100,7 @@ def test_host_with_few_runs_since_counts_in_nothing() -> None:
     assert (read_suspect()["hosts_unaffected"], read_suspect()["hosts_regressed"]) == (0, 0)
 
 
-def test_same_thing_a_month_apart_is_not_looked_at() -> None:
+def test_same_change_a_month_apart_is_ignored() -> None:
     measure("db-1", FALLEN)
     measure("db-2", STEADY, after=-timedelta(days=30))
 
@@ -109,7 +109,7 @@ def test_same_thing_a_month_apart_is_not_looked_at() -> None:
     assert read_suspect()["hosts_unaffected"] == 0
 
 
-def test_other_kernel_is_another_thing() -> None:
+def test_other_kernel_is_another_environment_change() -> None:
     measure("db-1", FALLEN)
     measure("db-2", STEADY)
     other = make_environment(kernel="6.12.0")
@@ -120,7 +120,7 @@ def test_other_kernel_is_another_thing() -> None:
     assert read_suspect()["hosts_unaffected"] == 0
 
 
-def test_retired_host_is_not_looked_at() -> None:
+def test_retired_host_is_ignored() -> None:
     measure("db-1", FALLEN)
     Host.objects.filter(pk=measure("db-2", STEADY).pk).update(retired_at=NOON)
 

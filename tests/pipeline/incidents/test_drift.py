@@ -1,4 +1,4 @@
-"""Levels that drift away from those that people accepted."""
+"""Drift from accepted baselines."""
 
 from datetime import timedelta
 
@@ -39,7 +39,7 @@ def read_drifts(**wanted: object) -> list[Change]:
     return list(Change.objects.filter(method=DRIFT_METHOD, **wanted).order_by("pk"))
 
 
-def test_slow_slope_is_no_change_and_drifts_from_the_accepted_level() -> None:
+def test_slow_slope_is_a_drift_and_not_a_change() -> None:
     make_pinned(SLOPE)
     assert not Change.objects.exists()
 
@@ -69,7 +69,7 @@ def test_drift_opens_one_incident_with_one_notice() -> None:
     ]
 
 
-def test_more_runs_move_the_drift_and_make_no_other() -> None:
+def test_more_runs_update_the_drift() -> None:
     (series,) = make_pinned(SLOPE)
     judge_all()
     (before,) = read_drifts()
@@ -119,7 +119,7 @@ def test_steady_series_does_not_drift() -> None:
     assert not Change.objects.exists()
 
 
-def test_level_that_nobody_accepted_does_not_drift() -> None:
+def test_series_without_baseline_does_not_drift() -> None:
     make_cells(make_host(), [SLOPE])
 
     judge_all()
@@ -127,7 +127,7 @@ def test_level_that_nobody_accepted_does_not_drift() -> None:
     assert not Change.objects.exists()
 
 
-def test_accepted_level_of_few_runs_says_nothing_yet() -> None:
+def test_baseline_of_few_runs_has_no_drift_yet() -> None:
     (series,) = make_cells(make_host(), [SLOPE])
     judge_all()
     pin(series, at=162)
@@ -146,7 +146,7 @@ def test_change_of_level_is_not_a_drift_too() -> None:
     assert (change.method, change.relative < -0.05) == ("changepoints-v1", True)
 
 
-def test_level_that_comes_back_recovers_the_incident_by_itself() -> None:
+def test_recovered_level_recovers_the_incident() -> None:
     (series,) = make_pinned(SLOPE)
     judge_all()
 
@@ -160,7 +160,7 @@ def test_level_that_comes_back_recovers_the_incident_by_itself() -> None:
     assert "recovered" in incident.events.values_list("kind", flat=True)
 
 
-def test_taking_back_the_accepted_level_withdraws_the_drift() -> None:
+def test_undoing_the_baseline_withdraws_the_drift() -> None:
     make_pinned(SLOPE)
     judge_all()
 
@@ -172,7 +172,7 @@ def test_taking_back_the_accepted_level_withdraws_the_drift() -> None:
     assert (drift.state, get_incident().state, get_incident().verdict) == ("withdrawn", "resolved", "noise")
 
 
-def test_accepting_where_it_drifted_to_ends_it_and_undo_brings_it_back() -> None:
+def test_new_baseline_ends_the_drift_and_undo_restores_it() -> None:
     make_pinned(SLOPE)
     judge_all()
     event = accept_level(get_incident().pk, by=make_user())
@@ -197,7 +197,7 @@ def test_resolved_drift_that_lasts_sends_no_further_notice() -> None:
     assert (get_incident().state, len(read_drifts())) == ("resolved", 1)
 
 
-def test_drift_that_was_fixed_and_came_back_is_another_one() -> None:
+def test_drift_after_a_recovery_is_a_new_one() -> None:
     (series,) = make_pinned(SLOPE)
     judge_all()
     first = get_incident()
@@ -215,7 +215,7 @@ def test_drift_that_was_fixed_and_came_back_is_another_one() -> None:
     assert first.state == "resolved"
 
 
-def test_improvement_drifts_too_and_tells_nobody() -> None:
+def test_drift_that_improves_sends_no_notice() -> None:
     rise = [value * (1 + 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
     make_pinned(rise)
 
@@ -224,7 +224,7 @@ def test_improvement_drifts_too_and_tells_nobody() -> None:
     assert (get_incident().is_regression, judged.event_ids) == (False, ())
 
 
-def test_excluded_runs_take_the_drift_back() -> None:
+def test_exclusion_of_runs_ends_the_drift() -> None:
     (series,) = make_pinned(SLOPE)
     judge_all()
     late = Run.objects.filter(started_at__gte=NOON + timedelta(hours=100))
@@ -237,7 +237,7 @@ def test_excluded_runs_take_the_drift_back() -> None:
     assert drift.evidence["is_back"] is True
 
 
-def test_mail_names_the_accepted_level() -> None:
+def test_mail_names_the_baseline() -> None:
     make_pinned(SLOPE)
     judge_all()
     incident = get_incident()

@@ -1,4 +1,4 @@
-"""Changes that belong together are one incident, with what explains them and what else changed."""
+"""Simultaneous changes are one incident, with common factors and suspects."""
 
 from datetime import timedelta
 
@@ -70,7 +70,7 @@ def test_simultaneous_changes_of_a_host_are_one_incident_with_the_kernel_as_susp
     assert "opened" in list_kinds(incident)
 
 
-def test_nothing_that_is_recorded_changed_is_an_empty_list() -> None:
+def test_incident_without_environment_change_has_no_suspects() -> None:
     make_cells(make_host(), [fallen()])
 
     judge_all()
@@ -113,7 +113,7 @@ def test_changes_days_apart_are_two_incidents() -> None:
     assert Incident.objects.count() == 2
 
 
-def test_improvements_are_recorded_apart_and_tell_nobody() -> None:
+def test_improvements_are_separate_incidents_without_notices() -> None:
     make_cells(make_host(), [make_level(BAD, 24) + make_level(GOOD, 6), fallen(3)])
 
     judged = judge_all()
@@ -123,7 +123,7 @@ def test_improvements_are_recorded_apart_and_tell_nobody() -> None:
     assert IncidentEvent.objects.get(pk=judged.event_ids[0]).incident.is_regression
 
 
-def test_many_weak_changes_at_once_are_believed_where_one_alone_waits() -> None:
+def test_many_weak_changes_at_once_are_significant_and_a_single_one_waits() -> None:
     weak = [make_level(GOOD, 24, shift=n) + make_level(930.0, 3, shift=n) for n in range(8)]
     quiet = [steady(n, runs=27) for n in range(32)]
     make_cells(make_host("alone"), [*weak[:1], *quiet, *quiet[:7]])
@@ -136,7 +136,7 @@ def test_many_weak_changes_at_once_are_believed_where_one_alone_waits() -> None:
     assert (incident.scope, incident.change_count) == ("host:together", 8)
 
 
-def test_recovery_is_noticed_and_opens_nothing() -> None:
+def test_recovery_is_detected_and_opens_no_incident() -> None:
     (series,) = make_cells(make_host(), [fallen(after=12)])
     judge_all()
     assert get_incident().recovered_at is None
@@ -169,7 +169,7 @@ def test_flapping_incident_sends_one_reopening_notice() -> None:
     assert incident.recovered_at
 
 
-def test_incident_of_which_nothing_is_left_resolves_itself_as_noise() -> None:
+def test_incident_without_changes_is_resolved_as_noise() -> None:
     make_cells(make_host(), [fallen()])
     judge_all()
     incident = get_incident()
@@ -184,7 +184,7 @@ def test_incident_of_which_nothing_is_left_resolves_itself_as_noise() -> None:
     assert IncidentEvent.objects.get(pk__in=judged.event_ids).kind == "resolved"
 
 
-def test_what_came_back_for_a_while_leaves_no_count_behind() -> None:
+def test_temporary_change_of_a_resolved_incident_leaves_no_count() -> None:
     (series,) = make_cells(make_host(), [fallen(after=4)])
     judge_all()
 
@@ -200,7 +200,7 @@ def test_what_came_back_for_a_while_leaves_no_count_behind() -> None:
     assert counts == [0, 1, 0]
 
 
-def test_same_cell_that_falls_again_reopens_what_was_resolved() -> None:
+def test_repeated_regression_of_a_series_reopens_its_incident() -> None:
     (series,) = make_cells(make_host(), [fallen(after=12)])
     judge_all()
     Incident.objects.update(
@@ -218,7 +218,7 @@ def test_same_cell_that_falls_again_reopens_what_was_resolved() -> None:
     assert incident.changes.count() == 2
 
 
-def test_expected_change_is_recorded_and_tells_nobody() -> None:
+def test_expected_change_is_recorded_without_notices() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
     schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None)  # type: ignore[arg-type]
     (series,) = make_cells(make_host("db-1"), [fallen()])
@@ -233,7 +233,7 @@ def test_expected_change_is_recorded_and_tells_nobody() -> None:
     assert (judged.event_ids, again.event_ids) == ((), ())
 
 
-def test_change_of_long_ago_is_kept_as_history() -> None:
+def test_old_change_is_recorded_as_resolved() -> None:
     values = make_level(GOOD, 40) + make_level(BAD, 60)
     make_cells(make_host(), [values], step=timedelta(days=1))
 
@@ -266,7 +266,7 @@ def test_affected_host_of_a_pool_is_named() -> None:
     ]
 
 
-def test_weak_change_of_one_cell_among_many_waits() -> None:
+def test_weak_change_of_one_series_among_many_waits() -> None:
     """Three runs of one cell are what noise makes somewhere among forty cells, and of one cell nowhere."""
     lines = [make_level(GOOD, 24, shift=1) + make_level(900.0, 3)]
     make_cells(make_host("db-1"), [*lines, *[steady(n, runs=27) for n in range(39)]])

@@ -1,4 +1,4 @@
-"""What is held against what when a level changed."""
+"""Facts that are compared between runs."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.factories import make_environment, make_run
 pytestmark = pytest.mark.django_db
 
 
-def test_zone_of_a_host_is_no_suspect_and_a_mount_option_is() -> None:
+def test_mount_option_is_a_suspect_and_time_zone_is_not() -> None:
     before = make_run(environment=make_environment(facts={"time_zone": "UTC", "mount_options": "noatime"}))
     after = make_run(environment=make_environment(facts={"time_zone": "Asia/Tokyo", "mount_options": "rw"}))
 

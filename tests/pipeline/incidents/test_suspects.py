@@ -1,4 +1,4 @@
-"""What else changed between the last good run and the first bad one."""
+"""Environment changes between the last good and the first bad run."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_condition_of_the_run_counts_from_a_change_of_20_percent() -> None:
     ]
 
 
-def test_load_that_jumps_at_every_run_is_no_suspect() -> None:
+def test_load_that_varies_at_every_run_is_not_a_suspect() -> None:
     make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
     for number, run in enumerate(Run.objects.order_by("started_at")):
         conditions = {"load": str(1 + 5 * (number % 2))}
@@ -68,7 +68,7 @@ def test_load_that_jumps_at_every_run_is_no_suspect() -> None:
     assert get_incident().suspects == []
 
 
-def test_changes_whose_runs_are_gone_have_no_suspects() -> None:
+def test_changes_with_deleted_runs_have_no_suspects() -> None:
     make_fallen(labels={"release": "7"})
     Change.objects.update(run=None)
 

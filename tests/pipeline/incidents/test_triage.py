@@ -1,4 +1,4 @@
-"""What people do with incidents: guarded, in the trail, and undone."""
+"""Triage steps: checked against the state, recorded, and undone."""
 
 from datetime import timedelta
 
@@ -64,7 +64,7 @@ def test_resolving_requires_a_verdict_and_reopening_clears_it() -> None:
     assert (incident.state, incident.verdict, incident.resolved_at) == (IncidentState.NEW, "", None)
 
 
-def test_what_was_changed_since_is_undone_first() -> None:
+def test_later_action_on_the_same_fields_must_be_undone_first() -> None:
     incident = make_incident()
     first = triage.acknowledge(incident.pk, by=None)
     triage.resolve(incident.pk, by=None, verdict="real")
@@ -98,12 +98,12 @@ def test_assignee_link_and_snooze_are_set_and_undone() -> None:
 @pytest.mark.parametrize(
     "url", ["javascript:alert(1)", "ftp://example.org/", "bugs/7", "https://a b/", "x" * 600]
 )
-def test_link_that_is_no_web_address_is_refused(url: str) -> None:
+def test_link_must_be_an_http_or_https_url(url: str) -> None:
     with pytest.raises(BadTriage, match="http or https"):
         triage.link(make_incident().pk, by=None, url=url)
 
 
-def test_comment_says_something() -> None:
+def test_comment_must_not_be_empty() -> None:
     incident = make_incident()
 
     event = triage.comment(incident.pk, by=None, words=" looked at it ")
@@ -127,7 +127,7 @@ def test_unknown_ids_are_named() -> None:
         undo(4711, by=None)
 
 
-def test_merged_incident_gives_its_changes_and_gets_them_back() -> None:
+def test_merge_moves_changes_and_undo_returns_them() -> None:
     home, other = make_incident(), make_incident(2, name="db-2")
 
     event = triage.merge(other.pk, into=home.pk, by=None)
@@ -145,7 +145,7 @@ def test_merged_incident_gives_its_changes_and_gets_them_back() -> None:
     assert (other.merged_into, other.state) == (None, IncidentState.NEW)
 
 
-def test_later_changes_of_a_merged_incident_come_to_its_new_home() -> None:
+def test_later_changes_of_a_merged_incident_join_its_target() -> None:
     home, other = make_incident(), make_incident(name="db-2")
     triage.merge(other.pk, into=home.pk, by=None)
 
@@ -156,7 +156,7 @@ def test_later_changes_of_a_merged_incident_come_to_its_new_home() -> None:
     assert set(Change.objects.values_list("incident_id", flat=True)) == {home.pk}
 
 
-def test_split_makes_an_incident_of_its_own_and_undo_joins_them() -> None:
+def test_split_opens_a_new_incident_and_undo_merges_it() -> None:
     incident = make_incident(3)
     one = Change.objects.order_by("pk").first()
     assert one
@@ -172,7 +172,7 @@ def test_split_makes_an_incident_of_its_own_and_undo_joins_them() -> None:
     assert (incident.change_count, fresh.merged_into) == (3, incident)
 
 
-def test_split_takes_some_and_not_all() -> None:
+def test_split_requires_some_but_not_all_changes() -> None:
     incident = make_incident(2)
 
     with pytest.raises(BadTriage, match="not all"):
@@ -183,7 +183,7 @@ def test_split_takes_some_and_not_all() -> None:
         triage.split(incident.pk, change_ids=[4711], by=None)
 
 
-def test_accepted_level_is_the_new_baseline_and_undo_brings_the_old_one_back() -> None:
+def test_accepted_level_is_the_new_baseline_and_undo_restores_the_old_one() -> None:
     incident = make_incident()
     (level,) = preview_accept(incident.pk)
     assert (level.metric, level.from_at) == ("iops", NOON + timedelta(hours=24))
@@ -206,7 +206,7 @@ def test_accepted_level_is_the_new_baseline_and_undo_brings_the_old_one_back() -
     assert (judgement.baseline_from_at, judgement.n, incident.state) == (None, 32, IncidentState.NEW)
 
 
-def test_worse_than_the_accepted_level_is_found() -> None:
+def test_regression_from_an_accepted_baseline_is_detected() -> None:
     incident = make_incident()
     accept_level(incident.pk, by=None)
     judge_all()
@@ -226,7 +226,7 @@ def get_newest() -> Change:
     return change
 
 
-def test_every_step_leaves_its_event() -> None:
+def test_every_step_writes_an_event() -> None:
     incident = make_incident()
     triage.acknowledge(incident.pk, by=None)
     triage.resolve(incident.pk, by=None, verdict="noise")

@@ -1,4 +1,4 @@
-"""The cells of an incident as a matrix."""
+"""The affected matrix of an incident."""
 
 from datetime import timedelta
 from typing import Any
@@ -75,7 +75,7 @@ def test_cell_shows_the_largest_change_and_its_series() -> None:
     assert (round(second.change.relative, 3), second.change.id) == (-0.3, changes[1].pk)
 
 
-def test_what_else_differs_makes_rows_of_its_own() -> None:
+def test_further_dimensions_are_rows() -> None:
     host = make_host()
     cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
     matrix = read(make_incident(changes=[make_change(cells[0])]))
@@ -86,7 +86,7 @@ def test_what_else_differs_makes_rows_of_its_own() -> None:
     }
 
 
-def test_what_goes_with_the_columns_makes_no_rows() -> None:
+def test_dimension_that_varies_with_the_columns_is_not_a_row() -> None:
     host = make_host()
     cells = []
     for count in (1, 4):
@@ -105,7 +105,7 @@ def test_what_goes_with_the_columns_makes_no_rows() -> None:
     }
 
 
-def test_what_explains_it_is_looked_along() -> None:
+def test_common_factor_is_the_dimension_of_the_columns() -> None:
     host = make_host()
     cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
     reason = {"dimension": "iodepth", "value": "32", "share": 1, "words": "all with queue depth 32"}
@@ -114,7 +114,7 @@ def test_what_explains_it_is_looked_along() -> None:
     assert read(incident).x.name == "iodepth"
 
 
-def test_several_hosts_are_looked_along() -> None:
+def test_several_hosts_are_the_columns() -> None:
     cells = [make_cell(make_host(name)) for name in ("db-1", "db-2")]
     matrix = read(make_incident(changes=[make_change(cell) for cell in cells], scope=""))
 
@@ -122,7 +122,7 @@ def test_several_hosts_are_looked_along() -> None:
     assert list_states(matrix) == {"4k random read": ["changed", "changed"]}
 
 
-def test_rows_are_kept_that_hold_what_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_changes_are_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incident_cells, "ROWS_MAXIMUM", 2)
     host = make_host()
     sizes = [1024 * number for number in (1, 2, 4, 8)]

@@ -1,4 +1,4 @@
-"""Incidents, changes and judgements as they are read."""
+"""Queries of incidents, changes and detection status."""
 
 from datetime import timedelta
 
@@ -50,7 +50,7 @@ def make_many(count: int) -> None:
         make_incident(changes=[make_change(make_series([1000.0, 850.0]))], started_at=NOON + number * HOUR)
 
 
-def test_list_takes_two_queries_however_many_there_are(django_assert_num_queries) -> None:
+def test_list_takes_two_queries_for_any_number(django_assert_num_queries) -> None:
     make_many(5)
 
     with django_assert_num_queries(2):
@@ -70,7 +70,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
     assert second.next_cursor is None
 
 
-def test_row_counts_series_and_takes_the_interval_of_the_worst() -> None:
+def test_row_has_the_series_count_and_the_interval_of_the_largest_change() -> None:
     one, other = make_series([1000.0]), make_series([1000.0])
     changes = [
         make_change(one, after=900.0),
@@ -86,7 +86,7 @@ def test_row_counts_series_and_takes_the_interval_of_the_worst() -> None:
     assert (row.relative_low, row.relative_high) == (pytest.approx(-0.32), pytest.approx(-0.28))
 
 
-def test_merged_one_is_in_no_list() -> None:
+def test_merged_incident_is_not_listed() -> None:
     home = make_incident()
     make_incident(merged_into=home, state=IncidentState.RESOLVED)
 
@@ -177,7 +177,7 @@ def test_changes_and_their_series_take_one_query(django_assert_num_queries) -> N
     assert {change.series.workload_title.split(" · ")[0] for change in page.items} == {"4k random read"}
 
 
-def test_marks_of_series_come_in_the_order_of_time_without_the_withdrawn(django_assert_num_queries) -> None:
+def test_marks_of_series_are_by_time_without_withdrawn_ones(django_assert_num_queries) -> None:
     one, other = make_series([1000.0] * 3), make_series([1000.0])
     late, early = make_change(one, at=NOON + HOUR), make_change(one, at=NOON)
     make_change(one, at=NOON + 2 * HOUR, state="withdrawn")
@@ -191,7 +191,7 @@ def test_marks_of_series_come_in_the_order_of_time_without_the_withdrawn(django_
     assert len(found[other.pk]) == 1
 
 
-def test_changes_of_one_series_are_the_newest_first_and_whole() -> None:
+def test_changes_of_one_series_are_newest_first_with_withdrawn_ones() -> None:
     series = make_series([1000.0] * 2)
     early, late = make_change(series, at=NOON), make_change(series, at=NOON + HOUR, state="withdrawn")
 
@@ -200,7 +200,7 @@ def test_changes_of_one_series_are_the_newest_first_and_whole() -> None:
     assert [change.id for change in found] == [late.pk, early.pk]
 
 
-def test_sides_are_the_valid_runs_that_the_change_was_judged_by(django_assert_num_queries) -> None:
+def test_sides_are_the_valid_runs_of_the_evidence(django_assert_num_queries) -> None:
     series = make_series([1.0, 10.0, 11.0, 5.0, 6.0, 99.0])
     Measurement.objects.filter(iops=11.0).update(is_excluded=True)
     evidence = {
