@@ -52,7 +52,7 @@ test("a side without runs has no level", () => {
 });
 
 test("the description of a change has sign, word, size, interval and state", () => {
-  assert.equal(sayFoundChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
+  assert.equal(describeDetectedChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
   assert.equal(
     describeDetectedChange({ ...CHANGE, is_regression: false, relative: 0.2, relative_low: null, relative_high: null, state: "suspected" }),
     "▲ improvement +20.0 %, suspected",

@@ -219,7 +219,7 @@ def _assign_all(candidates: Sequence[Candidate], families: dict[str, TestFamily]
     for (scope, _, _), members in sorted(groups.items()):
         if any(candidate.incident_id is None for candidate in members):
             planned_event = expected.get(members[0].change_id)
-            touched |= _place_members(members, families[scope], planned_event, events=events)
+            touched |= _assign_members(members, families[scope], planned_event, events=events)
     return touched
 
 
