@@ -136,6 +136,7 @@ def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedule
     """Keep every test away from this machine's own schedules, and from seconds of looking at its disks."""
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
     monkeypatch.setattr("agent.scheduling.schedule.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.scheduling.scheduled.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.measuring.load.OBSERVATION_S", 0.005)
     return schedules
 

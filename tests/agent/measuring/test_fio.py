@@ -188,7 +188,7 @@ def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
 
     (note,) = clean_leftovers(str(machine.spool))
 
-    assert note == f"{workspace.directory} of a killed run: Not a directory"
+    assert note == f"cannot remove {workspace.directory} of a killed run: Not a directory"
     assert (precious / "file").exists()
 
 

@@ -81,7 +81,7 @@ def test_more_logs_than_the_server_takes_are_left_out(tmp_path: Path) -> None:
         (tmp_path / f"bench-agent_bw.{number}.log").write_text("0, 1, 0, 0\n")
 
     with open_directory(tmp_path) as directory:
-        assert read_logs(directory).problem == "fio wrote 201 logs, the maximum is 200"
+        assert read_logs(directory).problem == "fio wrote 201 logs; the maximum is 200"
 
 
 def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:

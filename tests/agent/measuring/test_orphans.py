@@ -31,9 +31,7 @@ def test_process_that_survives_sigkill_means_that_the_storage_hangs(monkeypatch:
     monkeypatch.setattr("agent.measuring.orphans.list_orphans", lambda directory: (2**30,))
     monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
 
-    with pytest.raises(
-        StorageHangs, match=f"does not end even by SIGKILL, process {2**30}: the storage hangs"
-    ):
+    with pytest.raises(StorageHangs, match=f"process {2**30} does not end after SIGKILL"):
         kill_orphans("/data")
 
 

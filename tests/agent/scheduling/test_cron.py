@@ -349,9 +349,9 @@ def test_what_somebody_added_to_that_file_stays(machine: Machine, nobodys_machin
 
     machine.install("--at", "05:00")
 
-    assert path.read_text().startswith("MAILTO=ops\n# Made by")
+    assert path.read_text().startswith("MAILTO=ops\n# Created by")
     machine.run("schedule", "remove")
-    assert path.read_text().startswith("MAILTO=ops\n# Made by")
+    assert path.read_text().startswith("MAILTO=ops\n# Created by")
 
 
 def test_machine_without_cron_says_what_to_do(machine: Machine) -> None:
@@ -359,4 +359,4 @@ def test_machine_without_cron_says_what_to_do(machine: Machine) -> None:
 
     assert ended.returncode == 2
     assert "no cron found" in ended.stderr
-    assert "take --systemd" in ended.stderr
+    assert "use --systemd" in ended.stderr

@@ -290,7 +290,7 @@ def test_show_tells_all_and_the_next_run(machine: Machine, table: Path) -> None:
 
 def test_nothing_scheduled_is_said(machine: Machine, table: Path) -> None:
     assert machine.run("schedule", "show").stdout.startswith("no schedules")
-    assert machine.run("schedule", "remove", "--profile", "quick").stdout == "no schedule found of quick\n"
+    assert machine.run("schedule", "remove", "--profile", "quick").stdout == "no schedule found for quick\n"
 
 
 def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(
@@ -303,7 +303,7 @@ def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(
     (Path(nobodys_machine.root) / "proc" / "77" / "comm").write_text("bash\n")
     ended = host.run("check")
     assert ended.returncode == 2
-    assert "every 6 h; cron is not running here: nothing starts it" in ended.stdout
+    assert "every 6 h; cron is not running: scheduled runs do not start" in ended.stdout
 
 
 def test_what_holds_in_this_shell_only_is_told(host: Machine, table: Path) -> None:

@@ -83,7 +83,7 @@ def test_signal_ends_the_splay_at_once(
     _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == status
-    assert "stopped before the run began: nothing was measured" in stderr
+    assert "stopped before the run started: nothing was measured" in stderr
     assert (host.leftovers(), host.pending(), server.seen) == ([], [], [])
 
 
