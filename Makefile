@@ -40,7 +40,7 @@ test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQ
 	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs mkfs.xfs:xfsprogs
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-test-fast: $(DEV) $(VENDOR) ## run the tests without browser, chaos, real fio and files that take over five seconds
+test-fast: $(DEV) $(VENDOR) ## run the tests that start no process: no servers, browser, fio or agent
 	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 js-test: ## run the JavaScript tests with node

@@ -34,7 +34,8 @@ SECONDS = {
 }
 # One unit for the folder: a Chromium and a web process serve all of it.
 FOLDERS = ("tests/browser",)
-# What `--fast` leaves out besides the units above: tests of these markers, and those that ask for a server.
+# What `--fast` leaves out besides the units above: tests that start processes, use a server, a browser or a real fio.
+SLOW_FOLDERS = ("tests/agent/", "tests/chaos/", "tests/embedded/")
 SLOW_MARKERS = ("browser", "chaos", "corpus", "django_db", "fio")
 SERVERS = ("db", "transactional_db", "postgres_server", "valkey_server")
 # A unit for each test.
@@ -63,6 +64,7 @@ def is_slow(nodeid: str, *, markers: Iterable[str], fixtures: Iterable[str]) -> 
     return (
         unit in SECONDS
         or unit.split("::")[0] in SECONDS
+        or nodeid.startswith(SLOW_FOLDERS)
         or not set(markers).isdisjoint(SLOW_MARKERS)
         or not set(fixtures).isdisjoint(SERVERS)
     )

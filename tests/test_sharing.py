@@ -46,6 +46,7 @@ def test_unit_with_a_known_time_is_there(unit):
         ("tests/web/test_it.py::test_it", ["django_db"], [], True),
         ("tests/api/test_it.py::test_it", [], ["client", "valkey_server"], True),
         ("tests/test_wide.py::test_it", [], [], True),
+        ("tests/agent/running/test_locks.py::test_it", [], [], True),
         ("tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]", [], [], True),
         ("tests/browser/test_ways.py::test_it", [], [], True),
     ],
