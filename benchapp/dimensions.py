@@ -1,4 +1,4 @@
-"""The dimensions: what series differ in, and so what charts, filters and comparisons may be made over. Pure.
+"""The dimensions: properties in which series differ; used by charts, filters and comparisons. Pure.
 
 A dimension's name is a column of Series, but for `host`, `pool` (which are parts of its scope) and `pattern` (its rw
 and direction together).
@@ -14,9 +14,9 @@ DimensionKind = Literal["text", "count", "size", "seconds", "percent", "flag"]
 class Dimension:
     """One entry of the registry.
 
-    kind: of its values; sizes are bytes. group: whose it is. is_continuous: charts draw lines over it, not bars.
-    companions: dimensions that move with it by nature, so that they need not be fixed while it varies.
-    is_minor: rarely what one asks for; never fixed by itself, only told where it varies.
+    kind: of its values; sizes are bytes. group: scope, workload or target. is_continuous: charts show lines, not bars.
+    companions: dimensions that vary together with it, and are not fixed while it varies.
+    is_minor: rarely relevant; never fixed automatically, only reported where it varies.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Dimension:
 
     @property
     def is_number(self) -> bool:
-        """Say whether its values are ordered as numbers."""
+        """Return whether its values are numbers."""
         return self.kind not in ("text", "flag")
 
 
@@ -87,7 +87,7 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
     )
 }
 
-# Short names of the filter's grammar and of addresses, beside the full ones.
+# Short names in filters and URLs, in addition to the full ones.
 ALIASES: Final = {
     "bs": "block_size_bytes",
     "block_size": "block_size_bytes",
@@ -113,11 +113,11 @@ ALIASES: Final = {
 
 
 def find_dimension(name: str) -> Dimension | None:
-    """Return the dimension of a name or a short name; None where there is none."""
+    """Return the dimension with a name or short name; None if unknown."""
     return DIMENSIONS.get(ALIASES.get(name, name))
 
 
-# The direction that an rw of one direction has by nature; the others are written with theirs.
+# The direction of each rw with a single direction; patterns of the others include the direction.
 _NATURAL: Final = {
     "read": "read",
     "randread": "read",
@@ -129,20 +129,20 @@ _NATURAL: Final = {
 
 
 def name_pattern(rw: str, direction: str) -> str:
-    """Return the pattern of a series: its rw, and its direction where the rw does more: "randread", "randrw read"."""
+    """Return the pattern of a series: its rw, with the direction if mixed: "randread", "randrw read"."""
     return rw if _NATURAL.get(rw) == direction else f"{rw} {direction}".strip()
 
 
 def split_pattern(pattern: str) -> tuple[str, str | None]:
-    """Return rw and direction of a pattern; None where it leaves the direction open ("randrw")."""
+    """Return rw and direction of a pattern; None if it has no direction ("randrw")."""
     rw, _, direction = pattern.partition(" ")
     return rw, direction or _NATURAL.get(rw)
 
 
 def is_fixable(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
-    """Say whether a chart over some dimensions holds another still: not those themselves, nor what moves with them.
+    """Return whether a chart over some dimensions fixes another one: not those themselves, nor their companions.
 
-    over: names of the dimensions on the chart's axes.
+    over: names of the dimensions on the axes.
     """
     if dimension.is_minor or dimension.name in over:
         return False

@@ -1,4 +1,4 @@
-"""The catalogue of metrics: name, base unit, better direction, label; and how a value is shown."""
+"""The metric catalog: name, base unit, better direction, label; and formatting of values."""
 
 import math
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One entry of the catalogue.
+    """One entry of the catalog.
 
     name: also the column of Measurement and the field of the API.
-    unit: the base unit in which every value is kept; converted only for the eye.
+    unit: the base unit of all stored values; converted for display only.
     """
 
     name: str
@@ -39,9 +39,9 @@ CATALOGUE: Final[dict[str, Metric]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLimit:
-    """A value between good and bad for one metric of one profile, in the metric's base unit.
+    """A threshold for one metric of one profile, in the metric's base unit.
 
-    words: what is good, short enough for a chart. source: who says so.
+    words: the criterion, short enough for a chart. source: its reference.
     """
 
     profile: str
@@ -51,7 +51,7 @@ class ReferenceLimit:
     source: str
 
     def is_met(self, value: float) -> bool:
-        """Say whether a value is on the good side; the limit itself is not."""
+        """Return whether a value meets the limit; the limit itself does not."""
         return value < self.value if CATALOGUE[self.metric].better == "lower" else value > self.value
 
 
@@ -67,14 +67,14 @@ REFERENCE_LIMITS: Final = (
 
 
 def find_limit(profile: str, metric: str) -> ReferenceLimit | None:
-    """Return the limit of a metric of a profile; None for the many that have none."""
+    """Return the limit of a metric of a profile; None if it has none."""
     known = (limit for limit in REFERENCE_LIMITS if (limit.profile, limit.metric) == (profile, metric))
     return next(known, None)
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLine:
-    """What a known system reached in one metric and direction of one profile, in the metric's base unit.
+    """The result of a known system for one metric and direction of one profile, in the metric's base unit.
 
     It judges nothing: it lies beside what was measured. words: short enough for a chart. source: who says so.
     """
@@ -100,12 +100,12 @@ REFERENCE_LINES: Final = (
 
 
 def find_references(profile: str, metric: str, direction: str) -> tuple[ReferenceLine, ...]:
-    """Return what known systems reached, the best first; () for the many profiles that have none."""
+    """Return the results of known systems, best first; () if the profile has none."""
     wanted = (profile, metric, direction)
     return tuple(line for line in REFERENCE_LINES if (line.profile, line.metric, line.direction) == wanted)
 
 
-# The percentile, in per cent, that each percentile metric takes from a distribution.
+# The percentile of each percentile metric, in percent.
 PERCENTILES: Final[dict[str, float]] = {
     "latency_p50_ns": 50.0,
     "latency_p95_ns": 95.0,
@@ -113,7 +113,7 @@ PERCENTILES: Final[dict[str, float]] = {
     "latency_p99_9_ns": 99.9,
 }
 
-# The smallest relative change worth saying, of either direction: what people of other histories end up with, who raised
+# The smallest relative change to report, in either direction: what operators of other systems settled on, who raised
 # smaller limits by hand (docs/detection.md). Means of latencies follow the throughput; tails are rough by nature.
 SMALLEST_CHANGES: Final[dict[str, float]] = {
     "iops": 0.05,
@@ -128,7 +128,7 @@ SMALLEST_CHANGES: Final[dict[str, float]] = {
 
 
 def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
-    """Return the metrics in which changes are looked for.
+    """Return the metrics in which changes are detected.
 
     With one block size IOPS and bandwidth are the same signal: IOPS stand for both, else the bandwidth does.
     """
@@ -150,7 +150,7 @@ _THIN_SPACE: Final = "\u202f"
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """Show a value in a base unit to a person, at three significant digits or as a whole number.
+    """Format a value in a base unit, with three significant digits or as a whole number.
 
     Whole IOPS are shown in full with a thin space between thousands (33 415); other units are scaled by
     magnitude (bytes/s by 1000: MB/s; bytes by 1024: MiB; ns: ns, µs, ms, s). None, nan and infinity give an en
@@ -166,11 +166,11 @@ def format_value(value: float | None, unit: str) -> str:
 
 
 def find_step(value: float, unit: str) -> tuple[float, str]:
-    """Return the unit to show a value in: how many base units one is, and its name; the name is empty for IOPS."""
+    """Return the display unit of a value: its size in base units, and its name; the name is empty for IOPS."""
     if unit == "operations/s":
         return 1.0, ""
     scales = _SCALES[unit]
-    # 999.7 kB/s rounds to 1000 kB/s: step up where the rounded figure reaches the next unit.
+    # 999.7 kB/s rounds to 1000 kB/s: use the next unit if the rounded value reaches it.
     return next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
 
 

@@ -1,4 +1,4 @@
-"""Take the pictures of docs/img from a running server, in headless Chromium.
+"""Take the screenshots in docs/img from a running server, in headless Chromium.
 
     python docs/take_screenshots.py http://127.0.0.1:8000 --user ada      (asks for the password; or BENCHAPP_PASSWORD)
     python docs/take_screenshots.py http://127.0.0.1:8000                 (where BENCHAPP_PUBLIC_READ is on)
@@ -30,7 +30,7 @@ FLAGS: Final = [
 
 
 def main() -> int:
-    """Take all pictures; return 1 where there is nothing to picture."""
+    """Take all screenshots; return 1 if the server has no data."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What is kept: a file per concept."""
+"""Tables, one module per concept."""
 
 from benchapp.models.account import Invitation, Role, Throttle, User
 from benchapp.models.change import Change, ChangeState, DetectionStatus, Judgement

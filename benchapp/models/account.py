@@ -1,4 +1,4 @@
-"""Who may look and who may change: users with a role, and the one-time links that make them."""
+"""Users with a role, and the invitations that create them."""
 
 from datetime import datetime
 from typing import Self
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class Role(models.TextChoices):
-    """What a person may do; each role may do all that the one before it may."""
+    """Permissions of a user; each role includes those of the previous one."""
 
     VIEWER = "viewer", "Viewer: reads everything"
     EDITOR = "editor", "Editor: uploads, retries, judges"
@@ -19,7 +19,7 @@ _RANK = {Role.VIEWER.value: 0, Role.EDITOR.value: 1, Role.ADMIN.value: 2}
 
 
 class User(AbstractUser):
-    """A person who signs in."""
+    """A user who signs in."""
 
     role = models.CharField(max_length=8, choices=Role, default=Role.VIEWER)
 
@@ -32,7 +32,7 @@ class User(AbstractUser):
         return f"{self.username} ({self.role})"
 
     def has_role(self, role: Role) -> bool:
-        """Say whether this person may do what the role may."""
+        """Return whether this user has the role or a higher one."""
         return self.is_superuser or _RANK[self.role] >= _RANK[role.value]
 
 
@@ -40,12 +40,12 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
     """Queries over invitations."""
 
     def open_at(self, now: datetime) -> Self:
-        """Keep the invitations that can still be used at a moment."""
+        """Filter invitations that are valid at a given time."""
         return self.filter(used_at__isnull=True, expires_at__gt=now)
 
 
 class Invitation(models.Model):
-    """A one-time link with which a person makes an account; the first one sets up the first admin."""
+    """A one-time link to create an account; the first one creates the first admin."""
 
     digest = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the link's secret")
     role = models.CharField(max_length=8, choices=Role)

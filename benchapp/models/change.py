@@ -19,7 +19,7 @@ class ChangeState(models.TextChoices):
 class Change(models.Model):
     """One change. Values in the metric's base unit.
 
-    run: the first run of the new level (null once it is gone); started_at: when that run started.
+    run: the first run of the new level (null once it is deleted); started_at: when that run started.
     before_*, after_*: the levels on both sides, as far as they reach; spreads are robust standard deviations.
     relative: after / before - 1, with its 95 % interval (low, high; null if unknown).
     confidence: 0 to 1. method: name and version of the detector. is_regression: by the metric's better direction.
@@ -57,7 +57,7 @@ class Change(models.Model):
             models.CheckConstraint(
                 condition=models.Q(state__in=ChangeState.values), name="change_state_is_known"
             ),
-            # Two judges of one series find the same change: the second finds the row of the first.
+            # Two detections of one series find the same change: the second finds the existing row.
             models.UniqueConstraint(
                 fields=["series", "metric", "started_at"],
                 condition=~models.Q(state=ChangeState.WITHDRAWN),

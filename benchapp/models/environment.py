@@ -1,4 +1,4 @@
-"""What may explain a change but does not make another series."""
+"""Facts that may explain a change but do not define another series."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""Series and runs by a filter of the bar's language.
+"""Series and runs that match a filter.
 
 A term that is turned round also leaves what is not known: `-fs:xfs` is everything that is not known to be xfs.
 `host` and `pool` in one filter mean either, as a series is of the one or of the other.
@@ -32,13 +32,13 @@ _SEARCHED: Final = (
 )
 _SCOPES: Final = ("host", "pool")
 _COMPARISONS: Final = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
-# Of a rare workload the series are named, so that PostgreSQL begins with them and not with every run.
+# Series of a rare workload are listed by id, so that PostgreSQL starts with them and not with every run.
 _RARE_SERIES: Final = 200
 
 
 @CharField.register_lookup
 class Resembles(Lookup):
-    """Text with "*" for any characters, whatever the case; all else stands for itself.
+    """Case-insensitive match with "*" for any characters; everything else is literal.
 
     LIKE and not a regular expression: its cost has a bound that no pattern breaks.
     """
@@ -46,7 +46,7 @@ class Resembles(Lookup):
     lookup_name = "resembles"
 
     def get_prep_lookup(self) -> str:
-        """Return the pattern as LIKE writes it."""
+        """Return the pattern in LIKE syntax."""
         escaped = str(self.rhs).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return escaped.replace("*", "%").upper()
 

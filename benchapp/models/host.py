@@ -1,4 +1,4 @@
-"""Machines that run benchmarks, and the tokens with which machines speak to us."""
+"""Hosts, and API tokens."""
 
 from datetime import datetime
 from typing import Self
@@ -12,7 +12,7 @@ class HostQuerySet(models.QuerySet["Host"]):
     """Queries over hosts."""
 
     def active(self) -> Self:
-        """Leave out the retired."""
+        """Exclude retired hosts."""
         return self.filter(retired_at__isnull=True)
 
 
@@ -53,12 +53,12 @@ class Host(models.Model):
 
     @property
     def scope(self) -> str:
-        """Name whose history the results of this host belong to: its pool's, else its own."""
+        """Return the scope of the series of this host: its pool, else the host."""
         return f"pool:{self.pool}" if self.pool else f"host:{self.name}"
 
 
 class Scope(models.TextChoices):
-    """What a token may do."""
+    """Permissions of a token."""
 
     INGEST = "ingest", "Posts the results of one host"
     READ = "read", "Reads everything"
@@ -70,14 +70,14 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     """Queries over tokens."""
 
     def valid_at(self, now: datetime) -> Self:
-        """Keep the tokens that are neither revoked nor expired at a moment."""
+        """Filter tokens that are neither revoked nor expired at a given time."""
         return self.filter(
             models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=now), revoked_at__isnull=True
         )
 
 
 class ApiToken(models.Model):
-    """A bearer token: `bench_<public id>_<secret><CRC>`; only the SHA-256 of the secret is kept."""
+    """A bearer token: `bench_<public id>_<secret><CRC>`; only the SHA-256 of the secret is stored."""
 
     public_id = models.CharField(max_length=12, unique=True)
     digest = models.BinaryField(max_length=32)

@@ -1,4 +1,4 @@
-"""Which hosts a filter of the bar's language leaves, though it speaks of series."""
+"""Hosts that match a filter of series."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ _SCOPES: Final = ("host", "pool")
 
 
 def match_hosts(filter: Filter, hosts: Sequence[Host]) -> set[int]:
-    """Return the ids of the hosts that a filter leaves.
+    """Return the ids of the hosts that match a filter.
 
     What it says of hosts and pools is held against the host itself, also where its series are its pool's or it never
     ran; all else must hold of one of its series. One query where there is anything else.
@@ -29,18 +29,18 @@ def match_hosts(filter: Filter, hosts: Sequence[Host]) -> set[int]:
 
 
 def names_host(filter: Filter, name: str, pool: str) -> bool:
-    """Say whether what a filter says of hosts and pools leaves this host; either is enough where it says both."""
+    """Return whether a host matches the host and pool terms of a filter; one is enough if it has both."""
     return _names(filter, {"host": name, "pool": pool})
 
 
 def names_scope(filter: Filter, scope: str) -> bool:
-    """Say whether what a filter says of hosts and pools leaves the series of a scope, as `match_series` would."""
+    """Return whether a scope matches the host and pool terms of a filter, as in `match_series`."""
     kind, _, name = scope.partition(":")
     return _names(filter, {kind: name})
 
 
 def leave_scopes_out(filter: Filter) -> Filter:
-    """Return what a filter says of all else than hosts and pools."""
+    """Return the filter without its host and pool terms."""
     return Filter(tuple(term for term in filter.terms if term.dimension not in _SCOPES), filter.words)
 
 
@@ -69,7 +69,7 @@ def _fits(test: Test, value: str | None) -> bool:
 
 
 def _fits_pattern(parts: Sequence[str], value: str) -> bool:
-    """Say whether the parts occur in this order, the first at the beginning and the last at the end.
+    """Return whether the parts occur in this order, the first at the beginning and the last at the end.
 
     By hand, as a regular expression of eight stars takes for ever on a name that nearly fits.
     """

@@ -1,4 +1,4 @@
-"""The newest run of each scheduled profile."""
+"""The latest run of each scheduled profile."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from django.db import connection
 
 
 def read_last_runs(wanted: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str], datetime]:
-    """Return when the newest run of each (host id, profile, since) began, by host id and profile; one query.
+    """Return when the latest run of each (host id, profile, since) started, by host id and profile; one query.
 
     Each from the newer end of the index run_by_host. What ran before `since` is not looked at.
     """

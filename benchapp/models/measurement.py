@@ -9,7 +9,7 @@ from benchapp.models.series import Series
 
 
 class LatencyKind(models.TextChoices):
-    """Which of fio's latencies the latency metrics hold."""
+    """Which fio latency the latency metrics contain."""
 
     COMPLETION = "clat", "Completion latency (clat)"
     TOTAL = "lat", "Total latency (lat)"
@@ -17,13 +17,13 @@ class LatencyKind(models.TextChoices):
 
 
 class Measurement(models.Model):
-    """One row per direction per run, a metric a column; null is unknown, `missing` says why.
+    """One row per direction per run, a metric a column; null is unknown, `missing` has the reason.
 
     ordinal: counts repetitions of the same workload within one run. started_at: the run's.
-    elapsed_s: wall-clock time of work that is timed as a whole, which has no other metric.
+    elapsed_s: wall-clock time of a workload that is timed as a whole and has no other metric.
     badges: [{code, sentence, numbers}] of analysis.validity. percentiles: per cent as text → ns, as fio gave them;
     those of too few samples are here, but in no metric. clones: entries of fio's report merged into it.
-    is_excluded: a person took the run out of medians; kept with the run. latency_bins: where fio printed bins, a
+    is_excluded: the run is excluded from medians by a user. latency_bins: where fio printed bins, a
     coarser histogram; bucket k spans 2^(k/4) to 2^((k+1)/4) ns.
     """
 

@@ -14,8 +14,8 @@ from benchapp.models.target import Target
 class Run(models.Model):
     """One execution of fio.
 
-    document: its place in the submission's text. error: fio's first errno, 0 where all went well.
-    started_at: the host's clock; where the host said nothing, the moment of receipt (started_at_is_known false).
+    document: its place in the submission's text. error: fio's first errno, 0 on success.
+    started_at: the host's clock; without one, the time of receipt (started_at_is_known false).
     warnings: [{code, where, message}], as the parser gave them. badges: codes of analysis.validity that any of its
     measurements bears.
     """
@@ -63,5 +63,5 @@ class Run(models.Model):
 
     @property
     def has_failed(self) -> bool:
-        """Say whether fio reported an error, whatever numbers it printed."""
+        """Return whether fio reported an error, regardless of its numbers."""
         return self.error != 0

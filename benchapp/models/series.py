@@ -1,4 +1,4 @@
-"""The measurements that may be compared."""
+"""Series: measurements that can be compared."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -9,7 +9,7 @@ from benchapp.models.workload import Workload, WorkloadFields
 
 
 class DirectionName(models.TextChoices):
-    """The direction of I/O whose values a measurement holds."""
+    """The I/O direction of a measurement."""
 
     READ = "read", "Read"
     WRITE = "write", "Write"

@@ -1,4 +1,4 @@
-"""One POST, kept exactly as received; the row is the queue."""
+"""Submissions: one POST each, stored as received; the table is the queue."""
 
 from typing import Self
 
@@ -8,7 +8,7 @@ from benchapp.models.host import Host
 
 
 class State(models.TextChoices):
-    """Where a submission is on its way."""
+    """State of a submission."""
 
     RECEIVED = "received", "Received"
     STORED = "stored", "Stored"
@@ -16,7 +16,7 @@ class State(models.TextChoices):
 
 
 class Kind(models.TextChoices):
-    """What the body is."""
+    """Kind of the body."""
 
     ENVELOPE = "envelope", "An agent's envelope"
     FIO = "fio", "What fio printed"
@@ -27,14 +27,14 @@ class SubmissionQuerySet(models.QuerySet["Submission"]):
     """Queries over submissions."""
 
     def waiting(self) -> Self:
-        """Keep what waits for a worker, or is in the hands of one (that one holds the row's lock)."""
+        """Filter submissions waiting for a worker or in processing (the worker holds the row lock)."""
         return self.filter(state=State.RECEIVED)
 
 
 class Submission(models.Model):
     """One POST of one host.
 
-    id: made by the sender, once for all retries.
+    id: created by the sender, the same on every retry.
     body: gzip of the exact bytes received (unpacked); digest: SHA-256 of the unpacked bytes and parameters.
     parameters: the query parameters of a body that has no envelope, already validated.
     """

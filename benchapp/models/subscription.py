@@ -1,4 +1,4 @@
-"""Who wants to hear of what, and the outbox: each incident and transition to each of them exactly once."""
+"""Subscriptions and the outbox: one notice per subscription for each incident and transition."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ WITHHELD: Final = "not sent: the address was not confirmed within a day"
 
 
 class Channel(models.TextChoices):
-    """How a notice goes out."""
+    """Delivery channel."""
 
     EMAIL = "email", "E-mail"
     SLACK = "slack", "Slack-compatible webhook"
@@ -20,9 +20,9 @@ class Channel(models.TextChoices):
 
 
 class Subscription(models.Model):
-    """One address and what goes to it.
+    """One address and its notification settings.
 
-    address: an e-mail address or a URL. secret: signs webhooks; shown once. filter: in the filter bar's language.
+    address: an e-mail address or a URL. secret: signs webhooks; shown once. filter: in the filter language.
     is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: nothing is sent between
     them, but later; hours of UTC. failures: in a row; at FAILURES_MAXIMUM it pauses and says why.
     """
@@ -57,7 +57,7 @@ class Subscription(models.Model):
 
 
 class EmailAddress(models.Model):
-    """An e-mail address that a person wants notices sent to, and whether its holder confirmed it.
+    """An e-mail address for notices, and whether its holder confirmed it.
 
     address: in lower case. digest: of the newest link that was sent, until it is used; expires_at: of that link.
     asked_at: when the newest confirmation mail was requested, None where none was. Kept without a subscription: one
@@ -84,7 +84,7 @@ class EmailAddress(models.Model):
 
 
 class RefusedAddress(models.Model):
-    """An e-mail address, in lower case, whose holder asked that no confirmation mail is sent to it again."""
+    """An e-mail address, in lower case, whose holder declined further confirmation mails."""
 
     address = models.CharField(max_length=254, primary_key=True)
     refused_at = models.DateTimeField()
@@ -94,7 +94,7 @@ class RefusedAddress(models.Model):
 
 
 class NoticeState(models.TextChoices):
-    """Where a notice is on its way."""
+    """State of a notice."""
 
     WAITING = "waiting", "Waiting"
     SENT = "sent", "Sent"
@@ -103,9 +103,9 @@ class NoticeState(models.TextChoices):
 
 
 class Notice(models.Model):
-    """One message to one subscription. key: what it tells ("incident 12 opened"): never told twice.
+    """One message to one subscription. key: its event ("incident 12 opened"), sent once.
 
-    body: what it says, as rendered when it was put here. not_before_at: quiet hours, digest, or the next attempt.
+    body: text, rendered when the notice was created. not_before_at: quiet hours, digest, or the next attempt.
     log: [{at, outcome}], the last ten attempts.
     """
 

@@ -1,4 +1,4 @@
-"""What one metric of one series stands at: kept at write time, so that pictures over series never scan measurements."""
+"""Current level of a metric of a series, calculated on write: charts over series never scan measurements."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -13,7 +13,7 @@ class SeriesSummary(models.Model):
     `pipeline.summarize.WINDOW` of them, so that keeping it costs the same however long the history is.
     n, median, p10, p90, minimum, maximum, first_at, last_at: of that window; last: the newest value.
     recent_median, baseline_median: of the newest few and of those before them; null where there are too few.
-    recent: the newest values in the order of time, for a sparkline.
+    recent: the latest values in order of time, for a sparkline.
     """
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="summaries")

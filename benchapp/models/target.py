@@ -6,7 +6,7 @@ from django.db import models
 class TargetFields(models.Model):
     """The layout as typed columns; null is unknown, and unknown equals unknown in the identity.
 
-    name: what tells two equal layouts on one host apart (a mount point, a volume label).
+    name: distinguishes equal layouts on one host (mount point, volume label).
     """
 
     target_name = models.CharField(max_length=200, null=True, blank=True)
@@ -26,7 +26,7 @@ class TargetFields(models.Model):
 
 
 class Target(TargetFields):
-    """One layout; rows are shared by all hosts that have the same."""
+    """One layout, shared by all hosts with the same one."""
 
     key = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical layout")
 

@@ -1,4 +1,4 @@
-"""The course of one quantity within a run, from fio's logs."""
+"""Traces: one quantity over the time of a run, from fio logs."""
 
 from django.db import models
 
@@ -7,7 +7,7 @@ from benchapp.models.series import DirectionName
 
 
 class TraceKind(models.TextChoices):
-    """Which of fio's logs it comes from."""
+    """Kind of the fio log."""
 
     IOPS = "iops", "IOPS"
     BANDWIDTH = "bw", "Bandwidth"

@@ -1,10 +1,10 @@
-"""What was asked of the storage."""
+"""Workloads."""
 
 from django.db import models
 
 
 class WorkloadFields(models.Model):
-    """The workload as typed columns; null is unknown or not one number (then the text says it).
+    """The workload as typed columns; null is unknown or not a single number (then the text has it).
 
     read_share_percent: 100 for reads, 0 for writes and trims.
     options: further options that change what is measured (sync, fsync, rate…), canonical.
@@ -28,7 +28,7 @@ class WorkloadFields(models.Model):
 
 
 class Workload(WorkloadFields):
-    """One workload; rows are shared by all runs that asked for the same."""
+    """One workload, shared by all runs with the same one."""
 
     key = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical workload")
 

@@ -93,7 +93,7 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("q=speed:9", "q", "Unknown filter"),
         ("speed=9", "speed", "Valid parameters: any, as_of"),
         ("any=speed", "any", "'speed' is no dimension"),
-        ("x=iodepth&x=numjobs", "x", "is given 2 times"),
+        ("x=iodepth&x=numjobs", "x", "occurs 2 times"),
     ],
 )
 def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer, words, reader):

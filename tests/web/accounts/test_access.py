@@ -43,7 +43,7 @@ def test_editor_is_told_which_role_it_takes(name: str, editor: Client) -> None:
     response = editor.get(reverse(name))
 
     assert response.status_code == 403
-    assert "This needs the role admin; you are editor." in response.content.decode()
+    assert "This requires the role admin; your role is editor." in response.content.decode()
 
 
 def test_deactivated_person_is_signed_out_at_once(visitor) -> None:

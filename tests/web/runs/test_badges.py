@@ -89,7 +89,7 @@ def test_badge_that_is_none_is_refused_in_words(viewer: Client) -> None:
     response = viewer.get(reverse("runs"), {"badge": "<i>"})
 
     assert response.status_code == 400
-    assert "Badge: there is no such badge; there are: failed-job" in Page(response).words
+    assert "Badge: not a valid badge. Valid values: failed-job" in Page(response).words
     assert not Page(response).has("i")
 
 

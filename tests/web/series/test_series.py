@@ -144,9 +144,9 @@ def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"metric": "speed"}, "Unknown metric. Available: iops,"),
+        ({"metric": "speed"}, "There is no such metric; there are: iops,"),
         ({"from": "x"}, "From is not a valid date"),
-        ({"after": "x"}, "This link leads to a place that is not in the list"),
+        ({"after": "x"}, "Invalid page link"),
     ],
 )
 def test_address_that_makes_no_sense_is_said_in_words(

@@ -128,7 +128,7 @@ def test_upload_says_why_and_what_to_do(viewer: Client) -> None:
     words = Page(viewer.get(reverse("upload", args=[upload.pk]))).words
 
     assert "the report ends in job 2 of 4" in words
-    assert "The report ends before the first result" in words
+    assert "the output was truncated" in words
 
 
 def test_exact_bytes_can_be_downloaded(editor: Client) -> None:
