@@ -1,8 +1,8 @@
-"""Transactions that PostgreSQL ended because they were in each other's way: tried again, as nothing of them was kept.
+"""Retry of transactions that PostgreSQL rolled back because of a deadlock or a serialization failure.
 
-Whoever locks several rows takes them in this order, so that no two wait for each other: submissions, runs, series,
-the lock of incidents (`group.lock_incidents`), changes, incidents, subscriptions, notices, hosts; several of one
-table by their ids. What is tried again here is what that order does not reach.
+To avoid deadlocks, rows are locked in this order: submissions, runs, series, the lock of incidents
+(`group.lock_incidents`), changes, incidents, subscriptions, notices, hosts; rows of one table by id. The retry covers
+conflicts that this order cannot avoid.
 """
 
 import random
@@ -18,7 +18,7 @@ from psycopg.errors import DeadlockDetected, SerializationFailure
 log = structlog.get_logger(__name__)
 
 _ATTEMPTS_MAXIMUM: Final = 5
-# Doubled at each attempt and drawn at random, so that the same two do not meet again.
+# Random, with a maximum that doubles on each attempt, so that the same transactions do not collide again.
 _PAUSE_S: Final = 0.02
 
 _P = ParamSpec("_P")
@@ -26,14 +26,14 @@ _T = TypeVar("_T")
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Say whether PostgreSQL ended a transaction for another one's sake: nothing is wrong with the database."""
+    """Return whether PostgreSQL rolled back a transaction because of a concurrent one; the database is fine."""
     return isinstance(error, OperationalError) and isinstance(
         error.__cause__, DeadlockDetected | SerializationFailure
     )
 
 
 def retry_conflicts(step: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Have a function whose writes are one transaction run again, five times at most, after a deadlock.
+    """Retry a function whose writes are one transaction after a deadlock, at most five times.
 
     Inside the transaction of a caller it is not: that one is lost as a whole, and its own caller tries it again.
     """

@@ -1,4 +1,4 @@
-"""Take a run out of medians, with who said so and why, and put it back; its numbers stay where they are."""
+"""Exclude a run from medians, with user and reason, and include it again; its measurements are not changed."""
 
 from typing import Final
 
@@ -15,35 +15,35 @@ REASON_MAXIMUM: Final = 500
 
 
 class UnknownRun(Exception):
-    """A run that there is not."""
+    """The run does not exist."""
 
 
 class BadReason(Exception):
-    """A reason that is missing, too long, or holds what PostgreSQL does not take."""
+    """The reason is missing, too long, or has characters that PostgreSQL rejects."""
 
 
 @retry_conflicts
 def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> Run:
-    """Take a run out of all medians and summaries, and return it; the same again changes nothing.
+    """Exclude a run from all medians and summaries, and return it; idempotent.
 
     by: who answers for it, None for a program that nobody made; via: the program's token, for the log. With another
     reason it is excluded anew. Raises UnknownRun, BadReason.
     """
-    said = read_reason(reason)
+    reason_text = read_reason(reason)
     with transaction.atomic():
         run = _lock(run_id)
-        if run.excluded_at is not None and run.excluded_reason == said:
+        if run.excluded_at is not None and run.excluded_reason == reason_text:
             return run
-        run.excluded_at, run.excluded_by, run.excluded_reason = timezone.now(), by, said
+        run.excluded_at, run.excluded_by, run.excluded_reason = timezone.now(), by, reason_text
         run.save(update_fields=["excluded_at", "excluded_by", "excluded_reason"])
         _mark_measurements(run_id, is_excluded=True)
-    log.info("run.excluded", run=run_id, by=by.username if by else "", via=via, reason=said)
+    log.info("run.excluded", run=run_id, by=by.username if by else "", via=via, reason=reason_text)
     return run
 
 
 @retry_conflicts
 def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
-    """Put a run back into medians and summaries, and return it; one that is not excluded stays as it is.
+    """Include a run in medians and summaries again, and return it; no change if it is not excluded.
 
     The reason stays in the row, so that the page can offer it again to who put the run back by mistake.
     Raises UnknownRun.
@@ -60,21 +60,21 @@ def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
 
 
 def read_reason(text: str) -> str:
-    """Return a reason in one line. Raises BadReason where it says nothing or too much."""
+    """Return a reason in one line. Raises BadReason if it is empty or too long."""
     words = " ".join(text.replace("\x00", "\ufffd").split())
     if not words:
-        raise BadReason("say why: whoever meets this run later has nothing else to go by")
+        raise BadReason("a reason is required")
     if len(words) > REASON_MAXIMUM:
-        raise BadReason(f"the reason has {len(words)} characters; at most {REASON_MAXIMUM} are kept")
+        raise BadReason(f"the reason has {len(words)} characters; at most {REASON_MAXIMUM} are allowed")
     return words
 
 
 def _lock(run_id: int) -> Run:
-    """Return the run, locked: who reads it anew takes over what is said here, or waits for it."""
+    """Return the run, locked: a concurrent reparse keeps the exclusion, or waits for it."""
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("excluded_by")
     run = rows.filter(pk=run_id).first()
     if run is None:
-        raise UnknownRun(f"there is no run {run_id}")
+        raise UnknownRun(f"run {run_id} not found")
     return run
 
 

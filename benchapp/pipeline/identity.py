@@ -1,4 +1,4 @@
-"""Which measurements may be compared: typed identity, hashed over canonical JSON."""
+"""Identity of comparable measurements: typed fields, hashed as canonical JSON."""
 
 import hashlib
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def key_of(fields: Mapping[str, Any]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _key_of_json(text: bytes) -> bytes:
-    # One fleet asks for few workloads and targets, and for each of them thousands of times.
+    # A fleet has few workloads and targets, each used thousands of times.
     return hashlib.sha256(canonical_json(orjson.loads(text))).digest()
 
 
@@ -38,7 +38,7 @@ def series_key(*, scope: str, target_key: bytes, workload_key: bytes, direction:
 
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
-    """Return JSON with sorted keys and no space; whole floats are written as integers (8.0 is 8)."""
+    """Return JSON with sorted keys and no whitespace; whole floats are written as integers (8.0 is 8)."""
     return orjson.dumps(_plain(value), option=orjson.OPT_SORT_KEYS)
 
 

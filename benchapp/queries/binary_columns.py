@@ -1,4 +1,4 @@
-"""Columns of many rows at once, as arrays: the way from PostgreSQL to numpy without an object for each number."""
+"""Columns of many rows as arrays: from PostgreSQL to numpy without an object per number."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,9 +14,9 @@ from psycopg.pq import Format
 
 # PostgreSQL counts microseconds from 2000.
 EPOCH_2000_US: Final = 946_684_800_000_000
-# Of xid[] and tid[], which psycopg has no names for; they are the same in every PostgreSQL.
+# OIDs of xid[] and tid[], which psycopg does not name; they are the same in every PostgreSQL.
 _SYSTEM_ARRAY_TYPES: Final = (1011, 1010)
-# What stands before the elements of an array of one dimension: dimensions, nulls, type, length, lower bound.
+# Header of a one-dimensional array: dimensions, nulls, type, length, lower bound.
 _HEADER_BYTES: Final = 20
 _TID: Final = np.dtype([("block", ">u4"), ("item", ">u2")])
 _KINDS: Final[Mapping[str, np.dtype[Any]]] = {
@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[str, np.dtype[Any]]] = {
 
 
 class _Raw(Loader):
-    """Leave an array as PostgreSQL sent it."""
+    """Return an array as received from PostgreSQL."""
 
     format = Format.BINARY
 

@@ -1,4 +1,4 @@
-"""What there is to filter by: the values of a dimension among the series that the rest of a filter leaves."""
+"""Available values of a dimension among the series that match the rest of a filter."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from benchapp.models import Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.titles import order_value
 
-# The most frequent are looked at; nobody reads so many.
+# Only the most frequent values are considered.
 _GROUPS_MAXIMUM: Final = 1000
 _SCOPES: Final = ("host", "pool")
 
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """One value, None where it is unknown. is_chosen: the filter names it."""
+    """One value, None if unknown. is_chosen: the filter contains it."""
 
     value: Value | None
     series_count: int
@@ -29,14 +29,14 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The most frequent values of a dimension. value_count: how many there are, at most 1 000."""
+    """The most frequent values of a dimension. value_count: total number of values, at most 1 000."""
 
     values: tuple[FacetValue, ...]
     value_count: int
 
 
 def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit: int = 20) -> Facet:
-    """Return the values of the series that fit the filter without what it says of this dimension; one query.
+    """Return the values among series that match the filter without its terms for this dimension; one query.
 
     prefix: how the value begins as the filter's language writes it, whatever the case. Numbers come in their order,
     text by how many series have it.
@@ -92,7 +92,7 @@ def _make_value(dimension: Dimension, parts: list[Any]) -> Value | None:
         return str(parts[0]).partition(":")[2]
     if dimension.name == "pattern":
         return name_pattern(*parts)
-    # A text of none is as unknown as none.
+    # Empty text is unknown, too.
     return None if parts[0] == "" else parts[0]
 
 

@@ -1,4 +1,4 @@
-"""Whether the tables have the columns of the models, whatever the list of applied migrations says."""
+"""Checks that the tables have all columns of the models, regardless of the list of applied migrations."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ class ColumnsMissing(Exception):
 
 @cache
 def check_columns() -> None:
-    """Raise ColumnsMissing unless every column of every model exists; asked until it is so, then never again.
+    """Raise ColumnsMissing unless every column of every model exists; not checked again after success.
 
     A migration that was edited after a database had applied it leaves that database without what was added.
     """

@@ -1,4 +1,4 @@
-"""Pages of a list by keyset: the next page begins behind the last row seen, whatever arrived meanwhile."""
+"""Keyset pagination: the next page starts after the last row, regardless of new rows."""
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -20,18 +20,18 @@ _UNIQUE: Final = struct.Struct(">q16s")
 
 
 class BadCursor(Exception):
-    """A cursor that is none of ours, or of another list."""
+    """Not a valid cursor, or the cursor of another list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The place behind one row: its time and its id, as both together are unique where times are not."""
+    """The position after a row: its time and id, as times alone are not unique."""
 
     at: datetime
     id: int | UUID
 
     def encode(self) -> str:
-        """Return the cursor as opaque text that is safe in a URL."""
+        """Return the cursor as opaque, URL-safe text."""
         microseconds = (self.at - _EPOCH) // _MICROSECOND
         if isinstance(self.id, UUID):
             packed = _UNIQUE.pack(microseconds, self.id.bytes)
@@ -41,7 +41,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Return the cursor that `encode` wrote; BadCursor for any other text."""
+        """Return the cursor from the text of `encode`; BadCursor for any other text."""
         try:
             packed = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
             if len(packed) == _NUMBERED.size:
@@ -81,7 +81,7 @@ def behind(
 
 
 def read_cursor(after: str | None, kind: type[int] | type[UUID] = int) -> Cursor | None:
-    """Return the cursor of a request, None for the first page; BadCursor where it belongs to another list."""
+    """Return the cursor of a request, None for the first page; BadCursor if it belongs to another list."""
     if after is None:
         return None
     cursor = Cursor.decode(after)
@@ -91,7 +91,7 @@ def read_cursor(after: str | None, kind: type[int] | type[UUID] = int) -> Cursor
 
 
 def cut_page(rows: Sequence[T], limit: int, *, cursor_of: Callable[[T], Cursor]) -> Page[T]:
-    """Make a page of rows that were asked for with limit + 1: the one too many says that there is more."""
+    """Return a page of rows selected with limit + 1: the extra row shows that there are more."""
     items = tuple(rows[:limit])
     has_more = len(rows) > limit
     return Page(items, cursor_of(items[-1]).encode() if has_more and items else None)

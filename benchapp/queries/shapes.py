@@ -1,4 +1,4 @@
-"""The parts that several answers share, as plain frozen values with the names of the models' columns."""
+"""Parts that several results share, as frozen values with the column names of the models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ from benchapp.models import TARGET_FIELDS
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """The storage under test, as its layout; None is unknown."""
+    """The layout of the storage under test; None is unknown."""
 
     target_name: str | None = None
     volume_type: str | None = None
@@ -24,13 +24,13 @@ class TargetRow:
     instance_type: str | None = None
 
     def known(self) -> dict[str, str | int]:
-        """Return the fields that are known, in order."""
+        """Return the known fields, in order."""
         return {name: value for name in TARGET_FIELDS if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRow:
-    """What was asked of the storage; None is unknown, or not one number (then the text says it)."""
+    """A workload; None is unknown, or not a single number (then the text has it)."""
 
     rw: str
     block_size_bytes: int | None
@@ -48,7 +48,7 @@ class WorkloadRow:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentRow:
-    """What may explain a change but does not make another series; None is unknown."""
+    """Facts that may explain a change but do not define another series; None is unknown."""
 
     kernel: str | None
     os: str | None
@@ -65,5 +65,5 @@ class EnvironmentRow:
 
 
 def names_of(kind: type, prefix: str = "") -> tuple[str, ...]:
-    """Return the columns that a row of this kind is made of, for `values_list`."""
+    """Return the columns of a row type, for `values_list`."""
     return tuple(f"{prefix}{field.name}" for field in fields(kind))

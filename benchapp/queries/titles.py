@@ -1,4 +1,4 @@
-"""One readable line for a workload, a target and a series. Pure: whatever has the columns can be described.
+"""One-line titles of workloads, targets and series. Pure: works on any object with the columns.
 
 How the values of a dimension are ordered, and said to a person.
 """
@@ -24,19 +24,19 @@ _PATTERNS: Final = {
     "trimwrite": "trim, then write",
     "randtrimwrite": "random trim, then write",
 }
-# In a workload's options, where the report names none or some.
+# Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
 _MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
-# Said only where it differs: nearly every workload on Linux uses it.
+# Shown only if different: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
-# What timings of the shell have as engine.
+# The engine of shell timings.
 _SHELL: Final = "shell"
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SHORT: Final = ((2**40, "T"), (2**30, "G"), (2**20, "M"), (2**10, "k"))
 
 
 class TargetTitleColumns(Protocol):
-    """What a target's title is made of: Target, Series or TargetRow."""
+    """Columns of a target's title: Target, Series or TargetRow."""
 
     @property
     def target_name(self) -> str | None: ...
@@ -61,7 +61,7 @@ class TargetTitleColumns(Protocol):
 
 
 class WorkloadTitleColumns(Protocol):
-    """What a workload's title is made of: Workload, Series or WorkloadRow."""
+    """Columns of a workload's title: Workload, Series or WorkloadRow."""
 
     @property
     def rw(self) -> str: ...
@@ -90,15 +90,15 @@ class WorkloadTitleColumns(Protocol):
 
 
 def describe_workload(workload: WorkloadTitleColumns, *, direction: str = "") -> str:
-    """Say a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file · direct".
+    """Return a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file · direct".
 
-    direction: of a series; said where the workload does more than one ("70 % reads, the writes").
+    direction: of a series; included for mixed workloads ("70 % reads, the writes").
     """
     return " · ".join(_say_workload(workload, direction))
 
 
 def describe_target(target: TargetTitleColumns) -> str:
-    """Say a target in one line: "ext4 on 4 × gp3 500 GiB, RAID0, chunk 64 KiB"; "unknown layout" where it is."""
+    """Return a target in one line: "ext4 on 4 × gp3 500 GiB, RAID0, chunk 64 KiB"; "unknown layout" if it is."""
     volumes = _say_volumes(target)
     storage = " on ".join(part for part in (target.filesystem or "", volumes) if part)
     parts = [part for part in (storage, *_say_striping(target)) if part]
@@ -111,21 +111,21 @@ def describe_target(target: TargetTitleColumns) -> str:
 
 
 def describe_series(target: TargetTitleColumns, workload: WorkloadTitleColumns, *, direction: str) -> str:
-    """Say what a series measures, without whose it is; an unknown layout is left out."""
+    """Return what a series measures, without its scope; an unknown layout is omitted."""
     layout = describe_target(target)
     said = describe_workload(workload, direction=direction)
     return said if layout == UNKNOWN_LAYOUT else f"{said} · {layout}"
 
 
 def describe_block_size(workload: WorkloadTitleColumns) -> str:
-    """Say a block size as fio writes it (4k, 1M), or the text where it is not one number; "" where unknown."""
+    """Return a block size in fio syntax (4k, 1M), or the text if it is not a single number; "" if unknown."""
     if workload.block_size_bytes is None:
         return workload.block_size_text
     return say_short_size(workload.block_size_bytes)
 
 
 def name_scope(scope: str) -> str:
-    """Return the pool's or host's name of a series' scope."""
+    """Return the name of the pool or host of a scope."""
     return scope.partition(":")[2]
 
 
@@ -164,14 +164,14 @@ def _say_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[st
 
 
 def _say_small_files(workload: WorkloadTitleColumns) -> str:
-    """Say what a shell's loop did: it has no depth and no block size, and one job."""
+    """Return the title of a shell timing: no depth, no block size, one job."""
     count = workload.options.get("nrfiles")
     files = f"{count} small files" if count else "small files"
     return f"{files} {'written' if workload.rw == 'write' else 'read'} by the shell"
 
 
 def _say_pattern(workload: WorkloadTitleColumns) -> str:
-    """Say what was done; where fio printed no options, whether it was at random is not known."""
+    """Return the pattern; without fio options, it is unknown whether it was random."""
     if dict([_OPTIONS_UNKNOWN]).items() <= workload.options.items() and not workload.engine:
         return f"{workload.rw}, sequential or random" if workload.rw else "unknown pattern"
     return name_rw(workload.rw)
@@ -190,7 +190,7 @@ def _say_volumes(target: TargetTitleColumns) -> str:
 def _say_striping(target: TargetTitleColumns) -> Iterator[str]:
     if target.provisioned_iops is not None:
         yield f"{target.provisioned_iops} IOPS provisioned"
-    # "none" is known, and needs no word: a single volume is not striped.
+    # "none" is known, but not shown: a single volume is not striped.
     if target.raid_level and target.raid_level != "none":
         yield _say_raid(target.raid_level)
     if target.stripe_count is not None:
@@ -206,22 +206,22 @@ def _say_raid(level: str) -> str:
 
 
 def name_rw(rw: str) -> str:
-    """Say fio's rw in words: "random read"; as it is where it is none of fio's."""
+    """Return the name of fio's rw: "random read"; unknown values unchanged."""
     return _PATTERNS.get(rw, rw)
 
 
 def say_size(size_bytes: int) -> str:
-    """Say a size as people do: "64 MiB"."""
+    """Format a size: "64 MiB"."""
     return _say_size(size_bytes, _BINARY, separator=" ")
 
 
 def say_short_size(size_bytes: int) -> str:
-    """Say a size as fio writes it: "4k"."""
+    """Format a size in fio syntax: "4k"."""
     return _say_size(size_bytes, _SHORT, separator="")
 
 
 def _say_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separator: str) -> str:
-    """Say a size exactly where four digits do (1536 KiB), else in the largest unit to one decimal (465.7 GiB)."""
+    """Format a size exactly in up to four digits (1536 KiB), else in the largest unit with one decimal (465.7 GiB)."""
     for factor, unit in units:
         if size_bytes % factor == 0 and 0 < size_bytes // factor < 10_000:
             return f"{size_bytes // factor}{separator}{unit}"
@@ -232,10 +232,10 @@ def _say_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separator:
 
 
 UNKNOWN: Final = "unknown"
-# As people list them: sequential before random, reads before writes.
+# Order of patterns: sequential before random, reads before writes.
 _ORDER: Final = ("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")
 _FLAGS: Final = {"is_direct": ("buffered", "direct")}
-# (one, several) of what is counted.
+# Singular and plural of what is counted.
 _COUNTED: Final = {
     "volume_count": ("volume", "volumes"),
     "stripe_count": ("stripe", "stripes"),
@@ -251,7 +251,7 @@ _AFTER: Final = {
 
 
 def describe_value(name: str, value: Value | None) -> str:
-    """Say a dimension's value by itself, as a tick or a header does: "5 GiB", "4k", "random read", "16"."""
+    """Format a value of a dimension for an axis or a header: "5 GiB", "4k", "random read", "16"."""
     if value is None or value == "":
         return UNKNOWN
     if name in ("pattern", "rw"):
@@ -271,7 +271,7 @@ def describe_value(name: str, value: Value | None) -> str:
 
 
 def describe_setting(name: str, value: Value | None) -> str:
-    """Say a dimension's value so that it stands without a header: "5 GiB files", "16 volumes", "host db-01"."""
+    """Format a value of a dimension for use without a header: "5 GiB files", "16 volumes", "host db-01"."""
     said = describe_value(name, value)
     if said == UNKNOWN:
         return f"unknown {DIMENSIONS[name].label.lower()}"
@@ -287,7 +287,7 @@ def describe_setting(name: str, value: Value | None) -> str:
 
 
 def order_value(name: str, value: Value | None) -> tuple[Any, ...]:
-    """Return what a dimension's values are sorted by: numbers by size, patterns as people list them, unknown last."""
+    """Return the sort key of a value: numbers by size, patterns in their fixed order, unknown last."""
     if value is None or value == "":
         return (2, 0, "")
     if name in ("pattern", "rw"):

@@ -1,4 +1,4 @@
-"""How much there is."""
+"""Totals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from benchapp.models import Host, Run, Series, State, Submission
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts of everything; submissions: by state, all states present."""
+    """Counts; submissions: by state, with all states."""
 
     submissions: Mapping[str, int]
     oldest_received_age_s: float
@@ -22,7 +22,7 @@ class Totals:
 
 
 def count_totals(*, now: datetime | None = None) -> Totals:
-    """Count what there is; five queries."""
+    """Return the totals; five queries."""
     moment = now or timezone.now()
     states = dict.fromkeys(State.values, 0) | dict(
         Submission.objects.order_by()

@@ -56,7 +56,7 @@ def test_editor_excludes_and_undoes_it(editor: Client, run: Run) -> None:
 def test_reason_must_be_given(editor: Client, run: Run) -> None:
     page = exclude(editor, run, "  ")
 
-    assert "Not excluded: say why" in page
+    assert "Not excluded: a reason is required" in page
     assert Run.objects.get().excluded_at is None
 
 
