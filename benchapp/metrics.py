@@ -130,7 +130,7 @@ SMALLEST_CHANGES: Final[dict[str, float]] = {
 def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
     """Return the metrics in which changes are detected.
 
-    With one block size IOPS and bandwidth are the same signal: IOPS stand for both, else the bandwidth does.
+    With a single block size IOPS and bandwidth are proportional: IOPS are used, otherwise the bandwidth.
     """
     throughput = "iops" if has_one_block_size else "bandwidth_bytes_per_s"
     return (throughput, "latency_mean_ns", "latency_p99_ns", "elapsed_s")

@@ -3,7 +3,7 @@
     python docs/take_screenshots.py http://127.0.0.1:8000 --user ada      (asks for the password; or BENCHAPP_PASSWORD)
     python docs/take_screenshots.py http://127.0.0.1:8000                 (where BENCHAPP_PUBLIC_READ is on)
 
-Pictured are the scaling page as it stands without a choice, the list of runs, the newest run, and the longest history,
+The screenshots show the scaling page with default settings, the list of runs, the newest run, and the longest history,
 the latter in both themes; and the open incident of the most series, where there is one. For the rest a server with the
 sample in it has enough: `make up SAMPLE=1`.
 """
@@ -68,7 +68,7 @@ def _take_all(page: Any) -> bool:
     )
     series = page.request.get("/api/v1/series?limit=1000").json()["series"]
     if not runs or not series:
-        print("nothing to picture: there are no runs yet", file=sys.stderr)
+        print("no runs found; load data first", file=sys.stderr)
         return False
     _take(page, "/scaling/", "scaling")
     _take(page, "/runs/", "runs")
@@ -84,7 +84,7 @@ def _take_incident(page: Any) -> None:
     """Take the broadest open incident, down to the matrix of its cells."""
     incidents = page.request.get("/api/v1/incidents?tab=open").json()["incidents"]
     if not incidents:
-        print("no incident is open: there is no picture of one", file=sys.stderr)
+        print("no open incident found; its screenshot is skipped", file=sys.stderr)
         return
     broadest = max(incidents, key=lambda each: each["series_count"])
     page.set_viewport_size(SIZE | {"height": TALL})

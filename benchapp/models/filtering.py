@@ -67,8 +67,7 @@ def match_series(filter: Filter, prefix: str = "") -> Q:
 def match_runs(filter: Filter) -> Q:
     """Return the condition on Run: host, pool and layout are the run's own; words are left to the caller.
 
-    What is said of the workload must hold of one of its measurements, all of it of the same. One more query where
-    something is said of it.
+    All workload terms must match the same measurement of the run. They take one more query.
     """
     own = [_match_run_term(term) for term in filter.terms if DIMENSIONS[term.dimension].group != "workload"]
     workload = tuple(term for term in filter.terms if DIMENSIONS[term.dimension].group == "workload")

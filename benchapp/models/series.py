@@ -21,7 +21,7 @@ class DirectionName(models.TextChoices):
 class Series(TargetFields, WorkloadFields):
     """Pool or host + target + workload + direction.
 
-    The layout and workload stand here as typed columns, so that charts over them are one query over series.
+    Layout and workload are typed columns here, so that charts over them are one query over series.
     measurement_count, first_at, last_at, badges (codes of its newest measurement): kept up to date in the
     transaction that writes measurements.
     """

@@ -7,7 +7,7 @@ from django.db import models
 from benchapp.models.account import User
 from benchapp.models.incident import Incident
 
-# The outcome in the log of a notice that was dropped as nobody confirmed its address; counted by queries.subscriptions.
+# Outcome in the log of a notice dropped because its address is not confirmed; counted by queries.subscriptions.
 WITHHELD: Final = "not sent: the address was not confirmed within a day"
 
 

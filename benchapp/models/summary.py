@@ -12,7 +12,7 @@ class SeriesSummary(models.Model):
     Valid: fio did not fail, the run is not excluded, the value is known. Over at most the newest
     `pipeline.summarize.WINDOW` of them, so that keeping it costs the same however long the history is.
     n, median, p10, p90, minimum, maximum, first_at, last_at: of that window; last: the newest value.
-    recent_median, baseline_median: of the newest few and of those before them; null where there are too few.
+    recent_median, baseline_median: of the latest few values and of those before; null if there are too few.
     recent: the latest values in order of time, for a sparkline.
     """
 

@@ -26,7 +26,7 @@ class BadReason(Exception):
 def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> Run:
     """Exclude a run from all medians and summaries, and return it; idempotent.
 
-    by: who answers for it, None for a program that nobody made; via: the program's token, for the log. With another
+    by: the responsible user, None for an API token without an owner; via: the token, for the log. With another
     reason it is excluded anew. Raises UnknownRun, BadReason.
     """
     reason_text = read_reason(reason)

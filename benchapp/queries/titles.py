@@ -1,6 +1,6 @@
 """One-line titles of workloads, targets and series. Pure: works on any object with the columns.
 
-How the values of a dimension are ordered, and said to a person.
+Also: order and display of the values of a dimension.
 """
 
 from collections.abc import Iterator, Mapping
@@ -113,8 +113,8 @@ def describe_target(target: TargetTitleColumns) -> str:
 def describe_series(target: TargetTitleColumns, workload: WorkloadTitleColumns, *, direction: str) -> str:
     """Return what a series measures, without its scope; an unknown layout is omitted."""
     layout = describe_target(target)
-    said = describe_workload(workload, direction=direction)
-    return said if layout == UNKNOWN_LAYOUT else f"{said} · {layout}"
+    shown = describe_workload(workload, direction=direction)
+    return shown if layout == UNKNOWN_LAYOUT else f"{shown} · {layout}"
 
 
 def describe_block_size(workload: WorkloadTitleColumns) -> str:
@@ -140,8 +140,8 @@ def _say_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[st
         pattern += f", {direction}s" if direction in ("read", "write", "trim") else f", {direction}"
     elif direction == "sync":
         pattern += ", syncs"
-    if said := f"{describe_block_size(workload)} {pattern}".strip():
-        yield said
+    if shown := f"{describe_block_size(workload)} {pattern}".strip():
+        yield shown
     depth = [] if workload.iodepth is None else [f"iodepth {workload.iodepth}"]
     jobs = [f"{workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"] if workload.numjobs else []
     if depth or jobs:
@@ -272,18 +272,18 @@ def describe_value(name: str, value: Value | None) -> str:
 
 def describe_setting(name: str, value: Value | None) -> str:
     """Format a value of a dimension for use without a header: "5 GiB files", "16 volumes", "host db-01"."""
-    said = describe_value(name, value)
-    if said == UNKNOWN:
+    shown = describe_value(name, value)
+    if shown == UNKNOWN:
         return f"unknown {DIMENSIONS[name].label.lower()}"
     if name in _COUNTED:
-        return f"{said} {_COUNTED[name][value != 1]}"
+        return f"{shown} {_COUNTED[name][value != 1]}"
     if name in _AFTER:
-        return f"{said} {_AFTER[name]}"
+        return f"{shown} {_AFTER[name]}"
     if name == "provisioned_iops":
-        return f"{said} IOPS provisioned"
+        return f"{shown} IOPS provisioned"
     if name in ("host", "pool"):
-        return f"{name} {said}"
-    return f"{_BEFORE[name]} {said}" if name in _BEFORE else said
+        return f"{name} {shown}"
+    return f"{_BEFORE[name]} {shown}" if name in _BEFORE else shown
 
 
 def order_value(name: str, value: Value | None) -> tuple[Any, ...]:
@@ -298,7 +298,7 @@ def order_value(name: str, value: Value | None) -> tuple[Any, ...]:
 
 def _describe_pattern(pattern: str) -> str:
     rw, _, direction = pattern.partition(" ")
-    said = name_rw(rw)
+    shown = name_rw(rw)
     return (
-        f"{said}, {direction}s" if direction in ("read", "write", "trim") else f"{said} {direction}".strip()
+        f"{shown}, {direction}s" if direction in ("read", "write", "trim") else f"{shown} {direction}".strip()
     )

@@ -112,8 +112,8 @@ def remove_study(request: HttpRequest, study_id: int) -> HttpResponse:
 def _find_mine(request: HttpRequest, study_id: int) -> StudyDetail:
     detail = find_study(study_id)
     if not may_edit(request, detail):
-        owner = detail.owner_name or "nobody (sample)"
-        raise PermissionDenied(f"This study belongs to {owner}. Only its owner and admins can change it.")
+        owner = f"belongs to {detail.owner_name}" if detail.owner_name else "is a sample"
+        raise PermissionDenied(f"This study {owner}. Only its owner and admins can change it.")
     return detail
 
 

@@ -33,7 +33,7 @@ export function complete(text, piece, written) {
   return { text: before + gap + behind, caret: before.length + ending.length };
 }
 
-/** Return the filter without the term that the caret is in, for counting what else could stand there. */
+/** Return the filter without the term at the caret, to count its alternatives. */
 export function withoutPiece(text, piece) {
   return `${text.slice(0, piece.tokenStart)} ${text.slice(piece.tokenEnd)}`.trim();
 }
