@@ -111,16 +111,16 @@ def describe_summary(summary: ImportSummary, *, is_stopped: bool = False) -> lis
         lines.append(f"taken in, waiting for a worker: {_say(summary.waiting, 'file')}")
     if summary.attached_logs:
         lines.append(f"logs attached to their outputs: {summary.attached_logs}")
-    lines += _describe_piles("rejected", summary.rejected)
-    lines += _describe_piles("not fio output", summary.foreign)
-    if summary.lone_logs:
-        lines += _describe_piles("logs without an output", summary.lone_logs)
+    lines += _describe_groups("rejected", summary.rejected)
+    lines += _describe_groups("not fio output", summary.foreign)
+    if summary.unmatched_logs:
+        lines += _describe_groups("logs without an output", summary.unmatched_logs)
     return lines
 
 
-def _describe_piles(title: str, piles: Mapping[str, FileGroup]) -> Iterator[str]:
-    yield f"{title}: {_say(sum(pile.count for pile in piles.values()), 'file')}"
-    for code, pile in sorted(piles.items(), key=lambda item: -item[1].count):
+def _describe_groups(title: str, groups: Mapping[str, FileGroup]) -> Iterator[str]:
+    yield f"{title}: {_say(sum(pile.count for pile in groups.values()), 'file')}"
+    for code, pile in sorted(groups.items(), key=lambda item: -item[1].count):
         yield f"  {code}: {_say(pile.count, 'file')}"
         for name, detail in pile.first:
             yield f"    {_printable(name)}: {_printable(detail[:_DETAIL_LENGTH])}"

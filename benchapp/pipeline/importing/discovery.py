@@ -57,7 +57,7 @@ def find_folders(places: Sequence[Path]) -> list[Folder]:
     seen: set[tuple[int, int]] = set()
     for place in places:
         if not place.exists():
-            raise FileNotFoundError(f"there is no file or folder {place}")
+            raise FileNotFoundError(f"no such file or folder: {place}")
         if place.is_dir():
             folders += _walk(place, seen)
         elif place not in named[place.parent]:
@@ -101,7 +101,7 @@ def _read_unpacked(file: BufferedReader, size: int) -> bytes:
 
 def _check_size(content: bytes, limit: int) -> bytes:
     if len(content) > limit:
-        raise UnreadableFile("body-too-big", f"the file is more than {limit // _MIB} MiB, unpacked")
+        raise UnreadableFile("body-too-big", f"the file exceeds {limit // _MIB} MiB unpacked")
     return content
 
 
@@ -110,7 +110,7 @@ def _explain_fault() -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UnreadableFile("gzip-invalid", f"the file is no whole gzip: {error}") from error
+        raise UnreadableFile("gzip-invalid", f"the file is not a valid gzip: {error}") from error
     except OSError as error:
         raise UnreadableFile("file-unreadable", error.strerror or str(error)) from error
 

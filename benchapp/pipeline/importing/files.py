@@ -1,4 +1,4 @@
-"""Import files that fio printed into: look at each, take it in, work it in, and keep count of what became of it."""
+"""Import fio output files: check, accept and process each, and count the results."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,21 +33,21 @@ from benchapp.pipeline.intake.submissions import (
 )
 from benchapp.pipeline.normalize.batch import BATCH_BYTES, BATCH_SIZE, normalize_batch
 
-# The names of a pile that are kept to be shown; a folder of a million files must not fill the memory.
+# File names listed per group; a folder of a million files must not fill the memory.
 _NAMES_KEPT: Final = 5
 _BEGINNING_BYTES: Final = 256 * 1024
 _LINE_BYTES: Final = 64
-# How often to look whether a worker is done with what it took before us.
+# Polling interval for submissions that a worker claimed first.
 _PAUSE_S: Final = 0.05
 
 
 class UnknownHost(Exception):
-    """The host to import for is not there, or is retired; the message says what to do."""
+    """The host does not exist or is retired; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What holds for every file of an import.
+    """Options for all files of an import.
 
     parameters: as `parameters.read_parameters` returns them. dates_by_file: the time of a file's last change stands
     in for the start of a run that does not tell it. is_queued: workers do the rest, nobody waits for them.
@@ -61,7 +61,7 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class FileGroup:
-    """Files that share a fate and the code of its reason: how many, and the first with what was said of each."""
+    """Files with the same result and reason code: their count, and the first ones with details."""
 
     count: int = 0
     first: list[tuple[str, str]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class FileGroup:
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What became of the files so far. files: outputs, logs and others; piles by the code of their reason.
+    """Results so far. files: outputs, logs and others; groups by reason code.
 
     waiting: taken in, and not worked in yet. attached_logs: counted with the outputs that were taken in now.
     """
@@ -82,7 +82,7 @@ class ImportSummary:
     attached_logs: int = 0
     rejected: dict[str, FileGroup] = field(default_factory=dict)
     foreign: dict[str, FileGroup] = field(default_factory=dict)
-    lone_logs: dict[str, FileGroup] = field(default_factory=dict)
+    unmatched_logs: dict[str, FileGroup] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,50 +93,48 @@ class _PendingFile:
 
 
 def find_host(name: str, *, may_create: bool = False) -> Host:
-    """Return the host of this name, made where it is new and may be. Raises UnknownHost or EnrollmentRefused."""
+    """Return the host of this name; create it if allowed. Raises UnknownHost or EnrollmentRefused."""
     checked = check_host_name(name)
     host = Host.objects.filter(name=checked).first()
     if host is None and may_create:
         return Host.objects.get_or_create(name=checked)[0]
     if host is None:
         raise UnknownHost(
-            f"there is no host {checked!r}: add --create-host to make it, or let an admin add it on the page Hosts"
+            f"there is no host {checked!r}: add --create-host to create it, or let an admin add it on the Hosts page"
         )
     if host.retired_at is not None:
-        raise UnknownHost(
-            f"host {checked!r} is retired: an admin brings it back on its page, or name another host"
-        )
+        raise UnknownHost(f"host {checked!r} is retired: an admin can reactivate it on its page")
     return host
 
 
 def import_files(
-    folders: Sequence[Folder], order: ImportOptions, *, should_stop: Callable[[], bool] = lambda: False
+    folders: Sequence[Folder], options: ImportOptions, *, should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[ImportSummary]:
-    """Import every file and give the summary so far, the same object each time, after each file.
+    """Import every file and yield the summary so far, the same object each time, after each file.
 
     In batches, bounded in memory whatever the files are. Asked to stop, it takes in the batch at hand and ends.
     """
     summary = ImportSummary()
     batch: list[_PendingFile] = []
     for folder in folders:
-        for piece in _look_through(folder, order, summary):
-            batch += [piece] if piece is not None else []
+        for pending in _look_through(folder, options, summary):
+            batch += [pending] if pending is not None else []
             if len(batch) >= BATCH_SIZE or sum(len(one.submission.body) for one in batch) > BATCH_BYTES:
-                _take_in(batch, order, summary, should_stop=should_stop)
+                _take_in(batch, options, summary, should_stop=should_stop)
                 batch = []
             yield summary
             if should_stop():
                 break
         if should_stop():
             break
-    _take_in(batch, order, summary, should_stop=should_stop)
+    _take_in(batch, options, summary, should_stop=should_stop)
     yield summary
 
 
 def _look_through(
-    folder: Folder, order: ImportOptions, summary: ImportSummary
+    folder: Folder, options: ImportOptions, summary: ImportSummary
 ) -> Iterator[_PendingFile | None]:
-    """Give what can be taken in of a folder, and None for each file of which nothing can."""
+    """Yield the submissions of a folder, and None for each file without one."""
     if folder.fault:
         _put(summary.rejected, "file-unreadable", folder.fault, folder.path)
         yield None
@@ -146,16 +144,16 @@ def _look_through(
         if path.name not in logs:
             summary.files += 1
             yield _look_at(
-                folder, path, order, [logs[name] for name in pairing.logs_of.get(path.name, ())], summary
+                folder, path, options, [logs[name] for name in pairing.logs_of.get(path.name, ())], summary
             )
-    for name, reason in pairing.alone.items():
+    for name, reason in pairing.unmatched.items():
         summary.files += 1
-        _put(summary.rejected if folder.is_named else summary.lone_logs, "log-alone", reason, logs[name])
+        _put(summary.rejected if folder.is_named else summary.unmatched_logs, "log-alone", reason, logs[name])
         yield None
 
 
 def _pair(folder: Folder, logs: Mapping[str, Path]) -> Pairing:
-    """Look at every other file first: only an output can have logs."""
+    """Check all other files first: only outputs can have logs."""
     outputs = [path.name for path in folder.files if path.name not in logs and _is_output(path)]
     return pair_logs(outputs, list(logs))
 
@@ -177,7 +175,7 @@ def _is_output(path: Path) -> bool:
 
 
 def _look_at(
-    folder: Folder, path: Path, order: ImportOptions, log_paths: Sequence[Path], summary: ImportSummary
+    folder: Folder, path: Path, options: ImportOptions, log_paths: Sequence[Path], summary: ImportSummary
 ) -> _PendingFile | None:
     try:
         output, changed_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
@@ -188,16 +186,16 @@ def _look_at(
         is_excused = fault.is_foreign and not folder.is_named
         _put(summary.foreign if is_excused else summary.rejected, fault.code, fault.detail, path)
         return None
-    parameters = _date(changed_at, order) if order.dates_by_file else order.parameters
+    parameters = _date(changed_at, options) if options.dates_by_file else options.parameters
     summary.files += len(log_paths)
     try:
         logs = _read_logs(log_paths, room=settings.UNPACKED_LIMIT_BYTES - len(output))
-        submission = make_submission(order.host_id, output, parameters=parameters, logs=logs)
+        submission = make_submission(options.host_id, output, parameters=parameters, logs=logs)
     except (BadEnvelope, UnreadableFile) as error:
-        # The numbers of the output count without its logs too.
+        # The output is imported without its logs.
         for log in log_paths:
-            _put(summary.lone_logs, "logs-left-out", str(error), log)
-        return _PendingFile(path, make_submission(order.host_id, output, parameters=parameters, logs={}), 0)
+            _put(summary.unmatched_logs, "logs-left-out", str(error), log)
+        return _PendingFile(path, make_submission(options.host_id, output, parameters=parameters, logs={}), 0)
     return _PendingFile(path, submission, len(logs))
 
 
@@ -211,27 +209,30 @@ def _read_logs(paths: Sequence[Path], *, room: int) -> dict[str, bytes]:
             if error.code != "body-too-big":
                 raise
             most = settings.UNPACKED_LIMIT_BYTES // 2**20
-            raise UnreadableFile(error.code, f"with its logs the output is more than {most} MiB") from error
+            raise UnreadableFile(error.code, f"with its logs the output exceeds {most} MiB") from error
         room -= len(logs[path.name])
     return logs
 
 
 def _judge_unread(path: Path, error: UnreadableFile) -> Fault:
-    """Tell a big output, which is refused, from the file that fio measured on, which is no output."""
+    """Distinguish a large output, which is rejected, from a test file of fio, which is not an output."""
     if error.code == "body-too-big":
         fault = check_format(read_beginning(path, size=_BEGINNING_BYTES))
         if fault is not None and fault.is_foreign:
-            return Fault("no-report", f"{error.detail}, and no report of fio is in its beginning")
+            return Fault("no-report", f"{error.detail}, and its beginning has no fio report")
     return Fault(error.code, error.detail)
 
 
-def _date(changed_at: datetime, order: ImportOptions) -> dict[str, Any]:
-    return {**order.parameters, "started_at": order.parameters.get("started_at") or changed_at.isoformat()}
+def _date(changed_at: datetime, options: ImportOptions) -> dict[str, Any]:
+    return {
+        **options.parameters,
+        "started_at": options.parameters.get("started_at") or changed_at.isoformat(),
+    }
 
 
 def _take_in(
     batch: Sequence[_PendingFile],
-    order: ImportOptions,
+    options: ImportOptions,
     summary: ImportSummary,
     *,
     should_stop: Callable[[], bool],
@@ -239,47 +240,49 @@ def _take_in(
     if not batch:
         return
     with transaction.atomic():
-        receipts = [accept_or_retry(piece.submission) for piece in batch]
-    ids = {receipt.id for receipt in receipts}
-    if not order.is_queued:
+        results = [accept_or_retry(pending.submission) for pending in batch]
+    ids = {result.id for result in results}
+    if not options.is_queued:
         settle(ids, should_stop)
     rows = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
     counted = Run.objects.filter(submission_id__in=ids).values("submission_id").annotate(count=Count("id"))
     runs = {row["submission_id"]: row["count"] for row in counted.order_by()}
-    for piece, receipt in zip(batch, receipts, strict=True):
-        _count(piece, receipt, rows[receipt.id], runs.get(receipt.id, 0), summary)
+    for pending, result in zip(batch, results, strict=True):
+        _count(pending, result, rows[result.id], runs.get(result.id, 0), summary)
 
 
 def accept_or_retry(submission: IncomingSubmission) -> AcceptResult:
-    """Take an submission in; one that is there and was rejected gets another try, as it is known to be readable now."""
-    receipt = accept_submission(submission)
-    if receipt.state == State.REJECTED and retry_submission(receipt.id):
-        return AcceptResult(receipt.id, AcceptOutcome.NEW, State.RECEIVED)
-    return receipt
+    """Accept a submission; retry it if it was rejected before, as it is readable now."""
+    result = accept_submission(submission)
+    if result.state == State.REJECTED and retry_submission(result.id):
+        return AcceptResult(result.id, AcceptOutcome.NEW, State.RECEIVED)
+    return result
 
 
 def settle(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Work these submissions in here, or wait until the workers that have them are done; or until told to stop."""
+    """Process these submissions, or wait for the workers that claimed them; stop on request."""
     while Submission.objects.waiting().filter(id__in=ids).exists():
         claimed = normalize_batch().claimed
         if should_stop():
             return
         if claimed == 0:
-            # A worker was faster: it has them in its hands.
+            # A worker claimed them first.
             time.sleep(_PAUSE_S)
 
 
 def _count(
-    piece: _PendingFile, receipt: AcceptResult, row: Submission, runs: int, summary: ImportSummary
+    pending: _PendingFile, result: AcceptResult, row: Submission, runs: int, summary: ImportSummary
 ) -> None:
-    if receipt.outcome == AcceptOutcome.CONFLICT:
-        _put(summary.rejected, "id-taken", f"submission {receipt.id} exists with another body", piece.path)
+    if result.outcome == AcceptOutcome.CONFLICT:
+        _put(
+            summary.rejected, "id-taken", f"submission {result.id} exists with a different body", pending.path
+        )
     elif row.state == State.REJECTED:
-        _put(summary.rejected, row.reason_code, row.reason, piece.path)
-    elif receipt.outcome == AcceptOutcome.REPLAYED:
+        _put(summary.rejected, row.reason_code, row.reason, pending.path)
+    elif result.outcome == AcceptOutcome.REPLAYED:
         summary.already_there += 1
     else:
-        summary.attached_logs += piece.log_count
+        summary.attached_logs += pending.log_count
         if row.state == State.STORED:
             summary.stored += 1
             summary.runs += runs
@@ -287,8 +290,8 @@ def _count(
             summary.waiting += 1
 
 
-def _put(piles: dict[str, FileGroup], code: str, detail: str, path: Path) -> None:
-    pile = piles.setdefault(code, FileGroup())
+def _put(groups: dict[str, FileGroup], code: str, detail: str, path: Path) -> None:
+    pile = groups.setdefault(code, FileGroup())
     pile.count += 1
     if len(pile.first) < _NAMES_KEPT:
         pile.first.append((str(path), detail))

@@ -1,4 +1,4 @@
-"""Put fio's logs to the output that they belong to, and both into one submission."""
+"""Pair fio logs with their outputs, and combine both into one submission."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ from benchapp.models import Kind
 from benchapp.pipeline.intake.envelope import SCHEMA, BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import IncomingSubmission
 
-# Namespace of the ids of envelopes that we make: same host, same output and logs, same id.
+# Namespace of the ids of created envelopes: same host, same output and logs, same id.
 _BUNDLE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
 _LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
 _PACKED: Final = ".gz"
@@ -27,25 +27,25 @@ _SEPARATORS: Final = "_.-"
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Which logs belong to which output of a folder. alone: log → why it belongs to none."""
+    """Logs by output of a folder. unmatched: log → why it has no output."""
 
     logs_of: Mapping[str, tuple[str, ...]]
-    alone: Mapping[str, str]
+    unmatched: Mapping[str, str]
 
 
 def plain_name(name: str) -> str:
-    """Return a file's name without the ending that says that it is packed."""
+    """Return a file name without the .gz suffix."""
     return name.removesuffix(_PACKED)
 
 
 def is_log(name: str, beginning: bytes) -> bool:
-    """Say whether a file is one of fio's logs, by its name and the first line; an empty log is one too."""
+    """Return whether a file is a fio log, by name and first line; also an empty one."""
     is_named_so = split_log_name(plain_name(name)) is not None
     return is_named_so and (not beginning.strip() or _LOG_BEGINNING.match(beginning) is not None)
 
 
 def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
-    """Give each log of a folder to its output, by their names.
+    """Assign each log of a folder to its output, by name.
 
     A log belongs to the output whose name, without its ending, is the log's own prefix or begins it before one of
     `_.-`; the longest such name wins. Where none fits it belongs to the only output of the folder.
@@ -54,23 +54,25 @@ def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
     counts = Counter(stems.values())
     named = {stem: name for name, stem in stems.items()}
     logs_of: dict[str, list[str]] = defaultdict(list)
-    alone: dict[str, str] = {}
+    unmatched: dict[str, str] = {}
     for log in logs:
         stem = next((prefix for prefix in _list_prefixes(log) if prefix in named), None)
         if stem is not None and counts[stem] > 1:
-            alone[log] = f"{counts[stem]} outputs beside it are named {stem}"
+            unmatched[log] = f"{counts[stem]} outputs have the name {stem}"
         elif stem is not None or len(outputs) == 1:
             logs_of[named[stem] if stem is not None else outputs[0]].append(log)
         else:
-            alone[log] = f"none of the {len(outputs)} outputs beside it" if outputs else "no output beside it"
-            alone[log] += " begins its name" if outputs else ""
-    return Pairing({name: tuple(found) for name, found in logs_of.items()}, alone)
+            unmatched[log] = (
+                f"none of the {len(outputs)} outputs match" if outputs else "no output in this folder"
+            )
+            unmatched[log] += " begins its name" if outputs else ""
+    return Pairing({name: tuple(found) for name, found in logs_of.items()}, unmatched)
 
 
 def make_submission(
     host_id: int, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
 ) -> IncomingSubmission:
-    """Return what to take in: the bare output, or with logs an envelope around both.
+    """Return the submission: the bare output, or an envelope of output and logs.
 
     parameters: as `parameters.read_parameters` returns them; logs: file name → bytes. Raises BadEnvelope where the
     logs are not what an envelope holds, or make it bigger than what is taken.
@@ -85,14 +87,14 @@ def make_submission(
         raise BadEnvelope(
             "body-too-big",
             f"with its {len(logs)} logs the output is {len(body) // 2**20} MiB;"
-            f" at most {settings.UNPACKED_LIMIT_BYTES // 2**20} MiB are taken",
+            f" the limit is {settings.UNPACKED_LIMIT_BYTES // 2**20} MiB",
         )
     read_envelope(body)
     return IncomingSubmission(host_id, Kind.ENVELOPE, body, id=envelope_id)
 
 
 def _list_prefixes(log: str) -> Iterator[str]:
-    """Give what may be the name of a log's output, the longest first."""
+    """Yield the possible names of the output of a log, longest first."""
     name = split_log_name(plain_name(log))
     stem = name.stem if name else ""
     yield stem

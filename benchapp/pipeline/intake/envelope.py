@@ -1,4 +1,4 @@
-"""Read the document that the agent posts: what was run, what fio printed, and what was under it."""
+"""Parse the envelope that the agent posts: command, fio output, target and environment."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _LOGS_MAXIMUM: Final = 200
 
 
 class BadEnvelope(Exception):
-    """A document that is no envelope; code is stable, pointer the JSON pointer of the fault where there is one."""
+    """An invalid envelope. code: stable; pointer: JSON pointer of the error, if any."""
 
     def __init__(self, code: str, message: str, pointer: str | None = None) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class BadEnvelope(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a sender said around the output of fio; times are aware UTC by the host's clock.
+    """Context of the fio output as sent; times are aware UTC by the host's clock.
 
     conditions: what held at this run alone (load, extents of the file), as the facts of an environment, in which
     every run would make a row of its own. logs: fio's own, by file name ("NAME_bw.1.log").
@@ -60,12 +60,12 @@ class Envelope:
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """Return the typed envelope; BadEnvelope names the first thing that is wrong and where."""
+    """Return the typed envelope; BadEnvelope names the first error and its position."""
     return type_envelope(load_document(body))
 
 
 def type_envelope(document: Mapping[str, Any]) -> Envelope:
-    """Return the envelope that a document is, as `read_envelope` does."""
+    """Return the envelope of a parsed document, as `read_envelope` does."""
     if document.get("schema") != SCHEMA:
         raise BadEnvelope(
             "envelope-schema", f"schema is {excerpt(document.get('schema'))}, not {SCHEMA!r}", "/schema"
@@ -100,7 +100,7 @@ def type_envelope(document: Mapping[str, Any]) -> Envelope:
 
 
 def read_profile(value: Any, pointer: str) -> str:
-    """Return a profile's name, "" where none is given."""
+    """Return the profile name, "" without one."""
     text = read_text(value, pointer, maximum=100) or ""
     if text and not _PROFILE.fullmatch(text):
         raise BadLayout(
@@ -110,29 +110,29 @@ def read_profile(value: Any, pointer: str) -> str:
 
 
 def read_time(value: Any, pointer: str) -> datetime | None:
-    """Return an aware UTC time from RFC 3339 text; a time without a zone is refused."""
+    """Return an aware UTC time from RFC 3339 text; a time without a zone is rejected."""
     if value is None or value == "":
         return None
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise BadLayout(pointer, f"{excerpt(value)} is no time: write 2026-11-21T10:00:00Z") from None
+        raise BadLayout(pointer, f"{excerpt(value)} is not a valid time: use 2026-11-21T10:00:00Z") from None
     if moment.tzinfo is None:
-        raise BadLayout(pointer, f"{value[:80]!r} has no time zone: write Z or an offset behind it")
+        raise BadLayout(pointer, f"{value[:80]!r} has no time zone: add Z or an offset")
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise BadLayout(pointer, f"{value[:80]!r} lies outside the calendar") from None
+        raise BadLayout(pointer, f"{value[:80]!r} is outside of the calendar") from None
 
 
 def load_document(body: bytes) -> dict[str, Any]:
-    """Return the one JSON object that a body is, whatever it says. Raises BadEnvelope."""
+    """Return the body as a JSON object. Raises BadEnvelope."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise BadEnvelope(
             "envelope-not-json",
-            f"the body is no JSON: {error.msg} at line {error.lineno}, column {error.colno}",
+            f"the body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}",
         ) from error
     if not isinstance(document, dict):
         raise BadEnvelope("envelope-invalid", "the body must be one JSON object, an envelope", "")
@@ -152,7 +152,7 @@ def _read_uuid(value: Any, pointer: str) -> UUID:
     try:
         return UUID(value)
     except (TypeError, ValueError, AttributeError):
-        raise BadLayout(pointer, f"{excerpt(value)} is no UUID") from None
+        raise BadLayout(pointer, f"{excerpt(value)} is not a valid UUID") from None
 
 
 def _read_agent_version(value: Any) -> str:
@@ -162,7 +162,7 @@ def _read_agent_version(value: Any) -> str:
 
 def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
     if len(given) > _LOGS_MAXIMUM:
-        raise BadLayout("/logs", f"{len(given)} logs are more than {_LOGS_MAXIMUM}")
+        raise BadLayout("/logs", f"{len(given)} logs exceed the maximum of {_LOGS_MAXIMUM}")
     for name, text in given.items():
         pointer = f"/logs/{name[:200].replace('~', '~0').replace('/', '~1')}"
         if split_log_name(name) is None:
@@ -191,11 +191,11 @@ def _read_status(value: Any, pointer: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**31:
-        raise BadLayout(pointer, f"a whole number is wanted here, not {excerpt(value)}")
+        raise BadLayout(pointer, f"expected a whole number, not {excerpt(value)}")
     return value
 
 
 def _keep(value: Any) -> str:
-    """Keep foreign text for the eye: bounded, and without the NULs that PostgreSQL cannot hold."""
+    """Return untrusted text, truncated and without NUL characters, which PostgreSQL cannot store."""
     text = value if isinstance(value, str) else "" if value is None else excerpt(value)
     return text.replace("\x00", "\ufffd")[:_OUTPUT_EXCERPT]

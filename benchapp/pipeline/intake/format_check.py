@@ -1,4 +1,4 @@
-"""Look whether a text is an output of fio at all, while its sender still listens."""
+"""Check whether a text is fio output, before the response is sent."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,39 +10,39 @@ from benchapp.fio import UnreadableOutput, read_output
 
 log = structlog.get_logger(__name__)
 
-# Of a longer text the beginning is read first: text is read at 20 MB/s, and the rest need not be read to know it.
+# Of a longer text the beginning is parsed first, at 20 MB/s; usually it is sufficient.
 _BEGINNING_BYTES: Final = 256 * 1024
-# Up to here all of it is read while the sender waits: 0.5 s where a text is hostile.
+# Up to this size the whole text is parsed while the sender waits: 0.5 s for a hostile text.
 _WHOLE_BYTES: Final = 1024 * 1024
-# Every report has one of them: a key of JSON, a job of the text, a percentile of terse, a line of the shell's time.
+# Every report has one of these: a JSON key, a job of a text, a terse percentile, a line of the shell's time.
 _TRACES: Final = tuple(
     trace.encode(encoding)
     for trace in ('"jobs"', '"client_stats"', "groupid=", "%=", "real")
     for encoding in ("ascii", "utf-16-le", "utf-16-be")
 )
-# What no further text can mend.
+# Errors that no further text can fix.
 _FINAL_CODES: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
 _COMPLAINT: Final = "fio said: "
 _DIRECTIONS: Final = ("read", "write", "trim", "mixed")
-# What has no trace of fio, as against a report that is damaged.
+# No fio output at all, as opposed to a damaged report.
 _FOREIGN_CODES: Final = frozenset({"no-report", "empty-output"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a text cannot be read; code is stable, detail a sentence for the operator."""
+    """Why a text cannot be parsed. code: stable; detail: a sentence for the operator."""
 
     code: str
     detail: str
 
     @property
     def is_foreign(self) -> bool:
-        """Say whether fio printed no report into it at all."""
+        """Return whether the text has no fio report at all."""
         return self.code in _FOREIGN_CODES
 
 
 def check_format(output: bytes) -> Fault | None:
-    """Return why this can never be read, None where it can or where the reader itself failed.
+    """Return why this text cannot be parsed; None if it can, or if the parser crashed.
 
     All formats that the reader knows. A fault of the reader must not lose a result: it is stored, and judged by
     the worker.
@@ -55,7 +55,7 @@ def check_format(output: bytes) -> Fault | None:
 
 
 def check_format_quickly(output: bytes) -> Fault | None:
-    """Return why this can never be read, as `find_fault` does, by about 0.5 s of reading; None where that would not do.
+    """Return the result of `check_format`, within about 0.5 s; None if that is not sufficient.
 
     Of more than 1 MiB only the beginning is read, and of more than 256 KiB too where it bears no trace of fio: the
     worker judges these, who has the time, unless there is no trace in the rest either.
@@ -84,7 +84,7 @@ def _read(output: bytes) -> Fault | None:
 
 
 def _is_clean_report(output: bytes) -> bool:
-    """Say whether this is one JSON report with results: nearly every post, at a seventh of what reading it takes."""
+    """Return whether this is one JSON report with results: nearly every post, at a seventh of the cost of parsing."""
     try:
         content = orjson.loads(output)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Read the layout, labels and environment that a sender wrote down: typed, bounded, and never guessed."""
+"""Parse layout, labels and environment of a submission: typed, bounded, never guessed."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 class BadLayout(Exception):
-    """A value that is not what its field holds; `pointer` is the JSON pointer of it."""
+    """An invalid value; `pointer` is its JSON pointer."""
 
     def __init__(self, pointer: str, message: str) -> None:
         super().__init__(message)
@@ -27,12 +27,13 @@ class BadLayout(Exception):
 
 
 def read_target(given: Mapping[str, Any], *, pointer: str = "/target") -> dict[str, Any]:
-    """Return a value or None for every target field; an unknown name is refused, as it would be a new series."""
+    """Return a value or None for every target field; an unknown name is rejected, as it would create a new series."""
     names = {("name" if field == "target_name" else field): field for field in TARGET_FIELDS}
     for name in given:
         if name not in names:
             raise BadLayout(
-                f"{pointer}/{name}", f"{name[:80]!r} is no field of a target; there are: {', '.join(names)}"
+                f"{pointer}/{name}",
+                f"{name[:80]!r} is not a field of a target. Available: {', '.join(names)}",
             )
     return {
         field: _TARGET_READERS[field](given.get(name), f"{pointer}/{name}") for name, field in names.items()
@@ -42,7 +43,7 @@ def read_target(given: Mapping[str, Any], *, pointer: str = "/target") -> dict[s
 def read_labels(given: Mapping[str, Any], *, pointer: str = "/labels") -> dict[str, str]:
     """Return the labels as text; at most 50, each value at most 500 characters."""
     if len(given) > _LABEL_COUNT_MAXIMUM:
-        raise BadLayout(pointer, f"{len(given)} labels are more than {_LABEL_COUNT_MAXIMUM}")
+        raise BadLayout(pointer, f"{len(given)} labels exceed the maximum of {_LABEL_COUNT_MAXIMUM}")
     labels = {}
     for name, value in given.items():
         where = f"{pointer}/{name[:80]}"
@@ -54,7 +55,7 @@ def read_labels(given: Mapping[str, Any], *, pointer: str = "/labels") -> dict[s
 
 
 def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment") -> dict[str, Any]:
-    """Return a value or None for every environment field; what has no field of its own goes to `facts`."""
+    """Return a value or None for every environment field; all others go to `facts`."""
     values: dict[str, Any] = {}
     facts: dict[str, Any] = {}
     for name, value in given.items():
@@ -82,12 +83,12 @@ def read_text(value: Any, pointer: str, *, maximum: int) -> str | None:
     elif isinstance(value, int | float):
         value = str(value)
     if not isinstance(value, str):
-        raise BadLayout(pointer, f"text is wanted here, not {_name_type(value)}")
+        raise BadLayout(pointer, f"expected text, not {_name_type(value)}")
     if "\x00" in value:
-        raise BadLayout(pointer, "the text holds a NUL character, which cannot be kept: remove it")
+        raise BadLayout(pointer, "the text has a NUL character, which cannot be stored: remove it")
     text = value.strip()
     if len(text) > maximum:
-        raise BadLayout(pointer, f"{len(text)} characters are more than {maximum}")
+        raise BadLayout(pointer, f"{len(text)} characters exceed the maximum of {maximum}")
     return text or None
 
 
@@ -101,7 +102,9 @@ def read_size(value: Any, pointer: str) -> int | None:
         )
     match = _SIZE.fullmatch(str(value).strip())
     if match is None:
-        raise BadLayout(pointer, f"{str(value)[:80]!r} is no size: write bytes (4096) or a unit (4k, 500GiB)")
+        raise BadLayout(
+            pointer, f"{str(value)[:80]!r} is not a valid size: use bytes (4096) or a unit (4k, 500GiB)"
+        )
     number, unit, binary, byte = match.groups()
     base = 1000 if unit and byte and not binary else 1024
     size = (
@@ -122,7 +125,7 @@ def read_count(value: Any, pointer: str) -> int | None:
     factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if factor > 1 else text
     if not (digits.isascii() and digits.isdigit()):
-        raise BadLayout(pointer, f"a whole number is wanted here, not {excerpt(value)}")
+        raise BadLayout(pointer, f"expected a whole number, not {excerpt(value)}")
     if len(digits) > 10 or int(digits) * factor > _INTEGER_MAXIMUM:
         raise BadLayout(pointer, f"{text[:80]} is more than {_INTEGER_MAXIMUM}")
     return int(digits) * factor
@@ -152,14 +155,14 @@ _TARGET_READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
 def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
     """Return free facts as text and lists of text by name, at most 5 levels deep; raises BadLayout."""
     if not isinstance(given, Mapping):
-        raise BadLayout(pointer, f"an object is wanted here, not {_name_type(given)}")
+        raise BadLayout(pointer, f"expected an object, not {_name_type(given)}")
     if depth > 4 or len(given) > 500:
-        raise BadLayout(pointer, "facts are at most 5 levels deep and 500 wide")
+        raise BadLayout(pointer, "facts exceed 5 levels or 500 entries")
     facts: dict[str, Any] = {}
     for name, value in given.items():
         where = f"{pointer}/{name[:80]}"
         if "\x00" in name:
-            raise BadLayout(where, "the name holds a NUL character")
+            raise BadLayout(where, "the name has a NUL character")
         if isinstance(value, Mapping):
             facts[name] = read_facts(value, where, depth + 1)
         elif isinstance(value, list):
@@ -184,7 +187,7 @@ def _cut(text: str | None, width: int) -> str | None:
 
 
 def excerpt(value: Any) -> str:
-    """Return foreign input for a message: at most 80 characters, and never the inside of something nested."""
+    """Return untrusted input for a message: at most 80 characters, never the content of nested values."""
     return repr(value)[:80] if value is None or isinstance(value, str | int | float) else _name_type(value)
 
 

@@ -1,4 +1,4 @@
-"""Read a document of numbers that someone published: typed, bounded, and refused with the place of the first fault.
+"""Parse a document of published results: typed, bounded, rejected with the position of the first error.
 
 Read the single values of published numbers: what was asked of the storage, which way, and how much.
 """
@@ -45,34 +45,36 @@ _FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": Fals
 
 
 def read_number(value: Any, pointer: str, *, maximum: float = _VALUE_MAXIMUM) -> float:
-    """Return a finite number from 0 on; text is refused, so that no separator of thousands is guessed at."""
+    """Return a finite number of at least 0; text is rejected, because thousands separators are ambiguous."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadLayout(pointer, f"a number is wanted here, not {excerpt(value)}")
+        raise BadLayout(pointer, f"expected a number, not {excerpt(value)}")
     if not (math.isfinite(value) and 0 <= value <= maximum):
         raise BadLayout(pointer, f"{excerpt(value)} is not between 0 and {maximum:g}")
     return float(value)
 
 
 def read_flag(value: Any, pointer: str) -> bool | None:
-    """Return yes or no from a flag, 1 and 0, or their words; None where nothing is said."""
+    """Return a flag from a boolean, 1 and 0, or yes and no; None if absent."""
     if value is None or value == "":
         return None
     found = value if isinstance(value, bool) else _FLAGS.get(str(value).strip().lower())
     if found is None:
-        raise BadLayout(pointer, f"{excerpt(value)} is neither yes nor no")
+        raise BadLayout(pointer, f"{excerpt(value)} is not a valid yes or no")
     return found
 
 
 def read_reported_workload(given: Mapping[str, Any], pointer: str) -> dict[str, Any]:
-    """Return the workload's columns by name from the members that say them; what is not said is unknown."""
+    """Return the workload columns by name; absent members are unknown."""
     rw = (read_text(given.get("rw"), f"{pointer}/rw", maximum=20) or "").lower()
     rw = "rw" if rw == "readwrite" else rw
     if rw not in _READS:
-        raise BadLayout(f"{pointer}/rw", f"{excerpt(given.get('rw'))} is none of: {', '.join(_READS)}")
+        raise BadLayout(
+            f"{pointer}/rw", f"{excerpt(given.get('rw'))} is not valid. Available: {', '.join(_READS)}"
+        )
     runtime_s = given.get("runtime_s")
     numjobs = read_count(given.get("numjobs"), f"{pointer}/numjobs")
     if numjobs == 0:
-        raise BadLayout(f"{pointer}/numjobs", "at least one job did it")
+        raise BadLayout(f"{pointer}/numjobs", "numjobs must be at least 1")
     return {
         "rw": rw,
         "block_size_bytes": read_size(given.get("block_size"), f"{pointer}/block_size"),
@@ -92,14 +94,16 @@ def read_reported_workload(given: Mapping[str, Any], pointer: str) -> dict[str, 
 
 
 def read_reported_direction(value: Any, rw: str, *, pointer: str) -> str:
-    """Return which direction the values are of: as said, else the only one that the rw has."""
+    """Return the direction of the values: as given, else the only one of rw."""
     if value is None:
         only = {"rw": "", "randrw": "", "trimwrite": "", "randtrimwrite": ""}.get(rw, rw.removeprefix("rand"))
         if not only:
-            raise BadLayout(pointer, f"{rw} does two directions: say of which the values are")
+            raise BadLayout(pointer, f"{rw} has two directions: set direction")
         return only
     if value not in DirectionName.values:
-        raise BadLayout(pointer, f"{excerpt(value)} is none of: {', '.join(DirectionName.values)}")
+        raise BadLayout(
+            pointer, f"{excerpt(value)} is not valid. Available: {', '.join(DirectionName.values)}"
+        )
     return str(value)
 
 
@@ -108,7 +112,7 @@ def _read_share(value: Any, rw: str, *, pointer: str) -> int | None:
     if share is None:
         return _READS[rw]
     if share > 100:
-        raise BadLayout(pointer, f"{share} is more than 100 per cent")
+        raise BadLayout(pointer, f"{share} exceeds 100 %")
     return share
 
 
@@ -129,7 +133,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Where numbers were published; url: http or https, "" where there is none."""
+    """Where results were published. url: http or https, "" without one."""
 
     title: str
     url: str = ""
@@ -138,7 +142,7 @@ class Publication:
     note: str = ""
 
     def plain(self) -> dict[str, str]:
-        """Return what is known of it, by name, as text."""
+        """Return the known fields as text, by name."""
         published = self.published_at.isoformat().replace("+00:00", "Z") if self.published_at else ""
         values = {"title": self.title, "url": self.url, "author": self.author}
         values |= {"published_at": published, "note": self.note}
@@ -157,7 +161,7 @@ class ReportedMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class ReportedRun:
-    """What was published of one layout at one time; started_at is aware UTC."""
+    """Published results of one layout at one time; started_at is aware UTC."""
 
     started_at: datetime
     profile: str
@@ -169,7 +173,7 @@ class ReportedRun:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A whole document of published numbers."""
+    """A complete document of published results."""
 
     id: UUID
     source: Publication
@@ -177,12 +181,12 @@ class Reported:
 
 
 def is_reported(document: Mapping[str, Any]) -> bool:
-    """Say whether a document claims to hold published numbers, by its kind or its schema."""
+    """Return whether a document declares published results, by kind or schema."""
     return document.get("kind") == KIND or document.get("schema") == SCHEMA
 
 
 def read_reported(document: Mapping[str, Any]) -> Reported:
-    """Return the typed document; BadEnvelope names the first thing that is wrong and where (JSON pointer)."""
+    """Return the typed document; BadEnvelope names the first error and its JSON pointer."""
     if document.get("schema") != SCHEMA:
         said = excerpt(document.get("schema"))
         raise BadEnvelope(
@@ -208,7 +212,7 @@ def read_reported(document: Mapping[str, Any]) -> Reported:
 
 
 def read_source_url(value: Any, pointer: str) -> str:
-    """Return an address that a page may link to: http or https with a host, at most 2000 characters."""
+    """Return a URL that a page may link to: http or https with a host, at most 2000 characters."""
     text = read_text(value, pointer, maximum=2000) or ""
     if not text:
         return ""
@@ -218,19 +222,19 @@ def read_source_url(value: Any, pointer: str) -> str:
     except ValueError:
         is_good = False
     if not is_good or any(letter.isspace() or not letter.isprintable() for letter in text):
-        raise BadLayout(pointer, f"{text[:80]!r} is no address: write https://…")
+        raise BadLayout(pointer, f"{text[:80]!r} is not a valid URL: use https://…")
     return text
 
 
 def read_measured_time(value: Any, pointer: str) -> datetime:
-    """Return when something was measured: aware UTC, from 1980 on, and not more than a day ahead of our clock."""
+    """Return the time of a measurement: aware UTC, from 1980, at most one day ahead of the server clock."""
     moment = read_time(value, pointer)
     if moment is None:
-        raise BadLayout(pointer, "say when it was measured, or published")
+        raise BadLayout(pointer, "required: time of the measurement or publication")
     if moment.year < _FIRST_YEAR:
         raise BadLayout(pointer, f"{moment.year} is before {_FIRST_YEAR}")
     if moment > timezone.now() + timedelta(days=1):
-        raise BadLayout(pointer, f"{moment:%Y-%m-%d} is still to come")
+        raise BadLayout(pointer, f"{moment:%Y-%m-%d} is in the future")
     return moment
 
 
@@ -238,7 +242,7 @@ def _read_id(value: Any) -> UUID:
     try:
         return UUID(value)
     except (TypeError, ValueError, AttributeError):
-        raise BadLayout("/id", f"{excerpt(value)} is no UUID") from None
+        raise BadLayout("/id", f"{excerpt(value)} is not a valid UUID") from None
 
 
 def _read_source(value: Any) -> Publication:
@@ -246,7 +250,7 @@ def _read_source(value: Any) -> Publication:
     _refuse_unknown(given, "/source", _SOURCE_MEMBERS)
     title = read_text(given.get("title"), "/source/title", maximum=200)
     if not title:
-        raise BadLayout("/source/title", "say where the numbers were published")
+        raise BadLayout("/source/title", "required: where the results were published")
     return Publication(
         title=title,
         url=read_source_url(given.get("url"), "/source/url"),
@@ -308,15 +312,15 @@ def _read_part(
 
 def _read_object(value: Any, pointer: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadLayout(pointer, f"an object is wanted here, not {excerpt(value)}")
+        raise BadLayout(pointer, f"expected an object, not {excerpt(value)}")
     return value
 
 
 def _read_list(value: Any, pointer: str, *, maximum: int) -> Sequence[Any]:
     if not isinstance(value, list) or not value:
-        raise BadLayout(pointer, "a list with at least one entry is wanted here")
+        raise BadLayout(pointer, "expected a list with at least one entry")
     if len(value) > maximum:
-        raise BadLayout(pointer, f"{len(value)} entries are more than {maximum}")
+        raise BadLayout(pointer, f"{len(value)} entries exceed the maximum of {maximum}")
     return value
 
 
@@ -324,6 +328,4 @@ def _refuse_unknown(given: Mapping[str, Any], pointer: str, known: Sequence[str]
     for name in given:
         if name not in known:
             place = name[:80].replace("~", "~0").replace("/", "~1")
-            raise BadLayout(
-                f"{pointer}/{place}", f"{name[:80]!r} is unknown here; there are: {', '.join(known)}"
-            )
+            raise BadLayout(f"{pointer}/{place}", f"{name[:80]!r} is unknown. Available: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Read the query parameters that stand beside a bare output of fio: layout, labels, profile."""
+"""Parse the query parameters of a bare fio output: layout, labels, profile."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -22,7 +22,7 @@ class BadParameter(Exception):
 
 
 def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return {target, labels, environment, profile, started_at} as plain values to keep with the submission.
+    """Return {target, labels, environment, profile, started_at} as plain values to store with the submission.
 
     Raises BadParameter, or BadLayout for a value that is not what its field holds.
     """
@@ -54,5 +54,5 @@ def _refuse_unknown(given: dict[str, str]) -> None:
             raise BadParameter(
                 "parameter-unknown",
                 name,
-                f"parameter {name[:80]!r} is unknown; there are: {', '.join(sorted(known))} and label.NAME",
+                f"parameter {name[:80]!r} is unknown. Available: {', '.join(sorted(known))} and label.NAME",
             )

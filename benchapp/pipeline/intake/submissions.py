@@ -1,4 +1,4 @@
-"""Take in what is posted: one durable INSERT of the exact bytes, once for all retries.
+"""Accept posts: one durable INSERT of the exact bytes, once for all retries.
 
 Give rejected submissions another chance.
 """
@@ -19,12 +19,12 @@ from django.utils import timezone
 from benchapp.models import Kind, State, Submission
 from benchapp.pipeline.identity import canonical_json
 
-# Namespace of the ids that we derive for senders that make none: same host, same bytes, same id.
+# Namespace of ids for senders without their own: same host, same bytes, same id.
 _DERIVED_IDS: Final = UUID("b3a04a4e-6b0c-4a57-9a0e-3a2a5f6b7c11")
 
 
 class AcceptOutcome(Enum):
-    """What became of an arrival."""
+    """Outcome of a submission."""
 
     NEW = "new"
     REPLAYED = "replayed"
@@ -33,7 +33,7 @@ class AcceptOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IncomingSubmission:
-    """What one POST brought, checked for size and framing only.
+    """Content of one POST, checked for size and framing only.
 
     body: unpacked bytes; packed: the gzip that was received, where it was one. id: the sender's, None where it
     makes none (curl): then equal bytes from one host are one submission.
@@ -49,17 +49,17 @@ class IncomingSubmission:
 
 @dataclass(frozen=True, slots=True)
 class AcceptResult:
-    """The answer to an arrival; state is that of the stored row."""
+    """Result of accepting a submission. state: of the stored row."""
 
     id: UUID
     outcome: AcceptOutcome
     state: State
 
 
-def accept_submission(arrival: IncomingSubmission, *, now: datetime | None = None) -> AcceptResult:
-    """Store the arrival unless its id is known; return what became of it. Durable when it returns."""
-    digest = _digest(arrival)
-    submission_id = arrival.id or uuid5(_DERIVED_IDS, f"{arrival.host_id}:{digest.hex()}")
+def accept_submission(submission: IncomingSubmission, *, now: datetime | None = None) -> AcceptResult:
+    """Store a submission unless its id is known; return the outcome. Durable when it returns."""
+    digest = _digest(submission)
+    submission_id = submission.id or uuid5(_DERIVED_IDS, f"{submission.host_id}:{digest.hex()}")
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO benchapp_submission"
@@ -71,12 +71,12 @@ def accept_submission(arrival: IncomingSubmission, *, now: datetime | None = Non
             " ON CONFLICT (id) DO NOTHING",
             [
                 submission_id,
-                arrival.host_id,
-                arrival.host_id,
-                arrival.kind,
-                canonical_json(arrival.parameters or {}).decode(),
-                arrival.packed or pack(arrival.body),
-                len(arrival.body),
+                submission.host_id,
+                submission.host_id,
+                submission.kind,
+                canonical_json(submission.parameters or {}).decode(),
+                submission.packed or pack(submission.body),
+                len(submission.body),
                 digest,
                 now or timezone.now(),
             ],
@@ -87,14 +87,14 @@ def accept_submission(arrival: IncomingSubmission, *, now: datetime | None = Non
             "SELECT host_id, digest, state FROM benchapp_submission WHERE id = %s", [submission_id]
         )
         host_id, known_digest, state = cursor.fetchone()
-    is_same = host_id == arrival.host_id and bytes(known_digest) == digest
+    is_same = host_id == submission.host_id and bytes(known_digest) == digest
     return AcceptResult(
         submission_id, AcceptOutcome.REPLAYED if is_same else AcceptOutcome.CONFLICT, State(state)
     )
 
 
 def count_backlog(limit: int) -> int:
-    """Return how many submissions wait for a worker, counting no further than the limit."""
+    """Return how many submissions wait for a worker, counting up to the limit."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM (SELECT 1 FROM benchapp_submission WHERE state = 'received' LIMIT %s) waiting",
@@ -113,18 +113,18 @@ def unpack(packed: bytes) -> bytes:
     return zlib.decompress(packed, wbits=31)
 
 
-def _digest(arrival: IncomingSubmission) -> bytes:
-    parameters = canonical_json(arrival.parameters or {})
-    return hashlib.sha256(b"%d\n%b\n%b" % (len(parameters), parameters, arrival.body)).digest()
+def _digest(submission: IncomingSubmission) -> bytes:
+    parameters = canonical_json(submission.parameters or {})
+    return hashlib.sha256(b"%d\n%b\n%b" % (len(parameters), parameters, submission.body)).digest()
 
 
 def retry_submission(submission_id: UUID) -> bool:
-    """Put a rejected submission back to received; False when it is not rejected or its body is gone."""
+    """Reset a rejected submission to received; False if it is not rejected or its body was removed."""
     return _retry(id=submission_id) == 1
 
 
 def retry_rejected(reason_code: str) -> int:
-    """Put all submissions that were rejected for this reason back to received; return how many."""
+    """Reset all submissions rejected for this reason to received; return how many."""
     return _retry(reason_code=reason_code)
 
 

@@ -61,7 +61,7 @@ def accept_files(
         own = {log: contents[log] for log in pairing.logs_of.get(name, ())}
         results.append(_accept(host_id, name, contents[name], parameters=parameters, logs=own))
     results += [_reject(name, fault.code, fault.detail) for name, fault in faults.items()]
-    results += [_reject(name, "log-alone", f"fio log: {why}") for name, why in pairing.alone.items()]
+    results += [_reject(name, "log-alone", f"fio log: {why}") for name, why in pairing.unmatched.items()]
     return results
 
 
@@ -115,7 +115,7 @@ def _accept(
         return _reject(name, error.code, str(error))
     result = accept_submission(submission)
     if result.outcome == AcceptOutcome.CONFLICT:
-        return FileResult(name, 409, "id-taken", f"submission {result.id} exists with another body")
+        return FileResult(name, 409, "id-taken", f"submission {result.id} exists with a different body")
     return FileResult(
         name,
         _STATUSES[result.outcome],

@@ -88,7 +88,7 @@ def test_pipe_in_a_folder_is_passed_over(folder: Path) -> None:
 
 
 def test_place_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no file or folder .*/nothing"):
+    with pytest.raises(FileNotFoundError, match=r"no such file or folder: .*/nothing"):
         find_folders([tmp_path / "nothing"])
 
 
@@ -155,7 +155,7 @@ def test_log_goes_to_the_output_that_begins_its_name_or_is_the_only_one(
     pairing = pair_logs(outputs, [log])
 
     assert pairing.logs_of == ({owner: (log,)} if owner else {})
-    assert (log in pairing.alone) is (owner is None)
+    assert (log in pairing.unmatched) is (owner is None)
 
 
 # --- taking in ---
@@ -247,7 +247,7 @@ def test_log_without_an_output_is_told_of(folder: Path) -> None:
 
     walked, named = run_import(folder), run_import(folder / "other_bw.1.log")
 
-    assert names(walked, "lone_logs", "log-alone") == ["other_bw.1.log"]
+    assert names(walked, "unmatched_logs", "log-alone") == ["other_bw.1.log"]
     assert walked.stored == 2
     assert names(named, "rejected", "log-alone") == ["other_bw.1.log"]
 
@@ -261,7 +261,7 @@ def test_output_counts_without_logs_that_are_too_big(folder: Path, settings: Laz
     summary = run_import(folder)
 
     assert (summary.stored, summary.files) == (1, 2)
-    assert names(summary, "lone_logs", "logs-left-out") == ["one_bw.1.log"]
+    assert names(summary, "unmatched_logs", "logs-left-out") == ["one_bw.1.log"]
 
 
 @pytest.mark.django_db
@@ -302,7 +302,7 @@ def test_file_that_is_gone_once_it_is_read_has_its_date_all_the_same(
 ) -> None:
     path = put(folder, "one.txt", "82_multi_job_terse.out")
     os.utime(path, (1_600_000_000, 1_600_000_000))
-    monkeypatch.setattr(importing, "find_fault", lambda output: path.unlink())
+    monkeypatch.setattr(importing, "check_format", lambda output: path.unlink())
 
     summary = run_import(path, dates_by_file=True)
 
@@ -323,7 +323,7 @@ def test_asked_to_stop_it_settles_what_it_has_and_ends(folder: Path, monkeypatch
 
 
 @pytest.mark.django_db
-def test_piles_keep_a_few_names_and_the_whole_count(folder: Path) -> None:
+def test_groups_keep_a_few_names_and_the_whole_count(folder: Path) -> None:
     for number in range(9):
         (folder / f"{number}.txt").write_text("no report")
 
@@ -400,11 +400,14 @@ def test_quiet_command_says_nothing(quiet: dict[str, int], folder: Path) -> None
         (["--host", "gone"], "host 'gone' is retired"),
         (
             ["--host", "db-7", "--target", "volume_cuont=4"],
-            "'volume_cuont' is unknown; there are: .*volume_count",
+            "'volume_cuont' is unknown. Available: .*volume_count",
         ),
-        (["--host", "db-7", "--target", "volume_count=many"], "volume_count: a whole number .*'many'"),
+        (
+            ["--host", "db-7", "--target", "volume_count=many"],
+            "volume_count: expected a whole number, not 'many'",
+        ),
         (["--host", "db-7", "--target", "gp3"], "--target 'gp3' is no KEY=VALUE"),
-        (["--host", "db-7", "--started-at", "noon"], "'noon' is no time"),
+        (["--host", "db-7", "--started-at", "noon"], "'noon' is not a valid time"),
     ],
 )
 def test_wrong_order_is_refused_before_anything_is_read(
@@ -458,6 +461,6 @@ def test_public_outputs_are_taken_in_or_named_with_a_reason(tmp_path: Path) -> N
 
     summary = run_import(tmp_path / "plots")
 
-    piles = [*summary.rejected.values(), *summary.foreign.values(), *summary.lone_logs.values()]
-    told = sum(pile.count for pile in piles) + summary.stored + summary.already_there + summary.attached_logs
+    groups = [*summary.rejected.values(), *summary.foreign.values(), *summary.unmatched_logs.values()]
+    told = sum(pile.count for pile in groups) + summary.stored + summary.already_there + summary.attached_logs
     assert (summary.waiting, told) == (0, summary.files)

@@ -215,7 +215,7 @@ def test_bad_cell_is_named_and_nothing_is_stored(file: Path) -> None:
     file.write_text(TABLE + "1,standard,20,many,read,4k,64,iops,1,\n")
 
     with pytest.raises(
-        CommandError, match=r"1 fault; nothing was stored\n  line 5, volume_count: a whole number"
+        CommandError, match=r"1 fault; nothing was stored\n  line 5, volume_count: expected a whole number"
     ):
         import_study(file)
     assert (Host.objects.count(), Submission.objects.count()) == (0, 0)
@@ -234,8 +234,8 @@ def test_what_holds_for_all_rows_is_said_once(file: Path) -> None:
     [
         ({"set": ["filesystem"]}, "is no COLUMN=VALUE"),
         ({"set": ["speed=1"]}, "for all rows, speed: no column is called so"),
-        ({"date": "April"}, "for all rows, started_at: 'April' is no time"),
-        ({"url": "javascript:x"}, "--url: 'javascript:x' is no address"),
+        ({"date": "April"}, "for all rows, started_at: 'April' is not a valid time"),
+        ({"url": "javascript:x"}, "--url: 'javascript:x' is not a valid URL"),
         ({"host": "no host!"}, "no host!"),
     ],
 )

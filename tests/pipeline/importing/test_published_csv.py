@@ -101,8 +101,8 @@ def test_every_bad_cell_is_named_by_line_and_column() -> None:
 
     patterns = "read, randread, write, randwrite, trim, randtrim, trimwrite, randtrimwrite, rw, randrw"
     assert faults(text) == [
-        "line 3, volume_count: a whole number is wanted here, not 'four'",
-        f"line 4, rw: 'song' is none of: {patterns}",
+        "line 3, volume_count: expected a whole number, not 'four'",
+        f"line 4, rw: 'song' is not valid. Available: {patterns}",
         "line 5: 3 cells under 4 columns",
         "line 7, iops: '-1' is no number: digits, and a point before decimals",
         "line 8: no value is in this row",
@@ -127,7 +127,7 @@ def test_every_bad_cell_is_named_by_line_and_column() -> None:
         ),
         ("rw,metric,value\nread,iops,\n", "line 2, value: the cell is empty"),
         ("rw,iops\n,1\n", "line 2, rw: the cell is empty"),
-        ("rw,iops\nrandrw,1\n", "line 2, direction: randrw does two directions: say of which the values are"),
+        ("rw,iops\nrandrw,1\n", "line 2, direction: randrw has two directions: set direction"),
         (
             "rw,iops\nread,16 000\n",
             "line 2, iops: '16 000' is no number: digits, and a point before decimals",
