@@ -1,4 +1,4 @@
-"""Confirm e-mail addresses: until its holder opens a link and agrees, an address gets the mail with that link only."""
+"""Confirm e-mail addresses: until its owner confirms by a link, an address gets only the mail with that link."""
 
 import hashlib
 import secrets
@@ -26,41 +26,41 @@ from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER
 from benchapp.pipeline.notifications.message import Message
 
-# A mail of Friday is read on Monday.
+# A mail sent on Friday may be read on Monday.
 LINK_LIFETIME: Final = timedelta(days=3)
 MAILS_OF_ADDRESS_PER_HOUR: Final = 1
 MAILS_OF_PERSON_PER_DAY: Final = 10
 MESSAGE_KIND: Final = "address.confirmation"
 _KEY: Final = "confirmation "
-_ASKED_AT_ONCE: Final = 50
+_REQUESTS_MAXIMUM: Final = 50
 
 
 class MailRefused(Exception):
-    """The holder of an address asked that no mail is sent to it."""
+    """The owner of an address blocked mail to it."""
 
 
 def may_be_sent() -> Q:
-    """Return the condition on notices that leaves what may go out: of an unconfirmed address the confirmation mail."""
+    """Return the condition on notices that may be sent; to unconfirmed addresses only confirmation mails."""
     return ~Q(subscription__channel=Channel.EMAIL) | Q(key__startswith=_KEY) | Q(_has_confirmed_address())
 
 
 def is_waiting_for_confirmation(subscription: Subscription) -> bool:
-    """Say whether notices of a subscription are withheld because its address is not confirmed."""
+    """Return whether notices of a subscription are withheld because its address is not confirmed."""
     return subscription.channel == Channel.EMAIL and not _is_confirmed(
         subscription.owner_id, subscription.address
     )
 
 
 def is_refused(owner_id: int, address: str) -> bool:
-    """Say whether the holder of an address refused mail and has not confirmed it for this person."""
+    """Return whether the owner of an address blocked mail and has not confirmed it for this person."""
     refused = RefusedAddress.objects.filter(pk=address.lower())
     return refused.exists() and not _is_confirmed(owner_id, address)
 
 
 def ask_confirmation(subscription: Subscription, *, now: datetime | None = None) -> bool:
-    """Put a confirmation mail into the outbox; False where none is needed. Raises LimitReached, MailRefused.
+    """Queue a confirmation mail; False if none is needed. Raises LimitReached, MailRefused.
 
-    The link is made when the mail is sent, so that the outbox contains no secret.
+    The link is created when the mail is sent, so that the outbox contains no secret.
     """
     moment = now or timezone.now()
     address = subscription.address.lower()
@@ -74,8 +74,8 @@ def ask_confirmation(subscription: Subscription, *, now: datetime | None = None)
         if stored.confirmed_at is not None:
             return False
         if is_refused(subscription.owner_id, address):
-            raise MailRefused(f"the holder of {address} asked this server not to write to it")
-        # Raised within the transaction: an attempt that is refused counts in neither bucket.
+            raise MailRefused(f"the owner of {address} blocked mail from this server")
+        # Raised within the transaction: a rejected attempt is counted in neither bucket.
         _count_mail(subscription.owner_id, address, now=moment)
         stored.asked_at = moment
         stored.save(update_fields=["asked_at"])
@@ -91,9 +91,9 @@ def ask_confirmation(subscription: Subscription, *, now: datetime | None = None)
 
 
 def prepare_confirmations(*, now: datetime) -> None:
-    """Ask for confirmations that were never asked for; drop what was withheld for a day, with the reason in its log.
+    """Request missing confirmations; drop notices that were withheld for a day, with the reason in their log.
 
-    The first concerns subscriptions from before addresses were confirmed, and those that met a limit when made.
+    Confirmations are missing for subscriptions from before confirmation existed, and for those that reached a limit.
     """
     waiting = Notice.objects.filter(
         ~_has_confirmed_address(),
@@ -107,15 +107,15 @@ def prepare_confirmations(*, now: datetime) -> None:
     never_asked = Subscription.objects.filter(
         ~Exists(asked), pk__in=waiting.values("subscription"), is_active=True, owner__is_active=True
     )
-    for subscription in never_asked.select_related("owner").order_by("pk")[:_ASKED_AT_ONCE]:
+    for subscription in never_asked.select_related("owner").order_by("pk")[:_REQUESTS_MAXIMUM]:
         with suppress(LimitReached, MailRefused):
             ask_confirmation(subscription, now=now)
-    # By when it was due, not made: what a digest gathers waits for a day after its hour.
+    # By the due time, not the creation: a digest waits for a day after its hour.
     _withhold(waiting.filter(not_before_at__lt=now - GIVE_UP_AFTER), now=now)
 
 
 def add_link(message: Message, subscription: Subscription) -> Message:
-    """Return a confirmation mail with a new link; earlier links of this person and address stop working."""
+    """Return a confirmation mail with a new link; earlier links of this person and address become invalid."""
     secret = secrets.token_urlsafe(32)
     EmailAddress.objects.filter(owner=subscription.owner_id, address=subscription.address.lower()).update(
         digest=_digest(secret), expires_at=timezone.now() + LINK_LIFETIME
@@ -123,24 +123,24 @@ def add_link(message: Message, subscription: Subscription) -> Message:
     path = f"/confirm-address/{secret}/"
     if settings.PUBLIC_URL:
         return replace(message, url=f"{settings.PUBLIC_URL}{path}", link_words="Confirm or refuse")
-    # Without its own URL the server cannot name itself: the name in a request could be anybody's.
-    return replace(message, details=(("Path to open on that server", path), *message.details))
+    # Without PUBLIC_URL there is no trusted host name: the Host header of a request can be forged.
+    return replace(message, details=(("Path on that server", path), *message.details))
 
 
 def find_address(secret: str) -> EmailAddress | None:
-    """Return the address that this link confirms now, or None."""
+    """Return the address of a valid link, or None."""
     found = EmailAddress.objects.filter(digest=_digest(secret), expires_at__gt=timezone.now())
     return found.select_related("owner").first()
 
 
 def confirm_address(secret: str) -> bool:
-    """Confirm the address of a link and use up the link; False where it is unknown, used or expired.
+    """Confirm the address of a link and invalidate the link; False if it is unknown, used or expired.
 
-    What was withheld for less than a day goes out now.
+    Notices that were withheld for less than a day are sent now.
     """
     now = timezone.now()
     with transaction.atomic():
-        stored = _use_up(secret, now=now)
+        stored = _invalidate_link(secret, now=now)
         if stored is None:
             return False
         EmailAddress.objects.filter(pk=stored.pk).update(confirmed_at=now)
@@ -149,13 +149,13 @@ def confirm_address(secret: str) -> bool:
 
 
 def refuse_address(secret: str) -> bool:
-    """Send no confirmation mail to the address of a link again, whoever asks; False as in confirm_address.
+    """Block confirmation mails to the address of a link for all users; False as in confirm_address.
 
-    What its holder confirmed for other people stays confirmed.
+    Confirmations for other people remain valid.
     """
     now = timezone.now()
     with transaction.atomic():
-        stored = _use_up(secret, now=now)
+        stored = _invalidate_link(secret, now=now)
         if stored is None:
             return False
         RefusedAddress.objects.get_or_create(address=stored.address, defaults={"refused_at": now})
@@ -164,20 +164,20 @@ def refuse_address(secret: str) -> bool:
 
 
 def allow_address(address: str) -> bool:
-    """Allow confirmation mails to an address again; False where they were allowed."""
+    """Unblock confirmation mails to an address; False if they were not blocked."""
     deleted, _ = RefusedAddress.objects.filter(pk=address.lower()).delete()
     return deleted == 1
 
 
 def forget_request(subscription: Subscription, *, now: datetime) -> None:
-    """Drop the confirmation mail that waits for a subscription: its address was changed."""
+    """Drop the queued confirmation mail of a subscription whose address changed."""
     Notice.objects.filter(subscription=subscription, state=NoticeState.WAITING, key__startswith=_KEY).update(
         state=NoticeState.DROPPED, settled_at=now
     )
 
 
 def _has_confirmed_address() -> Exists:
-    """Return the condition on notices that the address of their subscription is confirmed."""
+    """Return the condition on notices that their subscription's address is confirmed."""
     return Exists(
         EmailAddress.objects.filter(
             owner=OuterRef("subscription__owner"),
@@ -207,7 +207,7 @@ def _count_mail(owner_id: int, address: str, *, now: datetime) -> None:
         )
 
 
-def _use_up(secret: str, *, now: datetime) -> EmailAddress | None:
+def _invalidate_link(secret: str, *, now: datetime) -> EmailAddress | None:
     stored = (
         EmailAddress.objects.select_for_update(no_key=True)
         .filter(digest=_digest(secret), expires_at__gt=now)
@@ -249,11 +249,11 @@ def _make_message(username: str) -> Message:
         kind=MESSAGE_KIND,
         subject="Confirm this e-mail address",
         sentence=(
-            f"The user {username} of benchapp{where} asked for notices of storage benchmarks to be sent to this "
-            "address. Nothing else is sent to it until you confirm."
+            f"User {username} of benchapp{where} requested storage benchmark notifications for this address. "
+            "No other mail is sent until you confirm."
         ),
         details=(
-            ("Not you?", "Open the same link and choose “Never write to this address again”."),
+            ("Not requested by you?", "Open the link and choose “Never write to this address again”."),
             ("Valid for", f"{LINK_LIFETIME.days} days"),
         ),
         thread="confirmation",

@@ -1,18 +1,18 @@
-"""What a notice of silent hosts says. Reads no database."""
+"""Messages about silent hosts. Reads no database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from benchapp.pipeline.notifications.message import Message, say_moment, to_iso
+from benchapp.pipeline.notifications.message import Message, format_moment, to_iso
 
 HOSTS_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class HostSilence:
-    """A host that is silent or was. silent_at: since when its run was missed; last_seen_at: the server's clock."""
+    """A host that is or was silent. silent_at: when its run became overdue; last_seen_at: server's clock."""
 
     name: str
     pool: str
@@ -21,32 +21,32 @@ class HostSilence:
     last_seen_at: datetime | None
 
 
-def tell_silence(hosts: Sequence[HostSilence], *, base_url: str) -> Message:
-    """Say that hosts fell silent: one, or many together; hosts are named, the first fifty of them."""
+def make_silence_message(hosts: Sequence[HostSilence], *, base_url: str) -> Message:
+    """Return the message that hosts are silent; lists the first fifty."""
     first = min(hosts, key=lambda host: host.silent_at)
     if len(hosts) == 1:
         subject = f"Silent host: {first.name}"
         sentence = (
-            f"{first.name} has not run {_join(first.profiles)} since its time was over at "
-            f"{say_moment(first.silent_at)}{_say_last_seen(first)}."
+            f"{first.name} has missed its scheduled run of {_join(first.profiles)}: overdue since "
+            f"{format_moment(first.silent_at)}{_format_last_seen(first)}."
         )
     else:
-        subject = f"{len(hosts)} hosts fell silent together"
+        subject = f"{len(hosts)} silent hosts"
         sentence = (
-            f"{len(hosts)} hosts have missed a scheduled run, the first of them since "
-            f"{say_moment(first.silent_at)}. Look for what they share: network, power, this server, a rollout."
+            f"{len(hosts)} hosts have missed a scheduled run, the first since "
+            f"{format_moment(first.silent_at)}. Possible common causes: network, power, this server, a rollout."
         )
     return _make_host_message("host.silent", subject, sentence, hosts, base_url=base_url)
 
 
-def tell_return(hosts: Sequence[HostSilence], *, base_url: str) -> Message:
-    """Say that hosts that were silent run again."""
+def make_return_message(hosts: Sequence[HostSilence], *, base_url: str) -> Message:
+    """Return the message that silent hosts run again."""
     if len(hosts) == 1:
-        subject = f"Back again: {hosts[0].name}"
-        sentence = f"{hosts[0].name} runs again; it was silent since {say_moment(hosts[0].silent_at)}."
+        subject = f"Host is back: {hosts[0].name}"
+        sentence = f"{hosts[0].name} runs again. It was silent since {format_moment(hosts[0].silent_at)}."
     else:
-        subject = f"{len(hosts)} silent hosts are back again"
-        sentence = f"{len(hosts)} hosts run again that were silent."
+        subject = f"{len(hosts)} hosts are back"
+        sentence = f"{len(hosts)} silent hosts run again."
     return _make_host_message("host.back", subject, sentence, hosts, base_url=base_url)
 
 
@@ -54,7 +54,9 @@ def _make_host_message(
     kind: str, subject: str, sentence: str, hosts: Sequence[HostSilence], *, base_url: str
 ) -> Message:
     shown = hosts[:HOSTS_SHOWN]
-    details = [(host.name, f"since {say_moment(host.silent_at)}{_say_last_seen(host)}") for host in shown]
+    details = [
+        (host.name, f"since {format_moment(host.silent_at)}{_format_last_seen(host)}") for host in shown
+    ]
     if len(hosts) > len(shown):
         details.append(("and", f"{len(hosts) - len(shown)} more"))
     page = f"/hosts/{hosts[0].name}/" if len(hosts) == 1 else "/hosts/"
@@ -82,8 +84,8 @@ def _make_host_message(
     )
 
 
-def _say_last_seen(host: HostSilence) -> str:
-    return f"; last heard of {say_moment(host.last_seen_at)}" if host.last_seen_at else "; never heard of"
+def _format_last_seen(host: HostSilence) -> str:
+    return f"; last seen {format_moment(host.last_seen_at)}" if host.last_seen_at else "; never seen"
 
 
 def _join(words: Sequence[str]) -> str:

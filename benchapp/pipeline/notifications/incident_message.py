@@ -1,4 +1,4 @@
-"""What a notice of an incident says: from its row, what happened to it, and its changes. Reads no database."""
+"""Messages about incidents, from the incident, its event and its changes. Reads no database."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,9 +10,9 @@ from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
-from benchapp.pipeline.notifications.message import Message, MessageLevel, say_moment, to_iso, to_one_line
+from benchapp.pipeline.notifications.message import Message, MessageLevel, format_moment, to_iso, to_one_line
 
-# As many as a person reads in a mail; the page has them all.
+# The page has all of them.
 LEVELS_SHOWN: Final = 5
 SUSPECTS_SHOWN: Final = 5
 
@@ -23,11 +23,11 @@ _HEADINGS: Final = {
     "recovered": "Recovered",
     "resolved": "Resolved",
 }
-# What ends well: told to those who were told that it began.
-GOOD_ENDS: Final = frozenset({"recovered", "resolved"})
+# Sent only to subscriptions with an earlier notice of the incident.
+CLOSING_KINDS: Final = frozenset({"recovered", "resolved"})
 
 
-def tell_incident(
+def make_incident_message(
     incident: Incident,
     event: IncidentEvent,
     *,
@@ -35,21 +35,20 @@ def tell_incident(
     change_count: int,
     base_url: str,
 ) -> Message:
-    """Say what happened to an incident.
+    """Return the message about an event of an incident.
 
-    changes: the worst of the incident, the worst first, each with its series; change_count: of all. base_url: of this
-    server, "" if unknown.
+    changes: the most severe first, each with its series; change_count: of all. base_url: of this server, "" if unknown.
     """
     shown = changes[:LEVELS_SHOWN]
     url = f"{base_url}/incidents/{incident.pk}/" if base_url else ""
     return Message(
         kind=f"incident.{event.kind}",
-        subject=f"{_say_heading(incident, event)}: {to_one_line(incident.title)}",
-        sentence=_say_sentence(incident, event, changes, change_count),
+        subject=f"{_format_heading(incident, event)}: {to_one_line(incident.title)}",
+        sentence=_format_sentence(incident, event, changes, change_count),
         details=_list_details(incident, event),
         levels=tuple(_make_level(change, base_url) for change in shown),
         more_levels=max(change_count - len(shown), 0),
-        suspects=tuple(_say_suspect(suspect) for suspect in incident.suspects[:SUSPECTS_SHOWN]),
+        suspects=tuple(_format_suspect(suspect) for suspect in incident.suspects[:SUSPECTS_SHOWN]),
         url=url,
         link_words=f"Incident {incident.pk}",
         settings_url=f"{base_url}/subscriptions/" if base_url else "",
@@ -58,42 +57,42 @@ def tell_incident(
     )
 
 
-def _say_heading(incident: Incident, event: IncidentEvent) -> str:
+def _format_heading(incident: Incident, event: IncidentEvent) -> str:
     heading = _HEADINGS.get(event.kind, event.kind.capitalize())
     if event.kind == "resolved" and incident.verdict:
         return f"{heading} ({Verdict(incident.verdict).label.lower()})"
-    return heading if event.kind in GOOD_ENDS else f"{heading}, {incident.severity}"
+    return heading if event.kind in CLOSING_KINDS else f"{heading}, {incident.severity}"
 
 
-def _say_sentence(
+def _format_sentence(
     incident: Incident, event: IncidentEvent, worst: Sequence[Change], change_count: int
 ) -> str:
-    """Say the answer: the worst change with its numbers, how many moved with it, and what was said of the event."""
-    said = [_say_worst(worst[0], change_count - 1)] if worst else [to_one_line(incident.title)]
+    """Return the most severe change with its values, the number of other changes, and the comment of the event."""
+    sentences = [_format_worst(worst[0], change_count - 1)] if worst else [to_one_line(incident.title)]
     if event.kind == "recovered":
-        said.insert(0, "The level is back where it was.")
+        sentences.insert(0, "The level returned to its earlier value.")
     if event.kind == "resolved":
-        said.insert(0, f"Resolved by {event.by.username if event.by else 'itself'}.")
+        sentences.insert(0, f"Resolved by {event.by.username}." if event.by else "Resolved automatically.")
     if event.kind == "reopened":
-        said.insert(0, "It was resolved and is there again.")
+        sentences.insert(0, "It was resolved and has recurred.")
     if event.words:
-        said.append(to_one_line(event.words)[:1000])
-    return " ".join(said)
+        sentences.append(to_one_line(event.words)[:1000])
+    return " ".join(sentences)
 
 
-def _say_worst(change: Change, others: int) -> str:
-    since = f" since {say_moment(change.started_at)}"
+def _format_worst(change: Change, others: int) -> str:
+    since = f" since {format_moment(change.started_at)}"
     if change.method == DRIFT_METHOD:
         accepted = datetime.fromisoformat(change.evidence["accepted_from"])
-        since = f", the level accepted on {say_moment(accepted)}; it drifted away{since}"
-    words = f"{_say_change(change)}{since} ({name_cell(change.series)})"
+        since = f", the level accepted on {format_moment(accepted)}; gradual drift{since}"
+    words = f"{_format_change(change)}{since} ({name_series_briefly(change.series)})"
     if others <= 0:
         return f"{words}."
-    return f"{words}; {others} other {'cell' if others == 1 else 'cells'} moved too."
+    return f"{words}; {others} more {'change' if others == 1 else 'changes'}."
 
 
-def _say_change(change: Change) -> str:
-    """Say one change: "p99 latency 2.90 ms, up 38 % from 2.10 ms"."""
+def _format_change(change: Change) -> str:
+    """Format one change: "p99 latency 2.90 ms, up 38 % from 2.10 ms"."""
     metric = CATALOGUE[change.metric]
     way = "up" if change.relative >= 0 else "down"
     return (
@@ -105,10 +104,10 @@ def _say_change(change: Change) -> str:
 def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, str], ...]:
     rows = [
         ("Severity", incident.severity),
-        ("Where", incident.scope.partition(":")[2] or "several hosts or pools"),
-        ("Since", say_moment(incident.started_at)),
-        ("Explained by", "; ".join(str(each.get("words", "")) for each in incident.explained_by[:2])),
-        ("Said by", event.by.username if event.by else ""),
+        ("Scope", incident.scope.partition(":")[2] or "multiple hosts or pools"),
+        ("Since", format_moment(incident.started_at)),
+        ("Common factor", "; ".join(str(each.get("words", "")) for each in incident.explained_by[:2])),
+        ("User", event.by.username if event.by else ""),
     ]
     return tuple((name, value) for name, value in rows if value)
 
@@ -121,7 +120,7 @@ def _make_level(change: Change, base_url: str) -> MessageLevel:
         interval = f" ({_signed(change.relative_low)} to {_signed(change.relative_high)})"
     query = urlencode({"metric": change.metric})
     return MessageLevel(
-        name=f"{metric.label} · {name_cell(change.series)}",
+        name=f"{metric.label} · {name_series_briefly(change.series)}",
         before=change.before_median,
         after=change.after_median,
         before_words=format_value(change.before_median, metric.unit),
@@ -132,8 +131,8 @@ def _make_level(change: Change, base_url: str) -> MessageLevel:
     )
 
 
-def name_cell(series: Series) -> str:
-    """Name what a series measures in a few words: "4k randread · depth 8 · 4 × gp3 · db-07"."""
+def name_series_briefly(series: Series) -> str:
+    """Return a short name of a series: "4k randread · depth 8 · 4 × gp3 · db-07"."""
     block = series.block_size_text
     if series.block_size_bytes is not None:
         block = write_value(DIMENSIONS["block_size_bytes"], series.block_size_bytes)
@@ -150,7 +149,7 @@ def name_cell(series: Series) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _say_suspect(suspect: Mapping[str, Any]) -> str:
+def _format_suspect(suspect: Mapping[str, Any]) -> str:
     if suspect.get("words"):
         return to_one_line(str(suspect["words"]))
     return f"{suspect.get('name')}: {suspect.get('before')} → {suspect.get('after')}"
@@ -159,7 +158,7 @@ def _say_suspect(suspect: Mapping[str, Any]) -> str:
 def _make_facts(
     incident: Incident, event: IncidentEvent, shown: Sequence[Change], *, url: str
 ) -> dict[str, Any]:
-    """Return what a program reads: base units, ISO times."""
+    """Return the values for programs: base units, ISO times."""
     return {
         "incident": {
             "id": incident.pk,

@@ -1,4 +1,4 @@
-"""What a notice says, whatever the channel: kept in the outbox as JSON, rendered when it goes out."""
+"""Channel-independent messages, stored in the outbox as JSON and rendered when sent."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class MessageLevel:
-    """One change as two levels, in the metric's base unit. name: what was measured; words: the change in words."""
+    """One change as two levels, in the metric's base unit. name: metric and series; words: the change as text."""
 
     name: str
     before: float
@@ -22,11 +22,11 @@ class MessageLevel:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a notice says, whatever the channel.
+    """The content of a notice, independent of the channel.
 
-    kind: "incident.opened", "host.silent", "test", …. subject: one line. sentence: what happened. levels: the worst
-    changes, more_levels how many others. suspects: in words. url, series and the like: "" where this server was not
-    told its own address. facts: for programs. thread: what belongs together, "incident-12".
+    kind: "incident.opened", "host.silent", "test", …. subject: one line. sentence: what happened. levels: the most
+    severe changes; more_levels: number of others. suspects: as text. URLs: "" without PUBLIC_URL. facts: for programs.
+    thread: messages with the same value form a thread, "incident-12".
     """
 
     kind: str
@@ -43,40 +43,40 @@ class Message:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is kept in the outbox."""
+        """Return the JSON that the outbox stores."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """Return what was kept; members of a later version are left out."""
-        known = {name: kept[name] for name in cls.__dataclass_fields__ if name in kept}
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return a stored message; unknown members are ignored."""
+        known = {name: stored[name] for name in cls.__dataclass_fields__ if name in stored}
         known["levels"] = tuple(MessageLevel(**level) for level in known.get("levels", ()))
         known["details"] = tuple((name, value) for name, value in known.get("details", ()))
         known["suspects"] = tuple(known.get("suspects", ()))
         return cls(**known)
 
 
-def tell_test(subscription_words: str, *, base_url: str) -> Message:
-    """Say that this subscription works."""
+def make_test_message(subscription_words: str, *, base_url: str) -> Message:
+    """Return a test message."""
     return Message(
         kind="test",
-        subject="This is a test",
-        sentence=f"Somebody pressed “Send a test” for the subscription {subscription_words}. Notices arrive here.",
+        subject="Test notification",
+        sentence=f"Test of the subscription {subscription_words}. Notifications are delivered to this address.",
         settings_url=f"{base_url}/subscriptions/" if base_url else "",
         thread="test",
     )
 
 
-def say_moment(moment: datetime) -> str:
-    """Say a moment with its zone: "12 May 2026 02:10 UTC"."""
+def format_moment(moment: datetime) -> str:
+    """Format a time with its zone: "12 May 2026 02:10 UTC"."""
     return f"{moment.astimezone(UTC):%-d %b %Y %H:%M} UTC"
 
 
 def to_iso(moment: datetime) -> str:
-    """Return a moment as the API does: RFC 3339, UTC."""
+    """Format a time as the API does: RFC 3339, UTC."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def to_one_line(text: str) -> str:
-    """Return a text without line breaks and doubled spaces."""
+    """Return a text without line breaks and repeated spaces."""
     return " ".join(text.split())

@@ -1,17 +1,16 @@
-"""The outbox: notices are put in with what they tell, and taken out by one sender at a time.
+"""The outbox: notices are written in the transaction of their event and sent by one sender at a time.
 
-A sender takes a notice for LEASE in a short transaction, speaks with the receiver outside of any, and writes down what
-came of it in another. A sender that is killed leaves the notice waiting; it is sent again when the lease is over. So
-there is one way to a double: the process ends between the receiver's answer and the second transaction. Each attempt
-bears the same id, by which a receiver can drop it (docs/notifications.md).
+A sender claims a notice for LEASE in a short transaction, contacts the receiver outside of any transaction, and stores
+the outcome in another one. If a sender is killed, the notice is sent again when the lease is over. A duplicate is
+possible only if the process ends between the receiver's answer and the second transaction. All attempts have the same
+id, so that a receiver can drop duplicates (docs/notifications.md).
 
-Whoever waits for locks on notices has locked their subscription before; whoever has not, skips what is locked.
+Lock order: the subscription before its notices. Code that has not locked the subscription skips locked notices.
 
-Forget notices that were settled long ago: the delivery log is kept for a while, not for ever.
-
-A row is also the memory that something was told. It stays while that is needed: for an incident that is open, whose end
-goes to those who heard its beginning; and for a silence that is not over, which would be told again. What was told of a
-silence goes before the row that it ended, or its end would be told again.
+Old settled notices are deleted. A row also records that a subscription was notified, and is kept while that is needed:
+for an open incident, because closing notices go only to notified subscriptions; and for a silence that is not over,
+because it would be reported again. The row of a silence is deleted before the row of its end, or the end would be
+reported again.
 """
 
 import random
@@ -38,13 +37,13 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.pipeline.conflicts import retry_conflicts
-from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER, Times, due_at, put_off, retry_at
+from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER, Times, defer, due_at, retry_at
 from benchapp.pipeline.notifications.email_confirmation import may_be_sent
 from benchapp.pipeline.notifications.message import Message
 
 log = structlog.get_logger(__name__)
 
-# Half a second of locks on rows that nobody else writes any more.
+# About 0.5 s of locks on rows that have no other writers.
 _BATCH_SIZE: Final = 2000
 _BUDGET_S: Final = 20.0
 _FORGET: Final = """
@@ -66,10 +65,9 @@ DELETE FROM benchapp_notice WHERE id IN (
 
 
 def forget_old_notices(*, now: datetime | None = None, limit: int = _BATCH_SIZE) -> int:
-    """Delete notices that were settled more than BENCHAPP_NOTICE_RETENTION_DAYS ago; return how many.
+    """Delete notices that were settled more than BENCHAPP_NOTICE_RETENTION_DAYS ago; return their number.
 
-    In batches of `limit`, each a transaction, until nothing is old or 20 s are over. 0 days keeps all of them. What
-    waits to be sent is never deleted.
+    In batches of `limit`, one transaction each, for at most 20 s. 0 days keeps all. Queued notices are never deleted.
     """
     if not settings.NOTICE_RETENTION_DAYS:
         return 0
@@ -91,10 +89,10 @@ def _forget_batch(before: datetime, limit: int) -> int:
         return int(cursor.rowcount)
 
 
-# Longer than the hard limit of the task that sends (90 s): while it lives, nobody else takes what it took.
+# Longer than the hard limit of the sending task (90 s): claims of a running task never expire.
 LEASE: Final = timedelta(minutes=2)
 LOG_MAXIMUM: Final = 10
-# More than this for one person at once is one message: a storm of incidents is read once, not five hundred times.
+# From this number of due notices on, a person gets one message for all.
 TOGETHER_FROM: Final = 6
 _TOGETHER_MAXIMUM: Final = 100
 _IDS: Final = UUID("b3a9e2f0-55c4-4c1e-9d5b-6f0f6f1f0c6e")
@@ -102,7 +100,7 @@ _IDS: Final = UUID("b3a9e2f0-55c4-4c1e-9d5b-6f0f6f1f0c6e")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A notice to put into the outbox. key: what it tells; the same one is put there once."""
+    """A notice to queue. key: unique for each subscription; an existing key is ignored."""
 
     subscription: Subscription
     key: str
@@ -112,20 +110,20 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class NoticeClaim:
-    """What a sender took: the notices that go out as one message, and whose they are."""
+    """Claimed notices that are sent as one message, with their subscription."""
 
     subscription: Subscription
     notices: tuple[Notice, ...]
 
     @property
     def message_id(self) -> str:
-        """Return an id that is the same at each attempt to send these notices."""
+        """Return an id that is the same for all attempts to send these notices."""
         named = ",".join(f"{notice.pk}@{notice.created_at.isoformat()}" for notice in self.notices)
         return f"msg_{uuid5(_IDS, named).hex}"
 
 
 def read_times(subscription: Subscription) -> Times:
-    """Return what a subscription says of time."""
+    """Return the delivery times of a subscription."""
     return Times(
         is_digest=subscription.is_digest,
         digest_hour=subscription.digest_hour,
@@ -135,14 +133,14 @@ def read_times(subscription: Subscription) -> Times:
 
 
 def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
-    """Put notices into the outbox; what was put there before stays as it is. Call it in the transaction of its reason.
+    """Queue notices, ignoring existing keys. Call it in the transaction of their event.
 
-    Those of a subscription that was deleted meanwhile are left out.
+    Notices of subscriptions that were deleted meanwhile are ignored.
     """
-    given = list(drafts)
-    if not given:
+    new = list(drafts)
+    if not new:
         return
-    kept = _keep_subscriptions({draft.subscription.pk for draft in given})
+    existing = _lock_existing({draft.subscription.pk for draft in new})
     Notice.objects.bulk_create(
         (
             Notice(
@@ -153,8 +151,8 @@ def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
                 not_before_at=due_at(read_times(draft.subscription), now),
                 created_at=now,
             )
-            for draft in given
-            if draft.subscription.pk in kept
+            for draft in new
+            if draft.subscription.pk in existing
         ),
         ignore_conflicts=True,
     )
@@ -162,17 +160,16 @@ def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
 
 @retry_conflicts
 def claim_next(*, now: datetime) -> NoticeClaim | None:
-    """Take what is due first for LEASE and count the attempt; None where nothing is due.
+    """Claim the first due notice for LEASE and count the attempt; None if nothing is due.
 
-    What was taken back meanwhile is dropped here. Two senders never get the same notice: rows of the one are skipped
-    by the other.
+    Notices whose event was undone are dropped here. Two senders never claim the same notice: locked rows are skipped.
     """
     with transaction.atomic():
         due = _find_due(now)
         first = due.order_by("not_before_at", "attempts", "id").first()
         if first is None:
             return None
-        notices = _drop_moot([first, *_find_companions(due, first)], now=now)
+        notices = _drop_obsolete([first, *_find_companions(due, first)], now=now)
         for notice in notices:
             _begin(notice, now=now)
         return NoticeClaim(first.subscription, tuple(notices))
@@ -180,7 +177,7 @@ def claim_next(*, now: datetime) -> NoticeClaim | None:
 
 @retry_conflicts
 def settle_sent(claim: NoticeClaim, outcome: str, *, now: datetime) -> None:
-    """Write down that the receiver took it."""
+    """Store that the notices were delivered."""
     with transaction.atomic():
         if lock_subscription(claim.subscription.pk) is None:
             return
@@ -193,10 +190,10 @@ def settle_sent(claim: NoticeClaim, outcome: str, *, now: datetime) -> None:
 def settle_failed(
     claim: NoticeClaim, outcome: str, *, now: datetime, is_final: bool, retry_after: timedelta | None = None
 ) -> None:
-    """Write down a failure: try again later, give up after a day, and pause what fails FAILURES_MAXIMUM times in a row.
+    """Store a failure: retry later, give up after a day, and pause after FAILURES_MAXIMUM consecutive failures.
 
-    All that waits for this receiver waits with it, so that one that is away is asked once and not for each notice.
-    retry_after: how long it asked to be left alone.
+    All queued notices of the subscription wait too, so that an unavailable receiver is contacted once, not per notice.
+    retry_after: the delay that the receiver requested.
     """
     subscription_id = claim.subscription.pk
     with transaction.atomic():
@@ -206,24 +203,28 @@ def settle_failed(
         subscription.failures += 1
         subscription.save(update_fields=["failures"])
         if is_final or subscription.failures >= Subscription.FAILURES_MAXIMUM:
-            pause(subscription_id, _say_why(subscription.failures, outcome))
+            pause(subscription_id, _format_pause_reason(subscription.failures, outcome))
         times = read_times(subscription)
         for notice in claim.notices:
-            again = put_off(times, _draw_retry(times, notice.attempts, now=now), asked=retry_after, now=now)
-            _postpone(notice, outcome, times=times, now=now, later=None if is_final else again)
-        later = put_off(times, _draw_retry(times, subscription.failures, now=now), asked=retry_after, now=now)
+            retry = defer(
+                times, _choose_retry(times, notice.attempts, now=now), retry_after=retry_after, now=now
+            )
+            _postpone(notice, outcome, times=times, now=now, later=None if is_final else retry)
+        later = defer(
+            times, _choose_retry(times, subscription.failures, now=now), retry_after=retry_after, now=now
+        )
         Notice.objects.filter(
             subscription_id=subscription_id, state=NoticeState.WAITING, not_before_at__lt=later
         ).exclude(pk__in=[notice.pk for notice in claim.notices]).update(not_before_at=later)
 
 
 def lock_subscription(subscription_id: int) -> Subscription | None:
-    """Return a subscription, locked as for every change of its notices; None where it was deleted."""
+    """Return a subscription, locked for changes of its notices; None if it was deleted."""
     return Subscription.objects.select_for_update(no_key=True).filter(pk=subscription_id).first()
 
 
 def pause(subscription_id: int, reason: str) -> bool:
-    """Stop a subscription with the reason; False where it is stopped already."""
+    """Pause a subscription with a reason; False if it is already paused."""
     changed = Subscription.objects.filter(pk=subscription_id, is_active=True).update(
         is_active=False, paused_reason=reason[:500]
     )
@@ -231,7 +232,7 @@ def pause(subscription_id: int, reason: str) -> bool:
 
 
 def drop_paused(*, now: datetime) -> int:
-    """Drop what waits for a day for a subscription that is paused; return how many."""
+    """Drop notices that were queued for a day while their subscription was paused; return their number."""
     with transaction.atomic():
         waiting = Notice.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).filter(
             state=NoticeState.WAITING,
@@ -243,10 +244,10 @@ def drop_paused(*, now: datetime) -> int:
         return Notice.objects.filter(pk__in=ids).update(state=NoticeState.DROPPED, settled_at=now)
 
 
-def _keep_subscriptions(ids: Iterable[int]) -> set[int]:
-    """Return those that exist, locked so that nobody deletes them before the transaction ends.
+def _lock_existing(ids: Iterable[int]) -> set[int]:
+    """Return the existing ids, locked against deletion until the transaction ends.
 
-    A shared lock, which Django has no word for: senders do not wait for whoever judges.
+    FOR KEY SHARE, which Django does not support: senders do not wait for detection.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -270,7 +271,7 @@ def _find_due(now: datetime) -> QuerySet[Notice]:
 
 
 def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
-    """Return what goes out with the first: all that is due of a digest, and of people where it is much."""
+    """Return the notices to send with the first: all due ones of a digest, or from TOGETHER_FROM on for people."""
     subscription = first.subscription
     if subscription.channel == Channel.WEBHOOK and not subscription.is_digest:
         return []
@@ -280,10 +281,10 @@ def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
     return others if subscription.is_digest or len(others) + 1 >= TOGETHER_FROM else []
 
 
-def _drop_moot(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
-    """Drop what is no news any more, and return the rest in the order in which it came.
+def _drop_obsolete(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
+    """Drop obsolete notices and return the others in their order.
 
-    That is what tells of something that was undone, or of an incident that was expected or merged since.
+    Obsolete: the event was undone, or the incident was resolved as expected or merged.
     """
     events = {notice.pk: notice.body.get("facts", {}).get("event", {}).get("id") for notice in notices}
     undone = set(
@@ -303,23 +304,23 @@ def _drop_moot(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
 
 
 def _begin(notice: Notice, *, now: datetime) -> None:
-    """Count an attempt before it is made: one that kills its sender is counted too, and stands without an outcome."""
+    """Count an attempt before it is made: one that kills its sender is counted too, without an outcome."""
     notice.attempts += 1
     notice.not_before_at = now + LEASE
     notice.log = [*notice.log, {"at": now.isoformat(), "outcome": ""}][-LOG_MAXIMUM:]
     notice.save(update_fields=["attempts", "not_before_at", "log"])
 
 
-def _say_why(failures: int, outcome: str) -> str:
-    return outcome if failures == 1 else f"{failures} failures in a row, the last one: {outcome}"
+def _format_pause_reason(failures: int, outcome: str) -> str:
+    return outcome if failures == 1 else f"{failures} consecutive failures, the last one: {outcome}"
 
 
-def _draw_retry(times: Times, failures: int, *, now: datetime) -> datetime:
+def _choose_retry(times: Times, failures: int, *, now: datetime) -> datetime:
     return retry_at(times, failures, now=now, draw=random.random())  # nosec B311 - no secret
 
 
 def _postpone(notice: Notice, outcome: str, *, times: Times, now: datetime, later: datetime | None) -> None:
-    """Let a notice wait for its next attempt; give it up where there is none, or its day is over."""
+    """Schedule the next attempt of a notice; give up if there is none or a day has passed."""
     last_at = due_at(times, notice.created_at) + GIVE_UP_AFTER
     if later is None or now >= last_at:
         _settle(notice, outcome, now=now, state=NoticeState.FAILED, settled_at=now)
@@ -328,7 +329,7 @@ def _postpone(notice: Notice, outcome: str, *, times: Times, now: datetime, late
 
 
 def _settle(notice: Notice, outcome: str, *, now: datetime, **changes: Any) -> None:
-    """Write down the outcome of this very attempt; one that another sender has begun since is left alone."""
+    """Store the outcome of this attempt, unless another sender has started a later one."""
     log = [*notice.log[:-1], {**notice.log[-1], "ended_at": now.isoformat(), "outcome": outcome[:300]}]
     Notice.objects.filter(pk=notice.pk, state=NoticeState.WAITING, attempts=notice.attempts).update(
         log=log, **changes

@@ -1,6 +1,6 @@
-"""A message as text, as blocks of Slack, and as JSON for programs.
+"""Messages as text, HTML for mail clients, Slack blocks, and JSON for programs.
 
-A message as HTML for mail programs: inline styles, tables, nothing fetched, legible on light and on dark.
+The HTML has inline styles and tables, loads nothing, and is legible in light and dark mode.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from benchapp.pipeline.notifications.message import Message, MessageLevel, to_iso, to_one_line
 
-# Neither ink nor paper is set: the reader's program has both, and turns them round in the dark. What has a color has
-# a contrast of 3 or more on white and on #15181b.
+# Text and background colors are not set, so that mail clients can use dark mode. All set colors have a contrast of at
+# least 3 on white and on #15181b.
 _FONT: Final = (
     "font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:14px;line-height:20px"
 )
@@ -28,7 +28,7 @@ def render_html(messages: Sequence[Message], *, title: str) -> str:
     """Return the messages as one HTML document, one below the other."""
     body = f'<hr style="{_RULE_STYLE}">'.join(_render(message) for message in messages)
     settings_url = messages[0].settings_url
-    end = f" · {_link(settings_url, 'change what you get')}" if settings_url else ""
+    end = f" · {_link(settings_url, 'notification settings')}" if settings_url else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="color-scheme" content="light dark"><meta name="supported-color-schemes" content="light dark">'
@@ -48,7 +48,7 @@ def _render(message: Message) -> str:
     if message.suspects:
         items = "".join(f"<li>{escape(suspect)}</li>" for suspect in message.suspects)
         parts.append(
-            _heading("What else changed") + f'<ul style="margin:0 0 12px;padding-left:20px">{items}</ul>'
+            _heading("Possible causes") + f'<ul style="margin:0 0 12px;padding-left:20px">{items}</ul>'
         )
     if message.details:
         parts.append(_render_details(message))
@@ -63,11 +63,11 @@ def _render_levels(message: Message) -> str:
     if message.more_levels:
         more = f'<p style="{_MUTED};margin:4px 0 0">and {message.more_levels} more</p>'
     table = f'<table role="presentation" width="100%" cellpadding="0" cellspacing="0" style="{_FONT}">{rows}</table>'
-    return _heading("What moved") + table + more
+    return _heading("Affected series") + table + more
 
 
 def _render_level(level: MessageLevel) -> str:
-    """Draw both levels as bars from zero, made of cells: no program blocks those."""
+    """Render both levels as bars from zero, made of table cells, which no mail client blocks."""
     longest = max(level.before, level.after) or 1.0
     after = _REGRESSION if level.is_regression else _IMPROVEMENT
     word = "regression" if level.is_regression else "improvement"
@@ -84,7 +84,7 @@ def _render_level(level: MessageLevel) -> str:
 
 
 def _render_bar(name: str, share: float, words: str, *, color: str) -> str:
-    """Draw one bar; share: 0 to 1 of the longer one."""
+    """Render one bar; share: 0 to 1 of the longer one."""
     width = min(max(round(share * 100), 1), 100)
     rest = f'<td width="{100 - width}%" style="font-size:0"></td>' if width < 100 else ""
     bar = (
@@ -115,7 +115,7 @@ def _link(url: str, text: str) -> str:
     return f'<a href="{escape(url)}" style="{_LINK}">{escape(text)}</a>'
 
 
-# Slack takes 50 blocks and 3 000 characters in each (api.slack.com, Block Kit); beyond, it refuses all of it.
+# Slack accepts 50 blocks of at most 3 000 characters (api.slack.com, Block Kit) and rejects larger messages.
 _BLOCK_MAXIMUM: Final = 2_900
 _HEADER_MAXIMUM: Final = 150
 _SLACK_PARTS: Final = 15
@@ -124,7 +124,7 @@ _LINE_WIDTH: Final = 76
 
 
 def join_subjects(messages: Sequence[Message]) -> str:
-    """Return the subject of one message, or of several that go out together."""
+    """Return the subject of one message, or of several that are sent together."""
     if len(messages) == 1:
         return to_one_line(messages[0].subject)
     return to_one_line(f"{len(messages)} notices: {messages[0].subject}, …")
@@ -134,12 +134,14 @@ def render_text(messages: Sequence[Message]) -> str:
     """Return the messages as plain text, one below the other."""
     parts = ["\n".join(_list_lines(message)) for message in messages]
     settings_url = messages[0].settings_url
-    end = f"\n-- \nbenchapp · change what you get: {settings_url}\n" if settings_url else "\n-- \nbenchapp\n"
+    end = (
+        f"\n-- \nbenchapp · notification settings: {settings_url}\n" if settings_url else "\n-- \nbenchapp\n"
+    )
     return "\n\n----------------------------------------\n\n".join(parts) + "\n" + end
 
 
 def render_slack(messages: Sequence[Message]) -> dict[str, Any]:
-    """Return what a Slack-compatible webhook takes: {text, blocks}; what was measured cannot mention anybody."""
+    """Return the body of a Slack-compatible webhook: {text, blocks}; values are escaped and cannot mention anybody."""
     blocks: list[dict[str, Any]] = []
     for message in messages[:_SLACK_PARTS]:
         blocks += _make_blocks(message)
@@ -149,7 +151,7 @@ def render_slack(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def render_event(messages: Sequence[Message], *, at: datetime) -> dict[str, Any]:
-    """Return what a program takes, as Standard Webhooks shapes it: {type, timestamp, data}; a digest holds several."""
+    """Return a Standard Webhooks event: {type, timestamp, data}; a digest has several notices."""
     if len(messages) == 1:
         return {"type": messages[0].kind, "timestamp": to_iso(at), "data": _make_facts(messages[0])}
     notices = [{"type": message.kind, "data": _make_facts(message)} for message in messages]
@@ -157,7 +159,7 @@ def render_event(messages: Sequence[Message], *, at: datetime) -> dict[str, Any]
 
 
 def escape_slack(text: str) -> str:
-    """Escape the three characters that Slack gives a meaning, so that no text mentions or links."""
+    """Escape the three special characters of Slack, so that no text mentions or links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -170,20 +172,20 @@ def _list_lines(message: Message) -> list[str]:
     if message.details:
         lines += ["", *(f"{name}: {value}" for name, value in message.details)]
     if message.levels:
-        lines += ["", "What moved:"]
+        lines += ["", "Affected series:"]
         for level in message.levels:
-            lines += _draw_level(level)
+            lines += _format_level(level)
     if message.more_levels:
         lines.append(f"  and {message.more_levels} more")
     if message.suspects:
-        lines += ["", "What else changed:", *(f"  {suspect}" for suspect in message.suspects)]
+        lines += ["", "Possible causes:", *(f"  {suspect}" for suspect in message.suspects)]
     if message.url:
         lines += ["", f"{message.link_words}: {message.url}"]
     return lines
 
 
-def _draw_level(level: MessageLevel) -> list[str]:
-    """Draw both levels as bars from zero."""
+def _format_level(level: MessageLevel) -> list[str]:
+    """Format both levels as bars from zero."""
     longest = max(level.before, level.after) or 1.0
     lines = [f"  {level.name}: {level.words}"]
     for name, value, words in (
@@ -197,19 +199,19 @@ def _draw_level(level: MessageLevel) -> list[str]:
 def _make_blocks(message: Message) -> list[dict[str, Any]]:
     """Return at most three blocks, so that fifteen messages fit into fifty."""
     header = {"type": "header", "text": {"type": "plain_text", "text": message.subject[:_HEADER_MAXIMUM]}}
-    said = [escape_slack(message.sentence)]
-    said += [f"*{escape_slack(name)}* {escape_slack(value)}" for name, value in message.details]
-    said += [
+    lines = [escape_slack(message.sentence)]
+    lines += [f"*{escape_slack(name)}* {escape_slack(value)}" for name, value in message.details]
+    lines += [
         f"• {escape_slack(level.name)}: {escape_slack(level.before_words)} → "
         f"{escape_slack(level.after_words)}, {escape_slack(level.words)}"
         for level in message.levels
     ]
     if message.more_levels:
-        said.append(f"and {message.more_levels} more")
-    blocks = [header, _section(_cut_lines(said))]
+        lines.append(f"and {message.more_levels} more")
+    blocks = [header, _section(_cut_lines(lines))]
     ends = [escape_slack(suspect) for suspect in message.suspects]
     if ends:
-        ends.insert(0, "*What else changed*")
+        ends.insert(0, "*Possible causes*")
     if message.url:
         ends.append(f"<{message.url}|{escape_slack(message.link_words)}>")
     return [*blocks, _section(_cut_lines(ends))] if ends else blocks
@@ -220,16 +222,16 @@ def _section(text: str) -> dict[str, Any]:
 
 
 def _cut_lines(lines: Sequence[str]) -> str:
-    """Return as many whole lines as fit, the last one always: it holds the link."""
+    """Return as many whole lines as fit, and always the last one, which has the link."""
     *rest, last = lines
-    kept: list[str] = []
+    shown: list[str] = []
     left = _BLOCK_MAXIMUM - len(last[:_BLOCK_MAXIMUM])
     for line in rest:
         left -= len(line) + 1
         if left < 0:
             break
-        kept.append(line)
-    return "\n".join([*kept, last[:_BLOCK_MAXIMUM]])
+        shown.append(line)
+    return "\n".join([*shown, last[:_BLOCK_MAXIMUM]])
 
 
 def _make_facts(message: Message) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bring messages to one subscription over its channel."""
+"""Send messages to one subscription over its channel."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from benchapp.models import Channel, Subscription
-from benchapp.pipeline.notifications.channels.email import Mailbox, NotificationEmail, send_letter
+from benchapp.pipeline.notifications.channels.email import Mailbox, NotificationEmail, send_email
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered, WebhookPolicy, post_json
 from benchapp.pipeline.notifications.email_confirmation import MESSAGE_KIND, add_link
 from benchapp.pipeline.notifications.message import Message
@@ -21,9 +21,9 @@ from benchapp.pipeline.notifications.render import (
 
 
 def deliver(subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime) -> str:
-    """Send messages as one and return what to log. Raises NotDelivered.
+    """Send messages as one and return the outcome for the log. Raises NotDelivered.
 
-    message_id: the same at each attempt; at: when the first of them was put into the outbox.
+    message_id: the same for all attempts; at: creation time of the first message.
     """
     if subscription.channel == Channel.EMAIL:
         return _send_email(subscription, messages, message_id=message_id, at=at)
@@ -39,12 +39,12 @@ def deliver(subscription: Subscription, messages: Sequence[Message], *, message_
 
 
 def read_policy() -> WebhookPolicy:
-    """Return where webhooks may go, from the settings."""
+    """Return the allowed webhook addresses, from the settings."""
     return WebhookPolicy(ports=settings.WEBHOOK_PORTS, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
 
 
 def read_mailbox() -> Mailbox | None:
-    """Return the SMTP server of the settings, None where there is none."""
+    """Return the SMTP server of the settings or None."""
     server = settings.EMAIL_SERVER
     if server is None:
         return None
@@ -63,13 +63,13 @@ def _send_email(
 ) -> str:
     mailbox = read_mailbox()
     if mailbox is None:
-        raise NotDelivered("this server sends no e-mail: an operator sets BENCHAPP_EMAIL_URL")
+        raise NotDelivered("e-mail is not configured: set BENCHAPP_EMAIL_URL")
     messages = [
         add_link(message, subscription) if message.kind == MESSAGE_KIND else message for message in messages
     ]
     subject = join_subjects(messages)
     domain = urlsplit(settings.PUBLIC_URL).hostname or "benchapp.invalid"
-    letter = NotificationEmail(
+    email = NotificationEmail(
         to=subscription.address,
         subject=f"[benchapp] {subject}",
         text=render_text(messages),
@@ -78,4 +78,4 @@ def _send_email(
         thread_id=f"{messages[0].thread or 'notices'}@{domain}",
         sent_at=at,
     )
-    return send_letter(letter, mailbox)
+    return send_email(email, mailbox)

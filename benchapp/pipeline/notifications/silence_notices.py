@@ -1,4 +1,4 @@
-"""Tell of hosts that fell silent and of those that are back: each silence once, many together in one notice."""
+"""Queue notices about silent and returned hosts: each silence once, many hosts in one notice."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,19 +15,23 @@ from benchapp.models import Notice, NoticeState, Subscription
 from benchapp.models.host_filtering import match_hosts
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.notifications.enqueue import list_active
-from benchapp.pipeline.notifications.host_message import HostSilence, tell_return, tell_silence
+from benchapp.pipeline.notifications.host_message import (
+    HostSilence,
+    make_return_message,
+    make_silence_message,
+)
 from benchapp.pipeline.notifications.outbox import Draft, pause, put_notices
 from benchapp.pipeline.notifications.silent_hosts import HostState, read_states
 
 _LOCK: Final = 0x62656E73  # pg_advisory lock: "bens"
 TOGETHER_FROM: Final = 5
-# The least grace of any schedule (analysis.silence): whatever falls silent within this of another is late by then.
+# The minimum grace period of any schedule (analysis.silence): a host that becomes silent within it is late by then.
 TOGETHER_WITHIN: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSilence:
-    """A silence that somebody was told of and that is not over. group: the key of the notice of many, "" for one."""
+    """A reported silence that is not over. group: key of the group notice, "" for a single one."""
 
     host_id: int
     missed_at: datetime
@@ -38,31 +42,31 @@ class OpenSilence:
 
 @retry_conflicts
 def notify_silent_hosts(*, now: datetime | None = None) -> int:
-    """Put notices of hosts that fell silent or came back into the outbox; return how many. One watch at a time.
+    """Queue notices of hosts that became silent or returned; return their number. One process at a time.
 
-    A silence from before a subscription was made is not told to it.
+    A silence from before a subscription was created is not reported to it.
     """
     moment = now or timezone.now()
-    listening = list_active().filter(wants_silence=True)
-    if not listening.exists():
+    interested = list_active().filter(wants_silence=True)
+    if not interested.exists():
         return 0
     with transaction.atomic():
         if not _try_lock():
             return 0
-        subscriptions = list(listening.select_for_update(no_key=True, of=("self",)))
+        subscriptions = list(interested.select_for_update(no_key=True, of=("self",)))
         states = read_states(now=moment)
-        told = _read_told(subscriptions)
+        open_silences = _read_open_silences(subscriptions)
         drafts = [
             draft
             for subscription in subscriptions
-            for draft in _tell(subscription, states, told[subscription.pk], now=moment)
+            for draft in _draft_notices(subscription, states, open_silences[subscription.pk], now=moment)
         ]
         put_notices(drafts, now=moment)
     return len(drafts)
 
 
 def choose_silent(states: Sequence[HostState], *, now: datetime) -> list[HostState]:
-    """Return the silent to tell of now; none yet where many seem to fall silent together and some are only late.
+    """Return the silent hosts to report now; none yet if many may become silent together and some are only late.
 
     Waits at most TOGETHER_WITHIN from the first.
     """
@@ -79,11 +83,15 @@ def choose_silent(states: Sequence[HostState], *, now: datetime) -> list[HostSta
     return [] if is_waiting else silent
 
 
-def _tell(
-    subscription: Subscription, states: dict[int, HostState], told: Sequence[OpenSilence], *, now: datetime
+def _draft_notices(
+    subscription: Subscription,
+    states: dict[int, HostState],
+    reported: Sequence[OpenSilence],
+    *,
+    now: datetime,
 ) -> list[Draft]:
-    returned = _tell_returns(subscription, states, told, now=now)
-    known = {each.host_id for each in told}
+    returned = _draft_returns(subscription, states, reported, now=now)
+    known = {each.host_id for each in reported}
     fresh = [
         state
         for host_id, state in states.items()
@@ -93,61 +101,65 @@ def _tell(
     try:
         matched = match_hosts(parse_filter(subscription.filter), [state.host for state in fresh])
     except BadFilter as error:
-        pause(subscription.pk, f"its filter is understood no longer: {error}")
+        pause(subscription.pk, f"filter is no longer valid: {error}")
         return []
     chosen = choose_silent([state for state in fresh if state.host.pk in matched], now=now)
     if len(chosen) < TOGETHER_FROM:
-        return [*returned, *(_tell_one(subscription, state) for state in chosen)]
-    return [*returned, _tell_many(subscription, chosen, now=now)]
+        return [*returned, *(_draft_one(subscription, state) for state in chosen)]
+    return [*returned, _draft_group(subscription, chosen, now=now)]
 
 
-def _tell_one(subscription: Subscription, state: HostState) -> Draft:
-    message = tell_silence([_describe(state)], base_url=settings.PUBLIC_URL)
+def _draft_one(subscription: Subscription, state: HostState) -> Draft:
+    message = make_silence_message([_describe(state)], base_url=settings.PUBLIC_URL)
     return Draft(subscription, _make_key(state, "silent"), message)
 
 
-def _tell_many(subscription: Subscription, states: Sequence[HostState], *, now: datetime) -> Draft:
+def _draft_group(subscription: Subscription, states: Sequence[HostState], *, now: datetime) -> Draft:
     first = min(states, key=lambda state: (state.missed_at or now, state.host.pk))
     hosts = sorted((_describe(state) for state in states), key=lambda host: host.name)
     group = f"hosts silent with {_make_key(first, 'silent')}"
     _mark(subscription, [_make_key(state, "silent") for state in states], group=group, now=now)
-    return Draft(subscription, group, tell_silence(hosts, base_url=settings.PUBLIC_URL))
+    return Draft(subscription, group, make_silence_message(hosts, base_url=settings.PUBLIC_URL))
 
 
-def _tell_returns(
-    subscription: Subscription, states: dict[int, HostState], told: Sequence[OpenSilence], *, now: datetime
+def _draft_returns(
+    subscription: Subscription,
+    states: dict[int, HostState],
+    reported: Sequence[OpenSilence],
+    *,
+    now: datetime,
 ) -> list[Draft]:
-    """Tell of returns: of one host at once; of many that were told together when all are back, or after an hour."""
-    _drop_unsent(told, states)
-    _close_gone(subscription, [each for each in told if each.host_id not in states], now=now)
+    """Return notices of returned hosts: single ones immediately; a group when all are back, or after an hour."""
+    _drop_unsent(reported, states)
+    _close_gone(subscription, [each for each in reported if each.host_id not in states], now=now)
     drafts: list[Draft] = []
     groups: dict[str, list[OpenSilence]] = defaultdict(list)
-    for each in told:
+    for each in reported:
         if each.host_id in states and not each.is_waiting:
             groups[each.group].append(each)
     for group, members in groups.items():
         back = [each for each in members if states[each.host_id].is_back]
         if not group:
-            drafts += [_tell_back(subscription, [each], states) for each in back]
+            drafts += [_draft_return(subscription, [each], states) for each in back]
         elif back and (len(back) == len(members) or _is_long_back(back, states, now=now)):
             _mark(subscription, [_name_back(each) for each in back], group=_name_group(back), now=now)
-            drafts.append(_tell_back(subscription, back, states, key=_name_group(back)))
+            drafts.append(_draft_return(subscription, back, states, key=_name_group(back)))
     return drafts
 
 
-def _tell_back(
+def _draft_return(
     subscription: Subscription, back: Sequence[OpenSilence], states: dict[int, HostState], *, key: str = ""
 ) -> Draft:
     hosts = [_describe(states[each.host_id], silent_at=each.missed_at) for each in back]
-    message = tell_return(sorted(hosts, key=lambda host: host.name), base_url=settings.PUBLIC_URL)
+    message = make_return_message(sorted(hosts, key=lambda host: host.name), base_url=settings.PUBLIC_URL)
     return Draft(subscription, key or _name_back(back[0]), message)
 
 
-def _drop_unsent(told: Iterable[OpenSilence], states: dict[int, HostState]) -> None:
-    """Drop what nobody was told yet and is over: after a quiet night neither the silence nor its end is news."""
+def _drop_unsent(reported: Iterable[OpenSilence], states: dict[int, HostState]) -> None:
+    """Drop unsent notices of silences that are over: neither the silence nor its end is reported."""
     over = [
         each.notice_id
-        for each in told
+        for each in reported
         if each.is_waiting and (each.host_id not in states or states[each.host_id].is_back)
     ]
     Notice.objects.filter(pk__in=over, state=NoticeState.WAITING, attempts=0).update(
@@ -156,12 +168,12 @@ def _drop_unsent(told: Iterable[OpenSilence], states: dict[int, HostState]) -> N
 
 
 def _close_gone(subscription: Subscription, gone: Sequence[OpenSilence], *, now: datetime) -> None:
-    """Close the silence of hosts that were retired or run nothing by themselves any more, without a word."""
+    """Close the silence of hosts that were retired or have no schedule any more, without a notice."""
     _mark(subscription, [_name_back(each) for each in gone if not each.is_waiting], group="closed", now=now)
 
 
 def _mark(subscription: Subscription, keys: Sequence[str], *, group: str, now: datetime) -> None:
-    """Keep that something is told elsewhere: a row of its own for each host, that it is never told twice."""
+    """Mark hosts as reported in a group notice: one row for each host, so that none is reported twice."""
     Notice.objects.bulk_create(
         (
             Notice(
@@ -179,26 +191,26 @@ def _mark(subscription: Subscription, keys: Sequence[str], *, group: str, now: d
     )
 
 
-def _read_told(subscriptions: Sequence[Subscription]) -> dict[int, list[OpenSilence]]:
-    """Return the silences by subscription that were told and not ended; one query."""
+def _read_open_silences(subscriptions: Sequence[Subscription]) -> dict[int, list[OpenSilence]]:
+    """Return the reported open silences by subscription; one query."""
     rows = Notice.objects.filter(
         subscription__in=subscriptions, key__startswith="host ", incident__isnull=True
     ).values_list("subscription_id", "key", "pk", "state", "body__told_in")
-    ended = {(whose, key) for whose, key, *_ in rows if " back " in key}
-    told: dict[int, list[OpenSilence]] = defaultdict(list)
-    for whose, key, pk, state, group in rows:
+    ended = {(subscription_id, key) for subscription_id, key, *_ in rows if " back " in key}
+    silences: dict[int, list[OpenSilence]] = defaultdict(list)
+    for subscription_id, key, pk, state, group in rows:
         _, host_id, kind, moment = key.split(" ", 3)
         if (
             kind != "silent"
             or state == NoticeState.DROPPED
-            or (whose, f"host {host_id} back {moment}") in ended
+            or (subscription_id, f"host {host_id} back {moment}") in ended
         ):
             continue
         is_waiting = state == NoticeState.WAITING
-        told[whose].append(
+        silences[subscription_id].append(
             OpenSilence(int(host_id), datetime.fromisoformat(moment), pk, is_waiting, group or "")
         )
-    return told
+    return silences
 
 
 def _make_key(state: HostState, kind: str) -> str:

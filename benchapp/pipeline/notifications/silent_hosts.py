@@ -1,4 +1,4 @@
-"""Which scheduled hosts are silent now, which soon may be, and which ran: with maintenance taken into account."""
+"""Which scheduled hosts are silent, late or running, considering maintenance."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,17 @@ from benchapp.models.last_runs import read_last_runs
 
 log = structlog.get_logger(__name__)
 
-# Maintenance longer ago than this leaves no trace in what is expected: no agent's interval is longer than a week.
+# Older maintenance cannot affect the next expected run: no agent interval is longer than a week.
 _MAINTENANCE_LOOKBACK: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """What is known of one scheduled host.
+    """The state of one scheduled host.
 
-    missed_at: since when the first of its silent profiles is missed, None where none is; names this silence.
-    silent_at: the same, counted anew from the end of a maintenance; None while nothing is to be told. profiles: those
-    that are missed. late_until: when a profile that is late already will be missed, None where none is late.
-    last_at: its newest scheduled run since the schedule is known.
+    missed_at: when the first run became overdue, None without one; identifies the silence. silent_at: the same,
+    relative to the end of maintenance; None if there is nothing to report. profiles: overdue ones. late_until: when a
+    late profile becomes overdue, None without one. last_at: its newest scheduled run since the schedule was reported.
     """
 
     host: Host
@@ -39,14 +38,14 @@ class HostState:
 
     @property
     def is_back(self) -> bool:
-        """Say whether it does what is expected, and has shown it by a run."""
+        """Return whether no run is overdue and at least one arrived."""
         return self.missed_at is None and self.last_at is not None
 
 
 def read_states(*, now: datetime) -> dict[int, HostState]:
-    """Return the state of each host that is in service and runs something by itself; five queries.
+    """Return the state of each active host with a schedule; five queries.
 
-    What a host sent and nobody has read yet may be the run that is missed: until then it is not silent.
+    An unprocessed submission may be the missing run: until it is processed the host is not silent.
     """
     hosts = list(Host.objects.active().filter(schedule__isnull=False).exclude(schedule=[]).order_by("name"))
     last = read_last_runs(
@@ -55,12 +54,14 @@ def read_states(*, now: datetime) -> dict[int, HostState]:
     rested = _read_maintenance(hosts, now=now)
     unread = set(Submission.objects.filter(state=State.RECEIVED).values_list("host_id", flat=True).distinct())
     return {
-        host.pk: _judge(host, last, rested_until=rested.get(host.pk), is_unread=host.pk in unread, now=now)
+        host.pk: _make_state(
+            host, last, rested_until=rested.get(host.pk), is_unread=host.pk in unread, now=now
+        )
         for host in hosts
     }
 
 
-def _judge(
+def _make_state(
     host: Host,
     last: Mapping[tuple[int, str], datetime],
     *,
@@ -99,12 +100,12 @@ def _expect(
 
 
 def _since(host: Host) -> datetime:
-    # The constraint host_schedule_is_known_since_a_moment sees to it.
+    # Ensured by the constraint host_schedule_is_known_since_a_moment.
     return host.schedule_since_at or host.created_at
 
 
 def _read_maintenance(hosts: Sequence[Host], *, now: datetime) -> dict[int, datetime]:
-    """Return until when each host is or lately was in maintenance: from then on a run is expected anew."""
+    """Return the latest end of maintenance of each host, from which the next run is expected."""
     spans = PlannedEvent.objects.meeting(now - _MAINTENANCE_LOOKBACK, now)
     ends: dict[str, datetime] = {}
     for span in spans.filter(kind=PlannedEventKind.MAINTENANCE):

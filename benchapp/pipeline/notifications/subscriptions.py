@@ -1,4 +1,4 @@
-"""Who wants to hear of what: made, changed, paused and removed by the person who gets it."""
+"""Create, change, test, resume and delete subscriptions."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,7 +32,7 @@ from benchapp.pipeline.notifications.email_confirmation import (
 from benchapp.pipeline.notifications.enqueue import put_test
 from benchapp.pipeline.notifications.outbox import lock_subscription, read_times
 
-# More than anybody needs, and a bound of what one account can have this server send.
+# Limits what one account can have this server send.
 SUBSCRIPTIONS_MAXIMUM: Final = 20
 TESTS_OF_PERSON_PER_HOUR: Final = 20
 TESTS_OF_ADDRESS_PER_HOUR: Final = 10
@@ -40,11 +40,11 @@ _HOUR: Final = timedelta(hours=1)
 
 
 class NotConfirmed(Exception):
-    """An e-mail address whose holder has not confirmed it yet."""
+    """An e-mail address that is not confirmed yet."""
 
 
 class BadSubscription(Exception):
-    """Something about a subscription that cannot be; field names it, the message says why."""
+    """An invalid value of a subscription. field: its name; the message gives the reason."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class BadSubscription(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
-    """What a person may say of a subscription; hours are UTC, quiet hours both or neither."""
+    """The settings of a subscription; hours in UTC, quiet hours both or neither."""
 
     channel: str
     address: str
@@ -67,18 +67,18 @@ class SubscriptionSettings:
 
 
 def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
-    """Make a subscription; a webhook gets a secret, an unconfirmed e-mail address a mail. Raises BadSubscription.
+    """Create a subscription; a webhook gets a secret, an unconfirmed e-mail address a mail. Raises BadSubscription.
 
-    Where a limit of confirmation mails is reached the subscription is made, and the mail can be requested later.
+    If a limit of confirmation mails is reached, the subscription is created and the mail can be requested later.
     """
-    wish = read_wish(given)
+    values = read_settings(given)
     with transaction.atomic():
-        # Locked, so that two at once cannot pass the bound together.
+        # Locked, so that concurrent requests cannot exceed the limit.
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         if Subscription.objects.filter(owner=owner).count() >= SUBSCRIPTIONS_MAXIMUM:
-            raise BadSubscription("", f"you have {SUBSCRIPTIONS_MAXIMUM} subscriptions, which is the most")
-        secret = make_secret() if wish.channel == Channel.WEBHOOK else ""
-        made = Subscription.objects.create(owner=owner, secret=secret, **asdict(wish))
+            raise BadSubscription("", f"the limit of {SUBSCRIPTIONS_MAXIMUM} subscriptions is reached")
+        secret = make_secret() if values.channel == Channel.WEBHOOK else ""
+        made = Subscription.objects.create(owner=owner, secret=secret, **asdict(values))
         try:
             with suppress(LimitReached):
                 ask_confirmation(made)
@@ -89,24 +89,24 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
 
 @retry_conflicts
 def change_subscription(subscription: Subscription, given: Mapping[str, Any]) -> Subscription:
-    """Give a subscription other words; its channel stays. Raises BadSubscription.
+    """Change a subscription except its channel. Raises BadSubscription.
 
-    What waits goes out by the new hours. Another e-mail address must be confirmed, unless this person did so before.
+    Queued notices use the new delivery times. A new e-mail address must be confirmed unless this person did so before.
     """
-    wish = read_wish({**given, "channel": subscription.channel})
-    has_new_address = wish.address.lower() != subscription.address.lower()
-    if has_new_address and is_refused(subscription.owner_id, wish.address):
-        raise BadSubscription("address", f"the holder of {wish.address} asked this server not to write to it")
+    values = read_settings({**given, "channel": subscription.channel})
+    has_new_address = values.address.lower() != subscription.address.lower()
+    if has_new_address and is_refused(subscription.owner_id, values.address):
+        raise BadSubscription("address", f"the owner of {values.address} blocked mail from this server")
     with transaction.atomic():
-        for name, value in asdict(wish).items():
+        for name, value in asdict(values).items():
             setattr(subscription, name, value)
-        subscription.save(update_fields=list(asdict(wish)))
-        _plan_anew(subscription)
+        subscription.save(update_fields=list(asdict(values)))
+        _reschedule(subscription)
         if has_new_address:
             forget_request(subscription, now=timezone.now())
     if has_new_address:
-        # Behind the transaction, which has locked notices: a confirmation locks its address before them. Where the
-        # process ends here, the first due notice has the mail sent.
+        # After the transaction, which has locked notices: a confirmation locks its address before notices. If the
+        # process ends here, the first due notice triggers the mail.
         with suppress(LimitReached, MailRefused):
             ask_confirmation(subscription)
     return subscription
@@ -114,19 +114,19 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
 
 @retry_conflicts
 def request_test(subscription: Subscription, by: User) -> bool:
-    """Put a test notice into the outbox; False where there was one within this minute.
+    """Queue a test notice; False if there was one within the last minute.
 
     Raises NotConfirmed, LimitReached.
     """
     if is_waiting_for_confirmation(subscription):
         raise NotConfirmed(
-            f"{subscription.address} is not confirmed yet: its holder opens the link in the mail"
+            f"{subscription.address} is not confirmed yet: open the link in the confirmation mail"
         )
     now = timezone.now()
     with transaction.atomic():
         if not put_test(subscription, now=now):
             return False
-        # Raised within the transaction: a test that is refused is neither sent nor counted.
+        # Raised within the transaction: a rejected test is neither sent nor counted.
         counted = count_attempt("test person", str(by.pk), window=_HOUR, now=now)
         if counted.count > TESTS_OF_PERSON_PER_HOUR:
             raise LimitReached(
@@ -142,28 +142,28 @@ def request_test(subscription: Subscription, by: User) -> bool:
 
 @retry_conflicts
 def resume_subscription(subscription_id: int) -> bool:
-    """Let a subscription hear again, its failures forgotten; False where it does already, or is gone."""
+    """Resume a subscription and reset its failures; False if it is active or deleted."""
     with transaction.atomic():
         stored = lock_subscription(subscription_id)
         if stored is None or stored.is_active:
             return False
         stored.is_active, stored.paused_reason, stored.failures = True, "", 0
         stored.save(update_fields=["is_active", "paused_reason", "failures"])
-        _plan_anew(stored)
+        _reschedule(stored)
     return True
 
 
 @retry_conflicts
 def delete_subscription(subscription_id: int) -> None:
-    """Delete a subscription with its notices; what is deleted already stays so."""
+    """Delete a subscription with its notices; deleting it again changes nothing."""
     with transaction.atomic():
-        # Before its notices, which Django deletes first: senders lock them in this order too.
+        # Before its notices, which Django deletes first: the lock order of senders.
         Subscription.objects.select_for_update().filter(pk=subscription_id).first()
         Subscription.objects.filter(pk=subscription_id).delete()
 
 
 def renew_secret(subscription: Subscription) -> str:
-    """Give a webhook another secret and return it; the old one signs nothing any more. Raises BadSubscription."""
+    """Replace the secret of a webhook and return the new one. Raises BadSubscription."""
     if subscription.channel != Channel.WEBHOOK:
         raise BadSubscription("", "only webhooks have a secret")
     secret = make_secret()
@@ -171,27 +171,25 @@ def renew_secret(subscription: Subscription) -> str:
     return secret
 
 
-def read_wish(given: Mapping[str, Any]) -> SubscriptionSettings:
-    """Return what a person said, checked; what is left out is as by default. Raises BadSubscription."""
+def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:
+    """Return validated settings with defaults for missing values. Raises BadSubscription."""
     known = {name: given[name] for name in SubscriptionSettings.__dataclass_fields__ if name in given}
-    wish = SubscriptionSettings(**known)
-    if wish.channel not in Channel.values:
+    values = SubscriptionSettings(**known)
+    if values.channel not in Channel.values:
         raise BadSubscription("channel", f"choose one of {', '.join(Channel.values)}")
-    if wish.least_severity not in Severity.values:
+    if values.least_severity not in Severity.values:
         raise BadSubscription("least_severity", f"choose one of {', '.join(Severity.values)}")
-    if (wish.quiet_from_hour is None) != (wish.quiet_to_hour is None):
-        raise BadSubscription("quiet_to_hour", "quiet hours have a beginning and an end, or neither")
-    if wish.quiet_from_hour is not None and wish.quiet_from_hour == wish.quiet_to_hour:
-        raise BadSubscription(
-            "quiet_to_hour", "quiet hours that end when they begin would be all of the day or none"
-        )
+    if (values.quiet_from_hour is None) != (values.quiet_to_hour is None):
+        raise BadSubscription("quiet_to_hour", "quiet hours need both a start and an end")
+    if values.quiet_from_hour is not None and values.quiet_from_hour == values.quiet_to_hour:
+        raise BadSubscription("quiet_to_hour", "quiet hours cannot start and end at the same hour")
     for name in ("digest_hour", "quiet_from_hour", "quiet_to_hour"):
-        hour = getattr(wish, name)
+        hour = getattr(values, name)
         if hour is not None and not 0 <= hour <= 23:
             raise BadSubscription(name, "an hour is 0 to 23")
-    _check_filter(wish.filter)
-    _check_address(wish)
-    return wish
+    _check_filter(values.filter)
+    _check_address(values)
+    return values
 
 
 def _check_filter(text: str) -> None:
@@ -203,19 +201,19 @@ def _check_filter(text: str) -> None:
         raise BadSubscription("filter", f"at most {LENGTH_MAXIMUM} characters")
 
 
-def _check_address(wish: SubscriptionSettings) -> None:
+def _check_address(values: SubscriptionSettings) -> None:
     try:
-        if wish.channel == Channel.EMAIL:
-            read_email_address(wish.address)
+        if values.channel == Channel.EMAIL:
+            read_email_address(values.address)
         else:
-            url = read_url(wish.address, ports=settings.WEBHOOK_PORTS)
+            url = read_url(values.address, ports=settings.WEBHOOK_PORTS)
             refuse_private_number(url, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
     except (BadAddress, AddressRefused) as error:
         raise BadSubscription("address", str(error)) from error
 
 
-def _plan_anew(subscription: Subscription) -> None:
-    """Let what waits go out by the hours that are said now; what a sender holds at this moment is left alone."""
+def _reschedule(subscription: Subscription) -> None:
+    """Apply the delivery times to queued notices; claimed notices are not changed."""
     times = read_times(subscription)
     waiting = Notice.objects.select_for_update(no_key=True).filter(
         subscription=subscription, state=NoticeState.WAITING

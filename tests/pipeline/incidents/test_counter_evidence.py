@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchapp.models import Host, Incident, IncidentEvent, Measurement, Run
-from benchapp.pipeline.notifications.incident_message import tell_incident
+from benchapp.pipeline.notifications.incident_message import make_incident_message
 from benchapp.pipeline.notifications.render import render_text
 from tests.factories import NOON, make_environment, make_host, make_run
 from tests.pipeline.detection.judging import judge_all, make_cells, make_level, note_measurements
@@ -175,6 +175,6 @@ def test_mail_lists_counter_evidence() -> None:
     event = IncidentEvent.objects.get(incident=incident, kind="opened")
     changes = list(incident.changes.select_related("series"))
 
-    text = render_text([tell_incident(incident, event, changes=changes, change_count=1, base_url="")])
+    text = render_text([make_incident_message(incident, event, changes=changes, change_count=1, base_url="")])
 
     assert "coincides with all changes; same change on other hosts: 1 host unaffected (db-2)" in text

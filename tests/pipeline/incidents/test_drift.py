@@ -10,7 +10,7 @@ from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.pipeline.judge import Judged
-from benchapp.pipeline.notifications.incident_message import tell_incident
+from benchapp.pipeline.notifications.incident_message import make_incident_message
 from tests.factories import NOON, make_host, make_user
 from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
 
@@ -244,7 +244,7 @@ def test_mail_names_the_baseline() -> None:
     event = incident.events.get(kind="opened")
     changes = list(incident.changes.select_related("series"))
 
-    message = tell_incident(incident, event, changes=changes, change_count=1, base_url="")
+    message = make_incident_message(incident, event, changes=changes, change_count=1, base_url="")
 
     assert ", the level accepted on 21 Nov 2026" in message.sentence
-    assert "it drifted away since" in message.sentence
+    assert "gradual drift since" in message.sentence

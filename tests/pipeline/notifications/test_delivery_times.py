@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from benchapp.pipeline.notifications.channels.webhook import read_retry_after
-from benchapp.pipeline.notifications.delivery_times import Times, due_at, leave_quiet_hours, put_off, retry_at
+from benchapp.pipeline.notifications.delivery_times import Times, defer, due_at, leave_quiet_hours, retry_at
 
 AT_NIGHT = Times(quiet_from_hour=22, quiet_to_hour=7)
 AT_NOON = Times(quiet_from_hour=12, quiet_to_hour=13)
@@ -104,8 +104,8 @@ def test_receiver_says_when_to_come_again_in_seconds_or_as_a_date(
 def test_next_attempt_is_never_earlier_than_asked_nor_than_our_own_time() -> None:
     now, own = at(21, 12), at(21, 12, 4)
 
-    assert put_off(Times(), own, asked=None, now=now) == own
-    assert put_off(Times(), own, asked=timedelta(minutes=1), now=now) == own
-    assert put_off(Times(), own, asked=timedelta(minutes=30), now=now) == at(21, 12, 30)
+    assert defer(Times(), own, retry_after=None, now=now) == own
+    assert defer(Times(), own, retry_after=timedelta(minutes=1), now=now) == own
+    assert defer(Times(), own, retry_after=timedelta(minutes=30), now=now) == at(21, 12, 30)
     # What is asked for ends in the quiet hours: it goes out behind them.
-    assert put_off(AT_NIGHT, own, asked=timedelta(hours=11), now=now) == at(22, 7)
+    assert defer(AT_NIGHT, own, retry_after=timedelta(hours=11), now=now) == at(22, 7)

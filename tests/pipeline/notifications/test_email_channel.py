@@ -13,7 +13,7 @@ from benchapp.pipeline.notifications.channels.email import (
     NotificationEmail,
     make_message,
     read_email_address,
-    send_letter,
+    send_email,
 )
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered
 from tests.mail_server import MailServer, serve_mail
@@ -53,7 +53,7 @@ def make_mailbox(port: int, **changes: Any) -> Mailbox:
 
 
 def test_letter_arrives_with_text_html_and_stable_id(mail: MailServer) -> None:
-    assert send_letter(make_letter(), make_mailbox(mail.port)) == "delivered: the mail server took it"
+    assert send_email(make_letter(), make_mailbox(mail.port)) == "delivered: accepted by the mail server"
 
     (letter,) = mail.letters
     assert (letter.sender, letter.recipients) == ("bench@example.org", ["anna@example.org"])
@@ -65,7 +65,7 @@ def test_letter_arrives_with_text_html_and_stable_id(mail: MailServer) -> None:
 
 
 def test_subject_cannot_add_a_header(mail: MailServer) -> None:
-    send_letter(make_letter(subject="a\r\nBcc: eve@example.org\n\nbody"), make_mailbox(mail.port))
+    send_email(make_letter(subject="a\r\nBcc: eve@example.org\n\nbody"), make_mailbox(mail.port))
 
     (letter,) = mail.letters
     assert letter.message["Subject"] == "a Bcc: eve@example.org body"
@@ -120,7 +120,7 @@ def test_refusal_is_told_in_the_servers_words(mail: MailServer, verb: str, answe
     mail.answers[verb] = answer
 
     with pytest.raises(NotDelivered, match=words):
-        send_letter(make_letter(), make_mailbox(mail.port))
+        send_email(make_letter(), make_mailbox(mail.port))
 
 
 @pytest.mark.parametrize("answer", ["", "500 what"])
@@ -131,12 +131,12 @@ def test_trouble_with_the_goodbye_is_no_failure(mail: MailServer, answer: str) -
     else:
         mail.drops_after = "QUIT"
 
-    assert send_letter(make_letter(), make_mailbox(mail.port)).startswith("delivered")
+    assert send_email(make_letter(), make_mailbox(mail.port)).startswith("delivered")
 
 
 def test_password_does_not_go_over_a_server_that_cannot_encrypt(mail: MailServer) -> None:
     with pytest.raises(NotDelivered, match="STARTTLS"):
-        send_letter(make_letter(), make_mailbox(mail.port, user="u", password="secret", security="starttls"))
+        send_email(make_letter(), make_mailbox(mail.port, user="u", password="secret", security="starttls"))
 
     assert not [command for command in mail.commands if command.startswith("AUTH")]
 
@@ -147,4 +147,4 @@ def test_server_that_is_away_is_told() -> None:
         port = free.getsockname()[1]
 
     with pytest.raises(NotDelivered, match="no e-mail sent"):
-        send_letter(make_letter(), make_mailbox(port))
+        send_email(make_letter(), make_mailbox(port))

@@ -194,7 +194,7 @@ def test_notice_says_what_moved_how_much_and_since_when(settings: Any) -> None:
     assert body["subject"] == "Regression, medium: p99 latency up 38 % on db-07"
     assert body["sentence"] == (
         "p99 latency 2.90 ms, up 38 % from 2.10 ms since 21 Nov 2026 12:00 UTC "
-        "(4k randread · depth 8 · db-07); 1 other cell moved too."
+        "(4k randread · depth 8 · db-07); 1 more change."
     )
     assert body["suspects"] == ["kernel 5.15 → 6.1"]
     assert body["url"] == f"https://bench.example.org/incidents/{incident.pk}/"

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from benchapp.models import Change, Incident, IncidentEvent, Series, User
-from benchapp.pipeline.notifications.host_message import HostSilence, tell_return, tell_silence
-from benchapp.pipeline.notifications.incident_message import name_cell, tell_incident
-from benchapp.pipeline.notifications.message import Message, tell_test
+from benchapp.pipeline.notifications.host_message import (
+    HostSilence,
+    make_return_message,
+    make_silence_message,
+)
+from benchapp.pipeline.notifications.incident_message import make_incident_message, name_series_briefly
+from benchapp.pipeline.notifications.message import Message, make_test_message
 from benchapp.pipeline.notifications.render import render_event, render_html, render_slack, render_text
 from tests.factories import NOON
 
@@ -62,10 +66,10 @@ def make_message(kind: str = "opened", *, event: dict[str, Any] | None = None, *
     }
     incident = Incident(**values)
     happened = IncidentEvent(pk=3, incident=incident, kind=kind, at=NOON, **(event or {}))
-    return tell_incident(incident, happened, changes=[make_change()], change_count=9, base_url=BASE)
+    return make_incident_message(incident, happened, changes=[make_change()], change_count=9, base_url=BASE)
 
 
-def test_opening_says_what_moved_how_much_since_when_and_what_else_changed() -> None:
+def test_opening_has_change_time_affected_series_and_possible_causes() -> None:
     text = render_text([make_message()])
 
     assert (
@@ -74,25 +78,25 @@ def test_opening_says_what_moved_how_much_since_when_and_what_else_changed() -> 
 Regression, high: IOPS down 15 % on db-07
 
 IOPS 28\u202f402, down 15 % from 33\u202f415 since 21 Nov 2026 12:00 UTC (4k randread
-· depth 8 · 4 × gp3 · db-07); 8 other cells moved too.
+· depth 8 · 4 × gp3 · db-07); 8 more changes.
 
 Severity: high
-Where: db-07
+Scope: db-07
 Since: 21 Nov 2026 12:00 UTC
-Explained by: all with volume type gp3
+Common factor: all with volume type gp3
 
-What moved:
+Affected series:
   IOPS · 4k randread · depth 8 · 4 × gp3 · db-07: −15 % (−17 % to −13 %)
     before ######################## 33\u202f415
     after  ####################     28\u202f402
   and 8 more
 
-What else changed:
+Possible causes:
   kernel: 5.15 → 6.1
 
 Incident 12: {BASE}/incidents/12/
 
--- \nbenchapp · change what you get: {BASE}/subscriptions/
+-- \nbenchapp · notification settings: {BASE}/subscriptions/
 """
     )
 
@@ -101,8 +105,8 @@ Incident 12: {BASE}/incidents/12/
     ("kind", "fields", "event", "subject", "beginning"),
     [
         ("grew", {}, {}, "Worse, high: ", "IOPS 28"),
-        ("reopened", {}, {}, "Reopened, high: ", "It was resolved and is there again. IOPS"),
-        ("recovered", {}, {}, "Recovered: ", "The level is back where it was. IOPS"),
+        ("reopened", {}, {}, "Reopened, high: ", "It was resolved and has recurred. IOPS"),
+        ("recovered", {}, {}, "Recovered: ", "The level returned to its earlier value. IOPS"),
         (
             "resolved",
             {"verdict": "fixed"},
@@ -110,7 +114,7 @@ Incident 12: {BASE}/incidents/12/
             "Resolved (fixed): ",
             "Resolved by anna. ",
         ),
-        ("resolved", {}, {}, "Resolved: ", "Resolved by itself. "),
+        ("resolved", {}, {}, "Resolved: ", "Resolved automatically. "),
     ],
 )
 def test_each_transition_has_its_words(
@@ -185,7 +189,7 @@ def test_digest_holds_all_of_its_notices() -> None:
         "incident.opened",
         "incident.recovered",
     ]
-    assert render_text(messages).count("What moved:") == 2
+    assert render_text(messages).count("Affected series:") == 2
 
 
 def test_message_is_kept_as_json_and_read_again() -> None:
@@ -199,7 +203,7 @@ def test_without_an_address_of_its_own_the_server_gives_no_links() -> None:
     incident = Incident(pk=12, title="x", scope="", severity="low", started_at=NOON, relative=0.1)
     event = IncidentEvent(pk=1, incident=incident, kind="opened", at=NOON)
 
-    message = tell_incident(incident, event, changes=[make_change()], change_count=1, base_url="")
+    message = make_incident_message(incident, event, changes=[make_change()], change_count=1, base_url="")
 
     assert "http" not in render_text([message])
     assert "href" not in render_html([message], title="x")
@@ -218,41 +222,41 @@ def test_without_an_address_of_its_own_the_server_gives_no_links() -> None:
     ],
 )
 def test_cell_has_a_short_name(fields: dict[str, Any], expected: str) -> None:
-    assert name_cell(make_series(**fields)) == expected
+    assert name_series_briefly(make_series(**fields)) == expected
 
 
 def make_silence(name: str) -> HostSilence:
     return HostSilence(name, "", NOON, ("quick",), NOON - timedelta(hours=8))
 
 
-def test_silence_of_one_host_says_what_it_did_not_run() -> None:
-    message = tell_silence([make_silence("db-1")], base_url=BASE)
+def test_silence_of_one_host_names_the_missed_profile() -> None:
+    message = make_silence_message([make_silence("db-1")], base_url=BASE)
 
     assert message.sentence == (
-        "db-1 has not run quick since its time was over at 21 Nov 2026 12:00 UTC; "
-        "last heard of 21 Nov 2026 04:00 UTC."
+        "db-1 has missed its scheduled run of quick: overdue since 21 Nov 2026 12:00 UTC; "
+        "last seen 21 Nov 2026 04:00 UTC."
     )
     assert message.url == f"{BASE}/hosts/db-1/"
 
 
 def test_silence_of_many_names_the_first_fifty() -> None:
-    message = tell_silence([make_silence(f"db-{number:03}") for number in range(60)], base_url=BASE)
+    message = make_silence_message([make_silence(f"db-{number:03}") for number in range(60)], base_url=BASE)
 
-    assert message.subject == "60 hosts fell silent together"
+    assert message.subject == "60 silent hosts"
     assert (len(message.details), message.details[-1]) == (51, ("and", "10 more"))
     assert len(message.facts["hosts"]) == 60
 
 
 def test_return_of_many_is_one_sentence() -> None:
-    message = tell_return([make_silence("db-1"), make_silence("db-2")], base_url=BASE)
+    message = make_return_message([make_silence("db-1"), make_silence("db-2")], base_url=BASE)
 
     assert (message.subject, message.sentence) == (
-        "2 silent hosts are back again",
-        "2 hosts run again that were silent.",
+        "2 hosts are back",
+        "2 silent hosts run again.",
     )
 
 
-def test_test_says_that_it_is_one() -> None:
-    assert "Somebody pressed “Send a test”" in render_text(
-        [tell_test("email to anna@example.org", base_url="")]
+def test_test_message_names_its_subscription() -> None:
+    assert "email to anna@example.org" in render_text(
+        [make_test_message("email to anna@example.org", base_url="")]
     )

@@ -76,7 +76,7 @@ def test_incident_arrives_by_mail_once(mail: MailServer) -> None:
     assert f"https://bench.example.org/incidents/{incident.pk}/" in letter.part("html")
     notice = Notice.objects.get()
     assert (notice.state, notice.attempts) == (NoticeState.SENT, 1)
-    assert outcomes(notice) == ["delivered: the mail server took it"]
+    assert outcomes(notice) == ["delivered: accepted by the mail server"]
 
 
 @pytest.mark.django_db
@@ -177,7 +177,7 @@ def test_subscription_that_fails_twenty_times_in_a_row_pauses_and_says_why(hook:
     subscription.refresh_from_db()
     assert len(hook.requests) == 20
     assert not subscription.is_active
-    assert subscription.paused_reason == "20 failures in a row, the last one: answered 500"
+    assert subscription.paused_reason == "20 consecutive failures, the last one: answered 500"
     assert len(Notice.objects.get().log) == 10
 
 
@@ -302,7 +302,7 @@ def test_what_one_notice_breaks_does_not_hold_up_the_others(mail: MailServer) ->
     send_due()
 
     assert [letter.message["Subject"] for letter in mail.letters] == ["[benchapp] fine"]
-    assert outcomes(Notice.objects.get(key="broken")) == ["a fault of this server: TypeError"]
+    assert outcomes(Notice.objects.get(key="broken")) == ["internal error: TypeError"]
 
 
 @pytest.mark.django_db
@@ -323,7 +323,7 @@ def test_test_notice_goes_out_at_once_and_once_a_minute(mail: MailServer) -> Non
     assert not put_test(subscription, now=NOON + timedelta(seconds=59))
     send_due()
 
-    assert "This is a test" in mail.letters[0].message["Subject"]
+    assert "Test notification" in mail.letters[0].message["Subject"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -93,7 +93,7 @@ def test_silence_that_lasts_is_remembered_and_its_end_told_once(subscription: Su
 
     assert forget_old_notices(now=LATER) == 0
     make_run(host, started_at=LATER)
-    assert watch(LATER + HOUR) == ["Silent host: db-1", "Back again: db-1"]
+    assert watch(LATER + HOUR) == ["Silent host: db-1", "Host is back: db-1"]
 
     # Long after it, both go: first what was told, then that it is over, and nothing is told again.
     assert forget_old_notices(now=LATER + timedelta(days=182), limit=1) == 2

@@ -70,7 +70,7 @@ def test_host_is_silent_once_its_grace_is_over_and_told_once() -> None:
         "Silent host: db-1"
     ]
     assert Notice.objects.get().body["sentence"] == (
-        "db-1 has not run quick since its time was over at 21 Nov 2026 19:40 UTC; never heard of."
+        "db-1 has missed its scheduled run of quick: overdue since 21 Nov 2026 19:40 UTC; never seen."
     )
 
 
@@ -88,7 +88,7 @@ def test_host_that_runs_again_is_told_to_be_back_once() -> None:
     Notice.objects.update(state=NoticeState.SENT)
     make_run(host, started_at=NOON + 9 * HOUR)
 
-    assert watch(NOON + 10 * HOUR, NOON + 11 * HOUR) == ["Silent host: db-1", "Back again: db-1"]
+    assert watch(NOON + 10 * HOUR, NOON + 11 * HOUR) == ["Silent host: db-1", "Host is back: db-1"]
     assert watch(NOON + 9 * HOUR + MISSED + SOON)[2:] == ["Silent host: db-1"]
 
 
@@ -108,7 +108,7 @@ def test_fifty_hosts_that_fell_silent_together_are_one_notice() -> None:
     first = NOON + MISSED + SOON
 
     assert watch(first) == []  # only some are missed yet, the others are late
-    assert watch(*(first + minute * SOON for minute in range(1, 60))) == ["50 hosts fell silent together"]
+    assert watch(*(first + minute * SOON for minute in range(1, 60))) == ["50 silent hosts"]
     notice = Notice.objects.get(body__has_key="subject")
     assert [host["name"] for host in notice.body["facts"]["hosts"]][:3] == ["db-0", "db-1", "db-10"]
 
@@ -131,7 +131,7 @@ def test_first_of_many_is_told_within_an_hour_though_others_are_late_still() -> 
     ]
 
     assert told_at[0] == 60
-    assert subjects()[0] == "5 hosts fell silent together"
+    assert subjects()[0] == "5 silent hosts"
     assert Notice.objects.filter(key__startswith="host ").count() == 9
 
 
@@ -144,7 +144,7 @@ def test_many_that_are_back_together_are_one_notice() -> None:
         make_run(host, started_at=NOON + 9 * HOUR + number * SOON)
         watch(NOON + 9 * HOUR + number * SOON)
 
-    assert subjects() == ["6 hosts fell silent together", "6 silent hosts are back again"]
+    assert subjects() == ["6 silent hosts", "6 hosts are back"]
     assert watch(NOON + 10 * HOUR) == subjects()
 
 
@@ -157,7 +157,7 @@ def test_some_that_are_back_are_told_after_an_hour() -> None:
     Notice.objects.update(state=NoticeState.SENT)
 
     assert watch(NOON + 9.5 * HOUR)[1:] == []
-    assert watch(NOON + 10.5 * HOUR, NOON + 11 * HOUR)[1:] == ["2 silent hosts are back again"]
+    assert watch(NOON + 10.5 * HOUR, NOON + 11 * HOUR)[1:] == ["2 hosts are back"]
 
 
 def test_retired_host_is_told_neither_silent_nor_back() -> None:
@@ -322,4 +322,4 @@ def test_two_watches_at_once_tell_once() -> None:
     for each in watches:
         each.join()
 
-    assert subjects() == ["7 hosts fell silent together"]
+    assert subjects() == ["7 silent hosts"]

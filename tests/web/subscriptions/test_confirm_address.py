@@ -150,7 +150,7 @@ def test_holder_who_refuses_gets_nothing_again(mail: MailServer, client: Client)
     assert "anna@example.org: mail refused" in page
     assert "Resend confirmation" not in page
     assert again.status_code == 400
-    assert "asked this server not to write to it" in again.content.decode()
+    assert "blocked mail from this server" in again.content.decode()
     assert len(mail.letters) == 1
 
 

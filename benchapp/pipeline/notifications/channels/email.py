@@ -20,12 +20,12 @@ _ADDRESS_MAXIMUM: Final = 254
 
 
 class BadAddress(Exception):
-    """An e-mail address that is none; the message is for whoever typed it."""
+    """An invalid e-mail address; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
-    """The operator's SMTP server. sender: what stands in From, "benchapp <bench@example.org>"."""
+    """The operator's SMTP server. sender: the From header, "benchapp <bench@example.org>"."""
 
     host: str
     port: int
@@ -37,7 +37,7 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True)
 class NotificationEmail:
-    """What is sent to whom. message_id, thread_id: without angle brackets; the first is the same at each attempt."""
+    """One e-mail. message_id, thread_id: without angle brackets; message_id is the same for all attempts."""
 
     to: str
     subject: str
@@ -55,34 +55,34 @@ def read_email_address(text: str) -> str:
         raise BadAddress("write one address, name@example.org, without a name before it")
     try:
         parsed = Address(addr_spec=address)
-    except Exception as error:  # the parser of the standard library raises whatever it stumbles over
-        raise BadAddress(f"{address[:80]!r} is no e-mail address") from error
+    except Exception as error:  # the parser of the standard library raises many types
+        raise BadAddress(f"{address[:80]!r} is not a valid e-mail address") from error
     if not parsed.username or "." not in parsed.domain.strip(".") or not address.isascii():
-        raise BadAddress(f"{address[:80]!r} is no e-mail address")
+        raise BadAddress(f"{address[:80]!r} is not a valid e-mail address")
     return address
 
 
-def make_message(letter: NotificationEmail, *, sender: str) -> EmailMessage:
-    """Return the message with both parts; a line break in a header is refused by the library, and taken out here."""
+def make_message(email: NotificationEmail, *, sender: str) -> EmailMessage:
+    """Return the message with both parts; line breaks in headers are removed."""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
-    message["To"] = read_email_address(letter.to)
-    message["Subject"] = " ".join(letter.subject.split())[:200]
-    message["Date"] = format_datetime(letter.sent_at)
-    message["Message-ID"] = f"<{letter.message_id}>"
-    message["References"] = f"<{letter.thread_id}>"
-    # No answer of a machine: RFC 3834.
+    message["To"] = read_email_address(email.to)
+    message["Subject"] = " ".join(email.subject.split())[:200]
+    message["Date"] = format_datetime(email.sent_at)
+    message["Message-ID"] = f"<{email.message_id}>"
+    message["References"] = f"<{email.thread_id}>"
+    # No automatic replies: RFC 3834.
     message["Auto-Submitted"] = "auto-generated"
     message["X-Auto-Response-Suppress"] = "All"
-    message.set_content(letter.text)
-    message.add_alternative(letter.html, subtype="html")
+    message.set_content(email.text)
+    message.add_alternative(email.html, subtype="html")
     return message
 
 
-def send_letter(letter: NotificationEmail, mailbox: Mailbox) -> str:
-    """Hand a letter to the SMTP server and return what to log. Raises NotDelivered."""
+def send_email(email: NotificationEmail, mailbox: Mailbox) -> str:
+    """Send an e-mail over the SMTP server and return the outcome for the log. Raises NotDelivered."""
     try:
-        _hand_over(make_message(letter, sender=mailbox.sender), mailbox)
+        _transmit(make_message(email, sender=mailbox.sender), mailbox)
     except smtplib.SMTPRecipientsRefused as error:
         code, words = next(iter(error.recipients.values()), (0, b""))
         raise NotDelivered(f"the mail server refused the address: {code} {_to_text(words)}") from error
@@ -92,10 +92,10 @@ def send_letter(letter: NotificationEmail, mailbox: Mailbox) -> str:
         ) from error
     except (OSError, smtplib.SMTPException, BadAddress, ValueError) as error:
         raise NotDelivered(f"no e-mail sent: {_to_text(error)}") from error
-    return "delivered: the mail server took it"
+    return "delivered: accepted by the mail server"
 
 
-def _hand_over(message: EmailMessage, mailbox: Mailbox) -> None:
+def _transmit(message: EmailMessage, mailbox: Mailbox) -> None:
     connection = _connect(mailbox)
     try:
         if mailbox.security == "starttls":
@@ -104,7 +104,7 @@ def _hand_over(message: EmailMessage, mailbox: Mailbox) -> None:
             connection.login(mailbox.user, mailbox.password)
         connection.send_message(message)
     finally:
-        # What goes wrong with the goodbye is nothing: the letter was taken, and must not be sent again.
+        # Errors after acceptance are ignored: the e-mail must not be sent again.
         with suppress(OSError, smtplib.SMTPException):
             connection.quit()
         connection.close()
