@@ -60,8 +60,8 @@ class EmailAddress(models.Model):
     """An e-mail address for notices, and whether its holder confirmed it.
 
     address: in lower case. digest: of the newest link that was sent, until it is used; expires_at: of that link.
-    asked_at: when the newest confirmation mail was requested, None where none was. Kept without a subscription: one
-    that is removed and created again is neither confirmed again nor mailed again.
+    asked_at: when the newest confirmation mail was requested, None if never. Kept without a subscription: one
+    that is deleted and created again needs no second confirmation and sends no second mail.
     """
 
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="email_addresses", db_index=False)

@@ -1,9 +1,4 @@
-"""Change what we keep of a host.
-
-Make hosts known: each with a token of its own.
-
-Keep what a host is expected to run by itself.
-"""
+"""Enroll, retire and change hosts; store their schedules."""
 
 import re
 from collections.abc import Sequence
@@ -17,12 +12,12 @@ from benchapp.models import ApiToken, Host, Scope, User
 from benchapp.pipeline.access.tokens import issue_token
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-# Words that stand for something else where an address names a host: /api/v1/hosts/me is the host that asks.
+# Path segments with another meaning: /api/v1/hosts/me is the requesting host.
 RESERVED_NAMES: Final = frozenset({"me"})
 
 
 class EnrollmentRefused(Exception):
-    """A host that cannot be enrolled; `code` is stable, the message says what to do."""
+    """A host that cannot be enrolled; `code` is stable, the message gives the solution."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +25,7 @@ class EnrollmentRefused(Exception):
 
 
 def issue_host_token(name: str, *, label: str = "", created_by: User | None = None) -> str:
-    """Return the plain text of a new token for this host, which is made where it is new."""
+    """Return the plain text of a new token; creates the host if needed."""
     with transaction.atomic():
         host, _ = Host.objects.get_or_create(name=check_host_name(name))
         _, plaintext = issue_token(scope=Scope.INGEST, host=host, label=label, created_by=created_by)
@@ -38,10 +33,10 @@ def issue_host_token(name: str, *, label: str = "", created_by: User | None = No
 
 
 def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> tuple[Host, str]:
-    """Make a new host and its token; a name that has a working token already is refused.
+    """Create a host and its token; a host with a valid token is rejected.
 
-    A host that lost its token is enrolled anew once an admin has revoked the old one: else whoever holds an
-    enrollment token could speak for any host.
+    A host that lost its token can enroll again after an admin revoked the old one. Otherwise an enrollment token would
+    allow posting as any host.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -49,7 +44,7 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
         if not is_new and host.tokens.valid_at(now).exists():
             raise EnrollmentRefused(
                 "host-exists",
-                f"host {name} is enrolled and its token works: revoke it on the page Hosts first, or use another name",
+                f"host {name} is enrolled with a valid token: revoke it on the page Hosts first, or use another name",
             )
         Host.objects.filter(pk=host.pk).update(
             retired_at=None, agent_version=agent_version[:50], last_seen_at=now
@@ -61,39 +56,39 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
 
 
 def check_host_name(name: str) -> str:
-    """Return the name in lower case; EnrollmentRefused when it is not a valid host name, or reserved."""
+    """Return the name in lower case. Raises EnrollmentRefused if it is invalid or reserved."""
     if not _NAME.fullmatch(name):
         raise EnrollmentRefused(
             "host-name-invalid",
-            f"{name[:80]!r} is no host name: letters, digits, dots, hyphens and underscores, 253 at most",
+            f"{name[:80]!r} is not a valid host name: use at most 253 letters, digits, dots, hyphens and underscores",
         )
-    # A host that got such a name before it was reserved keeps it.
+    # Hosts with such a name from before it was reserved keep it.
     if name.lower() in RESERVED_NAMES and not Host.objects.filter(name=name.lower()).exists():
         raise EnrollmentRefused(
             "host-name-invalid",
-            f"{name!r} is reserved: /api/v1/hosts/{name.lower()} is the host that asks; choose another name",
+            f"{name!r} is reserved: /api/v1/hosts/{name.lower()} is the requesting host; choose another name",
         )
     return name.lower()
 
 
 def retire_host(name: str) -> bool:
-    """Take a host out of service: its history stays, its tokens open nothing; False when it is retired already."""
+    """Retire a host: its history is kept, its tokens are rejected; False if it is already retired."""
     return Host.objects.active().filter(name=name).update(retired_at=timezone.now()) == 1
 
 
 def restore_host(name: str) -> bool:
-    """Bring a retired host back, with the tokens that it had; False when it is in service."""
+    """Reactivate a retired host with its tokens; False if it is active."""
     return Host.objects.filter(name=name, retired_at__isnull=False).update(retired_at=None) == 1
 
 
 def set_pool(name: str, pool: str) -> bool:
-    """Put a host into a pool ("" for none): from now on its results belong to the pool's series."""
+    """Set the pool of a host ("" for none); later results belong to the pool's series."""
     return Host.objects.filter(name=name).update(pool=pool) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEntry:
-    """A profile that a host runs by itself. every_s, splay_s: seconds; directory: where, as the host names it."""
+    """A scheduled profile of a host. splay_s: maximum random delay; directory: path on the host."""
 
     profile: str
     every_s: int
@@ -102,9 +97,9 @@ class ScheduleEntry:
 
 
 def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by: str) -> bool:
-    """Keep a host's schedule, which may be empty, in place of the last; return whether it is another.
+    """Replace a host's schedule, which may be empty; return whether it changed.
 
-    The same schedule told again leaves since when it holds: else who reports at every run could never be silent.
+    An unchanged schedule keeps its start time: otherwise a host that reports it at every run could never be silent.
     """
     rows = [asdict(entry) for entry in sorted(entries, key=lambda entry: (entry.profile, entry.directory))]
     changed = (

@@ -21,7 +21,7 @@ from benchapp.queries.pagination import BadCursor, Page
 
 @dataclass(frozen=True, slots=True)
 class KnownSchedule:
-    """What a host's row says: entries as they were told, [{profile, every_s, splay_s, directory}]."""
+    """The schedule columns of a host: entries as reported, [{profile, every_s, splay_s, directory}]."""
 
     host_id: int
     entries: Sequence[Mapping[str, Any]]
@@ -32,7 +32,7 @@ class KnownSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledProfile:
-    """A profile that a host runs by itself.
+    """A scheduled profile of a host.
 
     last_at: its newest run since the schedule is known. expected_at: the next; None of a retired host. silent_at: from
     when on it was missed, or will be; is_silent: it is.
@@ -50,7 +50,7 @@ class ScheduledProfile:
 
 @dataclass(frozen=True, slots=True)
 class HostSchedule:
-    """What a host is expected to do; empty where it is known to do nothing by itself."""
+    """The schedule of a host; entries is empty if nothing is scheduled."""
 
     since_at: datetime
     reported_by: str
@@ -58,7 +58,7 @@ class HostSchedule:
 
     @property
     def expected_at(self) -> datetime | None:
-        """Return when the next run is expected of a profile that is not silent."""
+        """Return the next expected run of the profiles that are not silent."""
         return min(
             (each.expected_at for each in self.entries if each.expected_at and not each.is_silent),
             default=None,
@@ -66,14 +66,14 @@ class HostSchedule:
 
     @property
     def silent_since(self) -> datetime | None:
-        """Return since when the first of its silent profiles is missed, None where none is."""
+        """Return when the first missed run became overdue, or None."""
         return min(
             (each.silent_at for each in self.entries if each.silent_at and each.is_silent), default=None
         )
 
 
 def read_schedules(known: Sequence[KnownSchedule], *, now: datetime | None = None) -> dict[int, HostSchedule]:
-    """Return the schedule of each host; one query, and none where nothing is scheduled."""
+    """Return the schedule of each host; one query, or none without schedules."""
     moment = now or timezone.now()
     last = _read_last_runs(known)
     return {
@@ -121,7 +121,7 @@ _CURSOR_MARK: Final = "after-"
 
 @dataclass(frozen=True, slots=True)
 class HostFilter:
-    """Which hosts to list; None leaves out nothing. text: part of the name or pool."""
+    """Which hosts to list; None: no restriction. text: part of the name or pool."""
 
     pool: str | None = None
     text: str | None = None
@@ -130,7 +130,7 @@ class HostFilter:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """What may be told of a token; its secret is not kept, and its digest stays inside."""
+    """A token without its digest."""
 
     public_id: str
     label: str
@@ -153,7 +153,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """One host. last_seen_at: the server's clock; run_count: all its runs; schedule: None where it is unknown."""
+    """One host. last_seen_at: the server's clock; run_count: all its runs; schedule: None if not reported."""
 
     id: int
     name: str
@@ -169,12 +169,12 @@ class HostRow:
 
 
 def list_hosts(filters: HostFilter | None = None) -> list[HostRow]:
-    """Return all hosts by name; three queries, and one for what is scheduled."""
+    """Return all hosts by name; three queries, and one for schedules."""
     return _make_rows(_filter_hosts(filters or HostFilter()))
 
 
 def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
-    """Return hosts by name, behind the cursor; queries as for list_hosts. Raises BadCursor."""
+    """Return a page of hosts by name; queries as for list_hosts. Raises BadCursor."""
     hosts = _filter_hosts(filters)
     if after is not None:
         hosts = hosts.filter(name__gt=_decode(after))
@@ -184,7 +184,7 @@ def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 10
 
 
 def read_host(name: str) -> HostRow | None:
-    """Return one host, None where there is none; queries as for list_hosts."""
+    """Return one host or None; queries as for list_hosts."""
     return next(iter(_make_rows(Host.objects.filter(name=name))), None)
 
 
@@ -223,7 +223,7 @@ def _make_rows(hosts: QuerySet[Host]) -> list[HostRow]:
 
 
 def list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
-    """Return what is scheduled on hosts; rows: with id, retired_at and the three columns of the schedule."""
+    """Return the schedules of hosts; rows: with id, retired_at and the three columns of the schedule."""
     return [
         KnownSchedule(
             host_id=row["id"],
@@ -282,7 +282,7 @@ def _read_tokens(ids: Iterable[int]) -> dict[int, list[TokenRow]]:
 
 
 def _encode(name: str) -> str:
-    # Names are unique and safe in a URL (enrollment sees to both): the last one seen is the place.
+    # Names are unique and safe in a URL (ensured by enrollment), so that the last one is the cursor.
     return _CURSOR_MARK + name
 
 

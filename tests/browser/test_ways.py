@@ -32,12 +32,12 @@ def test_stranger_signs_in_goes_on_and_out(visit: Visit, world: World) -> None:
     assert "You are signed out." in page.inner_text("main")
 
 
-def test_set_up_link_makes_an_admin_who_is_in_at_once(visit: Visit, world: World) -> None:
+def test_setup_link_creates_an_admin_who_is_signed_in(visit: Visit, world: World) -> None:
     page = visit(world.invitation, is_stranger=True).page
     page.get_by_label("User name").fill("grace")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_label("Password again").fill(PASSWORD)
-    page.get_by_role("button", name="Make the account").click()
+    page.get_by_label("Repeat password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account").click()
 
     page.wait_for_url(re.compile(r"://[^/]+/$"))
     assert "Welcome, grace. Your role is admin." in page.inner_text("main")
@@ -105,7 +105,7 @@ def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World
     watched = visit(world.host, permissions=["clipboard-read", "clipboard-write"])
     page = watched.page
     page.get_by_label("Label").fill("spare")
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create token").click()
 
     secret = page.inner_text("#one-time-secret-value")
     page.locator(".banner [data-copy]").first.click()
@@ -122,9 +122,9 @@ def test_question_before_what_cannot_be_undone_can_be_declined(visit: Visit, wor
     asked = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
 
-    page.get_by_role("button", name="Retire this host").click()
+    page.get_by_role("button", name="Retire host").click()
 
-    assert asked == ["Retire db-01? Its history stays; its tokens stop working."]
+    assert asked == ["Retire db-01? Its history is kept; its tokens stop working."]
     assert "retired" not in page.inner_text("h1")
 
 

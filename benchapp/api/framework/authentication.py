@@ -7,7 +7,7 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.problems import Problem
 from benchapp.models import ApiToken
-from benchapp.pipeline.access.tokens import TokenRefused, read_token, require_form
+from benchapp.pipeline.access.tokens import TokenRefused, read_token, require_format
 
 
 class TokenUser:
@@ -56,7 +56,7 @@ def require_bearer(header: str) -> str:
     if scheme.lower() != "bearer" or not text:
         raise _refuse("token-missing", "send the token as `Authorization: Bearer bench_…`")
     try:
-        require_form(text.strip())
+        require_format(text.strip())
     except TokenRefused as refusal:
         raise _refuse(refusal.code, str(refusal)) from refusal
     return text.strip()

@@ -1,7 +1,4 @@
-"""Hosts.
-
-What a host is expected to run by itself.
-"""
+"""Hosts and their schedules."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -43,7 +40,7 @@ from benchapp.queries.hosts import HostFilter, page_hosts, read_host
 class ScheduleEntryOutput(Output):
     profile = text()
     every_s = number()
-    splay_s = number(help_text="a run may start up to so much late")
+    splay_s = number(help_text="maximum random delay of a run")
     directory = text()
     last_run_at = maybe_time()
     expected_at = maybe_time()
@@ -53,12 +50,12 @@ class ScheduleEntryOutput(Output):
 class ScheduleOutput(Output):
     since_at = time()
     reported_by = text()
-    entries = ScheduleEntryOutput(many=True, help_text="empty: the host runs nothing by itself")
+    entries = ScheduleEntryOutput(many=True, help_text="empty: nothing is scheduled")
 
 
 class HostOutput(Output):
     name = text()
-    pool = text(help_text="empty where the host is in no pool")
+    pool = text(help_text="empty: no pool")
     created_at = time()
     last_seen_at = maybe_time()
     agent_version = text()
@@ -70,7 +67,7 @@ class HostOutput(Output):
     last_run_error = maybe_number()
     expected_at = maybe_time()
     silent_since = maybe_time()
-    schedule = ScheduleOutput(allow_null=True, help_text="null is unknown")
+    schedule = ScheduleOutput(allow_null=True, help_text="null: not reported")
     url = text()
     page = text()
 
@@ -118,13 +115,13 @@ class Hosts(ApiView):
 
 
 class OwnHost(ApiView):
-    """The host whose token asks."""
+    """The host of the request's token."""
 
     permission_classes = [MayIngest]
 
     @extend_schema(operation_id="read_own_host", responses=OwnHostOutput)
     def get(self, request: Request) -> HttpResponse:
-        """Tell a host who it is here, and the server's time: what `agent check` asks."""
+        """Return the host of the token and the server's time, for `agent check`."""
         refuse_parameters(request)
         host = require_api_token(request).host
         if host is None:
@@ -148,8 +145,8 @@ class OneHost(ApiView):
 
 
 def no_host(name: str) -> Problem:
-    """Return the problem that a host's name is unknown."""
-    return Problem(404, "not-found", "No such host", f"there is no host {name[:100]!r}")
+    """Return the problem for an unknown host name."""
+    return Problem(404, "not-found", "No such host", f"host {name[:100]!r} does not exist")
 
 
 _ENTRIES_MAXIMUM: Final = 100
@@ -160,7 +157,7 @@ _DIRECTORY_MAXIMUM: Final = 4096
 
 
 class ScheduleEntryInput(serializers.Serializer[Any]):
-    """A profile that a host runs by itself."""
+    """A scheduled profile of a host."""
 
     profile = serializers.CharField(max_length=100)
     every_s = serializers.IntegerField(min_value=_EVERY_MINIMUM_S, max_value=_EVERY_MAXIMUM_S)
@@ -168,37 +165,37 @@ class ScheduleEntryInput(serializers.Serializer[Any]):
     directory = serializers.CharField(max_length=_DIRECTORY_MAXIMUM, trim_whitespace=False)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Refuse members that mean nothing here: a misspelt one would be lost without a word."""
+        """Reject unknown members: a misspelled one would be lost silently."""
         unknown = sorted(set(data) - set(self.fields)) if isinstance(data, Mapping) else []
         if unknown:
             raise serializers.ValidationError(
-                {unknown[0][:80]: [f"is unknown; there are: {', '.join(self.fields)}"]}
+                {unknown[0][:80]: [f"is unknown; available: {', '.join(self.fields)}"]}
             )
         return super().to_internal_value(data)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a splay that reaches into the next run."""
+        """Reject a random delay that is not shorter than the interval."""
         if attrs["splay_s"] >= attrs["every_s"]:
             raise serializers.ValidationError(
-                {"splay_s": [f"{attrs['splay_s']} s are not less than the interval, {attrs['every_s']} s"]}
+                {"splay_s": [f"{attrs['splay_s']} s is not less than the interval, {attrs['every_s']} s"]}
             )
         return attrs
 
 
 class ScheduleInput(serializers.Serializer[Any]):
-    """All that a host runs by itself; an empty list says: nothing."""
+    """The schedule of a host; an empty list: nothing is scheduled."""
 
     entries = serializers.ListField(child=ScheduleEntryInput(), allow_empty=True, max_length=_ENTRIES_MAXIMUM)
 
 
 class OwnSchedule(ApiView):
-    """The schedule of the host whose token asks."""
+    """The schedule of the host of the request's token."""
 
     permission_classes = [MayIngest]
 
     @extend_schema(operation_id="replace_own_schedule", request=ScheduleInput, responses=ScheduleOutput)
     def put(self, request: Request) -> HttpResponse:
-        """Tell what this host runs by itself, in place of what it told before; a silent host is known by it."""
+        """Replace the schedule of this host, which is used to detect silent hosts."""
         refuse_parameters(request)
         token = require_api_token(request)
         if token.host is None:
@@ -208,5 +205,5 @@ class OwnSchedule(ApiView):
         note_schedule(token.host.pk, entries, reported_by=str(token))
         host = read_host(token.host.name)
         if host is None or host.schedule is None:
-            raise RuntimeError(f"host {token.host.name} lost its schedule while it was told")
+            raise RuntimeError(f"host {token.host.name} lost its schedule during the request")
         return answer_json(request, schedule_row(host.schedule))

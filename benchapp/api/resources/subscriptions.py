@@ -1,4 +1,4 @@
-"""Subscriptions: who is told of what. A person's own; admins see, test and remove everybody's."""
+"""One's own subscriptions; admins can read, test and delete all."""
 
 from dataclasses import asdict
 from typing import Any
@@ -38,8 +38,8 @@ class SubscriptionOutput(Output):
     id = number()
     owner = text()
     channel = serializers.ChoiceField(choices=Channel.values)
-    address = text(help_text="of somebody else's webhook the host alone")
-    filter = text(help_text="as in the filter bar; empty: everything")
+    address = text(help_text="only the host of another person's webhook")
+    filter = text(help_text="filter bar syntax; empty: everything")
     least_severity = text(help_text="low, medium or high")
     wants_silence = serializers.BooleanField()
     is_digest = serializers.BooleanField()
@@ -47,23 +47,23 @@ class SubscriptionOutput(Output):
     quiet_from_hour = maybe_number()
     quiet_to_hour = maybe_number()
     is_active = serializers.BooleanField()
-    failures = number(help_text="in a row")
+    failures = number(help_text="consecutive")
     paused_reason = text()
-    waiting = number(help_text="notices")
+    waiting = number(help_text="queued notices")
     last_at = maybe_time()
     address_state = text(
         help_text='of an e-mail address "confirmed", "unconfirmed" or "refused"; "" of a webhook'
     )
     confirmed_at = maybe_time(help_text="null: not confirmed, or a webhook, which needs no confirmation")
     confirmation_asked_at = maybe_time(help_text="when the newest confirmation mail was requested")
-    withheld = number(help_text="notices not sent as the address was not confirmed within a day")
+    withheld = number(help_text="notices not sent because the address was not confirmed within a day")
     created_at = time()
     url = text()
     page = text()
 
 
 class NewSubscriptionOutput(SubscriptionOutput):
-    secret = text(allow_null=True, help_text="signs a webhook; shown this once")
+    secret = text(allow_null=True, help_text="webhook signing secret; shown once")
 
 
 class SubscriptionList(Output):
@@ -71,7 +71,7 @@ class SubscriptionList(Output):
 
 
 class SubscriptionInput(serializers.Serializer[Any]):
-    """Where to, of what, and when."""
+    """Channel, filter and delivery times."""
 
     channel = serializers.ChoiceField(choices=Channel.values)
     address = serializers.CharField(max_length=500)
@@ -85,12 +85,12 @@ class SubscriptionInput(serializers.Serializer[Any]):
 
 
 class MaySubscribe(BasePermission):
-    """People, and tokens of the scope admin that a person made: what is sent belongs to somebody."""
+    """People, and tokens of the scope admin with an owner: every subscription has an owner."""
 
-    message = "this needs a person: sign in, or use a token of the scope admin that a person made"
+    message = "this requires a person: sign in, or use a token of the scope admin with an owner"
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Say whether somebody answers for this request."""
+        """Return whether the request has a person."""
         token = read_api_token(request)
         if token is not None:
             return token.scope == Scope.ADMIN and token.created_by is not None
@@ -114,9 +114,9 @@ class Subscriptions(ApiView):
         operation_id="create_subscription", request=SubscriptionInput, responses={201: NewSubscriptionOutput}
     )
     def post(self, request: Request) -> Response:
-        """Subscribe; a webhook's secret (Standard Webhooks) is shown this once.
+        """Create a subscription; a webhook's secret (Standard Webhooks) is shown once.
 
-        An e-mail address gets a mail with a link first, and nothing else until its holder confirms.
+        An e-mail address gets only a mail with a link until its owner confirms it.
         """
         refuse_parameters(request)
         person = _require_person(request)
@@ -143,7 +143,7 @@ class OneSubscription(ApiView):
 
     @extend_schema(operation_id="delete_subscription", responses={204: None})
     def delete(self, request: Request, subscription_id: int) -> Response:
-        """Remove a subscription with its delivery log."""
+        """Delete a subscription with its delivery log."""
         refuse_parameters(request)
         delete_subscription(_find(request, subscription_id).id)
         return Response(status=204)
@@ -171,13 +171,13 @@ class SubscriptionTest(ApiView):
         except LimitReached as error:
             raise _too_many(str(error), error.wait_s) from error
         if not is_new:
-            raise _too_many("there was a test within this minute", 60)
+            raise _too_many("a test was sent within the last minute", 60)
         wake_notify()
         return Response(status=202)
 
 
 class SubscriptionConfirmation(ApiView):
-    """The mail by which an e-mail address is confirmed."""
+    """The confirmation mail of an e-mail address."""
 
     permission_classes = [MaySubscribe]
 
@@ -214,9 +214,7 @@ def _paused() -> Problem:
 
 
 def _not_found(subscription_id: int) -> Problem:
-    return Problem(
-        404, "not-found", "No such subscription", f"there is no subscription {subscription_id} of yours"
-    )
+    return Problem(404, "not-found", "No such subscription", f"you have no subscription {subscription_id}")
 
 
 def _require_person(request: Request) -> User:
@@ -235,10 +233,10 @@ def _find(request: Request, subscription_id: int) -> SubscriptionRow:
 
 
 def _row(row: SubscriptionRow) -> Row:
-    told = asdict(row)
-    del told["owner_id"], told["owner_name"]
+    values = asdict(row)
+    del values["owner_id"], values["owner_name"]
     return {
-        **told,
+        **values,
         "owner": row.owner_name,
         "url": f"{PREFIX}/subscriptions/{row.id}",
         "page": f"/subscriptions/{row.id}/",

@@ -1,4 +1,4 @@
-"""Make and revoke the tokens of hosts, and enroll new hosts."""
+"""Create and revoke host tokens, and enroll new hosts."""
 
 from typing import Any
 
@@ -45,12 +45,12 @@ class NewTokenOutput(Output):
     label = text()  # type: ignore[assignment]  # a serializer has a label itself
     created_at = time()
     expires_at = maybe_time()
-    token = text(help_text="shown this once; only a digest is kept")
+    token = text(help_text="shown once; only a digest is stored")
 
 
 class EnrollmentOutput(Output):
     host = text()
-    token = text(help_text="the host's own token, shown this once")
+    token = text(help_text="the host's token, shown once")
     url = text()
 
 
@@ -62,7 +62,7 @@ _SECRET = {"Cache-Control": "no-store"}
 
 
 class TokenInput(serializers.Serializer[Any]):
-    """What an admin says of a new token."""
+    """A new token."""
 
     label = serializers.CharField(  # type: ignore[assignment]  # a serializer has a label itself
         required=False, default="", allow_blank=True, max_length=100
@@ -70,14 +70,14 @@ class TokenInput(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
 
     def validate_expires_at(self, value: Any) -> Any:
-        """Refuse a token that is over before it begins."""
+        """Reject an expiry in the past."""
         if value is not None and value <= timezone.now():
-            raise serializers.ValidationError("this moment has passed: choose one to come, or null for none")
+            raise serializers.ValidationError("the expiry is in the past: use a later time, or null for none")
         return value
 
 
 class EnrollmentInput(serializers.Serializer[Any]):
-    """What a new host says of itself."""
+    """A new host."""
 
     name = serializers.CharField(max_length=253)
     agent_version = serializers.CharField(required=False, default="", allow_blank=True, max_length=50)
@@ -90,7 +90,7 @@ class HostTokens(ApiView):
 
     @extend_schema(operation_id="list_host_tokens", responses=TokenList)
     def get(self, request: Request, name: str) -> HttpResponse:
-        """List a host's tokens, the newest first; their secrets are not kept."""
+        """List a host's tokens without their secrets, newest first."""
         refuse_parameters(request)
         host = read_host(name.lower())
         if host is None:
@@ -99,7 +99,7 @@ class HostTokens(ApiView):
 
     @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: NewTokenOutput})
     def post(self, request: Request, name: str) -> Response:
-        """Make a token with which this host posts results; it is shown this once."""
+        """Create a token with which this host posts results; it is shown once."""
         refuse_parameters(request)
         wanted = read_body(request, TokenInput)
         host = Host.objects.filter(name=name.lower()).first()
@@ -126,26 +126,26 @@ class OneToken(ApiView):
 
     @extend_schema(operation_id="revoke_token", responses={204: None})
     def delete(self, request: Request, public_id: str) -> Response:
-        """Revoke a token, at once and for good."""
+        """Revoke a token immediately and permanently."""
         refuse_parameters(request)
         if not revoke_token(public_id):
             raise Problem(
                 404,
                 "not-found",
                 "No such token",
-                f"there is no token {public_id[:20]!r}, or it is revoked already",
+                f"token {public_id[:20]!r} does not exist or is already revoked",
             )
         return Response(status=204)
 
 
 class Enrollments(ApiView):
-    """The door for new hosts."""
+    """Enrollment of hosts."""
 
     permission_classes = [MayEnroll]
 
     @extend_schema(operation_id="enroll_host", request=EnrollmentInput, responses={201: EnrollmentOutput})
     def post(self, request: Request) -> Response:
-        """Make a host known and give it a token of its own; it is shown this once."""
+        """Create a host and its token, which is shown once."""
         refuse_parameters(request)
         wanted = read_body(request, EnrollmentInput)
         token = require_api_token(request)

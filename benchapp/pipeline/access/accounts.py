@@ -1,4 +1,4 @@
-"""Make accounts through one-time links, and slow down who guesses passwords."""
+"""Accounts from one-time links, roles, and limits for failed sign-ins."""
 
 import hashlib
 import secrets
@@ -16,12 +16,12 @@ from benchapp.models import ApiToken, Invitation, Role, Scope, User
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
 
 LINK_LIFETIME: Final = timedelta(hours=24)
-# Ten guesses in a quarter of an hour for one name from one address; a person who mistypes needs three.
+# Failed attempts in 15 minutes for one name from one address; typing errors need about three.
 SIGN_IN_WINDOW: Final = timedelta(minutes=15)
 SIGN_IN_ATTEMPTS: Final = 10
-# An office behind one address mistypes so often on a Monday; a list of names is longer.
+# Enough for typing errors of an office behind one address, too few to try a list of names.
 SIGN_IN_ATTEMPTS_OF_ADDRESS: Final = 50
-# Of one name from all addresses: 4 800 guesses a day, however many addresses somebody has.
+# For one name from all addresses: at most 4 800 attempts a day.
 SIGN_IN_ATTEMPTS_OF_NAME: Final = 50
 
 
@@ -31,9 +31,9 @@ class InvitationRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignInSource:
-    """Who tries to sign in. known_browser: a secret that this browser got when this name signed in with it, else "".
+    """The source of a sign-in attempt. known_browser: a secret from an earlier sign-in of this name, else "".
 
-    A known browser has its own limit only: nobody can lock out a person from the browser that they use.
+    A known browser has only its own limit, so that attempts from elsewhere cannot lock it out.
     """
 
     username: str
@@ -42,9 +42,9 @@ class SignInSource:
 
 
 def create_setup_link() -> str | None:
-    """Return the secret of a new link that makes the first admin; None when there is one already.
+    """Return the secret of a new setup link for the first admin; None if there is an admin.
 
-    Earlier set-up links stop working: only the last one printed counts.
+    Earlier setup links become invalid.
     """
     if User.objects.filter(role=Role.ADMIN, is_active=True).exists():
         return None
@@ -71,14 +71,14 @@ def find_invitation(secret: str) -> Invitation | None:
 
 @transaction.atomic
 def accept_invitation(secret: str, username: str, *, password: str) -> User:
-    """Make the account and use up the link, together.
+    """Create the account and invalidate the link in one transaction.
 
     Raises InvitationRefused, or ValidationError for the user name or the password.
     """
     now = timezone.now()
     invitation = Invitation.objects.select_for_update().open_at(now).filter(digest=_digest(secret)).first()
     if invitation is None:
-        raise InvitationRefused("this link was used already, has expired, or never was one of ours")
+        raise InvitationRefused("this link was already used, has expired, or is not valid")
     user = User(username=username, role=invitation.role)
     user.full_clean(exclude=["password"])
     validate_password(password, user)
@@ -89,28 +89,28 @@ def accept_invitation(secret: str, username: str, *, password: str) -> User:
 
 
 def change_role(user: User, role: Role) -> None:
-    """Give a person another role; ValidationError when that would leave no admin."""
+    """Change the role of a person. Raises ValidationError for the last admin."""
     with transaction.atomic():
         if role != Role.ADMIN:
             _require_another_admin(user)
-            _take_keys(user)
+            _revoke_credentials(user)
         User.objects.filter(pk=user.pk).update(role=role)
 
 
 def set_active(user: User, *, is_active: bool) -> None:
-    """Let a person in again, or no longer; ValidationError when that would leave no admin."""
+    """Activate or deactivate an account. Raises ValidationError for the last admin."""
     with transaction.atomic():
         if not is_active:
             _require_another_admin(user)
-            _take_keys(user)
+            _revoke_credentials(user)
         User.objects.filter(pk=user.pk).update(is_active=is_active)
 
 
 def count_sign_in_attempt(source: SignInSource, *, now: datetime | None = None) -> None:
-    """Count one attempt before the password is checked. Raises LimitReached; what is refused is not counted.
+    """Count one attempt before the password is checked. Raises LimitReached; rejected attempts are not counted.
 
-    forget_sign_in_attempt takes back one that succeeds, so that failures are what is limited, also those that are
-    checked at the same time. The name from one address comes first: who meets that limit uses up no other.
+    forget_sign_in_attempt removes a successful one, so that only failures are limited, also concurrent ones. The limit
+    for one name from one address is checked first, so that it protects the wider limits.
     """
     moment = now or timezone.now()
     with transaction.atomic():
@@ -121,13 +121,13 @@ def count_sign_in_attempt(source: SignInSource, *, now: datetime | None = None) 
 
 
 def forget_sign_in_attempt(source: SignInSource) -> None:
-    """Take back an attempt that succeeded."""
+    """Remove a successful attempt from the counts."""
     for kind, who, _ in _list_buckets(source):
         forget_attempt(kind, who)
 
 
 def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:
-    """Return the buckets of an attempt: kind, who, and how many attempts are allowed in a window."""
+    """Return the buckets of an attempt: kind, key and maximum in a window."""
     name = source.username.lower()
     if source.known_browser:
         return [("sign-in browser", f"{name}|{source.known_browser}", SIGN_IN_ATTEMPTS)]
@@ -140,7 +140,7 @@ def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:
 
 
 def network_of(address: str) -> str:
-    """Return what one person has of addresses: of IPv6 its /64, else the address itself."""
+    """Return the network of one person: the /64 of an IPv6 address, else the address itself."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -148,8 +148,8 @@ def network_of(address: str) -> str:
     return str(ip_network(f"{address}/64", strict=False)) if parsed.version == 6 else address
 
 
-def _take_keys(user: User) -> None:
-    """End the links and tokens that a person made as admin; those of hosts stay, as hosts go on measuring."""
+def _revoke_credentials(user: User) -> None:
+    """Revoke links and tokens that a person created as admin; host tokens are kept, so that hosts can report."""
     now = timezone.now()
     Invitation.objects.filter(created_by=user, used_at__isnull=True).update(expires_at=now)
     ApiToken.objects.filter(created_by=user, revoked_at__isnull=True).exclude(scope=Scope.INGEST).update(
@@ -161,7 +161,7 @@ def _require_another_admin(user: User) -> None:
     # Locked in the order of ids, so that two admins who demote each other cannot both succeed.
     admins = User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).order_by("pk")
     if {admin.pk for admin in admins} == {user.pk}:
-        raise ValidationError(f"{user.username} is the last admin: make another one first")
+        raise ValidationError(f"{user.username} is the last admin: create another one first")
 
 
 def _digest(secret: str) -> bytes:

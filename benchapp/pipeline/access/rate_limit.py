@@ -1,4 +1,4 @@
-"""How often each key came within the window of the clock that runs now: counted in this process, in bounded memory."""
+"""Request counts per key in the current time window, in this process, with bounded memory."""
 
 import math
 import threading
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """count: of this key in the window, this one included. seconds_left: until the next window begins, at least 1."""
+    """count: of this key in the window, including this one. seconds_left: until the next window, at least 1."""
 
     count: int
     seconds_left: int
@@ -18,8 +18,8 @@ class Counted:
 class WindowQuota:
     """Counts keys in windows of window_s seconds that follow the clock: an hour's begin at the full hour.
 
-    keys_maximum: of one window; the keys behind it are counted as one, so that whoever comes under ever new names
-    fills no memory, and gets no more by it. None: the keys are bounded by what they name.
+    keys_maximum: in one window; further keys are counted as one, which bounds the memory and gives no extra
+    quota. None: the number of keys is bounded elsewhere.
     """
 
     window_s: int

@@ -13,7 +13,7 @@ from benchapp.pipeline.access.rate_limit import Counted
 
 # The longest window of any limit: an older bucket counts for nothing.
 LONGEST_WINDOW: Final = timedelta(days=1)
-# Clocks of several servers differ by less. A window that starts later than this was started by a clock that was wrong.
+# Clocks of several servers differ by less. A window that starts later has a wrong clock.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 
 _COUNT: Final = """
@@ -28,7 +28,7 @@ RETURNING attempts, window_started_at
 
 
 class LimitReached(Exception):
-    """Too many attempts; the message says of what, wait_s after how many seconds the next one is possible."""
+    """Too many attempts. wait_s: seconds until the next one is possible."""
 
     def __init__(self, message: str, wait_s: int) -> None:
         super().__init__(f"{message}; try again in {format_wait(wait_s)}")
@@ -36,7 +36,7 @@ class LimitReached(Exception):
 
 
 def count_attempt(kind: str, who: str, *, window: timedelta, now: datetime) -> Counted:
-    """Count one attempt and return how many there were in the window, and the seconds until it ends."""
+    """Count one attempt and return the count in the window and the seconds until it ends."""
     values: dict[str, str | datetime] = {
         "key": _make_key(kind, who),
         "now": now,
@@ -51,12 +51,12 @@ def count_attempt(kind: str, who: str, *, window: timedelta, now: datetime) -> C
 
 
 def forget_attempt(kind: str, who: str) -> None:
-    """Take back one attempt that was counted."""
+    """Remove one counted attempt."""
     Throttle.objects.filter(key=_make_key(kind, who), attempts__gt=0).update(attempts=F("attempts") - 1)
 
 
 def forget_old_attempts(*, now: datetime) -> int:
-    """Delete the buckets whose window is over, or starts in the future; return how many."""
+    """Delete buckets whose window is over or starts in the future; return their number."""
     deleted, _ = Throttle.objects.filter(
         Q(window_started_at__lte=now - LONGEST_WINDOW) | Q(window_started_at__gt=now + _CLOCK_SKEW)
     ).delete()
@@ -64,7 +64,7 @@ def forget_old_attempts(*, now: datetime) -> int:
 
 
 def format_wait(wait_s: int) -> str:
-    """Return a time to wait in words: "1 minute", "3 hours"; rounded up."""
+    """Format a waiting time: "1 minute", "3 hours"; rounded up."""
     hours, minutes = math.ceil(wait_s / 3600), math.ceil(wait_s / 60)
     number, unit = (hours, "hour") if minutes > 90 else (minutes, "minute")
     return f"{number} {unit}{'' if number == 1 else 's'}"

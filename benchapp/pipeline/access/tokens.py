@@ -1,4 +1,4 @@
-"""Make, read and revoke the tokens with which machines speak to us."""
+"""Create, verify and revoke API tokens."""
 
 import hashlib
 import hmac
@@ -23,7 +23,7 @@ ENROLLMENT_LIFETIME: Final = timedelta(hours=24)
 
 
 class TokenRefused(Exception):
-    """A bearer token that opens nothing; `code` is stable, the message is for the operator."""
+    """An invalid bearer token; `code` is stable, the message is for the operator."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -32,14 +32,14 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ParsedToken:
-    """The two parts of a token whose form and CRC are right."""
+    """The two parts of a token with valid format and CRC."""
 
     public_id: str
     secret: str
 
 
 def parse_token(text: str) -> ParsedToken | None:
-    """Split `bench_<12>_<43><CRC 8>`; None when the form or the CRC is wrong (a cut or mistyped token)."""
+    """Split `bench_<12>_<43><CRC 8>`; None for a wrong format or CRC (a truncated or mistyped token)."""
     expected_length = len(_PREFIX) + _PUBLIC_LENGTH + 1 + _SECRET_LENGTH + _CRC_LENGTH
     if len(text) != expected_length or not text.startswith(_PREFIX) or not text.isascii():
         return None
@@ -50,11 +50,11 @@ def parse_token(text: str) -> ParsedToken | None:
     return ParsedToken(public_id, secret)
 
 
-def require_form(text: str) -> ParsedToken:
-    """Return the parts of a token, without asking the database; TokenRefused where it is not one."""
+def require_format(text: str) -> ParsedToken:
+    """Return the parts of a token without a query. Raises TokenRefused."""
     parsed = parse_token(text)
     if parsed is None:
-        raise TokenRefused("token-malformed", "this is no token of ours: was it cut or mistyped?")
+        raise TokenRefused("token-malformed", "not a valid token: is it truncated or mistyped?")
     return parsed
 
 
@@ -66,7 +66,7 @@ def issue_token(
     created_by: User | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """Make a token; return its row and its plain text, which nobody can read again."""
+    """Create a token; return its row and its plain text, which is not stored."""
     public_id = "".join(secrets.choice(_ALPHABET) for _ in range(_PUBLIC_LENGTH))
     secret = secrets.token_urlsafe(32)
     row = ApiToken.objects.create(
@@ -82,7 +82,7 @@ def issue_token(
 
 
 def issue_enrollment_token(*, created_by: User | None = None) -> tuple[ApiToken, str]:
-    """Make a token that enrolls hosts for the next 24 hours."""
+    """Create a token that enrolls hosts for the next 24 hours."""
     return issue_token(
         scope=Scope.ENROLL,
         label="enrollment",
@@ -92,7 +92,7 @@ def issue_enrollment_token(*, created_by: User | None = None) -> tuple[ApiToken,
 
 
 def revoke_token(public_id: str) -> bool:
-    """Revoke a token; False when there is none or it is revoked already."""
+    """Revoke a token; False if it does not exist or is already revoked."""
     changed = ApiToken.objects.filter(public_id=public_id, revoked_at__isnull=True).update(
         revoked_at=timezone.now()
     )
@@ -100,11 +100,11 @@ def revoke_token(public_id: str) -> bool:
 
 
 def read_token(text: str) -> ApiToken:
-    """Return the valid token (with its host) that this text is, and note its use; TokenRefused otherwise."""
-    parsed = require_form(text)
+    """Return the valid token with its host and record its use. Raises TokenRefused."""
+    parsed = require_format(text)
     token = _find_token(parsed.public_id)
     if token is None or not hmac.compare_digest(bytes(token.digest), _digest(parsed.secret)):
-        raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is not known here")
+        raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is unknown")
     now = timezone.now()
     if token.revoked_at is not None:
         raise TokenRefused("token-revoked", f"{token} was revoked at {token.revoked_at:%Y-%m-%d %H:%M} UTC")
@@ -112,16 +112,16 @@ def read_token(text: str) -> ApiToken:
         raise TokenRefused("token-expired", f"{token} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC")
     if token.host is not None and token.host.retired_at is not None:
         raise TokenRefused(
-            "host-retired", f"host {token.host.name} is retired: bring it back, or enroll anew"
+            "host-retired", f"host {token.host.name} is retired: reactivate it or enroll it again"
         )
     _note_use(token, now)
     return token
 
 
 _TOKEN_COLUMNS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
-# Without the schedule, which no POST needs: JSON comes undecoded out of a query of our own.
+# Without the schedule, which no POST needs: a raw query returns JSON undecoded.
 _HOST_COLUMNS: Final = [field.attname for field in Host._meta.concrete_fields if field.attname != "schedule"]
-# The names put together here are those of our own columns.
+# Only column names of the models are inserted.
 _FIND_TOKEN: Final = (
     "SELECT "  # nosec B608
     + ", ".join([*(f"t.{name}" for name in _TOKEN_COLUMNS), *(f"h.{name}" for name in _HOST_COLUMNS)])
@@ -130,7 +130,7 @@ _FIND_TOKEN: Final = (
 
 
 def _find_token(public_id: str) -> ApiToken | None:
-    """Return the token with its host. Written out, as every POST asks this: the ORM takes longer than PostgreSQL."""
+    """Return the token with its host. Raw SQL, as every POST needs it: the ORM takes longer than PostgreSQL."""
     with connection.cursor() as cursor:
         cursor.execute(_FIND_TOKEN, [public_id])
         row = cursor.fetchone()
@@ -148,7 +148,7 @@ def _note_use(token: ApiToken, now: datetime) -> None:
 
 
 def _digest(secret: str) -> bytes:
-    # The secret has 256 bits: a slow or peppered hash would add nothing but cost and a way to lock out the fleet.
+    # The secret has 256 bits: a slow or peppered hash would add cost and a denial-of-service risk without benefit.
     return hashlib.sha256(secret.encode()).digest()
 
 

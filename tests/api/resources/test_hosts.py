@@ -70,7 +70,7 @@ def test_unknown_host_is_named(reader):
     response = reader.get("/api/v1/hosts/nobody")
 
     assert response.status_code == 404
-    assert response.json()["detail"] == "there is no host 'nobody'"
+    assert response.json()["detail"] == "host 'nobody' does not exist"
 
 
 def test_host_asks_who_it_is(client_of):

@@ -395,7 +395,7 @@ def test_quiet_command_says_nothing(quiet: dict[str, int], folder: Path) -> None
     ("arguments", "words"),
     [
         (["--host", "nobody"], "there is no host 'nobody': add --create-host"),
-        (["--host", "a/b", "--create-host"], "'a/b' is no host name"),
+        (["--host", "a/b", "--create-host"], "'a/b' is not a valid host name"),
         (["--host", "me", "--create-host"], "'me' is reserved"),
         (["--host", "gone"], "host 'gone' is retired"),
         (

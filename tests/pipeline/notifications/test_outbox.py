@@ -106,7 +106,7 @@ def test_all_that_waits_for_a_busy_receiver_leaves_it_alone_as_long_as_it_asks(h
     for notice in Notice.objects.all():
         waited = (notice.not_before_at - timezone.now()).total_seconds()
         assert 2900 < waited <= 3000
-    assert outcomes(Notice.objects.get(key="first")) == ["answered 429 and asks for 3000 s of rest"]
+    assert outcomes(Notice.objects.get(key="first")) == ["answered 429 with Retry-After 3000 s"]
 
 
 @pytest.mark.django_db

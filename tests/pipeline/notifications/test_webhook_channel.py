@@ -140,7 +140,7 @@ def test_busy_receiver_says_when_to_come_again(
 
     asked = problem.value.retry_after
     assert (asked.total_seconds() if asked else None) == seconds
-    assert ("asks for 90 s of rest" in str(problem.value)) is (seconds == 90)
+    assert ("Retry-After 90 s" in str(problem.value)) is (seconds == 90)
 
 
 @pytest.mark.parametrize(

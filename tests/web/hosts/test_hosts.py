@@ -187,7 +187,7 @@ def test_page_with_a_secret_is_kept_by_no_cache(admin: Client) -> None:
 def test_invalid_name_adds_nothing(admin: Client) -> None:
     admin.post(reverse("add_host"), {"name": "<b>x</b>"})
 
-    assert "is no host name" in admin.get(reverse("hosts")).content.decode()
+    assert "is not a valid host name" in admin.get(reverse("hosts")).content.decode()
     assert not Host.objects.exists()
 
 

@@ -1,8 +1,8 @@
-"""Where a webhook may go: addresses of the public internet, and networks that the operator named.
+"""Allowed webhook addresses: the public internet, and networks in the settings.
 
-Whoever may subscribe tells this server where to connect, from inside of its network. So a name is resolved once, each
-address that it has is judged, and the connection goes to that very address: a name that changes its mind in between
-(DNS rebinding) changes nothing. docs/notifications.md lists what is refused.
+Subscribers make this server connect to an address from inside its network. Therefore a name is resolved once, all its
+addresses are checked, and the connection goes to a checked address: a later change of the name (DNS rebinding) has no
+effect. docs/notifications.md lists what is refused.
 """
 
 import queue
@@ -61,16 +61,16 @@ Network = IPv4Network | IPv6Network
 
 
 class AddressRefused(Exception):
-    """A URL that no webhook goes to; the message is for whoever gave it, and tells nothing of the network inside."""
+    """A URL that is not allowed; the message is for the user and reveals nothing about the internal network."""
 
 
 class NameUnknown(Exception):
-    """A name that could not be resolved now; it may be later."""
+    """A name that cannot be resolved at present."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookUrl:
-    """A URL that was read. host: as typed, for TLS and the header; path: with its query."""
+    """A parsed URL. host: as typed, for TLS and the header; path: with its query."""
 
     scheme: str
     host: str
@@ -79,7 +79,7 @@ class WebhookUrl:
 
     @property
     def host_header(self) -> str:
-        """Return what the header Host says."""
+        """Return the value of the header Host."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == _STANDARD_PORTS[self.scheme] else f"{name}:{self.port}"
 
@@ -87,21 +87,21 @@ class WebhookUrl:
 def read_url(text: str, *, ports: Sequence[int]) -> WebhookUrl:
     """Return a URL of http or https without user and fragment, on one of the ports. Raises AddressRefused."""
     if len(text) > URL_MAXIMUM:
-        raise AddressRefused(f"the URL has {len(text)} characters; at most {URL_MAXIMUM} are taken")
+        raise AddressRefused(f"the URL has {len(text)} characters; at most {URL_MAXIMUM} are allowed")
     if not _PRINTABLE.fullmatch(text):
         raise AddressRefused("a URL has no spaces, control or non-ASCII characters; percent-encode them")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise AddressRefused(f"this is no URL: {error}") from error
+        raise AddressRefused(f"not a valid URL: {error}") from error
     if parts.scheme not in _STANDARD_PORTS:
         raise AddressRefused("the URL must begin with https:// or http://")
     if parts.username is not None or parts.password is not None:
-        raise AddressRefused("a URL with user and password is not taken: put the secret into its path")
+        raise AddressRefused("a URL with user and password is not allowed: put the secret into its path")
     host = (parts.hostname or "").rstrip(".")
     if not host or "%" in host or "\\" in text:
-        raise AddressRefused("the URL names no host")
+        raise AddressRefused("the URL has no host")
     port = _STANDARD_PORTS[parts.scheme] if port is None else port
     if port not in ports:
         known = ", ".join(str(each) for each in ports)
@@ -181,7 +181,7 @@ def _unwrap(address: Address) -> Address:
 
 
 def _look_up(host: str, port: int, *, timeout_s: float) -> list[str]:
-    """Resolve in a thread of its own: the resolver's patience has no limit that we set."""
+    """Resolve in a separate thread: the resolver has no configurable timeout."""
     answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
 
     def ask() -> None:
@@ -190,7 +190,7 @@ def _look_up(host: str, port: int, *, timeout_s: float) -> list[str]:
         except (OSError, UnicodeError) as error:
             answers.put(error)
         else:
-            # A zone ("fe80::1%eth0") names an interface of ours: it never makes an address public.
+            # A zone ("fe80::1%eth0") names a local interface: such an address is never public.
             answers.put([str(row[4][0]).partition("%")[0] for row in rows])
 
     threading.Thread(target=ask, daemon=True, name="webhook-resolver").start()

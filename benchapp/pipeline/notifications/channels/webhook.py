@@ -1,7 +1,7 @@
-"""Post a notice to a URL: Slack-compatible, or signed as Standard Webhooks says (standardwebhooks.com, 1.0).
+"""Post a notice to a URL: Slack-compatible, or signed by Standard Webhooks (standardwebhooks.com, 1.0).
 
-The connection goes to the address that was judged, with the name in TLS and in the header Host; no redirect is
-followed and no proxy of the environment is asked. All of it, from the name to the last byte read, has 10 s.
+The connection goes to the checked address, with the name in TLS and in the header Host; redirects are not followed and
+no proxy of the environment is used. The total limit, from name resolution to the last byte read, is 10 s.
 """
 
 import base64
@@ -37,20 +37,20 @@ SECRET_PREFIX: Final = "whsec_"
 # As long as the longest delay between our own attempts (delivery_times).
 _RETRY_AFTER_MAXIMUM: Final = timedelta(hours=6)
 _GONE: Final = 410
-# These may say when to come again: too many requests, and out of service.
+# These may have Retry-After: too many requests, service unavailable.
 _BUSY: Final = (429, 503)
 
 
 def read_retry_after(text: str | None, *, now: datetime) -> timedelta | None:
-    """Return how long a header Retry-After asks for, at most six hours; None where it says nothing to go by.
+    """Return the delay of a header Retry-After, at most six hours; None if it is missing or invalid.
 
-    Seconds, or an HTTP date (RFC 9110, 10.2.3); a date that has passed asks for nothing.
+    Seconds, or an HTTP date (RFC 9110, 10.2.3); None for a date in the past.
     """
-    said = (text or "").strip()[:100]
-    if said.isascii() and said.isdigit():
-        return timedelta(seconds=min(int(said[:9]), _RETRY_AFTER_MAXIMUM.total_seconds()))
+    value = (text or "").strip()[:100]
+    if value.isascii() and value.isdigit():
+        return timedelta(seconds=min(int(value[:9]), _RETRY_AFTER_MAXIMUM.total_seconds()))
     try:
-        moment = parsedate_to_datetime(said)
+        moment = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError):
         return None
     wait = moment.replace(tzinfo=moment.tzinfo or UTC) - now
@@ -58,9 +58,9 @@ def read_retry_after(text: str | None, *, now: datetime) -> timedelta | None:
 
 
 class NotDelivered(Exception):
-    """A notice that did not arrive; the message is for the delivery log.
+    """A notice that was not delivered; the message is for the delivery log.
 
-    is_final: the receiver wants no more. retry_after: it asked to be left alone so long, None where it did not ask.
+    is_final: the receiver refuses further notices. retry_after: the requested delay, None without one.
     """
 
     def __init__(self, message: str, *, is_final: bool = False, retry_after: timedelta | None = None) -> None:
@@ -71,7 +71,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebhookPolicy:
-    """Where webhooks may go. allowed: networks beside the public internet."""
+    """Allowed webhook targets. allowed: networks in addition to the public internet."""
 
     ports: Sequence[int] = (80, 443, 8443)
     allowed: Sequence[Network] = ()
@@ -79,7 +79,7 @@ class WebhookPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a receiver answered, as far as anybody looks. retry_after: the header, None where there is none."""
+    """The relevant parts of an answer. retry_after: the header or None."""
 
     status: int
     retry_after: str | None
@@ -100,9 +100,9 @@ def sign(secret: str, message_id: str, *, timestamp_s: int, body: bytes) -> str:
 def post_json(
     address: str, document: Mapping[str, Any], *, message_id: str, secret: str, policy: WebhookPolicy
 ) -> str:
-    """Post a document and return what to log of the answer. Raises NotDelivered.
+    """Post a document and return the outcome for the log. Raises NotDelivered.
 
-    secret: signs it; "" for none. message_id: the same at each attempt, so that a receiver can drop a double.
+    secret: the signing key; "" for none. message_id: the same for all attempts, so that a receiver can drop duplicates.
     """
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     headers = {
@@ -124,29 +124,31 @@ def post_json(
         raise NotDelivered(f"refused: {error}") from error
     except NameUnknown as error:
         raise NotDelivered(str(error)) from error
-    return _judge_answer(_exchange(url, found, body=body, headers=headers, deadline=deadline))
+    return _evaluate_answer(_exchange(url, found, body=body, headers=headers, deadline=deadline))
 
 
-def _judge_answer(answer: _Answer) -> str:
-    """Say a good answer. What the answer said is not told: it may come from inside an allowed network."""
+def _evaluate_answer(answer: _Answer) -> str:
+    """Return the outcome of an answer. Its body is not logged: it may come from an internal network."""
     status = answer.status
     if 200 <= status < 300:
         return f"delivered: answered {status}"
     if 300 <= status < 400:
-        raise NotDelivered(f"answered {status}: redirects are not followed, subscribe the address itself")
+        raise NotDelivered(
+            f"answered {status}: redirects are not followed; subscribe with the target address"
+        )
     if status == _GONE:
-        raise NotDelivered("answered 410 Gone: the receiver wants no more of this", is_final=True)
+        raise NotDelivered("answered 410 Gone: the receiver refuses further notices", is_final=True)
     if status in _BUSY:
         asked = read_retry_after(answer.retry_after, now=datetime.now(UTC))
-        words = f" and asks for {asked.total_seconds():.0f} s of rest" if asked else ""
-        raise NotDelivered(f"answered {status}{words}", retry_after=asked)
+        text = f" with Retry-After {asked.total_seconds():.0f} s" if asked else ""
+        raise NotDelivered(f"answered {status}{text}", retry_after=asked)
     raise NotDelivered(f"answered {status}")
 
 
 def _exchange(
     url: WebhookUrl, addresses: Sequence[str], *, body: bytes, headers: Mapping[str, str], deadline: float
 ) -> _Answer:
-    """Send the request and return the answer. Only a connection that was never made is tried at the next address."""
+    """Send the request and return the answer. The next address is tried only if connecting failed."""
     reached = _connect(url, addresses, deadline=deadline)
     # A receiver that drips a byte at a time satisfies each read's own limit: this one ends them all. It has a handle
     # of its own, as TLS takes the first one away.
@@ -164,7 +166,7 @@ def _exchange(
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() >= deadline:
             raise NotDelivered(f"no answer within {LIMIT_S:.0f} s") from error
-        raise NotDelivered(f"no answer: {_say_error(error)}") from error
+        raise NotDelivered(f"no answer: {_format_error(error)}") from error
     finally:
         watchdog.cancel()
         connection.close()
@@ -182,7 +184,7 @@ def _connect(url: WebhookUrl, addresses: Sequence[str], *, deadline: float) -> s
             return socket.create_connection((address, url.port), timeout=left_s)
         except OSError as error:
             problem = error
-    raise NotDelivered(f"cannot connect: {_say_error(problem)}") from problem
+    raise NotDelivered(f"cannot connect: {_format_error(problem)}") from problem
 
 
 def _encrypt(plain: socket.socket, url: WebhookUrl) -> ssl.SSLSocket:
@@ -194,7 +196,7 @@ def _shut(reached: socket.socket) -> None:
         reached.shutdown(socket.SHUT_RDWR)
 
 
-def _say_error(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LIMIT_S:.0f} s"
     if isinstance(error, ssl.SSLCertVerificationError):
