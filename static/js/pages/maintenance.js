@@ -1,16 +1,16 @@
-// The form of a maintenance or an expected change: its times in the reader's own zone, unless UTC is chosen.
+// The form of a planned event: times in the reader's own time zone by default.
 import { findOwnZone, makeZone } from "../charts/shared/zones.js";
 
 const form = document.querySelector("[data-planned-event]");
 const select = form.querySelector("[name=zone]");
 const own = findOwnZone();
 
-// A server without the table of zones reads UTC only.
+// Without a time zone database the server accepts only UTC.
 if (form.dataset.zones !== undefined && own !== "UTC") {
   if (![...select.options].some(({ value }) => value === own)) {
-    select.add(new Option(`yours: ${own}`, own));
+    select.add(new Option(`${own} (local)`, own));
   }
-  // What came back with an error, or with its preview, is in the zone that was chosen.
+  // A form with errors or a preview keeps the selected zone.
   if (form.dataset.fresh !== undefined) {
     select.value = own;
     const zone = makeZone(own);
