@@ -1,4 +1,4 @@
-"""Lines of a text, without what a log collector or a quotation puts before every one of them."""
+"""Lines of a text, without the prefix that a log collector or a quotation puts before each."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Final
 
 # Every job has it, indented by two blanks.
 _LANDMARK: Final = "IO depths"
-# A prefix is a name or a time; one that is longer is no prefix.
+# A prefix is a name or a time; anything longer is not a prefix.
 _PREFIX_LENGTH_MAXIMUM: Final = 200
 # Of Markdown and HTML: no line of fio's has them, but for what people wrote into a description, and "<b> " of a host.
 _TAGS: Final = "(?:b|strong|i|em|u|mark|code|span)"
@@ -32,8 +32,8 @@ _HOST: Final = re.compile(r"<[^>]{1,255}>", re.ASCII)
 class Lines:
     r"""The lines of a text, also those that a lone carriage return ends, with their ends.
 
-    A prefix is what stands before the landmark of a report ("fio_1  | ", "2026-11-21T10:00:00Z "); numbers in it may
-    differ from line to line. The "<host> " of fio's client is none.
+    A prefix is the text before the landmark of a report ("fio_1  | ", "2026-11-21T10:00:00Z "); numbers in it may
+    differ from line to line. The "<host> " of fio's client is not a prefix.
 
     open_end: number of the line without an end with which the text ends, -1 where there is none.
     """
@@ -86,5 +86,7 @@ def _find_prefix(text: str) -> str:
     line_at = text.rfind("\n", 0, at) + 1
     line_at = max(line_at, text.rfind("\r", line_at, at) + 1)
     prefix = text[line_at:at].rstrip()
-    is_prefix = len(prefix) <= _PREFIX_LENGTH_MAXIMUM and not _HOST.fullmatch(prefix)
+    # A line in a string of another format is left to wrappers.py, which decodes it.
+    is_quoted = prefix.endswith('"')
+    is_prefix = len(prefix) <= _PREFIX_LENGTH_MAXIMUM and not is_quoted and not _HOST.fullmatch(prefix)
     return prefix if is_prefix else ""
