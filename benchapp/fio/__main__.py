@@ -14,7 +14,7 @@ from benchapp.fio.report import Report
 from benchapp.fio.version import UNKNOWN_VERSION, Version, parse_version
 
 _USAGE = (
-    "usage: python -m benchapp.fio [FILE…]   (- or nothing: standard input; NAME_bw.1.log and its like: logs)"
+    "usage: python -m benchapp.fio [FILE…]   (- or no FILE: standard input; NAME_bw.1.log and the like: logs)"
 )
 
 
@@ -48,7 +48,7 @@ def _read_report(name: str) -> Report | None:
         output = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return add_totals(read_output(output))
     except UnreadableOutput as error:
-        _complain(name, f"{error.seen or 'no format of fio'}: {error.code}: {error.detail}")
+        _complain(name, f"{error.seen or 'unknown format'}: {error.code}: {error.detail}")
     except OSError as error:
         _complain(name, error.strerror or str(error))
     return None
@@ -65,7 +65,7 @@ def _read_log(name: str, version: Version) -> Log | None:
 
 
 def _choose_version(versions: set[Version]) -> Version:
-    """Return the version that the logs are of; unknown where outputs differ in the unit of latencies, or none tells."""
+    """Return the fio version of the logs; unknown if no output has one or their units of latencies differ."""
     known = versions - {UNKNOWN_VERSION}
     return max(known) if known == versions and len({*map(is_latency_in_ns, known)}) == 1 else UNKNOWN_VERSION
 

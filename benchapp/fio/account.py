@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-# The codes at the head of report.py that are found out here; a fact is one of them, or a source.
+# The reason codes of report.py that are used here; any other fact is a source.
 _REASONS: Final = frozenset(
     (
         "clones",
@@ -38,7 +38,7 @@ _IDLE: Final = (
 
 
 class SourceFacts(Struct, frozen=True, gc=False):
-    """What is to be said of each value: a source, a reason code, or None for nothing."""
+    """For each value its source, the reason code for its absence, or None for neither."""
 
     io_bytes: str | None = None
     total_ios: str | None = None
@@ -68,7 +68,7 @@ IDLE: Final = ValueSources(dict.fromkeys(_IDLE, "no-io"), {})
 
 @lru_cache(maxsize=1024)
 def collect_sources(facts: SourceFacts) -> ValueSources:
-    """Sort facts into what is missing and what is there; shared, as a text has but a few different ones."""
+    """Split facts into missing values and sources; cached, as a text has few different combinations."""
     missing: dict[str, str] = {}
     sources: dict[str, str] = {}
     for name in facts.__struct_fields__:

@@ -1,4 +1,4 @@
-"""fio's logs of one job (`write_bw_log` and its like): what it did over time, compact, in base units."""
+"""fio's logs of one job (`write_bw_log` and the like): its values over time, compact, in base units."""
 
 import io
 import re
@@ -47,10 +47,10 @@ _PLAIN_DIRECTION: Final = rb" {0,2}[012]"
 
 
 class UnreadableLog(ValueError):
-    """Say why a log cannot be read.
+    """A log cannot be read.
 
-    code: "log-kind-not-read" (a histogram, or no log of fio by its name), "log-unit-unknown" (a log of latencies
-    without the version that wrote it), "unreadable-log" (a line that is none); detail: a sentence for people.
+    code: "log-kind-not-read" (a histogram, or a name that fio does not give to logs), "log-unit-unknown" (a log of
+    latencies of an unknown version), "unreadable-log" (a line that is not an entry); detail: for the operator.
     """
 
     def __init__(self, code: str, detail: str) -> None:
@@ -61,7 +61,7 @@ class UnreadableLog(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LogName:
-    """What the name of a log says, without its folder. stem: what was given to fio, often the name of its output.
+    """The parts of the file name of a log. stem: the name passed to fio, often that of its output.
 
     kind: a LogKind, or "clat_hist"; job: None without (per_job_logs=0, fio before 2.1.10).
     """
@@ -90,7 +90,7 @@ class Log:
     """One log of one job.
 
     job: its number in the name, None without (per_job_logs=0, fio before 2.2). is_windowed: with log_avg_msec,
-    each entry is the mean of a window (or its maximum, with log_max_value, which the log does not tell); else each
+    each entry is the mean of a window (or its maximum, with log_max_value, which the log does not show); else each
     is one I/O. began_at_ms: with log_unix_epoch, the clock at the first entry, from which at_s then counts; else
     None, and at_s counts from the start of the job. is_cut: the last line was not whole, and was dropped.
     """
@@ -105,7 +105,7 @@ class Log:
 
 @dataclass(slots=True)
 class _LogScan:
-    """What was seen so far; direction_at: the column of the direction."""
+    """The state of reading; direction_at: the column of the direction."""
 
     scale: int
     direction_at: int = 2
@@ -143,7 +143,7 @@ def read_log(name: str, text: bytes, *, version: Version) -> Log:
 
 
 def split_log_name(name: str) -> LogName | None:
-    """Return what the name of a file, without a folder, says where it is that of a log of fio, else None."""
+    """Return the parts of a file name without folder; None if it is not the name of a fio log."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -158,7 +158,7 @@ def read_log_name(name: str) -> tuple[LogKind, int | None]:
     if found is None:
         raise UnreadableLog(
             "log-kind-not-read",
-            f"{base[:200]}: the name is not that of a log of fio, NAME_bw.1.log or with iops, lat, clat, slat for bw",
+            f"{base[:200]}: not the name of a fio log: NAME_bw.1.log, or iops, lat, clat, slat instead of bw",
         )
     if found.kind not in _KINDS:
         raise UnreadableLog("log-kind-not-read", f"{base[:200]}: logs of histograms are not read")
@@ -166,7 +166,7 @@ def read_log_name(name: str) -> tuple[LogKind, int | None]:
 
 
 def _find_scale(kind: LogKind, version: Version) -> int:
-    """Return what a value is multiplied by for bytes/s, operations/s or ns."""
+    """Return the factor that converts a value to bytes/s, operations/s or ns."""
     if kind == "bw":
         return _KIB
     if kind == "iops":
@@ -174,13 +174,13 @@ def _find_scale(kind: LogKind, version: Version) -> int:
     if version == UNKNOWN_VERSION:
         raise UnreadableLog(
             "log-unit-unknown",
-            "latencies in a log are in µs before fio 3.0 and in ns since, and the version of fio is not known",
+            "latencies in a log are in µs before fio 3.0 and in ns since; the version of fio is not known",
         )
     return 1 if is_latency_in_ns(version) else 1000
 
 
 def is_latency_in_ns(version: Version) -> bool:
-    """Say whether this version logs latencies in ns; those before it do in µs."""
+    """Return whether this version logs latencies in ns; earlier versions log them in µs."""
     return version >= _NANOSECONDS
 
 
@@ -194,7 +194,7 @@ def _scan_lines(text: bytes, end: int, scan: _LogScan) -> _LogScan:
     # In pieces, out of the buffer: a list of all lines would be four times the text.
     place, number = 0, 1
     while place < end:
-        # The first entry, by itself, tells the columns.
+        # The first entry, read alone, gives the number of columns.
         stop = text.find(b"\n", place + (_CHUNK_BYTES if scan.columns else 0), end) + 1 or end
         chunk = text[place:stop]
         if not _take_entries(chunk, scan):
@@ -204,18 +204,18 @@ def _scan_lines(text: bytes, end: int, scan: _LogScan) -> _LogScan:
 
 
 def _scan_chunk(chunk: bytes, number: int, scan: _LogScan) -> None:
-    """Keep the entries line by line; number: of the first line, in the log."""
+    """Add the entries line by line; number: of the first line, in the log."""
     with io.BytesIO(chunk) as lines:
         for at, line in enumerate(lines, number):
             if line.isspace():
                 continue
             if not _take_entry(line, scan):
                 excerpt = line[:80].decode("utf-8", "replace").strip()
-                raise UnreadableLog("unreadable-log", f"line {at} is no entry of a log of fio: {excerpt}")
+                raise UnreadableLog("unreadable-log", f"line {at} is not an entry of a fio log: {excerpt}")
 
 
 def _take_entries(chunk: bytes, scan: _LogScan) -> bool:
-    """Keep whole lines at once if they are as fio writes them, all alike and after a first; else keep none, False."""
+    """Add whole lines at once if all have the usual form and the columns are known; else add none, return False."""
     if not scan.columns or not _compile_lines(scan.columns, scan.direction_at).fullmatch(chunk):
         return False
     fields = chunk.replace(b"\n", b",").split(b",")
@@ -246,7 +246,7 @@ def _compile_lines(columns: int, direction_at: int) -> re.Pattern[bytes]:
 
 
 def _take_entry(line: bytes, scan: _LogScan) -> bool:
-    """Keep an entry; False if the line is none, or has other columns than the first."""
+    """Add an entry; False if the line is not an entry, or has other columns than the first one."""
     stripped = line.rstrip(b"\r\n")
     if len(stripped) > _LINE_LENGTH_MAXIMUM or not _LINE.fullmatch(stripped):
         return False
@@ -289,7 +289,7 @@ def _keep(scan: _LogScan, direction: LogDirection, at_ms: int, fields: list[byte
 
 
 def _take_last(line: bytes, scan: _LogScan) -> bool:
-    """Keep a line without its end, as of a text that was stripped, if its last column is as in the line before."""
+    """Add a line without a line end, as in a stripped text, if its last column equals that of the line before."""
     fields = line.rstrip(b"\r\n").split(b",")
     if len(fields) != scan.columns or fields[-1] != scan.last:
         return False

@@ -1,22 +1,22 @@
-"""Collect warnings while reading, bounded, so that a hostile text cannot make millions of them."""
+"""Collect warnings while reading; the number is limited, so that a hostile text cannot create millions."""
 
 from typing import Final
 
 from benchapp.fio.report import Note
 
-# More than a person reads; the raw text is kept anyway.
+# More than a person reads; the raw text is stored anyway.
 NOTES_MAXIMUM: Final = 100
 
 
 class Notes:
-    """The warnings of one text, in the order in which they came up; the same one is kept once."""
+    """The warnings of one text, in the order in which they were found, each one once."""
 
     def __init__(self) -> None:
         self._notes: dict[Note, None] = {}
         self._left_out = 0
 
     def add(self, code: str, where: str, message: str) -> None:
-        """Keep a warning, or count it where there are too many."""
+        """Add a warning, or count it above the limit."""
         note = Note(code, where, message)
         if len(self._notes) < NOTES_MAXIMUM:
             self._notes[note] = None
@@ -24,14 +24,14 @@ class Notes:
             self._left_out += 1
 
     def add_all(self, others: "Notes") -> None:
-        """Keep the warnings of a part of the text."""
+        """Add the warnings of a part of the text."""
         for note in others._notes:
             self.add(note.code, note.where, note.message)
         self._left_out += others._left_out
 
     def list_all(self) -> tuple[Note, ...]:
-        """Return what was kept; the last one says how many were left out."""
+        """Return the warnings; above the limit the last one gives the number of those omitted."""
         notes = tuple(self._notes)
         if not self._left_out:
             return notes
-        return (*notes, Note("more-warnings", "", f"{self._left_out} more warnings were left out"))
+        return (*notes, Note("more-warnings", "", f"{self._left_out} more warnings were omitted"))

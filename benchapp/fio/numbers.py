@@ -1,4 +1,4 @@
-"""Take numbers out of parsed JSON only as far as a database can keep them."""
+"""Accept numbers of parsed JSON within the range that the database can store."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -31,7 +31,7 @@ def read_count(value: object) -> int | None:
 
 
 def read_errno(value: object) -> int:
-    """Return an error number; what is no 32-bit number is 1, as something went wrong."""
+    """Return an error number; anything but a 32-bit number is 1, an unspecified error."""
     if type(value) is int:
         return value if -INTEGER_MAXIMUM <= value <= INTEGER_MAXIMUM else 1
     return 1 if value else 0

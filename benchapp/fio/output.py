@@ -1,4 +1,4 @@
-"""From the bytes that fio printed to a Report."""
+"""Parse the output of fio, as bytes, into a Report."""
 
 import re
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from benchapp.fio.text_report.reader import read_normal
 from benchapp.fio.unreadable import UnreadableOutput
 from benchapp.fio.wrappers import unwrap_output
 
-# Stored with every run: a higher one makes renormalisation worth while.
+# Stored with every run; runs of a lower version are parsed again.
 PARSER_VERSION: Final = 4
 
-# In this order: where two formats tell of one execution, the earlier has more digits.
+# In order of precision: of one execution in two formats, the earlier one has more digits.
 _READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)
 _TERSE: Final = re.compile(
     r"^(?:<[^>\n]{1,255}> |`{1,8} ?)?(?:2;[^;\n]++;\d++;\d++;|[345];(?:fio-)?\d{1,9}\.\d)", re.MULTILINE
@@ -30,15 +30,15 @@ _NORMAL: Final = re.compile(r"\(groupid=\d{1,10}, jobs=\d{1,10}\): err=")
 _HEADER: Final = re.compile(r": \(g=\d{1,10}\): rw=\w")
 _JSON: Final = '"fio version"'
 _EXCERPT_LENGTH: Final = 200
-# What no further look at the text mends.
+# Errors that reading the text in another way cannot fix.
 _TOO_MANY: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
 
 
 def read_output(output: bytes) -> Report:
-    """Return everything that can be read from what fio printed: any of its formats, with noise, whole or cut off.
+    """Return all reports in an output of fio: any format, with other text around them, complete or truncated.
 
-    UTF-8 or UTF-16. Totals over jobs are another step (totals.add_totals), as few who read a report want them. Raises
-    UnreadableOutput, and nothing else, where there is no report in it.
+    UTF-8 or UTF-16. Totals over jobs are calculated separately (totals.add_totals), as few callers need them. Raises
+    UnreadableOutput, and no other exception, for an output without a report.
     """
     try:
         report = _read(output, Notes())
@@ -54,16 +54,16 @@ def read_output(output: bytes) -> Report:
 
 
 def _read_wrapped(output: bytes, refusal: UnreadableOutput) -> Report:
-    """Read a text whose report is in a string of another format; raises the refusal where it is not."""
+    """Read a report inside a string of another format; raises the given error if there is none."""
     unwrapped = unwrap_output(output) if refusal.code not in _TOO_MANY else None
     if unwrapped is None:
         raise refusal
     names = " within ".join(reversed(unwrapped.names))
     if unwrapped.output is None:
-        detail = f"{refusal.detail}; what looks like {names} cannot be decoded: send what fio printed itself"
+        detail = f"{refusal.detail}; {names} found, but it cannot be decoded: send the output of fio itself"
         raise UnreadableOutput(refusal.code, detail, seen=refusal.seen)
     notes = Notes()
-    notes.add("unwrapped-output", "", f"the report was read out of {names}")
+    notes.add("unwrapped-output", "", f"the report was extracted from {names}")
     try:
         return _read(unwrapped.output, notes)
     except UnreadableOutput as error:
@@ -77,14 +77,14 @@ def _read(output: bytes, notes: Notes) -> Report:
     documents = _read_json(findings, notes)
     rest = findings.rest
     for read in _READERS:
-        # A script that times fio itself measures no small files.
+        # A script that times fio itself does not measure small files.
         is_due = not documents if read is read_timing else True
         if is_due and rest and not rest.isspace():
             remarks = Notes()
             reading = read(rest, remarks)
             found = [one.document for one in reading.found]
             documents = choose_documents(documents, found, notes)
-            # Nobody needs to hear of the faults of a text that was left out.
+            # Warnings about a report that was dropped are not useful.
             if not found or any(one is other for one in found for other in documents):
                 notes.add_all(remarks)
             rest = reading.rest
@@ -102,12 +102,12 @@ def _read_json(findings: Findings, notes: Notes) -> list[Document]:
         if document.jobs:
             documents.append(document)
         elif len(findings.reports) > 1:
-            notes.add("no-jobs", where, "this report lists no jobs; nothing of it was kept")
+            notes.add("no-jobs", where, "this report has an empty job list and was skipped")
     return documents
 
 
 def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes: Notes) -> UnreadableOutput:
-    """Say why there is nothing, in a sentence for the operator of the host."""
+    """Return the reason why there is no report, for the operator of the host."""
     codes = {note.code: note.message for note in notes.list_all()}
     text = decode_output(output, Notes())
     seen = (
@@ -122,19 +122,19 @@ def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes
     if "truncated-report" in codes or seen == "text":
         return UnreadableOutput(
             "truncated-report",
-            "the text names jobs of fio, and no line of their results can be read: the output was cut off, or lines"
+            "the text names fio jobs, but none of their result lines can be read: the output was cut off, or lines"
             " were removed"
             if seen == "text"
-            else "the report of fio ends before its first job does: the output was cut off"
+            else "the fio report ends before its first job is complete: the output was cut off"
             " (full disk, broken pipe, or fio killed before or while it printed)",
             seen=seen,
         )
     if seen == "terse":
-        detail = codes.get("unreadable-terse", "no line has the fields that its version of terse has")
+        detail = codes.get("unreadable-terse", "no line has the number of fields of its terse version")
         return UnreadableOutput("unreadable-terse", f"this is fio's terse format, but {detail}", seen=seen)
     if findings.reports or "no-jobs" in codes:
         reason = "its jobs ran with stats=0" if "stats-disabled" in codes else "its list of jobs is empty"
-        return UnreadableOutput("no-jobs", f"the report of fio holds no results: {reason}", seen="JSON")
+        return UnreadableOutput("no-jobs", f"the fio report has no results: {reason}", seen="JSON")
     if not output.strip(b" \t\r\n\x00\xef\xbb\xbf\xff\xfe"):
         return UnreadableOutput("empty-output", "no fio report found: the output is empty; was fio killed?")
     return _describe_foreign(text, messages)
@@ -142,7 +142,7 @@ def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes
 
 def _describe_foreign(text: str, messages: tuple[str, ...]) -> UnreadableOutput:
     if text.startswith("\x1f"):
-        detail = "no fio report found: the output is compressed with gzip, and was sent as if it were not"
+        detail = "no fio report found: the output is compressed with gzip, but was not sent as gzip"
         return UnreadableOutput("no-report", detail)
     complaint = next((line for line in messages if line.startswith("fio: ")), None)
     if complaint:
@@ -150,7 +150,7 @@ def _describe_foreign(text: str, messages: tuple[str, ...]) -> UnreadableOutput:
     if _HEADER.search(text):
         return UnreadableOutput(
             "truncated-report",
-            "the text names fio's jobs and ends before any result: was fio killed?",
+            "the text names fio jobs and ends before their results: was fio killed?",
             seen="text",
         )
     beginning = " ".join(text[:_EXCERPT_LENGTH].split())

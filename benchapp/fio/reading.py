@@ -1,4 +1,4 @@
-"""What a reader of one format found in a text that may hold anything."""
+"""The result of reading one format from a text that may contain anything."""
 
 from msgspec import Struct
 
@@ -6,14 +6,14 @@ from benchapp.fio.report import Document
 
 
 class FoundReport(Struct, frozen=True, gc=False):
-    """One report as understood; at: where it begins, in characters of the text that the reader was given."""
+    """One parsed report; at: its offset in the text that the reader received, in characters."""
 
     at: int
     document: Document
 
 
 class Reading(Struct, frozen=True, gc=False):
-    """What a reader found, in order, and the lines that are none of its own, in order."""
+    """The reports that a reader found and the lines that belong to none of them, both in order."""
 
     found: tuple[FoundReport, ...]
     rest: str

@@ -1,7 +1,7 @@
-"""What the reader says of one text: the same typed model for every format and version of fio.
+"""The parsed content of one text: the same typed model for every format and version of fio.
 
-Base units throughout: ns, bytes/s, operations/s, bytes, seconds. A value that fio did not give is None, and
-`Direction.missing` says why. Nothing here is guessed, and everything here can be stored: no NUL, no lone
+Base units throughout: ns, bytes/s, operations/s, bytes, seconds. A value that fio did not report is None, and
+`Direction.missing` gives the reason. Nothing is guessed, and every value can be stored: no NUL, no lone
 surrogate, no nan or infinity, no number of 2^63 or more.
 
 Reasons in `Direction.missing`, by the name of the absent field (`latency` where there is neither completion nor
@@ -19,8 +19,8 @@ total latency):
 - clones-disagree: one clone measured it and another did not
 - clones-missing: the text ended before all clones, so that there are no totals
 - groups-without-bins: the same of several jobs that ran together, in `Document.totals`
-- groups-without-counts: nothing tells how many I/Os each of them did, by which their means were to be weighted
-- not-in-format: this format has no place for it (terse knows no samples before v5, a timing nothing but seconds)
+- groups-without-counts: the numbers of I/Os of the jobs, by which means are weighted, are not known
+- not-in-format: this format has no place for it (terse knows no samples before v5, a timing has only seconds)
 - not-a-number: fio printed nan or inf, which is what it could not calculate
 """
 
@@ -50,7 +50,7 @@ class Note(Struct, frozen=True, gc=False):
 class Latency(Struct, frozen=True, gc=False):
     """One latency distribution, ns.
 
-    count: samples behind it, None where the version does not say.
+    count: number of samples, None if the version does not print it.
     percentiles: (per cent, ns), ascending by per cent; fio gives bucket midpoints (within 0.8 %).
     bins: bucket value in ns → samples, ascending by value, from json+ only.
     """
@@ -131,7 +131,7 @@ class Job(Struct, frozen=True, gc=False):
       cpu_system_percent as fio printed them: of one clone's run time, averaged over a group.
     latency_shares: (upper bound in ns, per cent of I/Os under it and above the bound before), ascending; the last
       bound is None, for all that took longer. Of all directions together.
-    has_all_options: False where the format tells only some (a text's header) or none.
+    has_all_options: False if the format prints only some (a text's header) or none.
     may_hide_jobs: fio summed, or may have summed, other jobs into this entry, whose options are not here.
     """
 
@@ -167,7 +167,7 @@ class Group(Struct, frozen=True, gc=False):
     jobs: indices of the entries merged. A single entry is taken as it is; of several, io, iops and bandwidth are
     added up, the longest runtime counts, means are weighted by samples (else by I/Os, else by bytes, as `sources`
     says), standard deviations pooled, minima and maxima kept; percentiles come from merged bins, else they are
-    withheld and `missing` says so.
+    withheld, with a reason in `missing`.
     numjobs: as asked for by the options, or as seen if that is more. iodepth: as of its first job.
     """
 
@@ -216,12 +216,12 @@ class Disk(Struct, frozen=True, gc=False):
 class Document(Struct, frozen=True, gc=False):
     """One report of fio: one execution, one Run.
 
-    fio_version: as printed, "fio-3.33"; empty where the text does not say.
+    fio_version: as printed, "fio-3.33"; empty if the text has none.
     format_version: of terse (2 to 5). has_precise_values: False where the format rounds to four digits (text).
-    started_at: job_start, or the moment of printing less the elapsed time; None where fio says neither, or without
+    started_at: job_start, or the moment of printing less the elapsed time; None if fio prints neither, or without
       a time zone. finished_at: the moment of printing.
     is_partial: the text ended before the report did, or lines of it are missing; jobs that have results are here.
-    totals: empty until totals.add_totals has been asked.
+    totals: empty until totals.add_totals has run.
     """
 
     format: Format
@@ -241,7 +241,7 @@ class Report(Struct, frozen=True, gc=False):
     """Everything that was read from one text.
 
     messages: the lines that were not part of a report (fio's own complaints, a wrapper's chatter), in order,
-      without the status lines of --eta; bounded, and a warning says if some were left out.
+      without the status lines of --eta; limited; a warning gives the number of those omitted.
     """
 
     documents: tuple[Document, ...]

@@ -1,4 +1,4 @@
-"""From bytes to clean text: encodings, escape codes, what no database stores, and prefixes of lines."""
+"""Decode bytes to clean text: encodings, escape codes, characters that a database cannot store, line prefixes."""
 
 import re
 from typing import Final
@@ -20,19 +20,19 @@ _UNSTORABLE_ESCAPE: Final = re.compile(
     r"|\\u0000|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
 _REPORT_KEY: Final = '"fio version"'
-# A prefix is a name or a time; one that is longer is no prefix.
+# A prefix is a name or a time; anything longer is not a prefix.
 _PREFIX_LENGTH_MAXIMUM: Final = 200
 
 
 def decode_output(output: bytes, notes: Notes) -> str:
-    """Return the text without NUL, lone surrogates and terminal escapes; a note says what was replaced."""
+    """Return the text without NUL, lone surrogates and terminal escapes; a note lists what was replaced."""
     if output.isascii() and not (b"\x00" in output or b"\x1b" in output or b"\\u" in output):
         # Nothing below can be in it.
         return output.decode()
     text = _decode(output, notes)
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
-        notes.add("unstorable-characters", "", "NUL bytes were replaced: no database stores them")
+        notes.add("unstorable-characters", "", "NUL bytes were replaced: a database cannot store them")
     # Of a second file that was appended.
     text = text.replace("\ufeff", "")
     if "\x1b" in text:
@@ -50,7 +50,9 @@ def _decode(output: bytes, notes: Notes) -> str:
         return output.decode(encoding)
     except UnicodeDecodeError as error:
         notes.add(
-            "invalid-encoding", "", f"bytes that are no {encoding} were replaced, the first at {error.start}"
+            "invalid-encoding",
+            "",
+            f"bytes that are not valid {encoding} were replaced, the first at offset {error.start}",
         )
         return output.decode(encoding, "replace")
 
@@ -65,7 +67,7 @@ def _replace_escapes(text: str, notes: Notes) -> str:
 def strip_line_prefix(text: str) -> str:
     r"""Remove what a log collector puts before every line ("fio_1  | ", "2026-11-21T10:00:00.12Z "), if it does.
 
-    The prefix is what stands before the brace that opens a report, if the line of its first key begins with
+    The prefix is the text before the brace that opens a report, if the line of its first key begins with
     the same; numbers in it may differ from line to line.
     """
     key_at = text.find(_REPORT_KEY)

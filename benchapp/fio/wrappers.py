@@ -1,4 +1,4 @@
-"""Take fio's output out of the strings in which tools keep it: Ansible's stdout, Docker's logs, Python's repr."""
+"""Extract fio's output from strings of other tools: Ansible's stdout, Docker's logs, Python's repr."""
 
 import json
 import re
@@ -58,8 +58,8 @@ _DOCKER_DECODER: Final = msgspec.json.Decoder(_DockerLine)
 def unwrap_output(output: bytes) -> Unwrapped | None:
     """Return fio's output out of at most three layers of wrappers; None where no string holds any.
 
-    Linear in the text, and hardly longer than it: no escape is shorter than what it stands for. A string that is
-    not as its tool writes it stays as it is.
+    Linear in the text, and hardly longer than it: no escape is shorter than its character. A string that is
+    not as its tool writes it stays unchanged.
     """
     text = decode_output(output, Notes())
     names: list[str] = []
@@ -71,7 +71,7 @@ def unwrap_output(output: bytes) -> Unwrapped | None:
         if not layer.names:
             break
         names += layer.names
-        # An escape may have stood for what no text may hold: NUL, a terminal code.
+        # An escape may be a character that is not allowed in text: NUL, a terminal code.
         text = decode_output(inner.encode(errors="replace"), Notes())
     if names:
         return Unwrapped(text.encode(), tuple(dict.fromkeys(names)))
@@ -93,7 +93,7 @@ class _Layer:
         return _QUOTED.sub(self._replace, text) if _MARK.search(text) else text
 
     def _unwrap_docker(self, text: str) -> str:
-        """Join what Docker logged, each stream by itself: a complaint may stand between two lines of a report."""
+        """Join Docker's log, each stream separately: a complaint may be between two lines of a report."""
         streams: dict[str, list[str]] = {"stdout": [], "stderr": []}
         others: list[str] = []
         stream = "stdout"
@@ -145,7 +145,7 @@ def _read_lines(quoted: str) -> str:
 
 
 def _read_literal(literal: str) -> str:
-    """Return what a string of JSON or Python stands for, up to where it is cut off. Raises ValueError."""
+    """Return the value of a string of JSON or Python, up to where it is cut off. Raises ValueError."""
     is_bytes = literal.startswith("b")
     quote, content = literal[is_bytes], literal[is_bytes + 1 :]
     if "\\" not in content:

@@ -1,4 +1,4 @@
-"""One execution told of in several formats in one file: each part read by itself says the same, as far as it can."""
+"""One execution in several formats in one file: each part, read alone, has the same values within its precision."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Pair:
         return abs(self.one - self.other) <= allowed + 1e-6
 
 
-# Whole KiB, operations and µs, cut off rather than rounded; means have six digits behind the point.
+# Whole KiB, operations and µs, cut off rather than rounded; means have six digits after the point.
 _TERSE: Final = {
     "iops": Precision(1),
     "bandwidth_bytes_per_s": Precision(1024),
@@ -90,7 +90,7 @@ _TERSE: Final = {
     "rounded share": Precision(0.06),
     "duration": Precision(0),
 }
-# Three digits at least; latencies of all these files are of ns or µs, means with two digits behind the point.
+# Three digits at least; latencies of all these files are of ns or µs, means with two digits after the point.
 _TEXT: Final = _TERSE | {
     "iops": Precision(1, 0.0055),
     "bandwidth_bytes_per_s": Precision(1024, 0.0055),

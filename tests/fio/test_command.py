@@ -31,12 +31,12 @@ def test_unreadable_file_is_named_with_its_reason(capfd: pytest.CaptureFixture[s
     assert status == 1
     assert len(output.splitlines()) == 1
     assert errors.splitlines() == [
-        f"{EMPTY}: no format of fio: empty-output: no fio report found: the output is empty; was fio killed?",
+        f"{EMPTY}: unknown format: empty-output: no fio report found: the output is empty; was fio killed?",
         "/nowhere/file: No such file or directory",
     ]
 
 
-def test_logs_are_read_behind_the_outputs_with_the_unit_of_their_version(
+def test_logs_are_read_after_the_outputs_with_the_unit_of_their_version(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in (("a_lat.1.log", "500, 7, 0, 4096\n"), ("a_bw.2.log", "500, 2, 1, 0\n1000, 3, 1, 0\n")):

@@ -219,4 +219,4 @@ def test_warnings_are_bounded() -> None:
     report = read_output(make_output(jobs=[make_job(), *[1] * 1000]))
 
     assert len(report.warnings) == 101
-    assert report.warnings[-1].message == "900 more warnings were left out"
+    assert report.warnings[-1].message == "900 more warnings were omitted"

@@ -107,7 +107,7 @@ def test_many_messages_are_bounded_and_counted() -> None:
 
     assert len(report.messages) == 200
     assert [(note.code, note.message) for note in report.warnings] == [
-        ("more-messages", "800 more lines around the reports were left out")
+        ("more-messages", "800 more lines around the reports were omitted")
     ]
 
 
@@ -130,7 +130,7 @@ def test_last_of_duplicate_options_counts() -> None:
 
 
 @pytest.mark.parametrize("number", ["nan", "-nan", "inf", "NaN", "Infinity", "-Infinity"])
-def test_what_is_no_number_is_absent_and_the_rest_is_kept(number: str) -> None:
+def test_invalid_number_is_absent_and_the_rest_is_read(number: str) -> None:
     output = make_output().replace(b'"iops": 50.0', f'"iops" : {number}'.encode())
 
     (direction,) = read_output(output).documents[0].groups[0].directions
@@ -191,7 +191,7 @@ def test_report_cut_within_its_third_job_keeps_two() -> None:
     assert [(note.code, note.where) for note in report.warnings] == [("truncated-report", "document 0")]
 
 
-def test_report_cut_behind_its_jobs_keeps_them_all() -> None:
+def test_report_cut_after_its_jobs_keeps_them_all() -> None:
     text = json.dumps(make_content(make_job("a"), disk_util=[{"name": "vda"}]), indent=2)
 
     report = read_output(text[:-8].encode())

@@ -177,7 +177,7 @@ def test_only_directions_used_or_asked_for_are_there(name: str, directions: list
     assert [direction.name for direction in read_single(name).groups[0].directions] == directions
 
 
-def test_sync_latency_stands_under_total() -> None:
+def test_sync_latency_is_total() -> None:
     sync = find_direction(read_single("generated/25_fsync_json.out"), "sync")
 
     assert (sync.total_ios, sync.total.mean_ns) == (255, 2649463.32549)

@@ -52,9 +52,9 @@ _IN_US: Final = _word("", " in µs × 1000")
 
 
 class Printing(Struct, frozen=True, gc=False):
-    """What decides how an entry is to be read: the version, and how many clones fio summed into it.
+    """The properties that determine how an entry is read: the version and the number of clones summed into it.
 
-    is_mislabelled: percentiles of lat stand under clat_ns.
+    is_mislabelled: percentiles of lat are printed under clat_ns.
     """
 
     version: Version
@@ -63,7 +63,7 @@ class Printing(Struct, frozen=True, gc=False):
 
 
 def is_idle(printed: PrintedDirection) -> bool:
-    """Say whether nothing was done, nor waited for; fio prints all directions, used or not."""
+    """Return whether a direction has no I/O and no run time; fio prints all directions, used or not."""
     if printed.total_ios or printed.io_bytes or printed.runtime:
         return False
     odd = list_odd(printed)
@@ -119,7 +119,7 @@ def read_json_direction(name: DirectionName, printed: PrintedDirection, printing
 
 
 def read_sync(printed: PrintedDirection) -> Direction:
-    """Return the latency of fsync and its like, of which fio says no more."""
+    """Return the latency of fsync and the like, the only value that fio prints for them."""
     total = _read_kind(printed.lat_ns, printed.lat)
     words = _IN_NS if printed.lat_ns else _IN_US
     absent = "not-measured" if printed.lat_ns or printed.lat else "not-reported"
@@ -249,7 +249,7 @@ def _read_iops_samples(printed: PrintedDirection, printing: Printing) -> tuple[S
 
 
 def _judge(samples: Samples | None, printing: Printing) -> str | None:
-    """Say why samples are none, or mean nothing."""
+    """Return why samples are absent or unusable; None if they are valid."""
     if printing.version < _SAMPLES_RELIABLE and printing.version[0]:
         return "unreliable-version"
     if samples is None:

@@ -1,4 +1,4 @@
-"""Find the JSON reports of fio in whatever else the text holds; in one pass, whatever the text is."""
+"""Find the JSON reports of fio in a text that may contain anything else; always in one pass."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from benchapp.fio.unreadable import UnreadableOutput
 _BEGINNING: Final = re.compile(r'\{\s*"(?:fio version|disk_util|client_stats|cpu_idleness)"\s*:')
 # What begins so is not JSON alone, and need not be tried.
 _OTHER: Final = re.compile(rb"\s*+[^\s{\[]")
-# A report a second for three hours; each costs a little even if it is broken.
+# One report per second for three hours; each takes some time even if it is damaged.
 DOCUMENTS_MAXIMUM: Final = 10_000
 # fio's own limit is 4096, unless --max-jobs raises it.
 JOBS_MAXIMUM: Final = 20_000
@@ -52,7 +52,7 @@ class Findings(Struct, frozen=True, gc=False):
 
 
 def find_documents(output: bytes, notes: Notes) -> Findings:
-    """Return every JSON report of a text, complete or cut off; none where there is no trace of one.
+    """Return every JSON report of a text, complete or cut off.
 
     Raises UnreadableOutput where there are too many.
     """
@@ -83,7 +83,7 @@ def load_report(text: bytes | str) -> PrintedReport | None:
 
 
 def is_report(content: PrintedReport) -> bool:
-    """Say whether a JSON value is a report of fio; raises UnreadableOutput where it has too many jobs."""
+    """Return whether a JSON value is a report of fio; raises UnreadableOutput where it has too many jobs."""
     if content.entries is None:
         return False
     check_job_count(len(content.entries))
@@ -95,7 +95,7 @@ def check_job_count(count: int) -> None:
     if count > JOBS_MAXIMUM:
         raise UnreadableOutput(
             "too-many-jobs",
-            f"the report of fio lists {count} jobs or more; {JOBS_MAXIMUM} are the most that are read",
+            f"the fio report lists {count} jobs or more; the maximum is {JOBS_MAXIMUM}",
         )
 
 
@@ -109,7 +109,7 @@ def _search(text: str, notes: Notes) -> Findings:
     if len(starts) > DOCUMENTS_MAXIMUM:
         raise UnreadableOutput(
             "too-many-reports",
-            f"the text holds {len(starts)} reports of fio; {DOCUMENTS_MAXIMUM} are the most that are read at once",
+            f"the text contains {len(starts)} reports of fio; the maximum is {DOCUMENTS_MAXIMUM}",
         )
     if not starts:
         # A report without its usual first key, among other lines, is still whole JSON.
@@ -132,9 +132,9 @@ def _load_any(text: str) -> FoundDocument | None:
 
 
 def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
-    """Add the report at the beginning of a segment, mended if need be; return the text behind it."""
+    """Add the report at the beginning of a segment, repaired if necessary; return the text after it."""
     closing = segment.rfind("\n}") + 2
-    # The brace may stand elsewhere; behind the usual one is no more than blanks, or lines of text.
+    # The closing brace may be elsewhere; after the usual one only blanks or lines of text follow.
     for end in (closing, len(segment)) if segment[closing:].strip() else (len(segment),):
         content = load_report(segment[:end])
         if content is not None:
@@ -144,18 +144,18 @@ def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes
 
 
 def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
-    for mend in (None, repair_report):
-        text = mend(segment) if mend else segment
+    for repair in (None, repair_report):
+        text = repair(segment) if repair else segment
         try:
             content, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
             continue
         _keep(read_report(content), number, reports, notes)
-        if mend:
+        if repair:
             notes.add(
                 "repaired-json",
                 name_place(number),
-                "this report was not JSON as fio printed it, and was mended",
+                "this report was not valid JSON and was repaired",
             )
         return text[end:]
     return _read_cut_segment(segment, number, reports, notes)
@@ -165,39 +165,39 @@ def _keep(content: PrintedReport, number: int, reports: list[FoundDocument], not
     if is_report(content):
         reports.append(FoundDocument(content, is_partial=False, number=number))
     else:
-        notes.add("no-jobs", name_place(number), "this report lists no jobs; nothing of it was kept")
+        notes.add("no-jobs", name_place(number), "this report has an empty job list and was skipped")
 
 
 def _read_cut_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
     where = name_place(number)
     recovered = recover_jobs(repair_report(segment), _DECODER, maximum=JOBS_MAXIMUM + 1)
     if recovered is None:
-        notes.add("truncated-report", where, "this report ends before its first job; nothing of it was kept")
+        notes.add("truncated-report", where, "this report ends before its first job and was skipped")
         return ""
     count = len(recovered.entries)
     check_job_count(count)
     notes.add(
         "truncated-report",
         where,
-        f"this report ends early or is damaged: {count} {'job was' if count == 1 else 'jobs were'} printed whole,"
-        " and nothing behind them was kept",
+        f"this report ends early or is damaged: {count} complete {'job was' if count == 1 else 'jobs were'} read,"
+        " the rest was skipped",
     )
     reports.append(FoundDocument(read_report(recovered.as_content()), is_partial=True, number=number))
     return ""
 
 
 def name_place(number: int) -> str:
-    """Return what warnings call a report: by its place in the text."""
+    """Return the name of a report in warnings: its place in the text."""
     return f"document {number}"
 
 
 def list_messages(text: str, notes: Notes) -> tuple[str, ...]:
-    """Return the lines of a text that is part of no report, bounded; a note says how many were left out."""
+    """Return the lines outside of reports, limited; a note gives the number of those omitted."""
     messages: list[str] = []
     left_out = 0
     for line in text.splitlines():
         line = line.strip()
-        # What joins reports in an array is no message.
+        # Brackets and commas between reports in an array are not messages.
         if not line.strip("[],{}") or _STATUS_LINE.match(line):
             continue
         if len(messages) < MESSAGES_MAXIMUM:
@@ -205,5 +205,5 @@ def list_messages(text: str, notes: Notes) -> tuple[str, ...]:
         else:
             left_out += 1
     if left_out:
-        notes.add("more-messages", "", f"{left_out} more lines around the reports were left out")
+        notes.add("more-messages", "", f"{left_out} more lines around the reports were omitted")
     return tuple(messages)

@@ -1,4 +1,4 @@
-"""The entries of fio's list of jobs, with what only the whole list tells of each."""
+"""The entries of fio's job list, with the properties that depend on the other entries."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 def list_entries(content: PrintedReport, where: str, notes: Notes) -> list[Entry]:
-    """Return the entries that tell of jobs; a note names each that does not."""
+    """Return the entries that have results; a note names each other one."""
     listed = content.entries or ()
     usable = [printed for printed in listed if printed is not None and not _is_without_stats(printed)]
     places: Sequence[int] = range(len(listed))
@@ -49,7 +49,7 @@ def list_entries(content: PrintedReport, where: str, notes: Notes) -> list[Entry
             place,
             printed,
             effective.options,
-            effective.is_told,
+            effective.has_own,
             host,
             (printed.jobname, printed.groupid, host),
         )
@@ -65,12 +65,14 @@ def _find_usable(listed: Sequence[PrintedJob | None], where: str, notes: Notes) 
     places = []
     for place, printed in enumerate(listed):
         if printed is None:
-            notes.add("unreadable-job", f"{where}, job {place}", "this entry is no job; it was left out")
+            notes.add(
+                "unreadable-job", f"{where}, job {place}", "this entry is not a valid job and was skipped"
+            )
         elif _is_without_stats(printed):
             notes.add(
                 "stats-disabled",
                 f"{where}, job {place}",
-                "this job ran with stats=0: fio reports nothing of it",
+                "this job ran with stats=0: fio does not report its results",
             )
         else:
             places.append(place)
@@ -108,7 +110,7 @@ def drop_snapshot_entries(
         notes.add(
             "cumulative-snapshots",
             where,
-            f"{len(dropped)} entries are snapshots of jobs whose last entries count; they were left out",
+            f"{len(dropped)} entries are snapshots of running jobs and were skipped; the last of each job was read",
         )
     return [entry for entry in entries if entry.index not in dropped]
 
@@ -119,7 +121,7 @@ def _count_expected(options: Mapping[str, str], version: Version) -> int | None:
 
 
 def _find_superseded(members: Sequence[Entry], clones: int | None) -> Sequence[Entry]:
-    """Return the entries before the last full set of clones, if each set goes on from the one before."""
+    """Return the entries before the last full set of clones, if each set continues the one before."""
     if not clones or len(members) <= clones or len(members) % clones:
         return ()
     is_growing = all(
@@ -141,7 +143,7 @@ def count_clones(entries: Sequence[Entry], *, is_partial: bool) -> dict[Identity
 
 
 def find_single(entries: Sequence[Entry]) -> set[int]:
-    """Return the indices of entries that stand alone and do not tell numjobs: group_reporting may have summed."""
+    """Return the indices of single entries without numjobs: group_reporting may have summed several jobs."""
     counts = Counter(entry.identity for entry in entries)
     return {
         entry.index

@@ -27,7 +27,7 @@ def read_json_latency(printed: PrintedLatency | None, scale: int) -> Latency | N
     if printed is None:
         return None
     count, minimum, maximum, mean = printed.N, printed.min, printed.max, printed.mean
-    # Before 3.18 there is no N: nothing measured is all zeros.
+    # Before 3.18 there is no N: all zeros mean that nothing was measured.
     if count == 0 or (count is None and not minimum and not maximum and not mean):
         return None
     if minimum is not None and maximum is not None and minimum > maximum:

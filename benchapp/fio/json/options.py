@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The effective options of each entry: its own ones and the global ones."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,10 +10,10 @@ from benchapp.fio.workload.options import _NONE, AGGREGATE, overlay_options
 
 
 class Effective(Struct, frozen=True, gc=False):
-    """The options in effect for one entry; is_told: fio printed those of the job itself."""
+    """The options in effect for one entry; has_own: fio printed those of the job itself."""
 
     options: Mapping[str, str]
-    is_told: bool
+    has_own: bool
 
 
 def choose_global_options(
@@ -42,7 +42,7 @@ def find_options(
         notes.add(
             "options-not-reported",
             where,
-            "this report lists no options: what was asked of the storage is not known",
+            "this report has no options: the requested workload is not known",
         )
     return [
         Effective(
@@ -72,6 +72,6 @@ def _lend_options(
         notes.add(
             "options-borrowed",
             where,
-            "fio left out options of some entries; those of the same job name stand in",
+            "fio omitted the options of some entries; those of the same job name were used",
         )
     return lent

@@ -1,4 +1,4 @@
-"""Mend JSON that fio, a full disk or a kill left broken; each step is linear in the text."""
+"""Repair JSON that fio wrote wrongly or that was cut off; each step is linear in the text."""
 
 import json
 import re

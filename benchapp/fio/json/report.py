@@ -78,7 +78,7 @@ def _mark_hidden_jobs(
         for job, entry in zip(jobs, entries, strict=True)
         if entry.printed.job_runtime and _hides_jobs(job, entry.printed.job_runtime, where, notes)
     }
-    # Without options, before 2.3, nothing is said of an entry that other jobs could make wrong.
+    # Without options, before 2.3, an entry has no properties that hidden jobs could falsify.
     if OPTIONS_LISTED <= version < NUMJOBS_LISTED:
         hiding.update(find_single(entries))
     if not hiding:
@@ -87,7 +87,10 @@ def _mark_hidden_jobs(
 
 
 def _hides_jobs(job: Job, job_runtime_ms: int, where: str, notes: Notes) -> bool:
-    """Say, and warn, if more jobs were summed into an entry than its options tell: job_runtime adds up over jobs."""
+    """Return whether more jobs were summed into an entry than its options list, with a warning.
+
+    job_runtime is the sum over all jobs.
+    """
     longest_s = 0.0
     for direction in job.directions:
         if direction.runtime_s is not None and direction.runtime_s > longest_s:
@@ -99,7 +102,7 @@ def _hides_jobs(job: Job, job_runtime_ms: int, where: str, notes: Notes) -> bool
     notes.add(
         "group-of-different-jobs",
         f"{where}, job {job.index} ({job.name})",
-        "group_reporting summed more jobs into this entry than its options tell; it is named after the first",
+        "group_reporting summed more jobs into this entry than its options list; it has the name of the first one",
     )
     return True
 

@@ -166,7 +166,7 @@ class PrintedDisk(Struct, gc=False):
 
 
 class PrintedReport(Struct, gc=False):
-    """The whole; an entry that is no job is None. A report has jobs or client_stats."""
+    """A whole report; an invalid entry is None. A report has jobs or client_stats."""
 
     version: str | None = field(default=None, name="fio version")
     timestamp: Count | None = None
@@ -178,5 +178,5 @@ class PrintedReport(Struct, gc=False):
 
     @property
     def entries(self) -> list[PrintedJob | None] | None:
-        """The jobs or, in client mode, what the servers told of them; None where this is no report."""
+        """The jobs or, in client mode, the entries of the servers; None if this is not a report."""
         return self.client_stats if self.jobs is None else self.jobs

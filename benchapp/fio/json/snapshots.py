@@ -1,4 +1,4 @@
-"""Tell the snapshots of one execution (--status-interval, SIGUSR1) from reports of several executions."""
+"""Distinguish snapshots of one execution (--status-interval, SIGUSR1) from reports of several executions."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _find_version = lru_cache(maxsize=256)(parse_version)
 def drop_snapshots(reports: Sequence[FoundDocument], notes: Notes) -> list[FoundDocument]:
     """Keep the last complete report of each execution.
 
-    Snapshots are cumulative: the last one holds all that the earlier ones said.
+    Snapshots are cumulative: the last one includes all earlier ones.
     """
     kept: list[FoundDocument] = []
     dropped: list[int] = []
@@ -41,13 +41,14 @@ def drop_snapshots(reports: Sequence[FoundDocument], notes: Notes) -> list[Found
         notes.add(
             "cumulative-snapshots",
             "",
-            f"{len(dropped)} reports ({numbers}) are snapshots of an execution whose last complete report counts",
+            f"{len(dropped)} reports ({numbers}) are snapshots of an execution and were skipped;"
+            " its last complete report was read",
         )
     return kept
 
 
 def continues(earlier: FoundDocument, later: FoundDocument) -> bool:
-    """Say whether the later report is of the same execution as the one before it.
+    """Return whether the later report is of the same execution as the one before it.
 
     The same report twice is one execution; a client prints one report of an execution, and no more.
     """
@@ -82,7 +83,7 @@ def _identify(entry: PrintedJob) -> tuple[object, ...]:
 
 
 def has_document_grown(before: PrintedJob, after: PrintedJob) -> bool:
-    """Say whether one entry can go on from another: nothing has shrunk, and what did nothing measured nothing."""
+    """Return whether one entry can continue another: no counter decreased, and without I/O latencies are equal."""
     return all(
         not _has_shrunk(old, new) and (_did_more(old, new) or _list_latencies(old) == _list_latencies(new))
         for old, new in _pair_directions(before, after)
@@ -120,7 +121,7 @@ def _list_latencies(direction: PrintedDirection) -> list[PrintedLatency | None]:
 
 
 def _has_gone_on(before: PrintedReport, after: PrintedReport, pairs: _Entries) -> bool:
-    """Say whether the times of two reports are those of one execution."""
+    """Return whether the times of two reports are those of one execution."""
     version = _find_version((before.version or "")[:_VERSION_LENGTH_MAXIMUM])
     elapsed = [
         max((entry.elapsed or 0 for entry in _list_entries(content)), default=0)
@@ -137,7 +138,7 @@ def _has_gone_on(before: PrintedReport, after: PrintedReport, pairs: _Entries) -
 
 
 def _clock_agrees(before: PrintedReport, after: PrintedReport, counted_s: int) -> bool:
-    """Say whether both were printed as long after one common start as they claim."""
+    """Return whether the elapsed times of both fit the times of printing."""
     passed_s = (after.timestamp or 0) - (before.timestamp or 0)
     if counted_s < 0 or abs(passed_s - counted_s) > _ROUNDING_S:
         return False
@@ -159,7 +160,7 @@ def _measure_growth_ms(directions: _Directions, version: Version) -> float:
 
 
 def _has_run_on(before: PrintedReport, after: PrintedReport, pairs: _Entries, version: Version) -> bool:
-    """Judge by the run times alone, where fio (before 2.2.9) does not say how long it has been running.
+    """Decide by the run times alone, where fio (before 2.2.9) does not print the elapsed time.
 
     They only grow, and so do the extremes of latency; a direction that ran longer did more.
     """

@@ -1,6 +1,6 @@
-"""Take from parsed JSON what the strict decoder refused: every value that is what fio prints, and no other.
+"""Read parsed JSON that the strict decoder rejected: every value that is valid, and no other.
 
-A damaged value costs itself alone, and those of its histogram; so there is one way from here on, whatever the text.
+A damaged value is dropped alone, or with its histogram. The result has the same type as that of the decoder.
 """
 
 import math
@@ -41,12 +41,12 @@ _BUCKETS: Final = 1216
 
 
 def read_report(content: object) -> PrintedReport:
-    """Return what is usable of a JSON value; an empty report of one that is none."""
+    """Return the usable part of a JSON value; an empty report if it is not a report."""
     return _read_struct(PrintedReport, content) or PrintedReport()
 
 
 def _read_struct(kind: type[Struct], value: object) -> Any:
-    """Convert at one go what is well, key by key what is not; at most as deep as a report is."""
+    """Convert valid values at once, others key by key; at most as deep as a report is."""
     try:
         return convert(value, kind, str_keys=True)
     except ValidationError:
@@ -70,7 +70,7 @@ def _read_struct(kind: type[Struct], value: object) -> Any:
 
 
 def _explain(value: object) -> str:
-    """Say why a value was dropped; what is no number at all is as good as not there."""
+    """Return why a value was dropped; anything but a number counts as not reported."""
     if isinstance(value, float) and not math.isfinite(value):
         return "not-a-number"
     return "out-of-range" if type(value) in (int, float) else "not-reported"
@@ -152,18 +152,18 @@ def _read_bins(value: object) -> Bins | None:
 
 
 def _are_counts(values: Any) -> bool:
-    """Say whether all are whole numbers within range, and there are some."""
+    """Return whether all are whole numbers within range, and there are some."""
     return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= BIGINT_MAXIMUM
 
 
 def _read_buckets(value: Mapping[str, int]) -> Bins | None:
-    """Read what 2.2.12 to 2.19 print: all buckets by index, and three keys that say how many bits they have."""
+    """Read what 2.2.12 to 2.19 print: all buckets by index, and three keys with their numbers of bits."""
     filled = {int(key): count for key, count in value.items() if count and key.isdecimal() and len(key) < 10}
     return {read_bucket(index): filled[index] for index in sorted(filled) if index < _BUCKETS} or None
 
 
 def _choose_reader(kind: Any) -> Read:
-    """Return what reads a value of an annotated type, None of it included."""
+    """Return the function that reads a value of an annotated type; for optional types too."""
     if kind in _READERS:
         return _READERS[kind]
     (inner,) = (part for part in get_args(kind) if part is not type(None))

@@ -1,4 +1,4 @@
-"""Merge directions that ran together, without calculating what cannot be known."""
+"""Merge directions that ran at the same time; values that cannot be calculated exactly are withheld."""
 
 import math
 from collections import defaultdict
@@ -20,10 +20,10 @@ _ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "s
 
 
 class MergeParts(Struct, frozen=True, gc=False):
-    """What is merged: a word for people, and the reason why there are no percentiles without histograms.
+    """What is merged: its name in texts, and the reason code for percentiles that need histograms.
 
     last_weight: by what means are weighted where neither samples nor I/Os are counted (before 2.1.14, and in
-    terse): clones have one block size in common, so that bytes do; of others only rates tell how many I/Os they did.
+    terse): clones have the same block size, so bytes are used; for others the number of I/Os follows from the rates.
     """
 
     word: str
@@ -62,20 +62,20 @@ def merge_directions(entries: Iterable[Sequence[Direction]], parts: MergeParts) 
 
 
 def find_weight(source: str) -> str:
-    """Return by what a mean was weighted, in words, as its entry in `sources` says; samples where it does not."""
+    """Return the weight of a mean as named in its entry of `sources`; samples by default."""
     if not source.startswith(_WEIGHTED_BY):
         return _SAMPLES
     return source.removeprefix(_WEIGHTED_BY).partition(" of ")[0]
 
 
 def did_io(direction: Direction) -> bool:
-    """Say whether there was I/O, or may have been: of a group that lacks clones nothing is known."""
+    """Return whether there was I/O, or may have been: the counts of a group that lacks clones are unknown."""
     return direction.total_ios != 0 or bool(direction.io_bytes)
 
 
 def merge_alike(name: DirectionName, directions: Sequence[Direction], parts: MergeParts) -> Direction:
     """Merge directions under a name; a single one that did any I/O is taken as it is."""
-    # A clone that never got to do any I/O adds nothing.
+    # A clone without any I/O adds nothing.
     active = [direction for direction in directions if did_io(direction)] or directions[:1]
     if len(active) == 1:
         return active[0] if active[0].name == name else replace(active[0], name=name)
@@ -96,8 +96,8 @@ def merge_alike(name: DirectionName, directions: Sequence[Direction], parts: Mer
         short_ios=_add_up([part.short_ios for part in active]),
         dropped_ios=_add_up([part.dropped_ios for part in active]),
     )
-    account = _give_account(merged, active, parts, [by.kind for by in weights])
-    return replace(merged, missing=account.missing, sources=account.sources)
+    value_sources = _list_sources(merged, active, parts, [by.kind for by in weights])
+    return replace(merged, missing=value_sources.missing, sources=value_sources.sources)
 
 
 def _weigh(active: Sequence[Direction], latencies: Sequence[Latency | None], parts: MergeParts) -> _Weights:
@@ -114,7 +114,7 @@ def _weigh(active: Sequence[Direction], latencies: Sequence[Latency | None], par
     return _Weights(parts.last_weight, values) if all(values) else _UNWEIGHTED
 
 
-def _give_account(
+def _list_sources(
     merged: Direction, active: Sequence[Direction], parts: MergeParts, weights: Sequence[str]
 ) -> ValueSources:
     of_all = f"of {len(active)} {parts.word}"
@@ -139,7 +139,7 @@ def _give_account(
 
 
 def _add_up(values: Sequence[_T | None]) -> _T | None:
-    # Half a sum is none; and 10 000 clones may exceed what can be stored.
+    # A partial sum is not a sum; and 10 000 clones may exceed what can be stored.
     if None in values:
         return None
     total = sum(values)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def _explain_latencies(
 
 
 def _explain_kind(active: Sequence[Direction], kind: str) -> str | None:
-    # sync has but the total.
+    # sync has only the total.
     if active[0].name == "sync":
         return None
     return "not-measured" if all(kind in part.missing for part in active) else "clones-disagree"

@@ -1,4 +1,4 @@
-"""Several formats in one text (--output-format=json,normal, --append-terse): one execution counts once."""
+"""Several formats in one text (--output-format=json,normal, --append-terse): each execution is read once."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -20,8 +20,8 @@ def choose_documents(
 ) -> list[Document]:
     """Return the preferred documents and, behind them, the others that are not the same execution as one of them.
 
-    A terse document borrows from the text what only the text tells: options, clones. A report that is cut off is
-    not preferred to a whole one.
+    A terse document gets the options and the number of clones of the text. A complete report is preferred to a
+    truncated one.
     """
     chosen = list(preferred)
     unmatched = []
@@ -36,19 +36,19 @@ def choose_documents(
         notes.add(
             "same-run-other-format",
             "",
-            f"one execution is told of in two formats: the {_NAMES[kept.format]} counts,"
-            f" the {_NAMES[left.format]} was left out",
+            f"the output has one execution in two formats: {_NAMES[kept.format]} was read,"
+            f" {_NAMES[left.format]} was skipped",
         )
         chosen[place] = _borrow(kept, left, notes) if kept.format == "terse" else kept
     return [*chosen, *unmatched]
 
 
 def is_same_run(one: Document, other: Document) -> bool:
-    """Say whether two documents of different formats tell of one execution: the same jobs that did the same."""
+    """Return whether two documents of different formats are of one execution: the same jobs with the same I/O."""
     if one.format == other.format or "time" in (one.format, other.format):
         return False
     jobs, theirs = _sort_jobs(one), _sort_jobs(other)
-    # What a cut text told of must be the same.
+    # The jobs in a truncated text must be the same.
     shared = (
         min(len(jobs), len(theirs)) if one.is_partial or other.is_partial else max(len(jobs), len(theirs))
     )
@@ -90,7 +90,7 @@ def _agrees(one: Direction, other: Direction) -> bool:
 
 
 def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
-    """Give the jobs of a terse document the options and the number of clones that the text's header tells."""
+    """Give the jobs of a terse document the options and the number of clones in the header of the text."""
     lenders = _find_lenders(text)
     jobs = tuple(_lend(job, lenders.get((job.name, job.groupid))) for job in terse.jobs)
     return replace(

@@ -12,8 +12,8 @@ from benchapp.fio.numbers import BIGINT_MAXIMUM
 _PLAT_BITS: Final = 6
 _PLAT_VALUES: Final = 1 << _PLAT_BITS
 
-# A quarter of a power of two, 19 %: a picture over many runs shows no finer, and fio's own 64 would take 16 times
-# the room. The first whole ns of each bucket up to 2^63, in whole numbers, as log2 rounds.
+# A quarter of a power of two, 19 %: a chart of many runs cannot show finer buckets, and fio's own 64 would take
+# 16 times the space. The first whole ns of each bucket up to 2^63, in whole numbers, as log2 rounds.
 _BUCKETS_PER_OCTAVE: Final = 4
 _EDGES: Final = tuple(
     root if root**_BUCKETS_PER_OCTAVE == 1 << bucket else root + 1

@@ -1,4 +1,4 @@
-"""Roll clones of one job up into a group, without calculating what cannot be known."""
+"""Roll up the clones of one job into a group; values that cannot be calculated exactly are withheld."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ def roll_up(
     """Return one group for all entries of the same group, name, options and host, in order of appearance.
 
     fio's aggregate over clients is in none. Of a report that was cut, a group that lacks clones has no values.
-    may_lack_clones: where the report was cut, clones of its last job may be missing unless its options tell how
+    may_lack_clones: where the report was cut, clones of its last job may be missing unless its options list how
     many there were.
     """
     unsure = jobs[-1] if jobs and is_partial and may_lack_clones else None
@@ -77,15 +77,15 @@ def _make_group(
 
 
 def _find_gap(members: Sequence[Job], asked: int | None, seen: int, unsure: Job | None) -> str:
-    """Say which clones of a cut report are missing, or may be; empty where all are there."""
+    """Describe the clones of a truncated report that are or may be missing; empty if complete."""
     if asked:
-        return f"only {seen} of {asked} clones were printed whole" if seen < asked else ""
+        return f"only {seen} of {asked} clones are complete" if seen < asked else ""
     # Clones follow each other; a sum of all of them is whole.
     if unsure is None or members[-1] is not unsure:
         return ""
     if unsure.clones > 1 or is_set(unsure.options, "group_reporting"):
         return ""
-    return f"the output ends behind {seen} of the clones, and does not tell how many there were"
+    return f"the output ends after {seen} of the clones, and their number is not known"
 
 
 def _withhold(direction: Direction) -> Direction:

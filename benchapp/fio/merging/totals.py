@@ -1,4 +1,4 @@
-"""What all jobs of one group of fio did together."""
+"""Totals of all jobs of one group of fio."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _ADDED: Final = ("read", "write", "trim")
 
 
 def add_totals(report: Report) -> Report:
-    """Return the report with what ran together in each of its documents added up."""
+    """Return the report with the totals of each document."""
     return replace(
         report,
         documents=tuple(replace(document, totals=total_up(document.groups)) for document in report.documents),
@@ -44,7 +44,7 @@ def _merge(groups: Sequence[Group]) -> tuple[Direction, ...]:
 
 
 def _add_total(directions: tuple[Direction, ...]) -> tuple[Direction, ...]:
-    """Add what read, write and trim did together, where that is more than one of them."""
+    """Add the total of read, write and trim if there is more than one of them."""
     if len(directions) < 2:
         return directions
     added = [

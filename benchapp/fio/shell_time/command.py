@@ -1,4 +1,4 @@
-"""What a timed shell command does to files: writes or reads them, and how many."""
+"""Classify a timed shell command: whether it writes or reads files, and how many."""
 
 import re
 from typing import Final, Literal
@@ -30,23 +30,23 @@ _COUNTED: Final = re.compile(
 
 
 def find_command(line: str) -> str:
-    """Return what stands behind `time` in a line of a terminal; empty if nothing is timed."""
+    """Return the command after `time` in a line of a terminal; empty if nothing is timed."""
     match = _TIME.search(line)
     return line[match.end() :].strip() if match else ""
 
 
 def is_unfinished(command: str) -> bool:
-    """Say whether a command goes on in the next line: a loop without its end, or a line that is continued."""
+    """Return whether a command continues in the next line: an unfinished loop, or a backslash."""
     return command.endswith("\\") or bool(_LOOP.search(command) and not _DONE.search(command))
 
 
 def is_fio(command: str) -> bool:
-    """Say whether fio itself was timed, which reports more than its time."""
+    """Return whether fio itself was timed, which reports more than its time."""
     return _FIO.search(command) is not None
 
 
 def find_kind(command: str) -> Kind | None:
-    """Say what a command does to files; None if neither, or if fio does it.
+    """Return whether a command writes or reads files; None if neither, or for fio.
 
     What goes into a file is written, even if it was read from another.
     """
@@ -60,7 +60,7 @@ def find_kind(command: str) -> Kind | None:
 
 
 def count_files(command: str) -> int | None:
-    """Return how many files a loop goes through, both ends included: {0..1000} is 1001. None if it does not say."""
+    """Return the number of files of a loop, both ends included: {0..1000} is 1001. None if it is not visible."""
     braces = _BRACES.search(command)
     if braces:
         first, last, step = braces.groups()

@@ -1,4 +1,4 @@
-"""The plain shell test of small files: a loop that is timed by the shell, once for writing, once for reading."""
+"""The small-files test: a shell loop timed by the shell, once for writing and once for reading."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _BSD: Final = re.compile(
     re.ASCII,
 )
 _GNU: Final = re.compile(rf"\s{{0,20}}{_NUMBER}user {_NUMBER}system {_CLOCK}elapsed", re.ASCII)
-# A longer line is no timing, and no command that we read.
+# Longer lines are neither a timing nor a command that is read.
 _LINE_LENGTH_MAXIMUM: Final = 4096
 _COMMAND_LINES_MAXIMUM: Final = 20
 # The recipe makes two; who times a thousand commands times something else.
@@ -67,8 +67,8 @@ def read_timing(text: str, notes: Notes) -> Reading:
     """Return the timings in a text, and the lines that are not theirs.
 
     A document is what was timed until a kind of work comes again: writing and reading, as the classic recipe has
-    it. real, user and sys must stand together. Times whose command is not shown count only if there are exactly
-    two; a note says so, and another names those that were left out. Raises UnreadableOutput ("too-many-timings") at
+    it. real, user and sys must be on adjacent lines. Times without a visible command are read only if there are exactly
+    two, with a note; another note lists those that were skipped. Raises UnreadableOutput ("too-many-timings") at
     the first beyond 1000, whole or not.
     """
     if not any(word in text for word in ("real", "elapsed", "s system ")):
@@ -98,7 +98,7 @@ def _leave_out(text: str, spans: Sequence[_Span]) -> str:
 
 
 def _find_timings(text: str) -> Iterator[_Timing]:
-    """Yield the timings in order; each takes the last command that stands between it and the one before."""
+    """Yield the timings in order; each has the last command between it and the timing before."""
     begun = 0
     shown: list[_Span] = []
     times: list[_Span] = []
@@ -137,7 +137,7 @@ def _check_count(begun: int) -> None:
     if begun > _TIMINGS_MAXIMUM:
         raise UnreadableOutput(
             "too-many-timings",
-            f"the text holds more than {_TIMINGS_MAXIMUM} timings of a shell: send those of one run by themselves",
+            f"the text contains more than {_TIMINGS_MAXIMUM} shell timings: send those of one run only",
         )
 
 
@@ -186,7 +186,7 @@ def _find_kinds(timings: Sequence[_Timing], notes: Notes) -> list[Kind | None]:
         notes.add(
             "commands-not-shown",
             "",
-            "the text shows two timings and not what was timed: taken for writing and reading, in this order",
+            "the text has two timings without their commands: read as writing and reading, in this order",
         )
         return list(_CLASSIC)
     kinds: list[Kind | None] = []
@@ -195,10 +195,12 @@ def _find_kinds(timings: Sequence[_Timing], notes: Notes) -> list[Kind | None]:
         kinds.append(kind)
         if kind is None and not is_fio(timing.command):
             reason = (
-                "what it timed is not shown" if not timing.command else "it timed no write or read of files"
+                "its command is not shown"
+                if not timing.command
+                else "its command does not write or read files"
             )
             notes.add(
-                "unreadable-timing", f"timing {number}", f"real {timing.real_s:g} s was left out: {reason}"
+                "unreadable-timing", f"timing {number}", f"real {timing.real_s:g} s was skipped: {reason}"
             )
     return kinds
 

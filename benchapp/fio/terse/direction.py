@@ -34,7 +34,7 @@ _LONG_ENOUGH_S: Final = 2.0
 
 
 class _Block(Struct, frozen=True, gc=False):
-    """What a block says, as printed (KiB, KiB/s, ms) but for what is a struct; reasons: of latencies, by name."""
+    """The values of a block, in printed units (KiB, KiB/s, ms) except for structs; reasons: of latencies, by name."""
 
     io_kib: int | None
     bandwidth_kib: int | None
@@ -53,24 +53,24 @@ class _Block(Struct, frozen=True, gc=False):
 def read_number(text: str) -> float:
     """Return a number; nan for what fio could not calculate ("-nan", "inf", Windows' "1.#IND").
 
-    Raises ValueError for what is no number. Most are zeros and percents, and come again and again.
+    Raises ValueError for anything else. Cached: most fields are zeros and per cents that repeat.
     """
     if "#" in text:
         return math.nan
     if len(text) > _DIGITS_MAXIMUM:
-        raise ValueError(f"{text[:_DIGITS_MAXIMUM]!r} is no number")
+        raise ValueError(f"{text[:_DIGITS_MAXIMUM]!r} is not a valid number")
     value = float(text[:-1] if text[-1:] == "%" else text)
     return value if math.isfinite(value) else math.nan
 
 
 @lru_cache(maxsize=1024)
 def read_share(text: str) -> float | None:
-    """Return a share in per cent; None where it is no number, or below zero. Raises ValueError for text."""
+    """Return a share in per cent; None if it is nan or below zero. Raises ValueError for text."""
     return read_amount(read_number(text))
 
 
 def read_whole(text: str) -> int | None:
-    """Return a counter; None where it wrapped below zero or is no finite number. Raises ValueError for text."""
+    """Return a counter; None if it wrapped below zero or is not finite. Raises ValueError for text."""
     if text.isdecimal() and len(text) <= _DIGITS_MAXIMUM:
         return read_count(int(text))
     return read_count(read_number(text))
@@ -79,8 +79,8 @@ def read_whole(text: str) -> int | None:
 def read_terse_direction(name: DirectionName, fields: Sequence[str], *, version: Version) -> Direction | None:
     """Return the values of one block; None if nothing was done in this direction.
 
-    fields: 41 or 47. version: of fio, (0, 0, 0) where terse 2 does not tell. Raises ValueError for fields that
-    are no numbers.
+    fields: 41 or 47. version: of fio, (0, 0, 0) in terse 2, which does not print it. Raises ValueError for
+    fields that are not numbers.
     """
     if fields[:_SLAT] == _IDLE and fields[_CLAT:_PERCENTILES] == fields[_LAT:_BANDWIDTH] == _NO_LATENCY:
         return None
@@ -172,7 +172,7 @@ def _make_direction(name: DirectionName, block: _Block, version: Version) -> Dir
         total is None,
         not has_percentiles,
     )
-    account = collect_terse_sources(
+    value_sources = collect_terse_sources(
         TerseState(block.reasons, rates, source, is_per_job, block.has_iops_samples, absent)
     )
     return Direction(
@@ -187,8 +187,8 @@ def _make_direction(name: DirectionName, block: _Block, version: Version) -> Dir
         total,
         samples,
         block.iops_samples,
-        account.missing,
-        account.sources,
+        value_sources.missing,
+        value_sources.sources,
     )
 
 
@@ -274,7 +274,7 @@ def _read_percentiles(fields: Sequence[str]) -> tuple[tuple[float, float], ...]:
     labels = tuple([read_number(text) for text in parts[::2]])
     values = [int(text) for text in parts[1::2]]
     if len(values) != len(fields):
-        raise ValueError("the percentiles are no pairs")
+        raise ValueError("a percentile is not a pair of per cent and value")
     return _pair_percentiles(labels, values)
 
 
@@ -327,7 +327,7 @@ def _make_samples(numbers: Sequence[float], scale: int, count: int | None) -> Sa
 
 
 def _is_per_job(samples: Samples, bandwidth: float | None, runtime_s: float | None, version: Version) -> bool:
-    """Say whether samples are those of one job of a group: terse does not tell clones, but the rates do."""
+    """Return whether samples are those of one job of a group, by the rates: terse does not print clones."""
     if version >= SAMPLES_SUMMED or bandwidth is None or (runtime_s or 0) < _LONG_ENOUGH_S:
         return False
     return samples.mean < bandwidth * _PER_JOB_SHARE

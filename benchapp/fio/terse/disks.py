@@ -1,4 +1,4 @@
-"""What stands behind the numbers of a terse line: disks, counters of errors, the description."""
+"""The fields after the numbers of a terse line: disks, counters of errors, the description."""
 
 import re
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ _DISK_LENGTH: Final = 9
 _WHOLE: Final = re.compile(r"-?\d{1,20}", re.ASCII)
 _PLAIN_DISK: Final = re.compile(r"(?:\d{1,18}+,){7}\d{1,9}+\.\d{1,9}+%", re.ASCII)
 _CUT: Final = re.compile(r"\d{0,20}\.?\d{0,2}", re.ASCII)
-# Of the masters md and dm: the average of what is listed by itself behind it.
+# Of the masters md and dm: the average of the devices that are listed after it.
 _OF_MEMBERS: Final = "slaves"
 
 
 class Further(Struct, frozen=True, gc=False):
-    """What was found there; is_cut: the text ends within the disks."""
+    """The values of these fields; is_cut: the text ends within the disks."""
 
     disks: tuple[Disk, ...]
     description: str | None
@@ -40,7 +40,7 @@ def read_further(fields: Sequence[str], *, is_last: bool) -> Further:
 
 
 def read_disk_line(text: str) -> tuple[Disk, ...]:
-    """Return the disks of a line of their own (";vda;53015;…;57.29%"); none if it is no such line."""
+    """Return the disks of a separate line (";vda;53015;…;57.29%"); empty for any other line."""
     fields = text.split(";", LINE_LENGTH_MAXIMUM)[1:]
     disks, place = _read_disks(fields)
     return disks if place == len(fields) else ()
@@ -112,7 +112,7 @@ def _is_disk(name: str, texts: Sequence[str]) -> bool:
 
 
 def _is_beginning_of_disk(fields: Sequence[str]) -> bool:
-    """Say whether these may be the first fields of a disk that was cut off: a name and counters."""
+    """Return whether these may be the first fields of a disk that was cut off: a name and counters."""
     if not 2 <= len(fields) <= _DISK_LENGTH or _WHOLE.fullmatch(fields[0]):
         return False
     return all(_WHOLE.fullmatch(text) for text in fields[1:-1]) and _CUT.fullmatch(fields[-1]) is not None

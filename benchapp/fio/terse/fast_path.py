@@ -1,6 +1,6 @@
-"""The numbers of a terse line at one go, where they are all of the usual kind: nearly always.
+"""Read all numbers of a terse line at once if they have the usual form, as nearly always.
 
-Python needs as long for each number that it reads from a text as a reader of JSON for ten.
+A JSON parser reads ten numbers in the time in which Python converts one from text.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _BLOCK: Final = (
 # Samples of bandwidth and IOPS, of version 5.
 _FURTHER: Final = (_COUNT, *(_MEASURE,) * 4, _COUNT)
 _TAIL: Final = (*(_SHARE,) * 2, *(_COUNT,) * 3, *(_SHARE,) * 29)
-# Where the minimum of slat, clat and lat stands, and the maximum behind it.
+# Places of the minimum of slat, clat and lat; the maximum follows it.
 _EXTREMES: Final = (4, 8, 52)
 # All together, so that each is a number that a database keeps: latencies also as ns (µs of a century).
 _SUM_MAXIMUM: Final = 3 * 10**15
@@ -42,7 +42,7 @@ class PlainLine(Struct, frozen=True, gc=False):
     """A line of plain numbers, none negative.
 
     head: fields before the first block; numbers: of all blocks (percentiles as two each) and of the tail, int
-    where there is no point; length: how many a block has; further: fields behind the tail.
+    without a decimal point; length: how many a block has; further: fields after the tail.
     """
 
     head: list[str]

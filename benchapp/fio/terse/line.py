@@ -39,7 +39,7 @@ _DIRECTIONS: Final[Mapping[tuple[int, int], tuple[DirectionName, ...]]] = {
 }
 # More digits than any counter has, as a damaged one may.
 _WHOLE: Final = re.compile(r"-?\d{1,40}", re.ASCII)
-# Where the name of the job stands.
+# Place of the name of the job.
 _NAME_AT: Final = {2: 1, 3: 2, 4: 2, 5: 2}
 _NO_OPTIONS: Final[Mapping[str, str]] = {}
 _DEPTHS: Final = ("1", "2", "4", "8", "16", "32", ">=64")
@@ -57,7 +57,7 @@ _Name = TypeVar("_Name")
 
 
 class UnreadableTerse(Exception):
-    """Say what is wrong with a line; fields: how many it has."""
+    """A line cannot be read; fields: how many it has."""
 
     def __init__(self, reason: str, fields: int) -> None:
         super().__init__(reason)
@@ -65,7 +65,7 @@ class UnreadableTerse(Exception):
 
 
 class TerseLine(Struct, frozen=True, gc=False):
-    """What one line says.
+    """The content of one line.
 
     at: where it begins, in characters; number: of the line, from 1; job: its index is to be set.
     disks: those in the line; client_disks: those that client mode prints on a line of their own behind it.
@@ -96,7 +96,7 @@ class _LineParts(Struct, frozen=True, gc=False):
 
 
 def read_line(text: str, *, at: int, number: int, hostname: str | None, is_last: bool) -> TerseLine:
-    """Return what a line that begins with its version says. Raises UnreadableTerse.
+    """Return the content of a line that begins with its version. Raises UnreadableTerse.
 
     is_last: the text ends with it, and without the end of a line, so that its disks may be cut off.
     Job name and description may hold semicolons: the 20 percentiles of the first direction are the anchor.
@@ -139,16 +139,16 @@ def _read_odd_line(text: str, version: int, stride: int) -> _LineParts:
     anchor = _find_anchor(fields)
     first = anchor - PERCENTILES_AT
     if anchor < 0 or first < _NAME_AT[version] + 3:
-        raise UnreadableTerse("the percentiles are not where they should be", len(fields))
+        raise UnreadableTerse("the percentiles are not at their place", len(fields))
     blocks = _count_blocks(fields, first, stride)
     tail_at = first + blocks * stride
     names = _DIRECTIONS.get((version, blocks))
     tail = fields[tail_at : tail_at + TAIL_LENGTH]
     if names is None or not _is_tail(tail):
-        raise UnreadableTerse("fields are missing, or are too many", len(fields))
+        raise UnreadableTerse("it has missing or extra fields", len(fields))
     # Python's own grammar of numbers has digits in groups.
     if "_" in text and any("_" in field for field in fields[first : tail_at + TAIL_LENGTH]):
-        raise UnreadableTerse("a field is not what it should be: it has an underscore", len(fields))
+        raise UnreadableTerse("a field is not a valid number: it has an underscore", len(fields))
     fio_version = "" if version == 2 else fields[1].strip()
     fio = parse_version(fio_version)
     try:
@@ -175,7 +175,7 @@ _know_version: Final = lru_cache(maxsize=64)(parse_version)
 
 
 def _refuse_field(error: ValueError, text: str) -> UnreadableTerse:
-    return UnreadableTerse(f"a field is not what it should be: {error}", text.count(";") + 1)
+    return UnreadableTerse(f"a field is not valid: {error}", text.count(";") + 1)
 
 
 def _find_anchor(fields: Sequence[str]) -> int:
@@ -199,14 +199,14 @@ def _count_blocks(fields: Sequence[str], first: int, stride: int) -> int:
 
 
 def _is_tail(fields: Sequence[str]) -> bool:
-    """Say whether these are shares in per cent around three counters, by a few of them."""
+    """Return whether these are shares in per cent around three counters; checks a few of them."""
     if len(fields) != TAIL_LENGTH or any(fields[place].endswith("%") for place in _TAIL_COUNTERS):
         return False
     return all(fields[place].endswith("%") for place in _TAIL_SHARES)
 
 
 def _make_job(parts: _LineParts, hostname: str | None, description: str | None) -> Job:
-    """Return the job of a line. Raises ValueError where its group or error is no number."""
+    """Return the job of a line. Raises ValueError if its group or error is not a number."""
     *names, groupid, error = parts.head
     _check_head(groupid, error)
     user_percent, system_percent = parts.cpu
@@ -236,7 +236,7 @@ def _make_job(parts: _LineParts, hostname: str | None, description: str | None) 
 def _check_head(groupid: str, error: str) -> None:
     """Raise ValueError where group and error are not printed as whole numbers.
 
-    In a line that lost its beginning, the samples of a block whose percentiles are not whole stand there: a mean
+    In a line that lost its beginning, these are the samples of a block whose percentiles are incomplete: a mean
     and a deviation, never whole ones, before fields of every other kind that would make up the name.
     """
     if not (_WHOLE.fullmatch(groupid) and _WHOLE.fullmatch(error)):
@@ -244,12 +244,12 @@ def _check_head(groupid: str, error: str) -> None:
 
 
 def _pair_shares(names: Sequence[_Name], shares: Sequence[float | None]) -> Iterable[tuple[_Name, float]]:
-    """Give each share with its name, but for those that are none."""
+    """Return each share with its name, without those that are None."""
     pairs: Iterable[tuple[_Name, Any]] = zip(names, shares, strict=True)
     return [pair for pair in pairs if pair[1] is not None] if None in shares else pairs
 
 
 def _read_error(text: str) -> int:
-    """Return the error number: 1 for a number that is none of any platform, as something went wrong."""
+    """Return the error number: 1, an unspecified error, for a number above 32 bits."""
     value = int(read_number(text))
     return value if -INTEGER_MAXIMUM <= value <= INTEGER_MAXIMUM else 1

@@ -26,7 +26,7 @@ _SEMICOLON: Final = re.compile(";")
 # As in Markdown: the code ends at as many backticks as it began with.
 _IN_BACKTICKS: Final = re.compile(r"(`++)( ?[2-5];[^`]*+)(`*+)")
 _VERSIONS: Final = frozenset("2345")
-# What may stand before a line: "<host> ", a collector's mark, status lines as copied from a terminal.
+# Possible text before a line: "<host> ", a collector's mark, status lines as copied from a terminal.
 _PREFIX_ENDS: Final = frozenset(" \t>]|:")
 _ETA_LENGTH: Final = 12
 _HOST: Final = re.compile(r"<([^<>]{1,255})> ?")
@@ -134,7 +134,7 @@ def _sort_lines(text: str, notes: Notes) -> _Sorted:
 
 
 def _find_start(line: str) -> int | None:
-    """Return where the version stands, if the first semicolon of the line follows one."""
+    """Return the place of the version, if the first semicolon of the line follows one."""
     semicolon = line.find(";", 1)
     start = semicolon - 1
     if semicolon < 1 or line[start] not in _VERSIONS:
@@ -156,7 +156,7 @@ def _is_terse(line: str) -> bool:
 def _take_line(
     line: str, start: int, *, at: int, number: int, text_length: int, notes: Notes, result: _Sorted
 ) -> bool:
-    """Read a line, or say why not; False if it stays in the rest."""
+    """Read a line, or add a note; False if it stays in the rest."""
     content = line[start:]
     if not _is_terse(content):
         return False
@@ -176,7 +176,7 @@ def _take_line(
         _note_unreadable(error, int(content[0]), number, is_last=is_last, notes=notes)
         return False
     if is_last and result.lines and len(read.disks) < len(result.lines[-1].disks):
-        # What was left of a disk's name is no description.
+        # The remainder of a disk's name is not a description.
         read = replace(read, is_cut=True, job=replace(read.job, description=None))
     if read.is_cut:
         result.cut_at = at
@@ -192,11 +192,11 @@ def _note_unreadable(
     if is_last:
         notes.add("truncated-report", f"line {number}", f"the text ends within this line: {found}")
         return
-    notes.add("unreadable-terse", f"line {number}", f"this line was left out, {error}: {found}")
+    notes.add("unreadable-terse", f"line {number}", f"this line was skipped, {error}: {found}")
 
 
 def _take_further(line: str, result: _Sorted, *, may_describe: bool) -> bool:
-    """Read what belongs to the line before: the description of version 2, or the disks of client mode."""
+    """Read a line that belongs to the one before: the description of version 2, or the disks of client mode."""
     if not result.lines:
         return False
     last = result.lines[-1]
@@ -241,14 +241,14 @@ def _make_document(report: TerseReport, cut_line: str, notes: Notes) -> Document
 
 
 def _may_be_clone(cut_line: str, last: TerseLine) -> bool:
-    """Say whether what is left of a line may be of the same job as the last whole one: no option tells of clones."""
+    """Return whether a truncated line may be of the same job as the last whole one: terse has no numjobs."""
     fields = [str(last.version), *([last.fio_version] if last.version > 2 else []), last.job.name]
     head = ";".join((*fields, str(last.job.groupid), ""))
     return cut_line.startswith(head) or head.startswith(cut_line)
 
 
 def _is_aggregate(line: TerseLine, lines: Sequence[TerseLine]) -> bool:
-    """Say whether this is the sum of all clients: the last line of several, and without disks as all of them."""
+    """Return whether this is the sum of all clients: the last line of several, without disks."""
     job: Job = line.job
     return job.name == AGGREGATE and len(lines) > 1 and line is lines[-1] and not line.disks
 

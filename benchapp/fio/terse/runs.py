@@ -1,7 +1,7 @@
 """Which terse lines are one execution: its jobs, its snapshots (--status-interval), or another execution.
 
-A line does not say when it was printed. What tells: the order of groups, a job that comes again, the counters of
-the disks (which all lines of one report share), and whether all that only grows has grown.
+A line has no time of printing. The decision uses the order of groups, repeated jobs, the counters of the disks
+(which all lines of one report share), and whether cumulative values have increased.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def _split(lines: Sequence[TerseLine], *, is_client: bool) -> Iterator[list[Ters
 
 
 def _begins_report(line: TerseLine, before: TerseLine, same: TerseLine | None, *, is_client: bool) -> bool:
-    """Say whether a line is not of the report of the line before; same: the first line there of the same job."""
+    """Return whether a line is not of the report of the line before; same: the first line there of the same job."""
     if (line.version, line.fio_version) != (before.version, before.fio_version):
         return True
     if _is_sum(line) and is_client:
@@ -93,7 +93,7 @@ def _has_active_disks(line: TerseLine) -> bool:
 
 
 def _is_slower(before: Job, after: Job) -> bool:
-    """Say whether a job took at least half a second longer to move the same bytes: clones end together."""
+    """Return whether a job took at least half a second longer to move the same bytes: clones end together."""
     bytes_before, bytes_after = (
         [(direction.name, direction.io_bytes) for direction in job.directions] for job in (before, after)
     )
@@ -117,14 +117,14 @@ def _drop_snapshots(reports: Sequence[TerseReport], notes: Notes) -> list[TerseR
         notes.add(
             "cumulative-snapshots",
             "",
-            f"{len(dropped)} terse reports (at lines {numbers}) are snapshots of an execution whose last complete"
-            " report counts",
+            f"{len(dropped)} terse reports (at lines {numbers}) are snapshots of an execution and were skipped;"
+            " its last complete report was read",
         )
     return kept
 
 
 def _continues(earlier: TerseReport, later: TerseReport, *, is_chain: bool) -> bool:
-    """Say whether a report is a later one of the same execution; is_chain: the earlier one was such itself."""
+    """Return whether a report is a later one of the same execution; is_chain: the earlier one was such itself."""
     count = len(later.lines)
     if count != len(earlier.lines) and not (later.is_partial and count < len(earlier.lines)):
         return False
@@ -141,12 +141,12 @@ def _continues(earlier: TerseReport, later: TerseReport, *, is_chain: bool) -> b
 
 
 def _is_copy(before: TerseLine, after: TerseLine) -> bool:
-    """Say whether the same line came again: clones are never alike to the last digit, unless they did nothing."""
+    """Return whether the same line was repeated: clones with any I/O never have equal digits throughout."""
     return bool(before.job.directions) and before.job == after.job and before.disks == after.disks
 
 
 def _is_later(before: Job, after: Job) -> bool:
-    """Say whether one can be a snapshot of the other's job from at least half a second later."""
+    """Return whether one can be a snapshot of the other's job from at least half a second later."""
     return _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S and has_line_grown(before, after)
 
 
@@ -159,7 +159,7 @@ def _measure_growth_s(before: Job, after: Job) -> float:
 
 
 def has_line_grown(before: Job, after: Job) -> bool:
-    """Say whether nothing has shrunk that only grows: bytes, time, extremes of latency, switches and faults."""
+    """Return whether nothing has shrunk that only grows: bytes, time, extremes of latency, switches and faults."""
     counters = (
         (before.context_switches, after.context_switches),
         (before.major_faults, after.major_faults),
@@ -201,7 +201,7 @@ def _has_widened(before: Latency | None, after: Latency | None) -> bool:
 
 
 def _note_clones(report: TerseReport, notes: Notes) -> None:
-    """Say so where lines of one job may be clones or executions appended to each other: only disks would tell."""
+    """Add a note if lines of one job may be clones or appended executions: only active disks distinguish them."""
     assumed = [
         after.number
         for before, after in zip(report.lines, report.lines[1:], strict=False)
@@ -211,6 +211,6 @@ def _note_clones(report: TerseReport, notes: Notes) -> None:
         notes.add(
             "clones-assumed",
             f"line {assumed[0]}",
-            f"{len(assumed)} lines repeat the job of the line before, without disks that would tell: taken for clones"
-            " that ran at the same time",
+            f"{len(assumed)} lines repeat the job of the line before, without active disks to distinguish them: read as"
+            " clones that ran at the same time",
         )

@@ -1,4 +1,4 @@
-"""Say of each value of a terse line why it is absent, or where it comes from."""
+"""The source of each value of a terse line, or the reason for its absence."""
 
 from functools import lru_cache
 from typing import Final
@@ -33,7 +33,7 @@ VALUES: Final = (*_REASONS, "percentiles")
 
 
 class TerseState(Struct, frozen=True, gc=False):
-    """All that decides what is to be said of a direction. rates: the reason for which there are none, or empty."""
+    """Everything that determines sources and reasons. rates: the reason for their absence, or empty."""
 
     reasons: tuple[tuple[str, str], ...]
     rates: str
@@ -45,7 +45,7 @@ class TerseState(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=1024)
 def collect_terse_sources(state: TerseState) -> ValueSources:
-    """Say why each absent value is absent, and where each other one comes from; a text has but a few states."""
+    """Return the reason for each absent value and the source of each other; a text has few different states."""
     absent = [name for name, is_absent in zip(VALUES, state.absent, strict=True) if is_absent]
     missing: dict[str, str] = {"total_ios": "not-in-format", **dict(state.reasons)}
     if state.rates:

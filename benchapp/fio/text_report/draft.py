@@ -1,4 +1,4 @@
-"""The lines of one report, sorted by what they tell, and not yet read: of snapshots most are never needed."""
+"""The lines of one report, sorted by kind and not yet parsed: most lines of snapshots are never needed."""
 
 import re
 from typing import Final
@@ -21,7 +21,7 @@ Identity = tuple[str | None, int, str, int]
 class DirectionDraft(Struct, gc=False):
     """Lines of one direction: label ("read", …, "sync"), what follows it, and what is listed under it.
 
-    A label is empty where the line with it is missing.
+    A label is empty if its line is missing.
 
     latencies: by slat, clat, lat, sync, from the unit on; percentiles: the same, head and rows of the table;
     samples: by bw, iops.
@@ -59,7 +59,7 @@ class JobDraft(Struct, gc=False):
 
     @property
     def identity(self) -> Identity:
-        """What tells a job from others of one execution."""
+        """What distinguishes a job from others of one execution."""
         return self.hostname, self.pid, self.name, self.groupid
 
     @property
@@ -78,14 +78,14 @@ class JobDraft(Struct, gc=False):
 
     @property
     def is_readable(self) -> bool:
-        """Whether there are results in it: it is whole, or a direction has its IOPS, bandwidth, bytes and run time."""
+        """Whether it has results: it is whole, or a direction has its IOPS, bandwidth, bytes and run time."""
         return self.is_whole or any(direction.figures is not None for direction in self.directions)
 
 
 class ReportDraft(Struct, gc=False):
     """Lines of one report. at: where it begins; line_numbers: of the lines before its first job.
 
-    has_end: whether fio went on to the status of the groups, so that all jobs were printed.
+    has_end: whether the status of the groups follows, so that all jobs were printed.
     continues: whether it is another snapshot of the execution of the report before it.
     """
 
@@ -109,7 +109,7 @@ class ReportDraft(Struct, gc=False):
 
 
 def read_job_line(line: str, hostname: str | None) -> JobDraft | None:
-    """Begin a job with its first line; None if it is none."""
+    """Return the draft of a job from its first line; None for any other line."""
     match = _JOB.match(line)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Figures of fio's text: a rounded number with the unit that it names, and what is known of its rounding."""
+"""Figures of fio's text: a rounded number, its unit, and the precision of its rounding."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _EIGHT: Final = 8
 
 
 class Prefixes(Struct, frozen=True, eq=False):
-    """What the prefixes of one kind of figure stand for; each of the three below is equal to itself alone."""
+    """The factors of the prefixes of one kind of figure; compared by identity."""
 
     factors: Mapping[str, int]
 
@@ -51,10 +51,10 @@ OLD_COUNTS: Final = Prefixes(
         "T": 1000**4,
     }
 )
-# 11.98 prints as 11.0: c736b361 mends what 9e55f2c7 broke.
+# 11.98 prints as 11.0: broken by commit 9e55f2c7 of fio, fixed by c736b361.
 _CARRY_LOST: Final[tuple[Version, Version]] = ((2, 20, 0), (3, 26, 0))
 # The remainder of 1024 (or 1000) is printed as if it were decimals: 12 345 bytes are "12.57KB".
-_DECIMALS_MENDED: Final[Version] = (2, 20, 0)
+_DECIMALS_FIXED: Final[Version] = (2, 20, 0)
 # fio cuts a count to whole ones before it rounds it to four digits.
 _CUT_TO_WHOLE: Final = 1
 _UNIT_AND_ROUNDING: Final = 1.06
@@ -63,9 +63,9 @@ _UNIT_AND_ROUNDING: Final = 1.06
 class Figure(Struct, frozen=True, gc=False):
     """One printed number in base units (bytes, operations).
 
-    step: what one more in its last digit is worth; unit: what one more before the point is worth; prefix: as
-    printed ("Ki", "k"), suffix likewise ("B", "bit"); decimals: how many digits are behind the point, is_round: all
-    of them zeros.
+    step: value of one in its last digit; unit: value of one before the decimal point; prefix: as
+    printed ("Ki", "k"), suffix likewise ("B", "bit"); decimals: number of digits after the point; is_round: all
+    of them are zeros.
     """
 
     value: float
@@ -78,7 +78,7 @@ class Figure(Struct, frozen=True, gc=False):
 
 
 class FigureVerdict(Enum):
-    """How a printed figure stands to what it is known to be."""
+    """Result of comparing a printed figure with its exact value."""
 
     AGREES = "agrees"
     CARRY_LOST = "text-carry-lost"
@@ -89,9 +89,9 @@ class FigureVerdict(Enum):
 # Four digits, and storage that does much the same each time: the same texts come again and again.
 @lru_cache(maxsize=4096)
 def read_figure(text: str, prefixes: Prefixes) -> Figure | None:
-    """Return the figure of "33.4k", "69.5MiB" or "592Mibit/s" (in bytes); None for nan and what is none.
+    """Return the figure of "33.4k", "69.5MiB" or "592Mibit/s" (in bytes); None for nan and anything else.
 
-    Above 2^63 - 1 it is none either. Texts are remembered: short ones only.
+    None above 2^63 - 1 too. Cached; the texts are short.
     """
     match = _FIGURE.fullmatch(text.strip())
     if match is None:
@@ -116,9 +116,9 @@ def explain_absence(text: str) -> str:
 
 
 def judge_figure(figure: Figure, exact: float, version: Version, *, tolerance: float = 0) -> FigureVerdict:
-    """Compare a printed figure with what counts say it is (± tolerance), as far as faults of its version go.
+    """Compare a printed figure with its exact value (± tolerance), allowing for known faults of its version.
 
-    A version that the text does not tell (0, 0, 0) may be any.
+    An unknown version (0, 0, 0) may be any.
     """
     difference = exact - figure.value
     if abs(difference) <= figure.step + _CUT_TO_WHOLE + tolerance:
@@ -127,12 +127,12 @@ def judge_figure(figure: Figure, exact: float, version: Version, *, tolerance: f
     may_lose_carry = is_unknown or _CARRY_LOST[0] <= version < _CARRY_LOST[1]
     if may_lose_carry and looks_cut(figure) and 0 < difference <= figure.unit * _UNIT_AND_ROUNDING:
         return FigureVerdict.CARRY_LOST
-    may_be_junk = figure.decimals > 0 and (is_unknown or version < _DECIMALS_MENDED)
+    may_be_junk = figure.decimals > 0 and (is_unknown or version < _DECIMALS_FIXED)
     if may_be_junk and math.floor(exact / figure.unit) == math.floor(figure.value / figure.unit):
         return FigureVerdict.DECIMALS_ARE_JUNK
     return FigureVerdict.CONTRADICTS
 
 
 def looks_cut(figure: Figure) -> bool:
-    """Say whether a figure ends in .0, as those do that lost a carry."""
+    """Return whether a figure ends in .0, as figures with a lost carry do."""
     return figure.decimals > 0 and figure.is_round

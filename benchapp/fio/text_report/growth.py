@@ -1,4 +1,4 @@
-"""Whether one report of fio's text can be a later one of the same execution: what only grows has grown."""
+"""Whether a text report can be a later one of the same execution: cumulative values have increased."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -26,7 +26,7 @@ class _Verdict(Enum):
 
 
 class _Progress(Struct, frozen=True):
-    """How far a direction got: bytes as rounded, run time as printed in ms, and I/Os issued where they are told."""
+    """Progress of a direction: rounded bytes, printed run time in ms, I/Os issued if printed."""
 
     io_bytes: float
     runtime_ms: int
@@ -34,7 +34,7 @@ class _Progress(Struct, frozen=True):
 
 
 def has_gone_on(earlier: ReportDraft, later: ReportDraft) -> bool:
-    """Say whether the jobs that both reports tell of did more in more time, or all of them exactly the same."""
+    """Return whether the jobs in both reports did more I/O in more time, or all have equal values."""
     version = parse_version(earlier.fio_version)
     jobs = {job.identity: job for job in earlier.jobs}
     pairs = [(jobs[job.identity], job) for job in later.jobs if job.identity in jobs]
@@ -74,7 +74,7 @@ def _compare_directions(
     growth_ms = measure_growth_ms((old.io_bytes, old.runtime_ms), (new.io_bytes, new.runtime_ms), version)
     counts = (old.total_ios, new.total_ios)
     if old.io_bytes == new.io_bytes and (None in counts or counts[0] == counts[1]):
-        # It has ended; another execution that moved as much has other latencies.
+        # It has ended; another execution with the same number of bytes has other latencies.
         has_ended = -_REAPED_WITHIN_MS <= growth_ms <= 0 and old_lines.latencies == new_lines.latencies
         return _Verdict.SAME if has_ended else _Verdict.OTHER
     has_grown = growth_ms > 0 and new.io_bytes >= old.io_bytes * (1 - _BYTES_WITHIN)

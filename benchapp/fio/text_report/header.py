@@ -1,4 +1,4 @@
-"""The lines that fio prints before it starts: one for each job, its version, how many processes."""
+"""The lines that fio prints before it starts: a header for each job, the version, the number of processes."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ BlockSizes = tuple[int | None, int | None, int | None]
 
 
 class Header(Struct, frozen=True, gc=False):
-    """What the line of one job tells, or of several that are alike (has_clones: "..." follows).
+    """The header line of one job, or of several clones ("..." follows).
 
     options: rw, bs or bsrange in plain bytes, ioengine, iodepth; as fio names them. Shared between headers.
     """
@@ -41,7 +41,7 @@ class Header(Struct, frozen=True, gc=False):
 
 
 class Greeting(Struct, frozen=True, gc=False):
-    """What a server says of itself to a client."""
+    """The greeting of a server to its client."""
 
     hostname: str
     fio_version: str
@@ -58,12 +58,12 @@ def read_header(line: str, hostname: str | None) -> Header | None:
 
 
 def strip_command(name: str) -> str:
-    """Return the name of a job without the command of fio that stands before it on the line, if one does."""
+    """Return the name of a job without the fio command before it on the line, if any."""
     before, _, last = name.rpartition(" ")
     return last if before and _COMMAND.search(before) else name
 
 
-# Headers of one series of executions are all alike: 20 µs each otherwise.
+# Executions of one series have the same header: 20 µs each without the cache.
 @lru_cache(maxsize=256)
 def _read_asked(
     rw: str, sizes: str, engine: str | None, iodepth: str
@@ -79,7 +79,7 @@ def _read_asked(
 
 
 def _read_ranges(text: str) -> list[tuple[Figure, Figure]]:
-    """Read "(R) 4096B-4096B, (W) 64.0KiB-64.0KiB" or "4K-4K/64K-64K"; empty where a part is no range."""
+    """Read "(R) 4096B-4096B, (W) 64.0KiB-64.0KiB" or "4K-4K/64K-64K"; empty if a part is not a range."""
     prefixes = MODERN if "B" in text else OLD_BYTES
     ranges = []
     for part in _RANGES.split(text)[:3]:

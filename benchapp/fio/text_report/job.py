@@ -1,4 +1,4 @@
-"""One job of fio's text: its block of lines, with what its header told before."""
+"""One job of fio's text: its block of lines and its header."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ _RW: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
 _ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 # From here latency_target is printed in ns.
 _TARGET_IN_NS: Final[Version] = (3, 3, 0)
-# Of its depth that a benchmark keeps busy at least; and ns of a processor that no I/O of a benchmark takes.
+# Least share of its depth that a benchmark uses; and more ns of CPU time than an I/O of a benchmark takes.
 _BUSY: Final = 0.2
 _PROCESSOR_NS_MINIMUM: Final = 2_000_000
 _NO_SIZES: Final = (None, None, None)
@@ -77,7 +77,7 @@ def build_job(
     where: str,
     notes: Notes,
 ) -> Job:
-    """Return a job that was printed whole; its options are those of the header, as far as it tells them."""
+    """Return a job; its options are those that the header prints."""
     where = f"{where}, job {index} ({draft.name})"
     facts = _collect_facts(draft, header, version, where=where)
     if draft.complaint:
@@ -129,10 +129,10 @@ def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, 
 
 
 def _has_runtime_in_us(draft: JobDraft, issued: tuple[int, ...]) -> bool:
-    """Say whether what fio calls msec must be µs, as in its snapshots before 2.1.14.
+    """Return whether the run time in "msec" must be µs, as in snapshots before 2.1.14.
 
-    By the times that its latencies tell a job was then busy for a thousandth of its run, which with µs is all of it
-    at the depth that fio counted; and each I/O took far more of a processor than any does.
+    By its latencies, a job was then busy for a thousandth of its run; in µs it is all of the run at the printed
+    depth. And each I/O took more CPU time than possible.
     """
     depths = {level: share for level, share in _read_depth(draft.lines.get("IO", "")).items() if share >= 1}
     processor = _read_processor(draft.lines.get("cpu", ""))
@@ -201,7 +201,7 @@ def _read_counts(text: str) -> tuple[int, ...]:
 def _build_directions(
     draft: JobDraft, facts: JobFacts, options: Mapping[str, str], notes: Notes
 ) -> tuple[Direction, ...]:
-    """Return what was printed, and what was asked for or issued and not printed."""
+    """Return the printed directions, and those that were requested or issued but not printed."""
     built: dict[DirectionName, Direction] = {}
     for lines in draft.directions:
         direction = build_direction(lines, facts, notes)
@@ -214,14 +214,14 @@ def _build_directions(
                 continue
             issued = count_issued(facts.issued, name)
             if issued or name in asked:
-                built[name] = _describe_silent(name, issued, is_whole=facts.is_whole)
+                built[name] = _make_unprinted(name, issued, is_whole=facts.is_whole)
     elif "read" in built or "write" in built or "trim" in built:
-        built["mixed"] = _mend_mixed(built["mixed"], [built[name] for name in _RW if name in built])
+        built["mixed"] = _fix_mixed(built["mixed"], [built[name] for name in _RW if name in built])
     return tuple(built[name] for name in _ORDER if name in built)
 
 
-def _describe_silent(name: DirectionName, issued: int | None, *, is_whole: bool) -> Direction:
-    """Describe a direction of which fio prints nothing, as no byte was moved, or of which the lines are missing."""
+def _make_unprinted(name: DirectionName, issued: int | None, *, is_whole: bool) -> Direction:
+    """Return a direction that fio does not print, as it has no I/O, or whose lines are missing."""
     reason = "not-reported" if issued or not is_whole else "no-io"
     names = ("iops", "bandwidth_bytes_per_s", "latency", "percentiles", "bandwidth_samples", "iops_samples")
     missing = dict.fromkeys(names, reason)
@@ -233,8 +233,8 @@ def _describe_silent(name: DirectionName, issued: int | None, *, is_whole: bool)
     return Direction(name, 0, 0, None, None, None, missing=missing)
 
 
-def _mend_mixed(mixed: Direction, parts: Sequence[Direction]) -> Direction:
-    """Add up what fio before 3.39 prints as IOPS=0, BW=0 under unified_rw_reporting=both."""
+def _fix_mixed(mixed: Direction, parts: Sequence[Direction]) -> Direction:
+    """Add up the values that fio before 3.39 prints as IOPS=0, BW=0 under unified_rw_reporting=both."""
     sizes = [part.io_bytes for part in parts]
     if mixed.io_bytes or not mixed.total_ios or not mixed.runtime_s or None in sizes:
         return mixed

@@ -61,7 +61,7 @@ _HOUR_NS: Final = 3600 * 10**9
 
 
 class LatencyReading(Struct, frozen=True, gc=False):
-    """A distribution as read; reason: why it, or some of it, is absent, empty where all is there.
+    """A parsed distribution; reason: why it or some values are absent, empty if complete.
 
     unit: in which fio printed it; has_rounded_percents: percents of its table occur twice ("100th" for 99.5 to
     99.99), so that they were left out.
@@ -84,7 +84,7 @@ def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | Non
     """Read "(usec): min=3, max=417, avg=12.06, stdev= 5.71" and the table of percentiles, head first; either may
     be empty.
 
-    What is above ten run times (or an hour) is out of range, as is a minimum above the maximum.
+    Values above ten run times (or an hour) are out of range, as is a minimum above the maximum.
     """
     match = _LATENCY.match(stats)
     factor = _UNITS_NS.get(match[1]) if match else None
@@ -110,7 +110,7 @@ def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | Non
 
 
 def _read_value(text: str, factor: int) -> float | None:
-    """Return a number of fio's text, perhaps with k or M, times a factor; None for nan, inf and what is none."""
+    """Return a number of fio's text, perhaps with k or M, times a factor; None for nan, inf and anything else."""
     scale = _FACTORS.get(text[-1])
     if scale:
         text, factor = text[:-1], factor * scale
@@ -118,7 +118,7 @@ def _read_value(text: str, factor: int) -> float | None:
         value = float(text) * factor
     except ValueError:
         return None
-    # Nan is in no range.
+    # Comparisons with nan are false.
     return round(value, 3) if 0 <= value <= BIGINT_MAXIMUM else None
 
 
@@ -128,7 +128,7 @@ def _read_table_unit(rows: Sequence[str]) -> str:
 
 
 def _read_table(rows: Sequence[str]) -> _Table:
-    """Return the percentiles, and whether some percents could not be told apart."""
+    """Return the percentiles, and whether some percents could not be distinguished."""
     factor = _UNITS_NS.get(_read_table_unit(rows))
     text = rows[1] if len(rows) == 2 else "".join(rows[1:_ROWS_MAXIMUM])
     match = _DEFAULT_TABLE.fullmatch(text, 0, _TABLE_LENGTH_MAXIMUM) if factor else None
@@ -153,7 +153,7 @@ def _read_table(rows: Sequence[str]) -> _Table:
 
 
 def _read_values(texts: Sequence[str], factor: int) -> Sequence[float | None]:
-    """Return numbers times a factor, to the thousandth; None for nan, inf and what is none."""
+    """Return numbers times a factor, to the thousandth; None for nan, inf and anything else."""
     thousandfold = factor * 1000
     # Nearly all are plain numbers, that take 40 % less time without a call for each and without round().
     try:
@@ -182,7 +182,7 @@ def _parse_percents(texts: tuple[str, ...]) -> tuple[float | None, ...]:
 
 
 def read_samples(text: str, *, is_decimal: bool) -> Samples | None:
-    """Read a line of samples behind "bw" (bytes/s) or "iops"; None where a value is no number.
+    """Read a line of samples after "bw" (bytes/s) or "iops"; None if a value is not a number.
 
     is_decimal: whether the run had kb_base=1000, which divides by 1000 on the way to MiB.
     """

@@ -1,4 +1,4 @@
-"""I/O, bandwidth and IOPS of one direction of fio's text: as printed, but where counts prove a fault of fio's."""
+"""I/O, bandwidth and IOPS of one direction of fio's text: as printed, or exact where counts prove a fault of fio."""
 
 import re
 from typing import Final
@@ -92,23 +92,23 @@ class _Printed(Struct, frozen=True, gc=False):
 
 
 class _Reference(Struct, frozen=True, gc=False):
-    """What counts or another figure say a value is, ± tolerance; source: in words."""
+    """The value expected from counts or another figure, ± tolerance; source: in words."""
 
     value: float
     source: str
     tolerance: float = 0.0
 
 
-class _RateLedger(Struct):
-    """What is said of the values while they are settled."""
+class _RateFindings(Struct):
+    """Reasons, sources and faults of the values while they are determined."""
 
     version: Version
     missing: dict[str, str] = field(default_factory=dict)
     sources: list[tuple[str, str]] = field(default_factory=list)
     faults: list[tuple[str, str]] = field(default_factory=list)
 
-    def settle(self, name: str, printed: _Printed, reference: _Reference | None) -> float | None:
-        """Return a value: as printed, or of the reference where that proves a fault of fio's."""
+    def choose_value(self, name: str, printed: _Printed, reference: _Reference | None) -> float | None:
+        """Return a value: as printed, or of the reference if that proves a fault of fio."""
         figure = printed.figure
         if figure is None:
             self.missing[name] = explain_absence(printed.text)
@@ -119,8 +119,8 @@ class _RateLedger(Struct):
             if verdict is not FigureVerdict.AGREES and verdict in _FAULTS:
                 meant = f"{reference.value / figure.unit:.2f}{figure.prefix}{figure.suffix}"
                 self.sources.append((name, f"{reference.source}; {printed.label}= is at fault"))
-                said = f"{printed.label}={printed.text.strip()} stands for {meant} by {reference.source}"
-                self.faults.append((verdict.value, f"{said}: {_FAULTS[verdict]}"))
+                difference = f"{printed.label}={printed.text.strip()} means {meant} by {reference.source}"
+                self.faults.append((verdict.value, f"{difference}: {_FAULTS[verdict]}"))
                 return reference.value
         self.sources.append((name, printed.describe()))
         return figure.value
@@ -129,11 +129,11 @@ class _RateLedger(Struct):
 def read_rates(
     summary: RateSummary, *, total_ios: int | None, block_size: int | None, version: Version
 ) -> Rates:
-    """Return what a summary says, in bytes, bytes/s and operations/s.
+    """Return the values of a summary, in bytes, bytes/s and operations/s.
 
     total_ios × block_size, where known, gives io_bytes exactly if the printed figure agrees with it.
     """
-    ledger = _RateLedger(version)
+    findings = _RateFindings(version)
     exact = total_ios * block_size if total_ios and block_size else None
     prefixes = _find_prefixes(summary, exact, version)
     bandwidth = _Printed(
@@ -142,24 +142,26 @@ def read_rates(
     io = _Printed("io", summary.io, read_figure(summary.io, prefixes))
     if exact is not None and not _fits(bandwidth.figure, exact, summary.runtime_ms, version):
         exact = None
-    io_bytes = _settle_io(ledger, io, exact=exact, bandwidth=bandwidth.figure, runtime_ms=summary.runtime_ms)
+    io_bytes = _choose_io(
+        findings, io, exact=exact, bandwidth=bandwidth.figure, runtime_ms=summary.runtime_ms
+    )
     iops = rate = None
     if not summary.runtime_ms:
-        ledger.missing["iops"] = ledger.missing["bandwidth_bytes_per_s"] = "zero-runtime"
+        findings.missing["iops"] = findings.missing["bandwidth_bytes_per_s"] = "zero-runtime"
     else:
         is_exact = exact is not None and io_bytes == exact
         reference = _find_rate(summary, io.figure, prefixes, exact=exact if is_exact else None)
-        rate = ledger.settle("bandwidth_bytes_per_s", bandwidth, reference)
-        iops = _settle_iops(ledger, summary, total_ios)
-    ledger.sources.append(("runtime_s", "msec / 1000"))
+        rate = findings.choose_value("bandwidth_bytes_per_s", bandwidth, reference)
+        iops = _choose_iops(findings, summary, total_ios)
+    findings.sources.append(("runtime_s", "msec / 1000"))
     return Rates(
         read_count(io_bytes),
         None if iops is None else read_amount(float(iops)),
         None if rate is None else read_amount(float(rate)),
         prefixes is OLD_COUNTS or _is_decimal(bandwidth.figure, summary),
-        ledger.missing,
-        tuple(ledger.sources),
-        tuple(ledger.faults),
+        findings.missing,
+        tuple(findings.sources),
+        tuple(findings.faults),
     )
 
 
@@ -185,7 +187,7 @@ def count_runtime_in_us(rates: Rates, summary: RateSummary, total_ios: int | Non
 
 
 def _find_prefixes(summary: RateSummary, exact: int | None, version: Version) -> Prefixes:
-    """Return what K and M stand for: 2.x prints them for 1000 too (kb_base=1000), as only the counts can tell."""
+    """Return the factors of K and M: 2.x uses them for 1000 too (kb_base=1000), which only the counts show."""
     if summary.is_modern:
         return MODERN
     binary, decimal = read_figure(summary.io, OLD_BYTES), read_figure(summary.io, OLD_COUNTS)
@@ -197,14 +199,14 @@ def _find_prefixes(summary: RateSummary, exact: int | None, version: Version) ->
 
 
 def _fits(bandwidth: Figure | None, exact: int, runtime_ms: int, version: Version) -> bool:
-    """Say whether bytes by the block size can be true: a group may hold jobs of other sizes than its first."""
+    """Return whether bytes by the block size are possible: a group may have jobs of other sizes than its first."""
     if bandwidth is None or not runtime_ms:
         return True
     return judge_figure(bandwidth, exact * 1000 / runtime_ms, version) is not FigureVerdict.CONTRADICTS
 
 
 def _is_decimal(bandwidth: Figure | None, summary: RateSummary) -> bool:
-    """Say whether kB stands outside the brackets and KiB inside."""
+    """Return whether kB is printed outside the brackets and KiB inside."""
     return (
         summary.is_modern
         and bandwidth is not None
@@ -221,17 +223,17 @@ def _multiply(bandwidth: Figure | None, runtime_ms: int) -> _Reference | None:
     )
 
 
-def _settle_io(
-    ledger: _RateLedger, io: _Printed, *, exact: int | None, bandwidth: Figure | None, runtime_ms: int
+def _choose_io(
+    findings: _RateFindings, io: _Printed, *, exact: int | None, bandwidth: Figure | None, runtime_ms: int
 ) -> int | None:
     if exact is not None and io.figure is not None:
-        if judge_figure(io.figure, exact, ledger.version) is FigureVerdict.AGREES:
-            ledger.sources.append(("io_bytes", "total_ios × block size, which agrees with io="))
+        if judge_figure(io.figure, exact, findings.version) is FigureVerdict.AGREES:
+            findings.sources.append(("io_bytes", "total_ios × block size, which agrees with io="))
             return exact
         reference: _Reference | None = _Reference(exact, "total_ios × block size")
     else:
         reference = _multiply(bandwidth, runtime_ms)
-    value = ledger.settle("io_bytes", io, reference)
+    value = findings.choose_value("io_bytes", io, reference)
     return None if value is None else int(value)
 
 
@@ -250,16 +252,18 @@ def _find_rate(
     return None
 
 
-def _settle_iops(ledger: _RateLedger, summary: RateSummary, total_ios: int | None) -> float | None:
+def _choose_iops(findings: _RateFindings, summary: RateSummary, total_ios: int | None) -> float | None:
     prefixes = MODERN if summary.is_modern else OLD_COUNTS
     printed = _Printed(
         "IOPS" if summary.is_modern else "iops", summary.iops, read_figure(summary.iops, prefixes)
     )
     if total_ios is None:
-        return ledger.settle("iops", printed, None)
+        return findings.choose_value("iops", printed, None)
     quotient = total_ios * 1000 / summary.runtime_ms
     figure = printed.figure
     if figure is not None and quotient < _WHOLE_IS_COARSE and int(quotient) == figure.value:
-        ledger.sources.append(("iops", f"total_ios / run time, of which {printed.label}= is the whole part"))
+        findings.sources.append(
+            ("iops", f"total_ios / run time, of which {printed.label}= is the whole part")
+        )
         return quotient
-    return ledger.settle("iops", printed, _Reference(quotient, "total_ios / run time"))
+    return findings.choose_value("iops", printed, _Reference(quotient, "total_ios / run time"))

@@ -1,4 +1,4 @@
-"""fio's text for people, 2.0 to today: find the reports in a text, one line after the other."""
+"""fio's normal text output, 2.0 to today: find the reports in a text, line by line."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +50,7 @@ _LAYING_OUT: Final = ": Laying out IO file"
 
 
 def read_normal(text: str, notes: Notes) -> Reading:
-    """Return the reports that fio printed as text, and the lines that are none of theirs.
+    """Return the reports that fio printed as text, and the lines outside of them.
 
     One pass over the lines; a text without a report costs one search. Snapshots of one execution are dropped but
     for the last whole one. Raises UnreadableOutput where there are too many reports, or jobs in one.
@@ -68,7 +68,7 @@ def read_normal(text: str, notes: Notes) -> Reading:
 
 
 class _Scan:
-    """Sorts lines into reports; what belongs to none is foreign, by its number."""
+    """Sorts lines into reports; foreign: numbers of the lines outside of reports."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -104,7 +104,7 @@ class _Scan:
         yield from self._closed
 
     def _is_cut(self, word: str) -> bool:
-        """Say whether a text without an end of line may end within a number of a job."""
+        """Return whether a text without a final line end may end within a number of a job."""
         if self._job is None or self._job.is_whole:
             return False
         return word in _LATENCIES or word in _SAMPLES or (word in _ONCE and word != "issued")
@@ -126,7 +126,7 @@ class _Scan:
         return self._read_job_line(words) or self._read_around(line, words)
 
     def _preamble(self) -> ReportDraft:
-        """Return the report whose jobs are still to come, and keep this line as one of its own."""
+        """Return the report whose jobs follow, and add this line to it."""
         report = self._report
         if report is None or report.jobs:
             self._close()
@@ -148,7 +148,7 @@ class _Scan:
             self.foreign.extend(report.line_numbers)
 
     def _begin(self, line: str) -> bool:
-        """Begin a job, or list one that is to come; a status line without an end may stand before it."""
+        """Begin a job or add a header; a status line without a line end may be before it."""
         line = line.strip()
         if line.startswith(_STATUS):
             line = line[line.rfind("]", 0, line.find("(g")) + 1 :].strip()
@@ -191,7 +191,7 @@ class _Scan:
         return report
 
     def _read_job_line(self, words: list[str]) -> bool:
-        """Keep a line of a job's block by its first word."""
+        """Add a line of a job's block by its first word."""
         keep = _KEEPERS.get(words[0])
         if keep is None or self._job is None or len(words) != 2:
             return False
@@ -202,7 +202,7 @@ class _Scan:
         if not rest.startswith(("IOPS=", "io=")):
             if "IOPS=" not in rest and "runt=" not in rest:
                 return False
-            # The lines behind one that cannot be read are not of the direction before it.
+            # The lines after one that cannot be read do not belong to the direction before it.
             rest = ""
         self._begin_direction(job, _LABELS[word], rest)
         return True
@@ -214,7 +214,7 @@ class _Scan:
         return direction
 
     def _find_direction(self, job: JobDraft, direction: DirectionDraft, rank: int) -> DirectionDraft:
-        """Return the direction of a line: another one where it does not come behind those that were read."""
+        """Return the direction of a line: a new one if it does not follow those that were read."""
         if rank <= self._rank:
             direction = self._begin_direction(job, "", "")
         self._rank = rank
@@ -241,7 +241,7 @@ class _Scan:
         return True
 
     def _keep_latency(self, job: JobDraft, word: str, rest: str) -> bool:
-        """Keep a distribution, the head of its table, or shares of latencies, which begin alike."""
+        """Add a distribution, the head of its table, or shares of latencies, which have the same first word."""
         direction = self._direction
         if rest[0] == "(" and "min=" not in rest:
             job.shares.append(rest)
@@ -257,13 +257,13 @@ class _Scan:
             self._rank = _RANK_OF_TABLES
             self._rows = direction.percentiles[word] = [rest]
         else:
-            # Of one priority: not to be taken for all I/Os.
+            # Of one priority only, not of all I/Os.
             self._rows = []
             return "prio" in rest
         return True
 
     def _read_around(self, line: str, words: list[str]) -> bool:
-        """Keep a line that stands before or behind the jobs of a report."""
+        """Add a line before or after the jobs of a report."""
         word, report = words[0], self._report
         if self._job is not None and word.startswith("fsync/"):
             self._begin_direction(self._job, "sync", "")
@@ -316,7 +316,7 @@ _KEEPERS: Final[Mapping[str, _Keeper]] = {
 
 
 def _is_started(report: ReportDraft) -> bool:
-    """Say whether fio went on to its version, or to starting processes; a server greets its client at once."""
+    """Return whether the version or "Starting" was printed; a server greets its client at once."""
     return not report.is_client and bool(report.fio_version or report.started is not None)
 
 

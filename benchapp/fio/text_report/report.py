@@ -27,14 +27,14 @@ _NAMES_LENGTH_MAXIMUM: Final = 200
 
 
 def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document | None:
-    """Return one report with the jobs that have results, though lines of theirs may be missing; None without any."""
+    """Return one report with the jobs that have results, even if some of their lines are missing; None without any."""
     jobs_read = [job for job in draft.jobs if job.is_readable]
     is_partial = not draft.has_end or not all(job.is_complete for job in draft.jobs)
     if is_partial:
         _warn_of_missing_lines(draft, where, notes)
     if not jobs_read:
         return None
-    notes.add("text-precision", where, "values are as fio rounded them for its text, to four digits or so")
+    notes.add("text-precision", where, "fio rounds values in its text output, to about four digits")
     version = parse_version(draft.fio_version)
     _drop_headers_of_others(draft)
     headers = _match_headers(draft, jobs_read)
@@ -51,10 +51,8 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         for index, (job, header) in enumerate(zip(jobs_read, headers, strict=True))
     )
     if any(not (job.options or job.is_aggregate) for job in jobs):
-        notes.add(
-            "options-not-reported", where, "the lines that tell rw, bs and ioengine of a job are missing"
-        )
-    hiding = _warn_of_silent_jobs(draft, where, notes)
+        notes.add("options-not-reported", where, "the lines with rw, bs and ioengine of a job are missing")
+    hiding = _warn_of_unprinted_jobs(draft, where, notes)
     if hiding:
         jobs = tuple(
             replace(job, may_hide_jobs=True) if job.clones > 1 and job.groupid in hiding else job
@@ -81,21 +79,21 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
 
 
 def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:
-    """Name the jobs of which lines are missing: the output was cut off, or somebody removed them."""
+    """Add notes that name the jobs with missing lines: the output was cut off or edited."""
     incomplete = [job for job in draft.jobs if job.is_readable and not job.is_complete]
     unreadable = [job for job in draft.jobs if not job.is_readable]
     if len(unreadable) == len(draft.jobs):
-        notes.add("truncated-report", where, "no job of this report has a result; nothing of it was kept")
+        notes.add("truncated-report", where, "no job of this report has a result; the report was skipped")
         return
     if not draft.has_end:
         count = len(draft.jobs) - len(incomplete) - len(unreadable)
-        message = f"this report ends early: {count} {'job was' if count == 1 else 'jobs were'} printed whole"
+        message = f"this report ends early: {count} {'job is' if count == 1 else 'jobs are'} complete"
         notes.add("truncated-report", where, message)
     if incomplete:
         message = f"lines of these jobs are missing, or cannot be read: {_list_names(incomplete)}"
-        notes.add("incomplete-job", where, f"{message}; the others were read")
+        notes.add("incomplete-job", where, f"{message}; their other lines were read")
     if unreadable:
-        message = f"these jobs have no line of results, and were left out: {_list_names(unreadable)}"
+        message = f"these jobs have no line of results and were skipped: {_list_names(unreadable)}"
         notes.add("unreadable-job", where, message)
 
 
@@ -106,8 +104,8 @@ def _list_names(jobs: Sequence[JobDraft]) -> str:
 def _drop_headers_of_others(draft: ReportDraft) -> None:
     """Keep the last headers where there are more than jobs: the first are of an execution whose results are missing.
 
-    The nth of several that are named alike is of the nth job; "..." behind one of them, or group_reporting, leaves
-    open how many there are.
+    The nth of several with one name belongs to the nth job; with "..." after one of them, or group_reporting, their
+    number is not known.
     """
     if draft.is_client or len(draft.headers) < 2:
         return
@@ -131,7 +129,7 @@ def _drop_headers_of_others(draft: ReportDraft) -> None:
 
 
 def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header | None]:
-    """Return the header of each job: of its name and group, the nth for the nth where several are named alike.
+    """Return the header of each job: of its name and group, the nth for the nth where several have one name.
 
     A header that asks for other directions than those that a job printed is of another execution.
     """
@@ -152,7 +150,7 @@ def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header 
 
 
 def _contradicts(header: Header, job: JobDraft) -> bool:
-    """Say whether a job did nothing of what a header asks for, and something else; a group may be of several jobs."""
+    """Return whether a job has only directions that its header does not ask for; never for groups."""
     printed = {direction.label for direction in job.directions} - {"sync"}
     asked = list_directions_asked(header.options)
     return job.clones == 1 and bool(asked) and bool(printed) and printed.isdisjoint((*asked, "mixed"))
@@ -168,7 +166,7 @@ def _find_options(draft: ReportDraft, job: JobDraft, header: Header | None) -> M
 
 
 def _count_clones(draft: ReportDraft, header: Header) -> int:
-    """Return how many jobs a header stands for: 1, but for the only one that "..." follows, if fio says of all."""
+    """Return the number of jobs of a header: 1, except for the only one that "..." follows, if a total is printed."""
     if draft.is_client or draft.started is None or len(draft.repeated) != 1:
         return 1
     if draft.headers[next(iter(draft.repeated))] is not header:
@@ -179,7 +177,7 @@ def _count_clones(draft: ReportDraft, header: Header) -> int:
 def _may_lack_clones(
     draft: ReportDraft, jobs_read: Sequence[JobDraft], headers: Sequence[Header | None]
 ) -> bool:
-    """Say whether another block of the last job was left out or cut, or "..." behind its header announces some."""
+    """Return whether another block of the last job is missing or cut, or "..." after its header announces some."""
     last, header = jobs_read[-1], headers[-1]
     alike = [job for job in draft.jobs if (job.name, job.groupid) == (last.name, last.groupid)]
     if not all(job.is_readable for job in alike):
@@ -191,29 +189,29 @@ def _may_lack_clones(
     return header is not None and any(draft.headers[place] is header for place in draft.repeated)
 
 
-def _warn_of_silent_jobs(draft: ReportDraft, where: str, notes: Notes) -> set[int]:
-    """Name the jobs that a header announces and no block tells of: summed into another, or without any I/O.
+def _warn_of_unprinted_jobs(draft: ReportDraft, where: str, notes: Notes) -> set[int]:
+    """Add notes that name jobs with a header but no block: summed into another job, or without any I/O.
 
     Return the groups into which jobs were summed.
     """
     hiding = set()
-    told = {(job.name, job.groupid) for job in draft.jobs}
+    printed = {(job.name, job.groupid) for job in draft.jobs}
     grouped = {job.groupid: job.name for job in draft.jobs if job.clones > 1 and job.name != AGGREGATE}
     for header in draft.headers:
-        if (header.name, header.groupid) in told:
+        if (header.name, header.groupid) in printed:
             continue
         if header.groupid in grouped:
             hiding.add(header.groupid)
             notes.add(
                 "group-of-different-jobs",
                 where,
-                f"group_reporting summed {header.name} into {grouped[header.groupid]}, whose options the group has",
+                f"group_reporting summed {header.name} into {grouped[header.groupid]}, whose options were read",
             )
         elif draft.has_end:
             notes.add(
                 "job-not-printed",
                 where,
-                f"fio prints nothing of {header.name}, as it does of jobs without any I/O",
+                f"fio did not print {header.name}, as usual for jobs without any I/O",
             )
     return hiding
 

@@ -1,4 +1,4 @@
-"""Of the snapshots of one execution (--status-interval) keep the last whole one: each holds the ones before it."""
+"""Keep the last complete snapshot of each execution (--status-interval): snapshots are cumulative."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,7 +13,7 @@ _LISTED_MAXIMUM: Final = 20
 
 
 def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterator[tuple[int, ReportDraft]]:
-    """Give the report that counts of each execution, with its place in the text; only one is held at a time.
+    """Yield the last complete report of each execution, with its place in the text; only one is in memory.
 
     Raises UnreadableOutput where there are too many reports, or jobs in one.
     """
@@ -26,7 +26,7 @@ def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterato
         if number >= DOCUMENTS_MAXIMUM:
             raise UnreadableOutput(
                 "too-many-reports",
-                f"the text holds more than {DOCUMENTS_MAXIMUM} reports of fio, the most that are read at once",
+                f"the text contains more than {DOCUMENTS_MAXIMUM} reports of fio, the maximum",
             )
         if kept is not None and not report.continues:
             yield kept
@@ -44,12 +44,13 @@ def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterato
         notes.add(
             "cumulative-snapshots",
             "",
-            f"{len(dropped)} reports ({numbers}{more}) are snapshots of an execution whose last whole report counts",
+            f"{len(dropped)} reports ({numbers}{more}) are snapshots of an execution and were skipped;"
+            " its last complete report was read",
         )
 
 
 def _check_continuation(earlier: ReportDraft, later: ReportDraft) -> None:
-    """Take back what a report has of the one before where it is another execution, of a process of the same id."""
+    """Remove the properties inherited from the report before if this is another execution with the same process id."""
     later.continues = has_gone_on(earlier, later)
     if later.continues:
         later.headers, later.repeated, later.started = earlier.headers, earlier.repeated, earlier.started

@@ -23,7 +23,7 @@ _PLACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BlockSize:
-    """size_bytes: where there is one size; text: canonical, where there are more or it is no size."""
+    """size_bytes: where there is one size; text: canonical, for several sizes or anything that is not a size."""
 
     size_bytes: int | None
     text: str = ""

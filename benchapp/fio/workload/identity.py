@@ -1,6 +1,6 @@
-"""Which further options make another workload: all that are not known to change nothing that is measured.
+"""Which further options define another workload: all except those known not to affect measurements.
 
-An option that we do not know splits a series, which can be seen; left out, it would mix what must not be compared.
+An unknown option splits a series, which is visible; ignoring it would mix values that must not be compared.
 """
 
 import re
@@ -54,7 +54,7 @@ _IRRELEVANT: Final = _split("""
 _IRRELEVANT_PATTERN: Final = re.compile(
     r"write_(?:\w+_log|iolog)|log_\w+|http_\w+|s3_\w+|\w*(?:secret|token|key)"
 )
-# Of these the path says nothing; that there is one does.
+# For these only whether a path is set matters, not the path.
 _PATHS: Final = frozenset({"read_iolog", "cgroup", "aux_path", "zone_file"})
 _SIZES: Final = _split(
     "rate rate_min io_size offset offset_increment offset_align zonesize zonerange zoneskip zonecapacity blockalign"
@@ -113,7 +113,7 @@ def list_further_options(options: Mapping[str, str], *, kb_base: int) -> dict[st
         if name in _TYPED or name in _IRRELEVANT or _IRRELEVANT_PATTERN.fullmatch(name):
             continue
         if name == "filesize" and not options.get("size"):
-            continue  # it stands in for size
+            continue  # it is used as size
         value = _write_value(name, text.strip(), kb_base=kb_base)
         if value != _DEFAULTS.get(name):
             further[name] = value

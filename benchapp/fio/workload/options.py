@@ -31,7 +31,7 @@ def overlay_options(of_all: Mapping[str, str], own: Mapping[str, str]) -> Mappin
 
 
 def list_directions_asked(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the directions that rw asks for; none where it is not there, as in reports before 2.3."""
+    """Return the directions that rw asks for; empty without rw, as in reports before 2.3."""
     # unified_rw_reporting prints "mixed" alone.
     if options.get("unified_rw_reporting") in ("1", "mixed"):
         return ("mixed",)
@@ -40,12 +40,12 @@ def list_directions_asked(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def count_jobs_asked(options: Mapping[str, str]) -> int | None:
-    """Return numjobs; None where the options do not say, as those of the global section before 3.4."""
+    """Return numjobs; None if the options have none, as those of the global section before 3.4."""
     text = options.get("numjobs")
     count = parse_size(text) if text else None
     return count if count and count <= INTEGER_MAXIMUM else None
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
-    """Say whether a flag is given and not switched off; from 3.39 a bare flag is listed with an empty value."""
+    """Return whether a flag is given and not switched off; from 3.39 a bare flag is listed with an empty value."""
     return options.get(name, "0").strip().lower() not in ("0", "false", "no")

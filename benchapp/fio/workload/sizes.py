@@ -22,7 +22,7 @@ _SECONDS: Final = {
 
 
 def parse_size(text: str, *, kb_base: int = 1024) -> int | None:
-    """Return the bytes of "4k", "1GiB" or "0x1000"; None for per cent, expressions and what is no number.
+    """Return the bytes of "4k", "1GiB" or "0x1000"; None for per cent, expressions and anything else.
 
     On purpose, fio reverses the prefixes under its default kb_base=1024: 4k, 4KB and 4Ki are 4096, and 4KiB is
     4000. Under kb_base=1000 it is the other way round.
@@ -43,7 +43,7 @@ def parse_size(text: str, *, kb_base: int = 1024) -> int | None:
 
 
 def parse_duration_s(text: str, *, unit: str = "s") -> float | None:
-    """Return the seconds of "60", "1m" or "500ms"; a bare number counts in `unit`. None for what is no time."""
+    """Return the seconds of "60", "1m" or "500ms"; a bare number counts in `unit`. None for anything else."""
     match = _TIME.fullmatch(text.strip().lower())
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""What was asked of the storage, typed and canonical: the part of a series' identity that fio tells."""
+"""The requested workload, typed and canonical: the part of a series' identity that fio reports."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _SHARES: Final = {"read": 100, "randread": 100, "rw": None, "randrw": None}
 _DEFAULT_SHARE: Final = 50
 # fio 2.3 and later, which print options, have it on all systems but Windows.
 _DEFAULT_ENGINE: Final = "psync"
-# A run that was cut at its runtime stops within a few ms; one that ended by itself is rarely this close.
+# A run that was cut at its runtime stops within a few ms; one that ended earlier is rarely this close.
 _CUT_SHARE: Final = 0.98
 # Longest texts that a column for one keeps.
 _RW_LENGTH: Final = 20
@@ -31,10 +31,10 @@ class WorkloadSpec:
     """One workload: equal for equal work, however it was typed.
 
     rw: fio's canonical name (readwrite is rw); without options "read", "write", "rw"… as seen, random or not.
-    block_size_bytes: None for ranges and splits, which block_size_text then tells ("4096-16384",
+    block_size_bytes: None for ranges and splits, which are in block_size_text ("4096-16384",
       "4096/60:65536/40", "4096,8192" for reads and writes).
     file_size_bytes: of `size`, else `filesize`; None for per cent and where none was given; file_size_text then
-      tells what was ("100%").
+      has the text ("100%").
     iodepth, is_direct: None where fio printed no options, or not these.
     read_share_percent: 100 for reads, 0 for writes and trims, rwmixread for mixed ones; None if not known.
     is_time_based: as asked for, or as seen where fio before 3.39 drops the bare flag.

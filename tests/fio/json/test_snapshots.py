@@ -88,7 +88,7 @@ def test_documents_keep_their_place_in_the_warnings() -> None:
     assert [note.where for note in report.warnings] == ["", "document 2, job 0"]
 
 
-def test_documents_keep_their_place_behind_reports_without_jobs_and_cut_ones() -> None:
+def test_documents_keep_their_place_after_reports_without_jobs_and_cut_ones() -> None:
     without_jobs, cut = make_output(jobs=None), make_output()[:60] + b"\n"
     text = without_jobs + cut + make_snapshot(1) + make_snapshot(2) + make_output(jobs=[1, make_job("b")])
 
@@ -104,7 +104,7 @@ def test_documents_keep_their_place_behind_reports_without_jobs_and_cut_ones() -
 
 
 def make_client_report(seconds: int, *, at: int) -> bytes:
-    """Return what a server told its client: neither elapsed nor, before 3.36, job_start."""
+    """Return the entry of a server in a client report: neither elapsed nor, before 3.36, job_start."""
     read = make_direction(io_bytes=seconds * 2**20, total_ios=seconds * 256, runtime=seconds * 1000)
     content = make_content(timestamp=at) | {"client_stats": [make_job(hostname="a", port=1, read=read)]}
     del content["jobs"], content["client_stats"][0]["elapsed"]
@@ -163,7 +163,7 @@ def test_report_without_elapsed_is_a_snapshot_only_if_time_and_bytes_grew(
         (make_old_read(2000, 2000), 1),
     ],
 )
-def test_what_only_grows_tells_executions_of_old_versions_apart(later: dict[str, Any], count: int) -> None:
+def test_cumulative_values_distinguish_executions_of_old_versions(later: dict[str, Any], count: int) -> None:
     text = make_old_report(make_old_read(2000, 2000), version="fio-2.1.14")
 
     assert len(read_output(text + make_old_report(later, version="fio-2.1.14")).documents) == count

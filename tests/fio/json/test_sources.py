@@ -67,7 +67,7 @@ def test_sources_of_one_entry_name_key_and_conversion(name: str, sources: dict[s
     assert find_direction(read_single(name), "read").sources == sources
 
 
-def test_bandwidth_is_bw_where_nothing_else_tells_it() -> None:
+def test_bandwidth_is_bw_without_any_other_source() -> None:
     content = make_content(make_job(read={"bw": 200, "iops": 50, "total_ios": 100}))
 
     direction = find_direction(read_output(json.dumps(content).encode()).documents[0], "read")
@@ -94,7 +94,7 @@ def test_percentiles_of_clones_with_histograms_say_so() -> None:
     assert direction.sources["percentiles"] == "merged bins of 2 jobs"
 
 
-def test_percentiles_under_the_wrong_key_are_told_of() -> None:
+def test_percentiles_under_the_wrong_key_have_a_source() -> None:
     job = make_job(**{"job options": {"rw": "read", "lat_percentiles": "1"}})
 
     (document,) = read_output(make_output(job, **{"fio version": "fio-3.12"})).documents

@@ -52,7 +52,7 @@ def test_percentiles_of_several_groups_come_from_merged_bins() -> None:
     assert find_total(total, "read").completion.percentiles == ((50.0, 100), (99.0, 10000))
 
 
-def test_read_and_write_have_a_total_behind_them() -> None:
+def test_read_and_write_are_followed_by_a_total() -> None:
     (total,) = total_up(read_single("versions/fio-3.36/json.json").groups)
 
     read, write, both = total.directions
@@ -145,7 +145,7 @@ def test_mean_of_small_and_large_blocks_is_weighted_by_ios_and_not_by_bytes(
     assert total.sources["completion"] == f"mean weighted by {weight} of 2 directions"
 
 
-def test_mean_is_withheld_where_nothing_tells_how_many_ios_there_were() -> None:
+def test_mean_is_withheld_without_any_count_of_ios() -> None:
     total = find_total_of_all(make_old_output(with_total_ios=False, iops=(10_000.0, 0)))
 
     assert (total.completion.mean_ns, total.completion.stddev_ns) == (None, None)

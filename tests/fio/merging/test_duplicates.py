@@ -1,4 +1,4 @@
-"""One execution that a text tells of twice, in two formats, is one document."""
+"""One execution in two formats is one document."""
 
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ def choose(preferred: Document, other: Document) -> tuple[list[str], list[str]]:
     return [document.format for document in documents], [note.code for note in notes.list_all()]
 
 
-def test_text_of_the_same_execution_is_left_out_and_said() -> None:
+def test_text_of_the_same_execution_is_skipped_with_a_note() -> None:
     assert choose(make_document("json"), make_document("normal")) == (["json"], ["same-run-other-format"])
 
 
@@ -42,7 +42,7 @@ def test_same_job_run_again_in_another_format_is_another_execution() -> None:
     assert choose(make_document("json"), again) == (["json", "normal"], [])
 
 
-def test_terse_counts_no_ios_and_is_told_apart_by_time_and_bytes() -> None:
+def test_terse_counts_no_ios_and_is_compared_by_time_and_bytes() -> None:
     terse = make_document("terse", total_ios=None, io_bytes=4_095_000)
 
     assert choose(make_document("json"), terse)[0] == ["json"]

@@ -119,7 +119,7 @@ def test_loop_over_several_lines_is_one_command() -> None:
     assert read(text)[0].rest.split() == ["test"]
 
 
-def test_two_times_without_commands_are_writing_and_reading_and_it_is_said() -> None:
+def test_two_times_without_commands_are_writing_and_reading_with_a_note() -> None:
     text = "real 0m1s\nuser 0m0s\nsys 0m0s\n\nreal 0m2s\nuser 0m0s\nsys 0m0s\n"
 
     assert list_times(text) == [("write", 1.0), ("read", 2.0)]
@@ -161,7 +161,7 @@ def test_foreign_text_is_no_timing(text: str) -> None:
 def test_a_thousand_timings_are_the_most(block: str) -> None:
     read(block * 1000)
 
-    with pytest.raises(UnreadableOutput, match="more than 1000 timings") as refusal:
+    with pytest.raises(UnreadableOutput, match="more than 1000 ") as refusal:
         read(block * 1001)
 
     assert refusal.value.code == "too-many-timings"
@@ -191,7 +191,7 @@ def test_recipe_run_twice_is_two_documents() -> None:
         ("", None),
     ],
 )
-def test_commands_are_told_apart(command: str, kind: Kind | None) -> None:
+def test_commands_are_classified(command: str, kind: Kind | None) -> None:
     assert find_kind(command) == kind
 
 

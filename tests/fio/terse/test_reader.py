@@ -85,7 +85,7 @@ def test_columns_are_read_as_they_are_in_every_version(
         ("fio-3.39/terse_v5.txt", 5, "fio-3.39", 1),
     ],
 )
-def test_versions_and_disks_are_told(name: str, version: int, fio_version: str, disks: int) -> None:
+def test_versions_and_disks_are_read(name: str, version: int, fio_version: str, disks: int) -> None:
     document = read_single(f"versions/{name}")
 
     assert (document.format, document.format_version) == ("terse", version)
@@ -235,7 +235,7 @@ def test_latency_that_is_no_number_is_absent_with_its_reason() -> None:
     assert read_direction.missing["completion"] == "not-a-number"
 
 
-def test_description_may_hold_semicolons_and_stands_on_a_second_line_in_version_2() -> None:
+def test_description_may_have_semicolons_and_is_on_a_second_line_in_version_2() -> None:
     with_name = read_single("terse/description_v4.out").jobs
     (alone,) = read_single("terse/description_v2.out").jobs
 
@@ -266,7 +266,7 @@ def test_only_the_last_snapshot_counts() -> None:
     assert codes == ["cumulative-snapshots"]
 
 
-def test_clones_in_snapshots_are_told_apart_from_snapshots() -> None:
+def test_clones_in_snapshots_are_distinguished_from_snapshots() -> None:
     reading, codes = read_file("terse/status_interval_clones.out")
 
     (group,) = reading.found[0].document.groups
@@ -377,7 +377,7 @@ def test_host_before_a_line_is_the_jobs_host() -> None:
 
 
 @pytest.mark.parametrize("status", ["Jobs: 1 (f=1): [R(1)][eta 00m:00s]", "[w=544 IOPS][eta 04", "web_1  | "])
-def test_line_behind_a_status_line_or_a_collectors_mark_is_read(status: str) -> None:
+def test_line_after_a_status_line_or_a_collectors_mark_is_read(status: str) -> None:
     reading, _ = read(status + V3)
 
     assert (len(reading.found), reading.rest) == (1, status)
@@ -414,7 +414,7 @@ def test_lines_in_one_pair_of_backticks_are_read_and_cut_ones_are_named() -> Non
     assert ([job.name for job in cut.found[0].document.jobs], cut_codes) == (["rr"], ["truncated-report"])
 
 
-def test_place_is_that_of_the_line_behind_other_text() -> None:
+def test_place_is_that_of_the_line_after_other_text() -> None:
     reading, _ = read(f"begin\r\n{V3}\r\nend")
 
     assert [found.at for found in reading.found] == [7]

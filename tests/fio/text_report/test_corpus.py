@@ -77,7 +77,7 @@ def test_carries_that_were_lost_are_mended() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["*_fio_randwrite.log", "*_fio_randread.log"])
-def test_appended_executions_are_told_apart(pattern: str) -> None:
+def test_appended_executions_are_separated(pattern: str) -> None:
     assert len(list_documents(pattern)) == 28
 
 

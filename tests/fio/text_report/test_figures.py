@@ -69,7 +69,7 @@ def test_counts_of_2_x_are_in_powers_of_1000() -> None:
     assert read_figure("104.2K", OLD_COUNTS).value == 104_200
 
 
-def test_figure_that_is_remembered_is_told_apart_by_its_prefixes() -> None:
+def test_cached_figures_are_distinguished_by_their_prefixes() -> None:
     values = [read_figure("2.0M", prefixes).value for prefixes in (OLD_BYTES, OLD_COUNTS, MODERN, OLD_BYTES)]
 
     assert values == [2_097_152, 2_000_000, 2_000_000, 2_097_152]
@@ -131,7 +131,7 @@ def test_lost_carry_is_mended_by_the_count_of_ios() -> None:
 @pytest.mark.parametrize(
     ("summary", "bandwidth", "io_bytes"),
     [
-        # Where sizes vary, the figure in brackets tells, else the rounded bytes.
+        # Where sizes vary, the figure in brackets decides, else the rounded bytes.
         ("IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3595MiB/300032msec)", 12_600_000, 3595 * 2**20),
         ("IOPS=3068, BW=11.0MiB/s (12.0MB/s)(3595MiB/300032msec)", 3595 * 2**20 / 300.032, 3595 * 2**20),
         ("IOPS=2043, BW=2043MiB/s (2143MB/s)(19.0GiB/10001msec)", 2043 * 2**20, int(2043 * 2**20 * 10.001)),
@@ -153,7 +153,7 @@ def test_lost_carry_is_mended_by_the_other_figures(summary: str, bandwidth: floa
     assert "text-carry-lost" in list_codes(text)
 
 
-def test_figure_of_a_later_version_stands_even_if_it_is_odd() -> None:
+def test_figure_of_a_later_version_is_accepted_even_if_it_is_odd() -> None:
     text = make_text(
         "  write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3596MiB/300032msec)",
         issued="     issued rwts: total=0,920632,0,0 short=0,0,0,0 dropped=0,0,0,0",
@@ -178,7 +178,7 @@ def test_decimals_of_2_x_are_mended_where_counts_prove_them_wrong() -> None:
     assert list_codes(text) == ["text-decimals-wrong"] * 2
 
 
-def test_kb_base_1000_of_2_x_is_told_by_the_counts() -> None:
+def test_kb_base_1000_of_2_x_is_found_by_the_counts() -> None:
     text = make_old_text(
         "  write: io=12640KB, bw=12640KB/s, iops=3086, runt=  1000msec",
         issued="total=r=0/w=3086/d=0, short=r=0/w=0/d=0",

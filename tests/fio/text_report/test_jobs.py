@@ -86,7 +86,7 @@ def test_direction_asked_for_without_any_io_is_there() -> None:
         ("bs=(R) 4096B-4096B, (W) 8192B-16.0KiB, (T) 4096B-4096B", None, "4096,8192-16384"),
     ],
 )
-def test_header_tells_the_workload(header: str, block_size_bytes: int | None, block_size_text: str) -> None:
+def test_header_has_the_workload(header: str, block_size_bytes: int | None, block_size_text: str) -> None:
     line = f"job: (g=0): rw=randrw, {header}, ioengine=libaio, iodepth=16"
 
     (group,) = read_document(make_text(SUMMARY, header=line)).groups

@@ -28,7 +28,7 @@ def test_latency_is_in_ns_by_the_unit_of_its_line(line: str, expected: Latency) 
     assert read_direction(make_text(SUMMARY, f"    {line}")).submission == expected
 
 
-def test_nan_in_a_latency_is_said_to_be_no_number() -> None:
+def test_nan_in_a_latency_is_not_a_number() -> None:
     direction = read_direction(make_text(SUMMARY, "    clat (usec): min=1, max=2, avg= -nan, stdev=inf"))
 
     assert direction.missing["completion"] == "not-a-number"
@@ -48,7 +48,7 @@ def test_latency_of_a_counter_that_wrapped_is_withheld(line: str) -> None:
     assert direction.total.mean_ns == 5000
 
 
-def test_each_table_of_percentiles_stands_with_its_latency() -> None:
+def test_each_table_of_percentiles_is_with_its_latency() -> None:
     direction = read_direction(
         make_text(
             SUMMARY,

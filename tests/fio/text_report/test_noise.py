@@ -1,4 +1,4 @@
-"""Where fio's text stands: among other lines, several times, cut off, and from several hosts."""
+"""fio's text among other lines, several times, cut off, and from several hosts."""
 
 import re
 
@@ -142,7 +142,7 @@ def test_executions_one_after_the_other_are_documents_of_their_own() -> None:
     assert list_codes(text + text) == []
 
 
-def test_executions_without_headers_are_told_apart_by_their_processes() -> None:
+def test_executions_without_headers_are_separated_by_their_processes() -> None:
     first = make_text(SUMMARY, header="")
     second = first.replace("pid=1891", "pid=1892")
 
@@ -200,7 +200,7 @@ def test_execution_that_printed_no_jobs_lends_nothing_to_the_next() -> None:
     assert reading.rest.splitlines()[0] == HEADER.replace("4096B", "512B")
 
 
-def test_cut_behind_a_whole_job_keeps_that_one() -> None:
+def test_cut_after_a_whole_job_keeps_that_one() -> None:
     text = read_bytes("generated/81_multi_job_normal.out").decode()
     cut = text[: text.index("  write: IOPS=7213")]
 
@@ -229,7 +229,7 @@ def test_values_of_clones_that_were_not_all_printed_are_withheld() -> None:
     assert list_codes(cut) == ["truncated-report", "clones-missing"]
 
 
-def test_text_cut_within_a_clone_withholds_the_group_though_no_header_tells_of_clones() -> None:
+def test_text_cut_within_a_clone_withholds_the_group_without_a_header_that_names_clones() -> None:
     text = read_bytes("generated/14_numjobs4_normal.out").decode()
     body = text[text.index("rw: (groupid=") :]
     cut = body[: body.rindex("     issued")]
@@ -268,7 +268,7 @@ def test_job_without_its_line_of_issued_ios_is_read_from_the_lines_that_are_ther
     for job, like in zip(document.jobs, whole.jobs, strict=True):
         assert job.latency_shares == like.latency_shares
         for direction, other in zip(job.directions, like.directions, strict=True):
-            # As printed: the counts would have told more digits.
+            # As printed: the counts would have given more digits.
             assert direction.iops == pytest.approx(other.iops, rel=2e-3)
             assert direction.bandwidth_bytes_per_s == pytest.approx(other.bandwidth_bytes_per_s, rel=2e-3)
             assert direction.io_bytes == pytest.approx(other.io_bytes, rel=5e-3)
