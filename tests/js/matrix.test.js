@@ -35,12 +35,12 @@ test("a picture of one column has room for its title", () => {
 test("the picture has every word of the page, in the colors of its theme", () => {
   const context = makeContext();
 
-  drawMatrix(context, layMatrix([panel("5 GiB files", [cell, { reason: "never measured" }])]), { colors, family: "sans-serif" });
+  drawMatrix(context, layMatrix([panel("5 GiB files", [cell, { reason: "not measured" }])]), { colors, family: "sans-serif" });
 
   const { words, fills } = context.noted;
   assert.deepEqual(
     words.map(({ text }) => text),
-    ["5 GiB files", "Pattern by volumes", "1", "2", "4k random read", "24 000", "▼ −25.0 % worse", "1 d · n 12", "never measured"],
+    ["5 GiB files", "Pattern by volumes", "1", "2", "4k random read", "24 000", "▼ −25.0 % worse", "1 d · n 12", "not measured"],
   );
   assert.deepEqual(fills[0], { box: [0, 0, 480, 124], color: "paper" });
   assert.equal(words.find(({ text }) => text.endsWith("worse")).color, "red");

@@ -1,7 +1,7 @@
-"""The curves of a scaling chart, and when two of their values are the same, or differ, for all that is known. Pure.
+"""The curves of a scaling chart, and whether two of their values are the same or differ. Pure.
 
-A value is a median of runs. How far it may be off is estimated from the spread of those runs and their number
-(`estimate_error`); where that is not known, only the fixed thresholds hold.
+A value is a median of runs. Its standard error is estimated from the spread and the number of the runs
+(`estimate_error`); if that is unknown, only the fixed thresholds apply.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from typing import Final
 
 # Two values this near are the same: fio's own run-to-run spread on a quiet machine is 1 to 3 %.
 SAME_WITHIN: Final = 0.03
-# A step is a step from here; less is noise, and two values that lie this far apart are never the same.
+# The smallest step; smaller ones are noise, and two values with a larger difference are never the same.
 STEP_FROM: Final = 0.1
-# Of fewer runs p10 and p90 say nothing of the spread.
+# With fewer runs p10 and p90 do not describe the spread.
 RUNS_MINIMUM: Final = 3
 # p10 to p90 of a normal distribution, in standard deviations.
 _WIDTH: Final = 2.563
@@ -68,30 +68,30 @@ def estimate_error(p10: float, p90: float, n: int) -> float | None:
 
 
 def find_margin(one: CurvePoint, other: CurvePoint) -> float:
-    """Return by how much two values may differ by chance (95 %), in their unit; 0 where nothing is known of either."""
+    """Return the margin of error of a difference (95 %), in the unit of the values; 0 if both errors are unknown."""
     return _SURE * hypot(one.error or 0.0, other.error or 0.0)
 
 
 def are_same(points: Sequence[CurvePoint]) -> bool:
-    """Say whether all values are one: 3 % apart at most, or no farther than chance takes them, but never 10 %."""
+    """Return whether all values are the same: within 3 %, or within the margin of error, but never above 10 %."""
     low, high = _find_ends(points)
     margin = max(SAME_WITHIN * low.value, find_margin(low, high))
     return high.value - low.value <= min(margin, STEP_FROM * low.value)
 
 
 def do_differ(one: CurvePoint, other: CurvePoint) -> bool:
-    """Say whether two values lie farther apart than chance takes them."""
+    """Return whether two values differ by more than the margin of error."""
     return abs(one.value - other.value) > find_margin(one, other)
 
 
 def does_reach(point: CurvePoint, limit: float) -> bool:
-    """Say whether a value is at a limit or above: 3 % below it at most, or as chance takes it there, but never 10 %."""
+    """Return whether a value reaches a limit: from 3 % below it, or within its margin of error, but at most 10 %."""
     margin = max(SAME_WITHIN * limit, _SURE * (point.error or 0.0))
     return point.value >= limit - min(margin, STEP_FROM * limit)
 
 
 def find_hidden(points: Sequence[CurvePoint]) -> tuple[CurvePoint, CurvePoint] | None:
-    """Return the lowest and the highest value, where they lie a step apart that may be chance; else None."""
+    """Return the lowest and the highest value if they differ by a step within the margin of error; else None."""
     low, high = _find_ends(points)
     is_step = high.value > low.value * (1 + STEP_FROM)
     return (low, high) if is_step and not do_differ(low, high) else None

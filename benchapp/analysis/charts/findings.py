@@ -1,6 +1,6 @@
-"""What a scaling picture says: where gains stop, what is linear, erratic, saturated, what falls off a cliff. Pure.
+"""The findings of a scaling chart: curves that level off, saturate, scale linearly, drop or are erratic. Pure.
 
-Every finding holds the numbers that it rests on and the places of their cells, so that a reader can check it.
+Every finding has its values and the places of their cells, so that a reader can check it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ AT_LIMIT_TO: Final = 1.15
 
 @dataclass(frozen=True, slots=True)
 class LimitFinding:
-    """A named limit at the x of some points of one panel: values by x, None where it is not known."""
+    """A named limit in one panel: values by x, None if unknown."""
 
     facet: int
     name: str
@@ -43,7 +43,7 @@ class LimitFinding:
 
 @dataclass(frozen=True, slots=True)
 class GainsStop:
-    """The best value, and that the next one is no better though x grew; what follows is the same (`are_same`)."""
+    """The best value and the next one, which is not better; the values from there on are the same (`are_same`)."""
 
     best: CurvePoint
     after: CurvePoint
@@ -51,7 +51,7 @@ class GainsStop:
 
 @dataclass(frozen=True, slots=True)
 class Saturates:
-    """From a point on all values are the same (`are_same`); level: their median."""
+    """All values from a point on are the same (`are_same`); level: their median."""
 
     start: CurvePoint
     end: CurvePoint
@@ -60,7 +60,7 @@ class Saturates:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Every value is nearly as many times the first as x is; efficiency: of the last."""
+    """Every value is 90 to 125 % of linear scaling from the first; efficiency: of the last."""
 
     first: CurvePoint
     last: CurvePoint
@@ -69,7 +69,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Erratic:
-    """Up and down without a trend: the highest value before the deepest fall, and the value after it."""
+    """No trend: the value before the deepest drop, and the value after it."""
 
     high: CurvePoint
     low: CurvePoint
@@ -77,7 +77,7 @@ class Erratic:
 
 @dataclass(frozen=True, slots=True)
 class Falls:
-    """From the highest value to the lowest one behind it; share: of the first that is left."""
+    """The highest value and the lowest one after it; share: of the highest."""
 
     high: CurvePoint
     low: CurvePoint
@@ -86,7 +86,7 @@ class Falls:
 
 @dataclass(frozen=True, slots=True)
 class Grows:
-    """From first to last by a factor; efficiency: share of ideal at the last, None where x is no count."""
+    """Growth from first to last; efficiency: share of linear scaling at the last, None if x is not a count."""
 
     first: CurvePoint
     last: CurvePoint
@@ -96,7 +96,7 @@ class Grows:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """x changes nothing: all values lie within 10 % of each other."""
+    """No dependence on x: all values are within 10 % of each other."""
 
     first: CurvePoint
     last: CurvePoint
@@ -105,7 +105,7 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The lowest and the highest value lie a step apart, but the runs scatter more; margin: what chance may do."""
+    """The lowest and the highest value differ by a step, but within the margin of error."""
 
     low: CurvePoint
     high: CurvePoint
@@ -114,7 +114,7 @@ class Unclear:
 
 @dataclass(frozen=True, slots=True)
 class Cliff:
-    """At the same x another panel or line has at most half; share: what is left. is_facet: panels, else lines."""
+    """At the same x the next panel or line has at most half; share: of the reference. is_facet: panels, else lines."""
 
     value: CurvePoint
     reference: CurvePoint
@@ -124,7 +124,7 @@ class Cliff:
 
 @dataclass(frozen=True, slots=True)
 class ContrastFinding:
-    """Of two cells that differ in one unordered thing the higher and the lower; factor: between them."""
+    """The higher and the lower of two cells that differ in one unordered dimension; factor: between them."""
 
     high: CurvePoint
     low: CurvePoint
@@ -133,7 +133,7 @@ class ContrastFinding:
 
 @dataclass(frozen=True, slots=True)
 class AtLimit:
-    """From a point on all values are at a limit: 97 to 115 % of it, or below it by no more than chance."""
+    """All values from a point on are at a limit: 97 to 115 % of it, or below it within the margin of error."""
 
     name: str
     start: CurvePoint
@@ -157,7 +157,7 @@ Finding = (
 
 
 def read_curve(curve: Curve) -> Finding | None:
-    """Return what one curve says; None where two points are not there."""
+    """Return the finding of one curve; None for fewer than two points."""
     points = curve.points
     if len(points) < 2 or any(point.value <= 0 for point in points):
         return None
@@ -173,9 +173,9 @@ def read_curve(curve: Curve) -> Finding | None:
 
 
 def find_cliffs(curves: Sequence[Curve], *, is_facet: bool) -> Iterator[Cliff]:
-    """Give the deepest fall between each two neighbours that differ in one ordered thing; None of throughput only.
+    """Yield the deepest drop between neighbors that differ in one ordered dimension, of throughput only.
 
-    curves: of one line in neighbouring panels (is_facet), or of neighbouring lines in one panel; in order.
+    curves: of one line in neighboring panels (is_facet), or of neighboring lines in one panel; in order.
     """
     for before, behind in pairwise(curves):
         references = {point.place.x: point for point in before.points}
@@ -192,14 +192,14 @@ def find_cliffs(curves: Sequence[Curve], *, is_facet: bool) -> Iterator[Cliff]:
 
 
 def find_contrast(one: Curve, other: Curve) -> ContrastFinding | None:
-    """Return where two curves lie farthest apart at the same x; None where nowhere by a quarter."""
+    """Return the largest difference of two curves at the same x; None if it is below a quarter."""
     at_same = {point.place.x: point for point in one.points}
     pairs = [(point, at_same[point.place.x]) for point in other.points if point.place.x in at_same]
     return _find_widest(pairs)
 
 
 def find_extremes(curve: Curve) -> ContrastFinding | None:
-    """Return the highest and the lowest value of a curve whose x has no order; None where they are alike."""
+    """Return the highest and the lowest value of a curve with unordered x; None if less than a quarter apart."""
     if len(curve.points) < 2:
         return None
     ordered = sorted(curve.points, key=lambda point: point.value)
@@ -218,7 +218,7 @@ def find_at_limit(curve: Curve, limit: LimitFinding) -> AtLimit | None:
 
 
 def list_places(finding: Finding) -> tuple[CurvePlace, ...]:
-    """Return the cells that a finding rests on, the most telling first."""
+    """Return the cells of a finding, the most important first."""
     match finding:
         case GainsStop(best, after):
             return (best.place, after.place)

@@ -1,4 +1,4 @@
-"""Has a series moved from its baseline, and is it still measured? Pure."""
+"""The change of a series against its earlier measurements, and whether it is still measured. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 # The newest of a series' values are those of its recent level (analysis.standing.RECENT_COUNT).
 _RECENT_COUNT: Final = 5
-# Two weeks: a sweep that runs once a week may fail once before anybody is told.
+# Two weeks: a weekly sweep may fail once.
 STALE_AFTER: Final = timedelta(days=14)
 # Of the usual interval: one run may be missed.
 INTERVALS: Final = 2
@@ -20,9 +20,9 @@ Meaning = Literal["better", "worse", "within"]
 
 @dataclass(frozen=True, slots=True)
 class RecentShift:
-    """How the recent level stands to the baseline.
+    """The change of the recent level against the baseline.
 
-    percent: of the baseline, signed. meaning: "within" where it is no more than the series' own spread.
+    percent: of the baseline, signed. meaning: "within" if it does not exceed the spread of the series.
     """
 
     percent: float
@@ -36,7 +36,7 @@ def find_shift(
     values: Sequence[float],
     better: Literal["higher", "lower"],
 ) -> RecentShift | None:
-    """Return how the recent level stands to the baseline; None where there are too few values for either.
+    """Return the change of the recent level against the baseline; None with too few values for either.
 
     values: the newest in the order of time. The spread is from p10 to p90 of those before the recent ones, which are
     not in it, as a new level would hide itself. It is wide on purpose: among a hundred cells at rest hardly one moves.

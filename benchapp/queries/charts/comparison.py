@@ -1,4 +1,4 @@
-"""Two things side by side: the series of one matched with those of the other on all that is not under comparison."""
+"""Compare two sides: their series are matched on all dimensions that are not compared."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from benchapp.queries.shapes import TargetRow, names_of
 
 __all__ = ["DEFAULT_METRICS", "ComparisonResult", "Pair", "Side", "Unmatched", "compare_sides"]
 
-# Half a second's work; of so many verdicts nobody reads the last.
+# Half a second of work.
 COMPARED_MAXIMUM: Final = 3000
 DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 
@@ -44,7 +44,7 @@ _UNMATCHED: Final = frozenset({"id", "target_id", "workload_id", _UNHASHABLE})
 class Pair:
     """One metric of what both sides measured.
 
-    title: what is the same on both sides. a_ids, b_ids: series. adjusted_p: among all pairs.
+    title: workload and layout common to both sides. a_ids, b_ids: series. adjusted_p: among all pairs.
     is_worse: B against A by the metric's better direction; None where the medians are equal.
     usual: where a side has too few values for an interval, how far the series' runs usually lie from their median, as
     (p10, p90) / median; None where that is not known either.
@@ -63,24 +63,24 @@ class Pair:
 
     @property
     def is_usual(self) -> bool | None:
-        """Say whether the ratio lies within what the series' runs usually do; None where that is not known."""
+        """Return whether the ratio is within the usual range of the series; None if unknown."""
         ratio = self.comparison.ratio
         return None if self.usual is None or ratio is None else self.usual[0] <= ratio <= self.usual[1]
 
     @property
     def has_few_runs(self) -> bool:
-        """Say whether a side has too few runs for an interval."""
+        """Return whether a side has too few runs for an interval."""
         return min(self.comparison.a.n, self.comparison.b.n) < INTERVAL_FROM
 
     @property
     def is_significant(self) -> bool:
-        """Say whether the difference is more than chance: the interval leaves out 1, and so does the rank test."""
+        """Return whether the interval excludes 1 and the adjusted p is below 0.05."""
         return self.comparison.is_significant and self.adjusted_p is not None and self.adjusted_p < 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """A series that the other side has nothing to match with."""
+    """A series without a matching one on the other side."""
 
     id: int
     title: str
@@ -88,7 +88,7 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Both sides. pairs: what matters first. free: names of the columns that were not matched on, and differ.
+    """Both sides. pairs: most significant first. free: names of the compared columns that differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
     values, whose rest is left out.
@@ -138,7 +138,7 @@ _Sides = tuple[list[SideRow], list[SideRow]]
 
 
 def _find_free(a: Side, b: Side) -> frozenset[str]:
-    """Return the columns that are under comparison."""
+    """Return the compared columns, on which series are not matched."""
     if a.run_id is not None or b.run_id is not None:
         return frozenset({"scope", *names_of(TargetRow)})
     named = {term.dimension for term in {*a.filter.terms} ^ {*b.filter.terms}}
@@ -192,7 +192,7 @@ def _compare_groups(
 def _read_usual(
     found: Iterable[tuple[_Sides, str, Comparison]],
 ) -> dict[tuple[int, str], tuple[float, float]]:
-    """Return p10 and p90 over the median, by (series, metric), where an interval cannot be had."""
+    """Return p10 and p90 over the median, by (series, metric), of pairs with too few values for an interval."""
     few = {
         (sides[0][0]["id"], metric)
         for sides, metric, comparison in found
@@ -235,7 +235,7 @@ def _make_pair(
 
 
 def _rank(pair: Pair) -> tuple[bool, float, str, str]:
-    """Put first what is clear, then what is far from 1, either way."""
+    """Sort significant differences first, then ratios by their distance from 1."""
     ratio = pair.comparison.ratio
     distance = max(ratio, 1 / ratio) if ratio and ratio > 0 else 1.0
     return (not pair.is_significant, -distance, pair.title, pair.metric)
@@ -252,7 +252,7 @@ def _list_unmatched(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[U
 
 
 def _list_differing(groups: Iterable[_Sides], free: frozenset[str]) -> tuple[str, ...]:
-    """Return the columns under comparison in which matched series do differ, in the order of the registry."""
+    """Return the compared columns in which matched series differ, in the order of the registry."""
     differing = {
         name
         for first, second in groups

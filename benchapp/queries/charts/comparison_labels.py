@@ -1,7 +1,4 @@
-"""In what the environments of two groups of runs differ.
-
-What the two sides of a pair share, in one line.
-"""
+"""Titles of compared series, and the environment differences of two groups of runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,14 +10,14 @@ from benchapp.queries.charts.comparison_sides import SideRow
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
-# What stands for a workload's column that is not the same on both sides; None for the others.
+# The value of a compared column of a workload; None for the others.
 _BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": "", "numjobs": 0}
 _TARGET: Final = names_of(TargetRow)
 _WORKLOAD: Final = names_of(WorkloadRow)
 
 
 class Titles:
-    """Says series without what is under comparison (free); each layout and each workload is worded once."""
+    """Makes titles without the compared columns (free); each layout and workload is formatted once."""
 
     def __init__(self, free: frozenset[str]) -> None:
         self._free = free
@@ -29,7 +26,7 @@ class Titles:
         self._workloads: dict[tuple[int, str], str] = {}
 
     def describe(self, row: SideRow) -> str:
-        """Say workload, layout and scope."""
+        """Return workload, layout and scope."""
         parts = (self._describe_workload(row), self._describe_target(row))
         scope = "" if "scope" in self._free else name_scope(row["scope"])
         return " · ".join(part for part in (*parts, scope) if part)
@@ -73,7 +70,7 @@ def list_environment_differences(
     differences = []
     for name in _list_environment_names(rows.values()):
         first, second = (_count_values(rows, runs, name) for runs in (a, b))
-        # A host was in its zone before an agent that tells it came.
+        # Older agents do not report the time zone.
         is_new = name == "time_zone" and ("unknown",) in (first, second)
         if set(first) != set(second) and not is_new:
             differences.append(EnvironmentDifference(name, first, second))

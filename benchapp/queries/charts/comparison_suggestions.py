@@ -1,4 +1,4 @@
-"""What one may want to put side by side, from what there is: for a reader who has not chosen yet."""
+"""Suggested comparisons from the existing measurements."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class RunPair:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """hosts: up to two, with the freshest series. counts: the least and the greatest number of volumes, if two."""
+    """hosts: up to two, with the most recent series. counts: lowest and highest number of volumes, if different."""
 
     hosts: tuple[str, ...]
     counts: tuple[int, int] | None

@@ -1,4 +1,4 @@
-"""A matrix of patterns × volume counts, or other dimensions: what each combination stands at, and what is missing."""
+"""A matrix of patterns × volume counts, or other dimensions: the current level of each combination."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -31,14 +31,14 @@ NONE: Final = "none"
 ROWS_MAXIMUM: Final = 40
 COLUMNS_MAXIMUM: Final = 40
 PANELS_MAXIMUM: Final = 12
-# A page of more is slow to draw and nobody reads it: panels are left out until it fits.
+# A larger page is slow and unreadable: panels are omitted until it fits.
 CELLS_MAXIMUM: Final = 4000
 _DIMENSIONS_MAXIMUM: Final = 2
 _USUAL_METRIC: Final = "iops"
 _USUAL_ROWS: Final = ("pattern", "block_size_bytes")
 _PATTERN_PARTS: Final = ("rw", "direction")
 _USUAL_FACETS: Final = ("file_size_bytes", "volume_size_bytes")
-# What people look along, in the order in which they ask.
+# The usual columns, the most usual first.
 _FIRST_X: Final = (
     "volume_count",
     "stripe_count",
@@ -58,7 +58,7 @@ def read_matrix(
     rows: str | None = None,
     facet: str | None = None,
 ) -> Matrix:
-    """Return the matrix of a filter; what is None is chosen so that it says something.
+    """Return the matrix of a filter; axes that are None are chosen.
 
     x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". Two queries, and one more where
     something was measured without giving a value. Raises BadChart.
@@ -76,7 +76,7 @@ def read_matrix(
     _refuse_twice((x_name, *row_names, *facets))
     axes = Axes(x_name, None, None, more=(*row_names, *facets))
     free = {term.dimension for term in filter.terms if not term.is_negated}
-    # Who asks for patterns asks for what they are made of.
+    # A filter on patterns includes their parts.
     free |= set(_PATTERN_PARTS) if "pattern" in free else set()
     chosen = fix_dimensions(valued, axes, free=frozenset(free))
     return _MatrixBuilder(filter, shown, everything, chosen, row_names=row_names, facet_names=facets).fill(
@@ -85,7 +85,7 @@ def read_matrix(
 
 
 class _MatrixBuilder:
-    """One matrix on its way: the table of the series that are fixed, and the values of its axes."""
+    """The series of a matrix that match its fixed dimensions, and its axes."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _MatrixBuilder:
         self.unknown_x = everything.length - self.table.length
 
     def fill(self, is_cut: bool) -> Matrix:
-        """Return the matrix. is_cut: more series fit than were read."""
+        """Return the matrix. is_cut: more series match than were read."""
         x = self.chosen.axes.x
         columns, omitted_columns = _order([(value,) for value in self.table.column(x)], (x,), COLUMNS_MAXIMUM)
         row_keys, omitted_rows = _order(self._list_keys(self.row_names), self.row_names, ROWS_MAXIMUM)
@@ -120,7 +120,9 @@ class _MatrixBuilder:
         groups = self._group(set(columns), set(row_keys), set(panel_keys))
         cells = self._make_cells(groups)
         panels = tuple(
-            MatrixPanel(key, self._say(self.facet_names, key), self._make_rows(key, row_keys, columns, cells))
+            MatrixPanel(
+                key, self._label(self.facet_names, key), self._make_rows(key, row_keys, columns, cells)
+            )
             for key in panel_keys
         )
         values = tuple(key[0] for key in columns)
@@ -147,7 +149,7 @@ class _MatrixBuilder:
     def _group(
         self, columns: Collection[Key], rows: Collection[Key], panels: Collection[Key]
     ) -> dict[tuple[Key, Key, Key], list[int]]:
-        """Return the places of the series of each cell, the freshest first, as the table is."""
+        """Return the indices of the series of each cell, the most recent first, as in the table."""
         groups: dict[tuple[Key, Key, Key], list[int]] = defaultdict(list)
         keys = zip(
             self._list_keys(self.facet_names),
@@ -203,14 +205,14 @@ class _MatrixBuilder:
         return tuple(
             MatrixRow(
                 row,
-                self._say(self.row_names, row),
+                self._label(self.row_names, row),
                 tuple(cells.get((panel, row, column), missing) for column in columns),
             )
             for row in row_keys
         )
 
-    def _say(self, names: Sequence[str], key: Key) -> str:
-        """Say a row or panel: "4k random read", "5 GiB files, 20 GiB volumes"."""
+    def _label(self, names: Sequence[str], key: Key) -> str:
+        """Return the label of a row or panel: "4k random read", "5 GiB files, 20 GiB volumes"."""
         if set(names) == set(_USUAL_ROWS):
             known = dict(zip(names, key, strict=True))
             pattern = describe_value("pattern", known["pattern"])
@@ -228,7 +230,7 @@ def _find_excluded(series_ids: Sequence[int]) -> set[int]:
 
 
 def _order(keys: Sequence[Key], names: Sequence[str], maximum: int) -> tuple[tuple[Key, ...], int]:
-    """Return the keys in order, of too many those that most series have, and how many are left out."""
+    """Return the keys in order, if too many those with the most series, and the number of omitted ones."""
     counts = Counter(keys)
     kept = [key for key, _ in counts.most_common(maximum)]
     kept.sort(key=lambda key: [order_value(name, value) for name, value in zip(names, key, strict=True)])

@@ -20,9 +20,9 @@ Key = tuple[Value | None, ...]
 class MatrixCell:
     """One combination.
 
-    state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all that was measured is
-    taken out of medians; "unvalued": measured, but not in this metric; "missing": never measured. series_ids: the
-    freshest first; level is that of the freshest that has a value. badges: codes of that series' newest measurement.
+    state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all measurements are
+    excluded; "unvalued": measured without this metric; "missing": not measured. series_ids: the most
+    recent first; level is that of the most recent one with a value. badges: codes of that series' newest measurement.
     """
 
     state: CellState
@@ -51,9 +51,9 @@ class MatrixPanel:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """What is not shown for want of room: values of each axis past the most; series that fit what is not fixed.
+    """What is not shown: values of each axis past the maximum, series hidden by the fixed dimensions.
 
-    unknown_x: series whose place on x is not known.
+    unknown_x: series with unknown x.
     """
 
     rows: int = 0
@@ -66,10 +66,10 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Everything that the page of the matrix, its CSV and its API answer show.
+    """The data of the matrix page, its CSV and its API response.
 
     filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
-    values. is_cut of omitted: more series fit than are looked at.
+    values. is_cut of omitted: more series match than are read.
     """
 
     filter: Filter

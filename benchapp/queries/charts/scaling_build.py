@@ -1,6 +1,6 @@
-"""The chart of what was chosen: places, cells, counts of what is left out, and the filter that says it all.
+"""Build a chart from its chosen axes: cells, counts of hidden series, and the filter that reproduces it.
 
-What series stood at before a moment: from their measurements, as summaries are of now.
+Earlier levels are computed from measurements, as summaries have the current levels only.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from benchapp.queries.charts.scaling_shapes import (
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import describe_value, order_value
 
-# As pipeline.summarize.WINDOW: a past chart is made of as many measurements as one of now.
+# As pipeline.summarize.WINDOW: earlier levels use as many measurements as current ones.
 WINDOW: Final = 100
 PAST_SERIES_MAXIMUM: Final = 2000
 
@@ -47,12 +47,12 @@ _READ: Final = sql.SQL(
 
 
 def read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, ScalingSpread]:
-    """Return what each series stood at before a moment (exclusive), without those that had no value yet; one query.
+    """Return the level of each series before a moment (exclusive), without series that had no value; one query.
 
     Over the newest 100 valid measurements of each. At most SERIES_MAXIMUM series are read.
     """
     if metric not in METRIC_FIELDS:
-        raise ValueError(f"{metric!r} is no column of a measurement")
+        raise ValueError(f"{metric!r} is not a column of a measurement")
     if not series_ids:
         return {}
     query = _READ.format(metric=sql.Identifier(metric), window=sql.Literal(WINDOW))
@@ -105,7 +105,7 @@ def end_of_day(day: date | None) -> datetime | None:
 def build_chart(
     resolved: ResolvedRequest, everything: SeriesTable, valued: SeriesTable, *, chosen: ChosenAxes
 ) -> ScalingChart:
-    """Return the chart. everything: all series of the filter; valued: those that have a value; chosen: of those."""
+    """Return the chart. everything: all series of the filter; valued: those with a value; chosen: of those."""
     request, axes = resolved.request, chosen.axes
     still = everything
     for fixed in chosen.fixed:
@@ -210,13 +210,13 @@ def _divide(spread: ScalingSpread, count: int) -> ScalingSpread:
 
 
 def _select_drawn(table: SeriesTable, shown: set[int]) -> SeriesTable:
-    """Return what has a place of its own: what has a value, and what failed."""
+    """Return the series with a cell: those with a value, and failed ones."""
     ids, badges = table.column("id"), table.column("badges")
     return table.select(place for place in table.places if ids[place] in shown or FAILED in badges[place])
 
 
 def _make_grid(table: SeriesTable, axes: Axes) -> tuple[Grid, int]:
-    """Return the places of the chart, and how many series are of colors, panels or places past the most."""
+    """Return the grid of the chart, and the number of series past the maximum of colors, panels or x values."""
     xs = _order(table, axes.x, XS_MAXIMUM)
     if len(xs) > 1:
         xs = tuple(x for x in xs if x is not None)
@@ -228,7 +228,7 @@ def _make_grid(table: SeriesTable, axes: Axes) -> tuple[Grid, int]:
 
 
 def _order(table: SeriesTable, name: str | None, maximum: int) -> tuple[Value | None, ...]:
-    """Return the values of an axis in order; of too many those that most series have."""
+    """Return the values of an axis in order; if too many, those with the most series."""
     if name is None:
         return (None,)
     counts = Counter(table.column(name))
@@ -250,7 +250,7 @@ def _make_axis(name: str, values: Sequence[Value | None]) -> Axis:
 
 
 def add_fixed_terms(filter: Filter, chosen: ChosenAxes) -> Filter:
-    """Return the filter that shows the same, whatever is chosen by itself another day."""
+    """Return the filter with the fixed dimensions as terms."""
     for fixed in chosen.fixed:
         tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in fixed.values)
         still = filter.without(fixed.dimension)
@@ -259,7 +259,7 @@ def add_fixed_terms(filter: Filter, chosen: ChosenAxes) -> Filter:
 
 
 def _list_common(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
-    """Return what all that is shown has in common and is known, but for the axes."""
+    """Return the known values that all shown series have in common, without the axes."""
     found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in chosen.axes.names)
     return tuple(
         (name, value)

@@ -1,4 +1,4 @@
-"""Series into the cells of a chart: several of them into one, what linear scaling would give, and limits."""
+"""The cells of a chart from its series, with linear scaling and limits."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +24,14 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import describe_value
 
 FAILED: Final = "failed-job"
-# More of them would be a grid of their own.
+# More provisioned values would clutter the chart.
 _PROVISIONED_MAXIMUM: Final = 4
 _COUNTS: Final = ("volume_count", "stripe_count")
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The places of a chart: values of each axis in order; (None,) where there is no such axis."""
+    """The values of each axis of a chart in order; (None,) without that axis."""
 
     axes: Axes
     xs: tuple[Value | None, ...]
@@ -41,7 +41,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class CurrentLevels:
-    """What series stand at, by id: now (or as of a moment), before that, and in the throughput beneath a latency."""
+    """Levels of series by id: shown, of the earlier period, and of the throughput that a latency is plotted against."""
 
     shown: Mapping[int, ScalingSpread]
     earlier: Mapping[int, ScalingSpread]
@@ -75,9 +75,9 @@ def fill_facets(
 
 
 def mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
-    """Return one spread for several series: the median of their medians, the least p10, the greatest p90.
+    """Return one spread for several series: median of their medians, lowest p10, highest p90.
 
-    Without a median where the metric is a percentile: only the range says something then.
+    Without a median if the metric is a percentile.
     """
     if len(spreads) == 1:
         return spreads[0]
@@ -121,7 +121,7 @@ def _make_line(
 def _find_meaning(
     table: SeriesTable, rows: Sequence[int], axes: Axes, color: Value | None
 ) -> tuple[str, str]:
-    """Return rw and direction where the whole line has one of each, else nothing."""
+    """Return rw and direction if the whole line has one of each, else ""."""
     if axes.color == "pattern" and isinstance(color, str):
         rw, direction = split_pattern(color)
         return rw, direction or ""
@@ -159,7 +159,7 @@ def _make_cell(
 
 
 def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric) -> Iterator[ScalingPoint]:
-    """Give the cells with what as many times the first would be, for throughput over volumes or stripes."""
+    """Yield the cells with linear scaling from the first, for throughput over volumes or stripes."""
     first = next(
         (place for place, cell in enumerate(cells) if cell.value and isinstance(grid.xs[place], int)), None
     )
@@ -221,7 +221,7 @@ def _list_provisioned(
 
 
 def _find_volumes(table: SeriesTable, rows: Sequence[int], grid: Grid, x: Value | None) -> int | None:
-    """Return how many volumes all series at an x have; None where they differ or it is not known."""
+    """Return the number of volumes of all series at an x; None if different or unknown."""
     if grid.axes.x == "volume_count":
         return x if isinstance(x, int) else None
     xs, counts = table.column(grid.axes.x), table.column("volume_count")

@@ -1,4 +1,4 @@
-"""What a scaling chart shows where nobody chose: its axes, and which of all other dimensions are fixed."""
+"""The default axes of a scaling chart, and its fixed dimensions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +13,7 @@ from benchapp.grammar import Value
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import order_value
 
-# What people scale by, in the order in which they ask.
+# The usual dimensions to scale by, the most usual first.
 _FIRST_X: Final = (
     "volume_count",
     "stripe_count",
@@ -30,7 +30,7 @@ _CODE_MAXIMUM: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The dimensions of a chart; None: all in one color, one panel. more: of a matrix, which has further ones."""
+    """The dimensions of a chart; None: one color, one panel. more: further ones of a matrix."""
 
     x: str
     color: str | None
@@ -39,13 +39,13 @@ class Axes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return those that are there."""
+        """Return the existing axes."""
         return tuple(name for name in (self.x, self.color, self.facet, *self.more) if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value that a dimension could be fixed at, and how many series have it."""
+    """One value of a fixed dimension, and the number of series with it."""
 
     value: Value | None
     series_count: int
@@ -53,10 +53,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FixedDimension:
-    """A dimension that the chart holds still because nobody said what of it to show.
+    """A dimension with one value in the chart, chosen because the filter does not name it.
 
-    values: one; several where it moves with the axes by nature and had a choice in some cells only.
-    choices: all values that it has among the series, in order.
+    values: one; several if it depends on the axes and had several values in some cells only.
+    choices: all its values among the series, in order.
     """
 
     dimension: str
@@ -66,7 +66,7 @@ class FixedDimension:
 
 @dataclass(frozen=True, slots=True)
 class ChosenAxes:
-    """Axes, what is fixed, and the rows that are left."""
+    """Axes, fixed dimensions, and the remaining rows."""
 
     axes: Axes
     fixed: tuple[FixedDimension, ...]
@@ -76,9 +76,9 @@ class ChosenAxes:
 def choose_axes(
     table: SeriesTable, *, x: str | None, color: str | None, facet: str | None, free: frozenset[str]
 ) -> ChosenAxes:
-    """Choose what was left open. color, facet: "" is none at all. free: dimensions never fixed, as somebody said so.
+    """Choose the axes that are not given. color, facet: "" for none. free: dimensions not to fix.
 
-    table: series that have a value.
+    table: series with a value.
     """
     if x is not None:
         return fix_dimensions(table, Axes(x, _choose_color(x, color), facet or None), free=free)
@@ -97,12 +97,12 @@ def choose_axes(
 
 
 def list_varying(table: SeriesTable, names: Sequence[str]) -> list[str]:
-    """Return those of the dimensions of which the rows have more than one value."""
+    """Return the dimensions with more than one value."""
     return [name for name in names if len(table.distinct(name)) > 1]
 
 
 def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
-    """Return the dimensions of which some cell has more than one value."""
+    """Return the dimensions with more than one value in a cell."""
     names = [name for name in DIMENSIONS if name not in axes.names]
     return tuple(name for name in list_varying(table, names) if _find_conflict(table, axes, name))
 
@@ -142,12 +142,12 @@ def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> C
     names = list_varying(table, names)
     best = dict(zip(names, _find_fullest(table, axes, names), strict=True)) if names else {}
     fixed: list[tuple[str, tuple[Value | None, ...]]] = []
-    # What is known first: a series of a pool has no host, and of that nothing need be said.
+    # Known values first: a series of a pool has no host, which needs no term.
     for name in sorted(best, key=lambda name: best[name] is None):
         if len(table.distinct(name)) > 1:
             table = keep_values(table, name, {best[name]})
             fixed.append((name, (best[name],)))
-    for name in _list_moving(axes, free):
+    for name in _list_dependent(axes, free):
         values = _settle(table, axes, name)
         if values:
             table = keep_values(table, name, set(values))
@@ -164,7 +164,7 @@ def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple
         np.unique(combination * (cells.max() + 1) + cells) // (cells.max() + 1), minlength=count
     )
     measured = np.bincount(combination, weights=table.array("measurement_count"), minlength=count)
-    # The freshest stand first in the table.
+    # The most recent series come first in the table.
     newest = table.array("last_at")[firsts]
     block = table.shared("block_size_bytes")
     is_usual = np.isin(block.codes[firsts], block.find([_USUAL_BLOCK_BYTES]))
@@ -176,18 +176,18 @@ def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple
     return max(combinations, key=str)
 
 
-def _list_moving(axes: Axes, free: frozenset[str]) -> Iterator[str]:
-    """Give what moves with the axes by nature, so that it may still have a choice within a cell."""
+def _list_dependent(axes: Axes, free: frozenset[str]) -> Iterator[str]:
+    """Yield the dimensions that depend on the axes and may have several values in a cell."""
     for name, dimension in DIMENSIONS.items():
-        is_moving = any(name in DIMENSIONS[axis].companions for axis in axes.names)
-        if is_moving and not dimension.is_minor and name not in free and name not in axes.names:
+        is_dependent = any(name in DIMENSIONS[axis].companions for axis in axes.names)
+        if is_dependent and not dimension.is_minor and name not in free and name not in axes.names:
             yield name
 
 
 def _settle(table: SeriesTable, axes: Axes, name: str) -> tuple[Value | None, ...]:
-    """Return the values to keep so that no cell has two: the one that settles most cells, and those of cells without.
+    """Return the values to keep so that no cell has two: the one for most cells, and those of the other cells.
 
-    Nothing where no cell has a choice.
+    () if no cell has several.
     """
     conflict = _find_conflict(table, axes, name)
     if not conflict:
@@ -205,7 +205,7 @@ def _settle(table: SeriesTable, axes: Axes, name: str) -> tuple[Value | None, ..
 
 
 def _find_conflict(table: SeriesTable, axes: Axes, name: str) -> bool:
-    """Say whether a dimension has more than one value in some cell."""
+    """Return whether a dimension has more than one value in a cell."""
     if len(table.distinct(name)) < 2:
         return False
     cells, shared = _number_cells(table, axes), table.shared(name)

@@ -250,7 +250,7 @@ class ScalingChart:
 
     filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
     values. common: those of which all that is shown has one known value. as_of, earlier_at: exclusive.
-    is_cut: more series fit than are looked at. is_thinned: more than are looked at in the past.
+    is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
     """
 
     filter: Filter

@@ -81,7 +81,7 @@ def describe_findings(chart: ScalingChart, findings: Sequence[Finding], *, key: 
 def describe_finding(chart: ScalingChart, finding: Finding) -> tuple[str, str]:
     """Return the curve that a finding is about, and a predicate that begins with a verb.
 
-    That of a contrast is a clause of its own and begins with a colon.
+    The predicate of a contrast is a complete clause and begins with a colon.
     """
     place = list_places(finding)[0]
     subject = _name_line(chart, place)
@@ -149,7 +149,7 @@ def _describe(chart: ScalingChart, finding: Finding) -> str:
 
 
 def _join(chart: ScalingChart, subject: str, answer: str) -> str:
-    """Join subject and predicate; before a clause of its own the name of the metric is left out."""
+    """Join subject and predicate; before a complete clause the name of the metric is omitted."""
     if not answer.startswith(":"):
         return f"{subject} {answer}"
     return (
