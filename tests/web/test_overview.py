@@ -29,7 +29,7 @@ def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
     page = Page(viewer.get(reverse("home")))
 
     assert "Welcome to benchapp" in page.words
-    assert "three ways to get the first one" in page.words
+    assert "No results yet" in page.words
 
 
 def test_recent_changes_are_first_and_in_the_title(viewer: Client) -> None:

@@ -110,7 +110,7 @@ def test_filter_that_nothing_fits_says_what_to_do(viewer: Client) -> None:
 
 
 def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
-    assert "three ways to get the first one" in Page(viewer.get(reverse("history"))).words
+    assert "No results yet" in Page(viewer.get(reverse("history"))).words
 
 
 def test_part_may_be_days_or_moments() -> None:

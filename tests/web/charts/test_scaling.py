@@ -240,8 +240,8 @@ def test_share_of_ideal_is_explained_only_if_the_table_has_one(viewer: Client) -
     assert "% of ideal:" in Page(viewer.get(reverse("scaling"))).words
 
 
-def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
-    assert "three ways to get the first one" in Page(viewer.get(reverse("scaling"))).words
+def test_empty_server_says_how_the_first_results_come_in(viewer: Client) -> None:
+    assert "No results yet" in Page(viewer.get(reverse("scaling"))).words
 
 
 def test_filter_without_matches_offers_all_series(viewer: Client) -> None:
