@@ -75,8 +75,8 @@ def test_each_file_is_followed_until_it_is_stored_or_rejected(page: Any, databas
     choose(page, "07_json.out", "11_numjobs4_json.out")
     upload(page)
 
-    good = read_id(wait_for_row(page, "07_json.out", "taken in"))
-    bad = read_id(wait_for_row(page, "11_numjobs4_json.out", "taken in"))
+    good = read_id(wait_for_row(page, "07_json.out", "accepted"))
+    bad = read_id(wait_for_row(page, "11_numjobs4_json.out", "accepted"))
     settle(database, good, state="stored")
     settle(database, bad, state="rejected", reason_code="reader-fault", reason="it broke")
 
@@ -88,14 +88,14 @@ def test_each_file_is_followed_until_it_is_stored_or_rejected(page: Any, databas
 def test_file_that_was_there_says_so(page: Any, database: Any) -> None:
     choose(page, "07_json.out")
     upload(page)
-    settle(database, read_id(wait_for_row(page, "07_json.out", "taken in")), state="stored")
+    settle(database, read_id(wait_for_row(page, "07_json.out", "accepted")), state="stored")
     wait_for_row(page, "07_json.out", "stored")
 
     page.get_by_role("button", name="Remove finished rows").click()
     choose(page, "07_json.out")
     upload(page)
 
-    wait_for_row(page, "07_json.out", "already there")
+    wait_for_row(page, "07_json.out", "already uploaded")
 
 
 def test_dropped_file_is_refused_with_its_reason_and_can_be_sent_again(page: Any) -> None:
@@ -117,7 +117,7 @@ def test_logs_are_sent_with_their_output(page: Any, tmp_path: Path) -> None:
     wait_for_row(page, "07_json.out", "with 1 log")
     upload(page)
 
-    wait_for_row(page, "07_json.out", "taken in")
+    wait_for_row(page, "07_json.out", "accepted")
 
 
 def test_big_file_is_packed_on_its_way(page: Any, database: Any, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_big_file_is_packed_on_its_way(page: Any, database: Any, tmp_path: Path)
 
     upload(page)
 
-    taken = read_id(wait_for_row(page, "big.json", "taken in"))
+    taken = read_id(wait_for_row(page, "big.json", "accepted"))
     size = database.execute("SELECT body_bytes FROM benchapp_submission WHERE id = %s", [taken]).fetchone()
     assert size == (big.stat().st_size,)
 
@@ -140,14 +140,14 @@ def test_sending_can_be_stopped_and_begun_again(page: Any) -> None:
     wait_for_row(page, "12_numjobs4_group_json.out", "in the queue")
 
     page.get_by_role("button", name="Cancel 07_json.out").click()
-    wait_for_row(page, "07_json.out", "cancelled")
-    wait_for_row(page, "12_numjobs4_group_json.out", "being sent")
+    wait_for_row(page, "07_json.out", "canceled")
+    wait_for_row(page, "12_numjobs4_group_json.out", "uploading")
     page.get_by_role("button", name="Cancel 11_numjobs4_json.out").click()
     page.get_by_role("button", name="Cancel 12_numjobs4_group_json.out").click()
     page.unroute("**/uploads/add")
     page.get_by_role("button", name="Retry 07_json.out").click()
 
-    wait_for_row(page, "07_json.out", "taken in")
+    wait_for_row(page, "07_json.out", "accepted")
 
 
 def test_nothing_is_sent_without_a_host(page: Any) -> None:
@@ -189,6 +189,6 @@ def test_page_is_sound_empty_and_filled(visit: Visit, database: Any) -> None:
     choose(watched.page, "07_json.out", "33_err_bad_option_json.err", "C0_log_bw.1.log")
 
     upload(watched.page)
-    wait_for_row(watched.page, "33_err_bad_option_json.err", "refused")
+    wait_for_row(watched.page, "33_err_bad_option_json.err", "rejected")
 
     check_everywhere(watched)

@@ -1,4 +1,4 @@
-"""Claim what was received, read it, and store its runs: in batches, each result once."""
+"""Claim received submissions, parse them and store their runs: in batches, each result once."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Turn one submission into the rows that it becomes: pure, no database."""
+"""Convert one submission to database rows: pure, no database."""
 
 import hashlib
 from collections import Counter, defaultdict

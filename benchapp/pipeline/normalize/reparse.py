@@ -1,4 +1,4 @@
-"""Read stored submissions again with the parser of today, and say what changes.
+"""Parse stored submissions again with the current parser, and report what changes.
 
 Read again, little by little, what an older parser read: a series whose points mix two readings compares badly.
 """

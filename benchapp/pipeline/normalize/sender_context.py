@@ -1,4 +1,4 @@
-"""What the sender said around fio's output, whichever door it came through."""
+"""Context of the fio output as sent: envelope, parameters, or published document."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class SubmissionSource:
 
 @dataclass(frozen=True, slots=True)
 class SenderContext:
-    """What the sender said around fio's output, whichever door it came through."""
+    """Context of the fio output as sent: envelope, parameters, or published document."""
 
     output: bytes
     profile: str

@@ -1,4 +1,4 @@
-"""Keep the summary of each series: what it stands at, for pictures over many series that scan no measurements.
+"""Update the summary of each series: its current values, for charts over many series without a scan.
 
 Whoever changes measurements marks their series (`summary_is_due`) in the same transaction; this step computes the
 summary anew from the newest measurements, so that nothing drifts, whatever came late, went away or was excluded.

@@ -1,4 +1,4 @@
-"""Combine fio's logs of a run into traces, and judge by them how steady each of its jobs was: pure.
+"""Combine fio logs of a run into traces, and assess the steadiness of each job: pure.
 
 How much of a submission's logs is read: what is too much is left out by name and refuses nothing; pure.
 """

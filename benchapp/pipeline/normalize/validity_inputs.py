@@ -1,4 +1,4 @@
-"""Collect what validity is judged by, from fio's report and from what surrounds it.
+"""Collect the inputs of the validity rules from the fio report and its context.
 
 What all measurements of one run share: its jobs, and what the sender said of the host and its storage.
 

@@ -1,4 +1,4 @@
-"""What changed around a series between one run and the next of the same host."""
+"""Environment changes of a series between consecutive runs of the same host."""
 
 import json
 import re
@@ -48,7 +48,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentChange:
-    """The first run under changed circumstances."""
+    """The first run in a changed environment."""
 
     at: datetime
     run_id: int

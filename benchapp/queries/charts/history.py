@@ -1,4 +1,4 @@
-"""The histories of one or several series for one picture: points or buckets, levels, changes around them.
+"""Histories of one or several series for one chart: points or buckets, levels, environment changes.
 
 Short names that tell the series of one picture apart: only what they differ in.
 """
@@ -110,7 +110,7 @@ LINES_MAXIMUM: Final = 12
 # Of a page that was asked for nothing: as many as have their labels at their ends.
 LINES_DEFAULT: Final = 6
 IDS_MAXIMUM: Final = 100
-# A picture of more points comes as buckets.
+# A chart with more points gets buckets.
 POINTS_MAXIMUM: Final = 2000
 BUCKETS_DEFAULT: Final = 600
 # Of all lines together, so many runs are read: 12 lines of 20 000, or 2 of 120 000. Each 100 000 take about 0.2 s and,
@@ -122,7 +122,7 @@ _COUNTED_MAXIMUM: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ChosenSeries:
-    """The series of a picture, named; versions: as `read_series_versions` gives them.
+    """The series of a chart, named; versions: as `read_series_versions` gives them.
 
     total: how many were asked for, counted up to 1 000 (then has_more).
     """
@@ -135,7 +135,7 @@ class ChosenSeries:
 
     @property
     def left_out(self) -> int:
-        """Return how many of those asked for are not in the picture."""
+        """Return how many matching series are not in the chart."""
         return self.total - len(self.rows)
 
     @property
@@ -146,7 +146,7 @@ class ChosenSeries:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """One series of a picture. buckets: None where its points are few enough to come one by one."""
+    """One series of a chart. buckets: None where its points are few enough to come one by one."""
 
     row: SeriesRow
     name: str
@@ -159,7 +159,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True)
 class SeriesHistory:
-    """What a picture is drawn from. run_count: points of all lines in the span.
+    """Data of a chart. run_count: points of all lines in the time range.
 
     newest: where a line has more runs in the span than are read, how many of each are there, the newest; else None.
     """

@@ -85,7 +85,7 @@ def point_rows(found: SeriesPoints) -> list[Row]:
 
 
 def line_row(line: HistoryLine) -> Row:
-    """Return a series of a picture: what it is, its levels and what changed around it."""
+    """Return a series of a chart: title, levels, changes, environment changes."""
     row = line.row
     return {
         "id": row.id,

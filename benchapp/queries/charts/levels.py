@@ -1,4 +1,4 @@
-"""The levels of a series: where one begins, and what it stands at."""
+"""Levels of a series: start, median and spread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One run with everything that is known of it.
+"""One run with all details.
 
 What the same series measured before a run, to hold its percentiles against.
 """
@@ -131,17 +131,17 @@ class RunDetail:
 
     @property
     def has_failed(self) -> bool:
-        """Say whether fio reported an error, whatever numbers it printed."""
+        """Return whether fio reported an error."""
         return self.error != 0
 
     @property
     def is_excluded(self) -> bool:
-        """Say whether a person took it out of medians."""
+        """Return whether the run is excluded from medians."""
         return self.excluded_at is not None
 
     @property
     def is_judged(self) -> bool:
-        """Say whether the parser that read it held its numbers against the rules of validity."""
+        """Return whether its parser version checked data quality."""
         return self.parser_version >= FIRST_JUDGING_PARSER
 
 

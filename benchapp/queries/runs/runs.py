@@ -1,4 +1,4 @@
-"""Runs, the newest first."""
+"""Runs, newest first."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -122,7 +122,7 @@ class RunRow:
 
     @property
     def has_failed(self) -> bool:
-        """Say whether fio reported an error, whatever numbers it printed."""
+        """Return whether fio reported an error."""
         return self.error != 0
 
 
@@ -148,8 +148,8 @@ def list_runs(
 
 
 def list_profiles() -> tuple[str, ...]:
-    """Return the profiles that there are, in alphabetical order; cheap, also over millions of runs; one query."""
-    # A loose index scan, which PostgreSQL does not plan by itself: one step in run_by_profile for each profile.
+    """Return all profiles in alphabetical order; cheap over millions of runs; one query."""
+    # A loose index scan, which PostgreSQL does not plan automatically: one step in run_by_profile for each profile.
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH RECURSIVE step AS ("

@@ -1,4 +1,4 @@
-"""Submissions on their way: what was received, stored and rejected, and why."""
+"""Submissions by state, with rejection reasons."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -83,12 +83,12 @@ class RawBody:
 
     @property
     def has_envelope(self) -> bool:
-        """Say whether the body is an agent's document around what fio printed."""
+        """Return whether the body is an agent envelope."""
         return self.kind == Kind.ENVELOPE
 
     @property
     def has_output(self) -> bool:
-        """Say whether anything in it was printed by fio: numbers that someone published were not."""
+        """Return whether the body has fio output; published results have none."""
         return self.kind != Kind.REPORTED
 
     @property

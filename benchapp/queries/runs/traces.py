@@ -1,4 +1,4 @@
-"""The course of a run within itself: its traces, and how steady their stretches were."""
+"""Traces of a run, and the steadiness of their stretches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a metric of some series stands at, for tables that show each with its newest values."""
+"""Current level of a metric of several series, with the newest values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ __all__ = ["CurrentLevel", "RecentShift", "read_current_levels"]
 
 @dataclass(frozen=True, slots=True)
 class CurrentLevel:
-    """What one series stands at, in the metric's base unit. recent: its newest values in the order of time.
+    """Current level of one series, in the base unit of the metric. recent: newest values in chronological order.
 
     shift: how its recent level stands to its baseline, None where there are too few values. is_stale: it is no longer
     measured as it used to be.
@@ -36,7 +36,7 @@ class CurrentLevel:
 
 
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
-    """Return what each of some series stands at, by its id; those without a value are left out; one query."""
+    """Return the current level of each series by id, without series without a value; one query."""
     now = timezone.now()
     summaries = SeriesSummary.objects.filter(metric=metric.name, series_id__in=series_ids).values_list(
         "series_id",

@@ -1,4 +1,4 @@
-"""Series, the freshest first."""
+"""Series, most recent run first."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
