@@ -37,7 +37,7 @@ def test_configuration_keeps_its_comments(machine: Machine, server: HostileServe
     assert f"[server]\ntoken_file = {machine.home}/agent.token\nurl = {server.url}\n" in text
 
 
-def test_enrolment_token_comes_from_a_file_or_the_environment(
+def test_enrollment_token_comes_from_a_file_or_the_environment(
     machine: Machine, server: HostileServer
 ) -> None:
     (machine.home / "once").write_text(ENROLMENT_TOKEN)
@@ -69,7 +69,7 @@ def test_configuration_is_named_as_one_names_files(
     assert (machine.home / "here.token").read_text() == TOKEN + "\n"
 
 
-def test_full_disk_is_found_before_the_enrolment_token_is_spent(
+def test_full_disk_is_found_before_the_enrollment_token_is_spent(
     machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int) -> None:
@@ -106,7 +106,7 @@ def test_enrolled_machine_is_not_enrolled_by_accident(machine: Machine, server: 
         (acts.redirect(308, "https://x.example/"), 2, "redirects are not followed"),
     ],
 )
-def test_enrolment_that_fails_writes_nothing(
+def test_enrollment_that_fails_writes_nothing(
     machine: Machine, server: HostileServer, act: acts.Act, status: int, complaint: str
 ) -> None:
     server.usual = act
