@@ -4,11 +4,11 @@ from django.apps import AppConfig
 
 
 class BenchappConfig(AppConfig):
-    """All rooms are folders of this application."""
+    """The Django application; all layers are packages of it."""
 
     name = "benchapp"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks, and Celery's application for whoever publishes."""
+        """Register the system checks and the Celery application."""
         from benchapp import celery, checks  # noqa: F401

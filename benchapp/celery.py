@@ -1,4 +1,4 @@
-"""Celery's application; worker and beat name it with `-A benchapp`."""
+"""The Celery application of worker and beat (`-A benchapp`)."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Typed readers of environment variables that fail loudly."""
+"""Typed readers of environment variables; ImproperlyConfigured for invalid values."""
 
 import os
 from dataclasses import dataclass
@@ -35,17 +35,17 @@ class EmailServer:
 
 
 def read_text(name: str, default: str = "") -> str:
-    """Return a variable's text without surrounding space."""
+    """Return a variable without surrounding whitespace."""
     return os.environ.get(name, default).strip()
 
 
 def read_secret(name: str) -> str:
-    """Return a variable's text, or that of the file which NAME_FILE names (a mounted secret); empty without both."""
+    """Return a variable's text, or the content of the file in NAME_FILE (a mounted secret); "" without both."""
     text, file = read_text(name), read_text(f"{name}_FILE")
     if not file:
         return text
     if text:
-        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: set one of them")
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; set only one")
     try:
         secret = Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -56,11 +56,11 @@ def read_secret(name: str) -> str:
 
 
 def read_secret_key(name: str, *, default: str) -> str:
-    """Return a key that cannot be guessed; the default where none is set."""
+    """Return a sufficiently long and random key; the default if none is set."""
     key = read_secret(name)
     if not key:
         return default
-    # What Django's own check (security.W009) asks for, which only `check --deploy` runs.
+    # Requirements of Django's security.W009, which only `check --deploy` runs.
     if len(key) < SECRET_KEY_LENGTH or len(set(key)) < SECRET_KEY_CHARACTERS:
         raise ImproperlyConfigured(
             f"{name} has {len(key)} characters, {len(set(key))} of them different: sessions signed with it could be "
@@ -70,7 +70,7 @@ def read_secret_key(name: str, *, default: str) -> str:
 
 
 def read_flag(name: str, *, default: bool) -> bool:
-    """Return a yes or no; anything else than 1/0, true/false, yes/no, on/off is an error."""
+    """Return a boolean: 1/0, true/false, yes/no or on/off."""
     text = os.environ.get(name, "").strip().lower()
     if name not in os.environ:
         return default
@@ -78,7 +78,7 @@ def read_flag(name: str, *, default: bool) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise ImproperlyConfigured(f"{name}={text!r} is neither yes nor no: write 1 or 0")
+    raise ImproperlyConfigured(f"{name}={text!r} is not a boolean; use 1 or 0")
 
 
 def read_integer(name: str, *, default: int, minimum: int, maximum: int) -> int:
@@ -96,28 +96,28 @@ def read_integer(name: str, *, default: int, minimum: int, maximum: int) -> int:
 
 
 def read_list(name: str, *, default: tuple[str, ...] = ()) -> list[str]:
-    """Return the parts between commas."""
+    """Return comma-separated values."""
     text = os.environ.get(name, "").strip()
     return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
 
 
 def read_networks(name: str) -> list[IPv4Network | IPv6Network]:
-    """Return the addresses and networks between commas; a name is no address, and an error."""
+    """Return comma-separated addresses and networks, not host names."""
     networks = []
     for text in read_list(name):
         try:
             networks.append(ip_network(text, strict=False))
         except ValueError:
             raise ImproperlyConfigured(
-                f"{name}: {text!r} is no address and no network (192.0.2.1, 10.0.0.0/8)"
+                f"{name}: {text!r} is not a valid address or network (192.0.2.1, 10.0.0.0/8)"
             ) from None
     return networks
 
 
 def read_database(name: str, password_name: str, *, default: str) -> dict[str, object]:
-    """Return Django's description of a postgresql:// address; `?host=` may name a socket directory.
+    """Return Django's settings for a postgresql:// URL; `?host=` may name a socket directory.
 
-    The password is that of the address, else the secret `password_name`.
+    The password is that of the URL, else the secret `password_name`.
     """
     address = urlsplit(read_text(name, default))
     if address.scheme not in ("postgresql", "postgres"):
@@ -139,7 +139,7 @@ def read_database(name: str, password_name: str, *, default: str) -> dict[str, o
 
 
 def read_broker(name: str, password_name: str) -> str:
-    """Return the broker's address, with the secret `password_name` in it where it has no password of its own."""
+    """Return the broker URL; without a password, the secret `password_name` is inserted."""
     url = read_text(name)
     password = read_secret(password_name)
     address = urlsplit(url)
@@ -151,17 +151,17 @@ def read_broker(name: str, password_name: str) -> str:
 
 
 def read_ports(name: str, *, default: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the port numbers between commas."""
+    """Return comma-separated port numbers."""
     ports = []
     for text in read_list(name, default=tuple(str(port) for port in default)):
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-            raise ImproperlyConfigured(f"{name}: {text!r} is no port (1–65535)")
+            raise ImproperlyConfigured(f"{name}: {text!r} is not a valid port (1–65535)")
         ports.append(int(text))
     return tuple(ports)
 
 
 def read_email_server(name: str) -> EmailServer | None:
-    """Return the server of smtps://user:password@host:port, smtp+starttls:// or smtp://; None where none is set."""
+    """Return the server of smtps://user:password@host:port, smtp+starttls:// or smtp://; None if not set."""
     text = read_secret(name)
     if not text:
         return None
@@ -169,7 +169,7 @@ def read_email_server(name: str) -> EmailServer | None:
         address = urlsplit(text)
         port = address.port
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name} is no address: {error}") from None
+        raise ImproperlyConfigured(f"{name} is not a valid URL: {error}") from None
     if address.scheme not in _EMAIL_SCHEMES or not address.hostname:
         known = ", ".join(f"{scheme}://" for scheme in _EMAIL_SCHEMES)
         raise ImproperlyConfigured(f"{name} must be {known} with a host, as smtps://user:password@host")
@@ -177,10 +177,10 @@ def read_email_server(name: str) -> EmailServer | None:
         raise ImproperlyConfigured(
             f"{name} has more than user, password, host and port; percent-encode / ? #"
         )
-    security, usual_port = _EMAIL_SCHEMES[address.scheme]
+    security, default_port = _EMAIL_SCHEMES[address.scheme]
     return EmailServer(
         host=address.hostname,
-        port=port or usual_port,
+        port=port or default_port,
         user=unquote(address.username or ""),
         password=unquote(address.password or ""),
         security=security,

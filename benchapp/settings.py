@@ -1,4 +1,4 @@
-"""Settings: defaults fit for a laptop, every one from the environment (docs/operations.md lists them)."""
+"""Settings: read from the environment, with defaults for a laptop; documented in docs/operations.md."""
 
 import sys
 from pathlib import Path
@@ -26,20 +26,20 @@ ROLE = read_text("BENCHAPP_ROLE", "command")
 INSTANCE_ID = read_text("BENCHAPP_INSTANCE_ID")
 
 DEBUG = read_flag("BENCHAPP_DEBUG", default=False)
-# No default: `manage.py up` makes one and keeps it; elsewhere the web process refuses to start without.
+# No default: `manage.py up` creates and stores one; otherwise the web process does not start without it.
 SECRET_KEY = read_secret_key("BENCHAPP_SECRET_KEY", default="insecure-key-for-commands-that-sign-nothing")
 ALLOWED_HOSTS = read_list("BENCHAPP_ALLOWED_HOSTS", default=("127.0.0.1", "localhost", "[::1]"))
 PUBLIC_URL = read_text("BENCHAPP_PUBLIC_URL").rstrip("/")
 PUBLIC_READ = read_flag("BENCHAPP_PUBLIC_READ", default=False)
 TRUSTED_PROXIES = read_networks("BENCHAPP_TRUSTED_PROXIES")
 BEHIND_TLS = PUBLIC_URL.startswith("https://")
-# Here and not only in checks.py: neither the web server nor Celery runs Django's checks.
+# Also here: neither the web server nor Celery runs Django's checks.
 if ROLE == "web" and SECRET_KEY.startswith("insecure-"):
     raise ImproperlyConfigured(
-        "BENCHAPP_SECRET_KEY is not set: set 50 random characters or more: openssl rand -hex 32"
+        "BENCHAPP_SECRET_KEY is not set; set at least 50 random characters (openssl rand -hex 32)"
     )
 if DEBUG and BEHIND_TLS:
-    raise ImproperlyConfigured(f"BENCHAPP_DEBUG is on while BENCHAPP_PUBLIC_URL is {PUBLIC_URL}: turn it off")
+    raise ImproperlyConfigured(f"BENCHAPP_DEBUG is on while BENCHAPP_PUBLIC_URL is {PUBLIC_URL}; disable it")
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -53,7 +53,7 @@ INSTALLED_APPS = [
     "benchapp",
 ]
 MIDDLEWARE = [
-    # These three come first, so that what the others answer themselves carries their headers, too.
+    # These three come first, so that responses of the others have their headers.
     "benchapp.web.site.security.add_headers",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -93,13 +93,13 @@ DATABASES: dict[str, dict[str, Any]] = {
 DATABASES["default"]["CONN_MAX_AGE"] = 0 if ROLE == "web" else 600
 # The web process tests its pool after a failure instead (api.unavailable.refresh_connections).
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = ROLE != "web"
-# What one statement of a page or of the API may take; a person has gone by then, the connection has not.
+# Limit for one statement of a page or the API: users have left by then, but the connection is still in use.
 STATEMENT_TIMEOUT_S = read_integer("BENCHAPP_STATEMENT_TIMEOUT_S", default=30, minimum=0, maximum=3600)
 if ROLE == "web":
-    # Under ASGI every request has a thread of its own; only a pool keeps connections between them.
+    # Under ASGI every request has its own thread; only a pool keeps connections open between them.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 2}
     if STATEMENT_TIMEOUT_S:
-        # In front, so that what DATABASE_URL says has the last word.
+        # First, so that options of DATABASE_URL override it.
         _given = DATABASES["default"]["OPTIONS"].get("options", "")
         DATABASES["default"]["OPTIONS"]["options"] = (
             f"-c statement_timeout={STATEMENT_TIMEOUT_S}s {_given}".rstrip()
@@ -124,12 +124,12 @@ CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
 SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_SSL_REDIRECT = BEHIND_TLS and bool(TRUSTED_PROXIES)
-# W005, W021: HSTS for a whole domain and its preload list are the domain's owner's to decide, not ours.
+# W005, W021: HSTS for a whole domain and its preload list are decided by the domain's owner.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-# The body guard has bounded the body already; forms need no more than this.
+# The body guard has already limited the body.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 34 * 2**20
 # An output with its 200 logs, or a folder of outputs; the body's limit bounds their size.
 DATA_UPLOAD_MAX_NUMBER_FILES = 1000
@@ -142,7 +142,7 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = Path(read_text("BENCHAPP_STATIC_ROOT") or BASE_DIR / "staticfiles")
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Hashed names come from `collectstatic`; without its manifest (a checkout, the tests) files are served as they lie.
+# Hashed names come from `collectstatic`; without its manifest (a checkout, the tests) files are served unchanged.
 _IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -172,7 +172,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "The history of storage benchmarks. Base units: ns, bytes/s, operations/s, bytes, seconds.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
-    # Several answers have a `kind` or a `state`, of other values: these keep the plain names.
+    # Several responses have a `kind` or `state` with other values: these keep the plain names.
     "ENUM_NAME_OVERRIDES": {
         "KindEnum": "benchapp.models.Kind.values",
         "StateEnum": "benchapp.models.State.values",
@@ -190,14 +190,12 @@ SPECTACULAR_SETTINGS = {
 # Intake (docs/operations.md, "Limits").
 BODY_LIMIT_BYTES = read_integer("BENCHAPP_BODY_LIMIT_MIB", default=8, minimum=1, maximum=256) * 2**20
 UNPACKED_LIMIT_BYTES = read_integer("BENCHAPP_UNPACKED_LIMIT_MIB", default=32, minimum=1, maximum=512) * 2**20
-# Bodies that a web process receives at one time, all together, as they come over the wire.
+# Limit for all bodies that a web process receives at one time, as sent (compressed).
 BODIES_IN_FLIGHT_BYTES = (
     read_integer("BENCHAPP_BODIES_IN_FLIGHT_MIB", default=256, minimum=1, maximum=65_536) * 2**20
 )
 if BODIES_IN_FLIGHT_BYTES < BODY_LIMIT_BYTES:
-    raise ImproperlyConfigured(
-        "BENCHAPP_BODIES_IN_FLIGHT_MIB is less than BENCHAPP_BODY_LIMIT_MIB: no body of that size could be received"
-    )
+    raise ImproperlyConfigured("BENCHAPP_BODIES_IN_FLIGHT_MIB must not be less than BENCHAPP_BODY_LIMIT_MIB")
 BACKLOG_LIMIT = read_integer("BENCHAPP_BACKLOG_LIMIT", default=100_000, minimum=1, maximum=10_000_000)
 HOST_QUOTA_PER_HOUR = read_integer(
     "BENCHAPP_HOST_QUOTA_PER_HOUR", default=3_600, minimum=1, maximum=10_000_000
@@ -206,7 +204,7 @@ DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )
 
-# Of each address that reads shared studies (docs/studies.md).
+# Per client address, for shared studies (docs/studies.md).
 SHARED_CHARTS_PER_MINUTE = read_integer(
     "BENCHAPP_SHARED_CHARTS_PER_MINUTE", default=300, minimum=1, maximum=1_000_000
 )
@@ -215,7 +213,7 @@ SHARED_CHARTS_PER_MINUTE = read_integer(
 EMAIL_SERVER = read_email_server("BENCHAPP_EMAIL_URL")
 EMAIL_FROM = read_text("BENCHAPP_EMAIL_FROM")
 if EMAIL_SERVER is not None and "@" not in EMAIL_FROM:
-    raise ImproperlyConfigured("BENCHAPP_EMAIL_FROM is no sender: write benchapp <bench@example.org>")
+    raise ImproperlyConfigured("BENCHAPP_EMAIL_FROM is not a valid sender; use benchapp <bench@example.org>")
 NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=180, minimum=0, maximum=36_500)
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
 WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")
@@ -239,29 +237,29 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 AUTO_RENORMALIZE = read_flag("BENCHAPP_AUTO_RENORMALIZE", default=True)
-# Series whose columns a web process keeps for scaling and matrix pages: 250 bytes each, and 60 for each metric.
+# Series cached per web process for scaling and matrix: 250 bytes each, plus 60 per metric.
 KEPT_SERIES = read_integer("BENCHAPP_KEPT_SERIES", default=50_000, minimum=0, maximum=1_000_000)
 SWEEP_INTERVAL_S = read_integer("BENCHAPP_SWEEP_INTERVAL_S", default=10, minimum=1, maximum=60)
 CELERY_BEAT_SCHEDULE = {
-    # A wake-up may be lost; what is still received is taken from here (reliability: every 10–15 s).
+    # A task hint may be lost; this processes submissions that are still received.
     "sweep": {
         "task": "benchapp.tasks.sweep",
         "schedule": float(SWEEP_INTERVAL_S),
         "options": {"expires": 60},
     },
-    # Silent hosts, and what waits for its time in the outbox.
+    # Silent hosts, and due notices of the outbox.
     "notify": {
         "task": "benchapp.tasks.notify",
         "schedule": 60.0,
         "options": {"expires": 60},
     },
-    # Settled notices; ends itself after 20 s, and goes on an hour later.
+    # Deletes old notices; stops after 20 s and continues an hour later.
     "forget": {
         "task": "benchapp.tasks.forget",
         "schedule": 3600.0,
         "options": {"expires": 600},
     },
-    # At most a third of one worker's time: the task ends itself after 20 s.
+    # At most a third of one worker's time: the task stops after 20 s.
     "renormalize": {
         "task": "benchapp.tasks.renormalize",
         "schedule": 60.0,
@@ -269,7 +267,7 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 if ROLE == "web":
-    # A publish is a hint: it must never hold up the answer (measured: 0.00 s on a refused broker, 2 s on a frozen one).
+    # Publishing is a hint and must not delay the response (measured: 0.00 s if refused, 2 s if the broker hangs).
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "max_retries": 0,
         "interval_start": 0,
@@ -306,7 +304,7 @@ LOGGING: dict[str, Any] = {
         "django.request": {"level": "ERROR"},
         # benchapp.urls logs it, without the traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
-        # The server's own lines, those of its access log among them, go the same way: addresses may be secrets.
+        # Log lines of the server, including its access log, are masked as well: URLs may be secrets.
         "_granian": {"handlers": ["console"], "propagate": False},
         "granian.access": {"handlers": ["console"], "propagate": False},
     },

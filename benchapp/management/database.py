@@ -1,4 +1,4 @@
-"""Which database a command works on."""
+"""The database of a command."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from benchapp.embedded.home import Home
 
 @contextmanager
 def use_database(data_directory: Path) -> Iterator[None]:
-    """Work on the database of DATABASE_URL, else on the embedded one, whether its stack runs or not."""
+    """Use the database of DATABASE_URL, else the embedded one, whether its stack is running or not."""
     if os.environ.get("DATABASE_URL", "").strip():
         yield
         return

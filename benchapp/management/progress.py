@@ -1,4 +1,4 @@
-"""Show on standard error how far a command is: a bar on a terminal, else a line every few seconds."""
+"""Progress display on standard error: a bar on a terminal, else a line every few seconds."""
 
 import time
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Final, TextIO
 _BAR_WIDTH: Final = 24
 _BAR_EVERY_S: Final = 0.1
 _LINE_EVERY_S: Final = 5.0
-# A rate over less than this says nothing.
+# A rate over less time is not meaningful.
 _RATE_AFTER_S: Final = 0.5
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a command is of `total` things; clock in s."""
+    """Progress of a command; clock in s."""
 
     total: int
     stream: TextIO
@@ -28,36 +28,36 @@ class Progress:
         self._began = self._shown = self.clock()
 
     def show(self, done: int) -> None:
-        """Show how far it is, unless that was shown just now."""
+        """Update the display if the interval has passed."""
         now = self.clock()
         is_terminal = self.stream.isatty()
         if self.is_quiet or now - self._shown < (_BAR_EVERY_S if is_terminal else _LINE_EVERY_S):
             return
         self._shown = now
-        words = describe(done, self.total, now - self._began)
+        text = describe(done, self.total, now - self._began)
         if not is_terminal:
-            self.stream.write(f"{words}\n")
+            self.stream.write(f"{text}\n")
         else:
-            line = f"{draw_bar(done, self.total)} {words}"
+            line = f"{draw_bar(done, self.total)} {text}"
             self.stream.write("\r" + line.ljust(self._width))
             self._width = len(line)
         self.stream.flush()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Clear the bar."""
         if self._width:
             self.stream.write("\r" + " " * self._width + "\r")
             self.stream.flush()
 
 
 def describe(done: int, total: int, elapsed_s: float) -> str:
-    """Return count, rate and time left in words: "120 of 2000 files, 310/s, 7 s left"."""
-    words = f"{done} of {total} files"
+    """Return count, rate and time left as text: "120 of 2000 files, 310/s, 7 s left"."""
+    text = f"{done} of {total} files"
     if done == 0 or elapsed_s < _RATE_AFTER_S:
-        return words
+        return text
     rate = done / elapsed_s
     shown = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
-    return f"{words}, {shown}, {_say_time((total - done) / rate)} left"
+    return f"{text}, {shown}, {_format_time((total - done) / rate)} left"
 
 
 def draw_bar(done: int, total: int) -> str:
@@ -66,7 +66,7 @@ def draw_bar(done: int, total: int) -> str:
     return "[" + "#" * filled + "." * (_BAR_WIDTH - filled) + "]"
 
 
-def _say_time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

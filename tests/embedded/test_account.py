@@ -64,7 +64,7 @@ def test_account_that_cannot_be_created_is_an_error_with_the_reason(place, monke
     useradd.chmod(0o755)
     monkeypatch.setenv("PATH", str(place))
 
-    with pytest.raises(NoAccount, match="missing-account cannot be created: cannot lock /etc/passwd"):
+    with pytest.raises(NoAccount, match="cannot create account missing-account: cannot lock /etc/passwd"):
         choose_account(place, "missing-account")
 
 
@@ -154,5 +154,5 @@ def test_copy_in_a_closed_place_is_refused_in_words(place, nobody):
     closed.mkdir(mode=0o700)
     (place / "server").write_text("")
 
-    with pytest.raises(PermissionError, match="closed to nobody"):
+    with pytest.raises(PermissionError, match="nobody cannot access"):
         copy_where_reachable({"server": place / "server"}, "server-1", account=nobody, state=closed / "state")

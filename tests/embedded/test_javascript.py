@@ -97,7 +97,7 @@ def test_file_that_was_removed_is_fetched_again(project):
 def test_tarball_with_another_digest_is_refused_and_not_unpacked(project, registry):
     registry.files["/lib/-/lib-1.2.3.tgz"] = make_tarball({"dist/lib.min.js": "evil()"})
 
-    with pytest.raises(FetchFailed, match=r"lib 1\.2\.3 is not what package-lock\.json locks: its sha512 is"):
+    with pytest.raises(FetchFailed, match=r"lib 1\.2\.3 does not match package-lock\.json: sha512"):
         fetch(project)
     assert not (project / "static").exists()
 
@@ -120,7 +120,7 @@ def test_package_that_is_not_locked_is_refused(project):
 def test_missing_tarball_is_said_with_the_way_round(project, registry):
     registry.files.clear()
 
-    with pytest.raises(FetchFailed, match=r"could not fetch lib 1\.2\.3 .*404.*NPM_CONFIG_REGISTRY"):
+    with pytest.raises(FetchFailed, match=r"cannot download lib 1\.2\.3 .*404.*NPM_CONFIG_REGISTRY"):
         fetch(project)
 
 
@@ -136,7 +136,7 @@ def test_file_that_the_package_does_not_have_is_refused(project):
 def test_other_scheme_than_http_is_refused(project):
     write_lock(project, "file:///etc")
 
-    with pytest.raises(FetchFailed, match="no http address"):
+    with pytest.raises(FetchFailed, match="not a valid HTTP URL"):
         fetch(project)
 
 

@@ -65,7 +65,7 @@ def test_free_port_asked_for_is_taken():
 def test_port_of_another_program_is_refused_in_words(serve):
     port = serve({"hello": "world"})
 
-    with pytest.raises(PortTaken, match=f"port {port} on 127.0.0.1 is taken by another program.*--port"):
+    with pytest.raises(PortTaken, match=f"port {port} on 127.0.0.1 is in use by another program.*--port"):
         choose_address("127.0.0.1", port)
 
 
@@ -128,14 +128,14 @@ def test_instance_is_read_from_healthz(serve, answer, instance):
 
 
 def test_nearly_full_disk_is_refused(place):
-    with pytest.raises(PreflightFailed, match=r"MiB free and \d+ MiB are needed.*--data-dir"):
+    with pytest.raises(PreflightFailed, match=r"MiB free, \d+ MiB are needed.*--data-dir"):
         check_disk(place, needed_bytes=2**60)
 
 
 def test_data_directory_in_the_way_of_a_file_is_refused(place):
     (place / "file").write_text("")
 
-    with pytest.raises(PreflightFailed, match="cannot write into"):
+    with pytest.raises(PreflightFailed, match="cannot write to"):
         check_writable(place / "file" / "var")
 
 

@@ -75,7 +75,7 @@ def test_service_that_was_killed_starts_again(supervisor, make_service, journal,
 
     supervisor.watch(until=lambda: journal.read_text().count("web started") == 2)
 
-    assert said[0].startswith("web was killed by SIGKILL; it starts again in 0 s (see ")
+    assert said[0].startswith("web was killed by SIGKILL; restarting in 0 s (see ")
 
 
 def test_service_that_fails_again_and_again_is_started_ever_later(
@@ -114,7 +114,7 @@ def test_one_interrupt_ends_the_watch(supervisor, make_service, said):
 
     supervisor.watch()
 
-    assert said == ["Stopping (once more to hurry) …"]
+    assert said == ["Stopping … (again to force)"]
     with pytest.raises(StopRequested):
         supervisor.check_stop()
 

@@ -119,7 +119,7 @@ def up(open_place) -> Iterator[Up]:
     """Return one stack that runs for all the tests which leave it as it is."""
     up = start_up(open_place / "var", "--no-run")
     try:
-        up.wait_for("Ctrl-C stops everything")
+        up.wait_for("Press Ctrl-C to stop")
         yield up
     finally:
         if up.process.poll() is None:
@@ -225,7 +225,7 @@ def test_second_up_in_the_same_directory_is_told_of_the_first(up):
     second = start_up(up.home.path, "--no-run")
 
     assert second.process.wait(240) == 1
-    assert f"benchapp runs already in {up.home.path}: open http://127.0.0.1:{up.port}" in second.said
+    assert f"benchapp is already running in {up.home.path}: open http://127.0.0.1:{up.port}" in second.said
     assert read_instance(up.address) is not None
 
 
@@ -234,14 +234,14 @@ def test_port_of_the_first_is_refused_to_another_directory(up, open_place):
 
     assert second.process.wait(240) == 1
     instance = up.home.read_state().instance
-    assert f"port {up.port} on 127.0.0.1 is taken by another benchapp (instance {instance})" in second.said
+    assert f"port {up.port} on 127.0.0.1 is in use by another benchapp (instance {instance})" in second.said
 
 
 def test_web_that_was_killed_comes_back(up):
     killed = up.children()["web"]
     os.kill(killed, signal.SIGKILL)
 
-    up.wait_for("web was killed by SIGKILL; it starts again in 1 s")
+    up.wait_for("web was killed by SIGKILL; restarting in 1 s")
     deadline = time.monotonic() + 120
     while read_instance(up.address) is None:
         assert time.monotonic() < deadline
@@ -265,7 +265,7 @@ def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, 
     assert backed_up.returncode == 0, backed_up.stderr
     assert file.stat().st_mode & 0o777 == 0o600
     assert refused.returncode == 1
-    assert "make a backup of it first, then restore with --force" in refused.stderr
+    assert "back it up first, then restore with --force" in refused.stderr
     assert forced.returncode == 0, forced.stderr
     assert up.query("SELECT name FROM benchapp_host") == hosts
     assert up.query("SELECT count(*) FROM benchapp_user") == [(0,)]
@@ -279,7 +279,7 @@ def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(up, open_
 
     restored = manage("restore", file, "--data-dir", open_place / "fresh")
     fresh = start_up(open_place / "fresh", "--no-run")
-    fresh.wait_for("Ctrl-C stops everything")
+    fresh.wait_for("Press Ctrl-C to stop")
     hosts = fresh.query("SELECT name, pool FROM benchapp_host")
     status, _ = get(fresh.address, "/hosts/")
     stopped = fresh.interrupt()
@@ -288,7 +288,7 @@ def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(up, open_
     assert restored.returncode == 0, restored.stderr
     assert hosts == up.query("SELECT name, pool FROM benchapp_host")
     assert [pool for _, pool in hosts] == ["restored"]
-    assert "Making a PostgreSQL cluster" not in fresh.said
+    assert "Creating a PostgreSQL cluster" not in fresh.said
     assert (status, stopped) == (200, 0)
 
 
@@ -296,7 +296,7 @@ def test_restore_of_a_missing_file_creates_nothing(open_place):
     refused = manage("restore", open_place / "missing.dump", "--data-dir", open_place / "nothing")
 
     assert refused.returncode == 1
-    assert "there is no file" in refused.stderr
+    assert "file not found" in refused.stderr
     assert not (open_place / "nothing").exists()
 
 
@@ -307,7 +307,7 @@ def test_file_that_is_no_backup_changes_nothing(up, open_place):
     refused = manage("restore", file, "--force", "--data-dir", up.home.path)
 
     assert refused.returncode == 1
-    assert "is no backup of benchapp" in refused.stderr
+    assert "is not a valid backup" in refused.stderr
     assert up.query("SELECT count(*) FROM benchapp_host") == [(1,)]
 
 
@@ -322,8 +322,8 @@ def test_interrupt_ends_everything_and_a_second_start_keeps_the_history(up):
 
     again = start_up(up.home.path, "--no-run", "--exit-after-run", "--sample")
     assert again.process.wait(240) == 0, again.said
-    assert "Making a PostgreSQL cluster" not in again.said
-    assert "/studies/  (8 studies; 154 numbers are new)" in again.said
+    assert "Creating a PostgreSQL cluster" not in again.said
+    assert "/studies/  (8 studies; 154 new measurements)" in again.said
     assert (up.home.path / "secret-key").read_text() == key
     assert (up.home.path / "host-token").read_text() == token
 
@@ -344,7 +344,7 @@ def test_backup_where_nothing_is_says_so(open_place):
     done = manage("backup", open_place / "no.dump", "--data-dir", open_place / "empty")
 
     assert done.returncode == 1
-    assert "`up` has never run there" in done.stderr
+    assert "`up` has not been started there" in done.stderr
 
 
 @pytest.mark.fio
@@ -355,7 +355,7 @@ def test_first_run_is_measured_stored_and_its_page_printed(open_place):
 
     assert up.process.wait(240) == 0, up.said
 
-    assert re.search(rf"The chart +http://127\.0\.0\.1:{up.port}/runs/1/", up.said)
+    assert re.search(rf"Chart +http://127\.0\.0\.1:{up.port}/runs/1/", up.said)
     assert not (up.home.path / "bench").exists()
     assert list((up.home.path / "agent" / "spool").rglob("*.json*")) == []
 
@@ -373,13 +373,13 @@ def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_pl
 @pytest.mark.chaos
 def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_history(open_place):
     first = start_up(open_place / "chaos", "--no-run")
-    first.wait_for("Ctrl-C stops everything")
+    first.wait_for("Press Ctrl-C to stop")
     pids = list(first.children().values())
     first.query("UPDATE benchapp_host SET pool = 'kept' RETURNING 1")
     first.process.kill()
 
     second = start_up(open_place / "chaos", "--no-run", port=first.port)
-    second.wait_for("Ctrl-C stops everything")
+    second.wait_for("Press Ctrl-C to stop")
 
     wait_until_gone(pids)
     assert second.query("SELECT pool FROM benchapp_host") == [("kept",)]
@@ -389,7 +389,7 @@ def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_histor
 @pytest.mark.chaos
 def test_end_of_postgresql_ends_the_stack_in_words(open_place):
     up = start_up(open_place / "chaos", "--no-run")
-    up.wait_for("Ctrl-C stops everything")
+    up.wait_for("Press Ctrl-C to stop")
     pids = list(up.children().values())
 
     os.kill(up.children()["PostgreSQL"], signal.SIGKILL)

@@ -29,7 +29,7 @@ def test_server_on_path_comes_second(place, account):
     broker = choose_broker({"PATH": str(place)}, account)
 
     assert broker.binary == server
-    assert broker.words == f"{server} 7.0"
+    assert broker.description == f"{server} 7.0"
 
 
 def test_valkey_on_path_is_preferred_to_redis(place, account):
@@ -60,7 +60,7 @@ def test_no_server_at_all_leaves_the_drain_loop(place, account, monkeypatch):
     broker = choose_broker({"PATH": str(place)}, account)
 
     assert (broker.url, broker.binary) == ("", None)
-    assert "by itself" in broker.words
+    assert "polls for submissions" in broker.description
 
 
 def test_server_refuses_when_full_and_keeps_its_socket_private(place, account):

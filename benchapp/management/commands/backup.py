@@ -1,4 +1,4 @@
-"""Write the history into one file: `manage.py backup FILE`."""
+"""Back up the database to a file: `manage.py backup FILE`."""
 
 import os
 from pathlib import Path
@@ -17,27 +17,27 @@ from benchapp.embedded.target import open_database
 class Command(BaseCommand):
     """Back up the database of DATABASE_URL, else the embedded one."""
 
-    help = "Write everything (submissions, runs, accounts) into one file; the stack may be up or down."
+    help = (
+        "Back up the database (submissions, runs, accounts) to a file; the stack may be running or stopped."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Describe the arguments."""
-        parser.add_argument(
-            "file", type=Path, help="the file to write; an older one of this name is replaced"
-        )
+        """Add the arguments."""
+        parser.add_argument("file", type=Path, help="output file; an existing one is replaced")
         parser.add_argument(
             "--data-dir",
             type=Path,
             default=default_data_directory(os.environ),
-            help="as given to `up` (default: var)",
+            help="data directory of `up` (default: var)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write it and say how large it is."""
+        """Write the backup and print its size."""
         file: Path = options["file"].absolute()
         try:
             with open_database(options["data_dir"], settings.DATABASES["default"]) as connection:
                 size = write_backup(connection, file)
         except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{file} ({size / 1e6:.1f} MB). Read it back with: manage.py restore {file}")
+        self.stdout.write(f"{file} ({size / 1e6:.1f} MB). Restore with: manage.py restore {file}")

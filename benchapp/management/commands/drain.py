@@ -1,4 +1,4 @@
-"""`manage.py drain`: settle what was received without any broker."""
+"""`manage.py drain`: process submissions without a broker."""
 
 import time
 from collections.abc import Callable
@@ -24,22 +24,22 @@ _NOTIFY_INTERVAL_S = 60.0
 
 
 class Command(BaseCommand):
-    """Run the step of the workers in this process: once, or for ever with --loop."""
+    """Run the worker steps in this process: once, or forever with --loop."""
 
-    help = "Settle the submissions that wait, without a broker or workers."
+    help = "Process pending submissions, without a broker or workers."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --loop."""
-        parser.add_argument("--loop", action="store_true", help="go on until stopped, looking every second")
+        parser.add_argument("--loop", action="store_true", help="run until stopped, polling every second")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Settle batch after batch; summarise behind it, every few seconds of a long backlog; judge at the end."""
+        """Process batches; summarize every few seconds during a long backlog; detect changes at the end."""
         is_loop = options["loop"]
-        settled, summarized, told = 0, time.monotonic(), 0.0
+        processed, summarized, notified_at = 0, time.monotonic(), 0.0
         try:
             while True:
-                claimed = self._try(_settle_one_batch, is_loop=is_loop)
-                settled += claimed
+                claimed = self._try(_process_one_batch, is_loop=is_loop)
+                processed += claimed
                 if claimed and time.monotonic() - summarized < _SUMMARY_INTERVAL_S:
                     continue
                 is_summarizing = self._try(summarize_due, is_loop=is_loop) > 0
@@ -50,17 +50,17 @@ class Command(BaseCommand):
                     break
                 if settings.AUTO_RENORMALIZE and self._try(reparse_outdated, is_loop=is_loop):
                     continue
-                if time.monotonic() - told >= _NOTIFY_INTERVAL_S:
+                if time.monotonic() - notified_at >= _NOTIFY_INTERVAL_S:
                     self._try(_notify, is_loop=is_loop)
-                    told = time.monotonic()
+                    notified_at = time.monotonic()
                 close_old_connections()
                 time.sleep(_PAUSE_S)
         except KeyboardInterrupt:
             pass
-        self.stdout.write(f"{settled} submissions worked in")
+        self.stdout.write(f"{processed} submissions processed")
 
     def _try(self, step: Callable[[], int], *, is_loop: bool) -> int:
-        """Return how much a step did; a loop goes on where the database is away."""
+        """Return how much a step did; a loop ignores an unavailable database."""
         try:
             return step()
         except (OperationalError, InterfaceError) as error:
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             return 0
 
 
-def _settle_one_batch() -> int:
+def _process_one_batch() -> int:
     return normalize_batch().claimed
 
 

@@ -1,4 +1,4 @@
-"""`manage.py import`: take in files that fio printed into, by the thousand."""  # noqa: N999 — the command's name
+"""`manage.py import`: import files with fio output."""  # noqa: N999 — the command's name
 
 import os
 import signal
@@ -38,44 +38,46 @@ _INTERRUPTED: Final = 130
 
 
 class Command(BaseCommand):
-    """Import files, say how far it is, and tell at the end what became of them."""
+    """Import files with a progress display, and print a summary."""
 
-    help = "Import what fio printed, from files and folders; what is there already stays as it is."
+    help = "Import fio output from files and folders; existing results stay unchanged."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Say which files, whose they are, and what they were measured on."""
+        """Add the arguments."""
         add = parser.add_argument
-        add("places", nargs="+", metavar="FILE-OR-FOLDER", type=Path, help="any format of fio; .gz too")
-        add("--host", required=True, metavar="H", help="whose results they are")
-        add("--create-host", action="store_true", help="make the host where it is not there")
+        add("places", nargs="+", metavar="FILE-OR-FOLDER", type=Path, help="any fio output format; also .gz")
+        add("--host", required=True, metavar="H", help="host of the results")
+        add("--create-host", action="store_true", help="create the host if missing")
         pairs: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
-        add("--target", metavar="KEY=VALUE", help="the layout: volume_type=gp3 volume_count=4 …", **pairs)
-        add("--label", metavar="KEY=VALUE", help="labels of your own: rack=r12 …", **pairs)
-        add("--profile", default="", metavar="P", help="the name of the set of jobs")
+        add("--target", metavar="KEY=VALUE", help="target fields: volume_type=gp3 volume_count=4 …", **pairs)
+        add("--label", metavar="KEY=VALUE", help="labels: rack=r12 …", **pairs)
+        add("--profile", default="", metavar="P", help="profile name")
         add(
             "--started-at",
             default="",
             metavar="TIME",
-            help=f"when it ran, where the output does not tell: 2026-11-21T10:00:00Z, or {_BY_FILE}:"
-            " when the file was last changed",
+            help=f"start time for outputs without one: 2026-11-21T10:00:00Z, or {_BY_FILE}"
+            " for the modification time of the file",
         )
-        add("--no-wait", "--queue", action="store_true", help="leave the rest to the workers")
+        add("--no-wait", "--queue", action="store_true", help="leave processing to the workers")
         add(
             "--data-dir",
             type=Path,
             default=default_data_directory(os.environ),
-            help="as given to `up`, where DATABASE_URL names no database (default: var)",
+            help="data directory of `up`, without DATABASE_URL (default: var)",
         )
         add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import; exit status 1 where anything was rejected, 130 after Ctrl-C."""
+        """Import; exit status 1 if anything was rejected, 130 after Ctrl-C."""
         is_quiet = options["quiet"] or options["verbosity"] == 0
         try:
             with use_database(options["data_dir"]):
                 summary, is_stopped = self._import(options, is_quiet=is_quiet)
         except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
+            raise CommandError(
+                f"the database does not respond: {error}; run the command again later"
+            ) from error
         except (BackupFailed, NoBinaries) as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
@@ -87,28 +89,28 @@ class Command(BaseCommand):
 
     def _import(self, options: Mapping[str, Any], *, is_quiet: bool) -> tuple[ImportSummary, bool]:
         folders = _find(options["places"])
-        order = _read_order(options)
+        import_options = _read_options(options)
         total = sum(len(folder.files) for folder in folders)
         progress = Progress(total, cast(TextIO, self.stderr._out), is_quiet)
         summary, asked = ImportSummary(), [False]
         with _stop_politely(asked):
-            for summary in import_files(folders, order, should_stop=lambda: asked[0]):
+            for summary in import_files(folders, import_options, should_stop=lambda: asked[0]):
                 progress.show(summary.files)
         progress.close()
-        if order.is_queued:
+        if import_options.is_queued:
             wake_up()
-        while not order.is_queued and summarize_due():
+        while not import_options.is_queued and summarize_due():
             continue
         return summary, asked[0]
 
 
 def describe_summary(summary: ImportSummary, *, is_stopped: bool = False) -> list[str]:
-    """Return the lines that say what became of the files."""
+    """Return the lines of the summary."""
     lines = ["stopped; so far:"] if is_stopped else []
-    lines.append(f"stored: {_say(summary.stored, 'file')} ({_say(summary.runs, 'run')})")
-    lines.append(f"already there: {_say(summary.already_there, 'file')}")
+    lines.append(f"stored: {_format_count(summary.stored, 'file')} ({_format_count(summary.runs, 'run')})")
+    lines.append(f"already stored: {_format_count(summary.already_there, 'file')}")
     if summary.waiting:
-        lines.append(f"taken in, waiting for a worker: {_say(summary.waiting, 'file')}")
+        lines.append(f"accepted, waiting for a worker: {_format_count(summary.waiting, 'file')}")
     if summary.attached_logs:
         lines.append(f"logs attached to their outputs: {summary.attached_logs}")
     lines += _describe_groups("rejected", summary.rejected)
@@ -119,21 +121,21 @@ def describe_summary(summary: ImportSummary, *, is_stopped: bool = False) -> lis
 
 
 def _describe_groups(title: str, groups: Mapping[str, FileGroup]) -> Iterator[str]:
-    yield f"{title}: {_say(sum(pile.count for pile in groups.values()), 'file')}"
-    for code, pile in sorted(groups.items(), key=lambda item: -item[1].count):
-        yield f"  {code}: {_say(pile.count, 'file')}"
-        for name, detail in pile.first:
+    yield f"{title}: {_format_count(sum(group.count for group in groups.values()), 'file')}"
+    for code, group in sorted(groups.items(), key=lambda item: -item[1].count):
+        yield f"  {code}: {_format_count(group.count, 'file')}"
+        for name, detail in group.first:
             yield f"    {_printable(name)}: {_printable(detail[:_DETAIL_LENGTH])}"
-        if more := pile.count - len(pile.first):
+        if more := group.count - len(group.first):
             yield f"    … and {more} more"
 
 
-def _say(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _printable(text: str) -> str:
-    """Return the text without what a terminal would obey."""
+    """Return the text without control characters."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
@@ -144,7 +146,7 @@ def _find(places: list[Path]) -> list[Folder]:
         raise CommandError(str(error)) from error
 
 
-def _read_order(options: Mapping[str, Any]) -> ImportOptions:
+def _read_options(options: Mapping[str, Any]) -> ImportOptions:
     started_at = options["started_at"]
     pairs = [_split(text, "--target") for text in options["target"]]
     pairs += [
@@ -167,13 +169,13 @@ def _read_order(options: Mapping[str, Any]) -> ImportOptions:
 def _split(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise CommandError(f"{option} {text!r} is no KEY=VALUE; files and folders come before the options")
+        raise CommandError(f"{option} {text!r} is not KEY=VALUE; files and folders must precede options")
     return name.strip(), value.strip()
 
 
 @contextmanager
 def _stop_politely(asked: list[bool]) -> Iterator[None]:
-    """Have the first Ctrl-C finish the batch at hand; the second is as ever."""
+    """The first Ctrl-C stops after the current batch; the second interrupts."""
 
     def note(number: int, frame: FrameType | None) -> None:
         asked[0] = True

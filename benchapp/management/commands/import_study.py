@@ -1,4 +1,4 @@
-"""`manage.py import_study`: take in the numbers of a published study from a CSV."""
+"""`manage.py import_study`: import published results from a CSV file."""
 
 import os
 import sys
@@ -28,14 +28,12 @@ _NAMED: Final = 20
 
 
 class Command(BaseCommand):
-    """Read the whole file first; store all of it, or nothing."""
+    """Read the whole file first; store all rows or none."""
 
-    help = (
-        "Import published numbers, without any output of fio, from a CSV; running it again changes nothing."
-    )
+    help = "Import published results without fio output from a CSV file; repeating it changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Say which file, where it was published, and what holds for all of it."""
+        """Add the arguments."""
         add = parser.add_argument
         add(
             "file", metavar="FILE.csv", type=Path, help="UTF-8, commas; columns: " + ", ".join(list_columns())
@@ -43,30 +41,30 @@ class Command(BaseCommand):
         add(
             "--host",
             metavar="NAME",
-            help="whose history it is; made where it is not there (default: the file's name)",
+            help="host of the results; created if missing (default: the file's name)",
         )
-        add("--title", metavar="TEXT", help="where it was published (default: the file's name)")
-        add("--url", metavar="ADDRESS", default="", help="where it can be read: https://…")
-        add("--author", metavar="NAME", default="", help="who published it")
-        add("--note", metavar="TEXT", default="", help="what to know of the source")
-        add("--date", metavar="DAY", help="when it was measured: 2013-04-01, or RFC 3339")
+        add("--title", metavar="TEXT", help="title of the publication (default: the file's name)")
+        add("--url", metavar="ADDRESS", default="", help="URL of the publication: https://…")
+        add("--author", metavar="NAME", default="", help="author of the publication")
+        add("--note", metavar="TEXT", default="", help="note about the source")
+        add("--date", metavar="DAY", help="date of measurement: 2013-04-01, or RFC 3339")
         add(
             "--set",
             metavar="COLUMN=VALUE",
             nargs="+",
             action="extend",
             default=[],
-            help="what holds where no cell says it: filesystem=xfs mount_options=noatime fio_version=fio-2.0.9",
+            help="values for empty cells: filesystem=xfs mount_options=noatime fio_version=fio-2.0.9",
         )
         add(
             "--data-dir",
             type=Path,
             default=default_data_directory(os.environ),
-            help="as given to `up`, where DATABASE_URL names no database (default: var)",
+            help="data directory of `up`, without DATABASE_URL (default: var)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import; exit status 1 where anything was refused, and nothing is stored then."""
+        """Import; exit status 1 if anything was rejected; nothing is stored then."""
         file: Path = options["file"]
         runs = _read_runs(file, options)
         source = _read_source(options, name=file.stem)
@@ -77,49 +75,55 @@ class Command(BaseCommand):
         except (UnknownHost, EnrollmentRefused, BackupFailed, NoBinaries, BadEnvelope) as error:
             raise CommandError(str(error)) from error
         except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
+            raise CommandError(
+                f"the database does not respond: {error}; run the command again later"
+            ) from error
         self.stdout.write("\n".join(describe_import(imported, host=host.name, title=source.title)))
         if imported.rejected:
             sys.exit(1)
 
 
 def describe_import(imported: Imported, *, host: str, title: str) -> list[str]:
-    """Return the lines that say what became of the runs."""
-    measured = f"{_say(imported.measurements, 'measurement')} of {imported.series} series"
+    """Return the lines of the summary."""
+    measured = f"{_format_count(imported.measurements, 'measurement')} of {imported.series} series"
     lines = [
         f"“{title}”, host {host}:",
-        f"stored: {_say(imported.new, 'run')} ({measured})",
-        f"already there: {_say(imported.already_there, 'run')}",
+        f"stored: {_format_count(imported.new, 'run')} ({measured})",
+        f"already stored: {_format_count(imported.already_there, 'run')}",
     ]
     if imported.reworded:
-        lines.append(f"already there under another source, which stays: {_say(imported.reworded, 'run')}")
+        lines.append(
+            f"already stored under another source, which stays unchanged: {_format_count(imported.reworded, 'run')}"
+        )
     if imported.corrected.runs:
-        lines.append(f"corrected: {_say(imported.corrected.runs, 'run')}, which stay and count no more")
+        lines.append(
+            f"corrected: {_format_count(imported.corrected.runs, 'run')}, which are kept but excluded"
+        )
     if imported.corrected.superseded:
         lines.append(
-            f"corrected before by a newer import, which stays: {_say(imported.corrected.superseded, 'run')}"
+            f"already corrected by a newer import: {_format_count(imported.corrected.superseded, 'run')}"
         )
     if imported.corrected.overlapping:
         ids = ", ".join(map(str, imported.corrected.overlapping[:_NAMED]))
         more = " …" if len(imported.corrected.overlapping) > _NAMED else ""
-        lines.append(f"still counted beside their correction, as they hold more: runs {ids}{more}")
+        lines.append(f"not excluded by their correction, as they contain more measurements: runs {ids}{more}")
     lines += [f"rejected: {submission}: {reason}" for submission, reason in imported.rejected]
     return lines
 
 
-def _say(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _read_runs(file: Path, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
         if file.stat().st_size > _BYTES_MAXIMUM:
-            raise CommandError(f"{file} has more than {_BYTES_MAXIMUM // 2**20} MiB")
+            raise CommandError(f"{file} is larger than {_BYTES_MAXIMUM // 2**20} MiB")
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise CommandError(str(error)) from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{file} is no UTF-8 at byte {error.start}: save it as UTF-8") from error
+        raise CommandError(f"{file} is not valid UTF-8 at byte {error.start}; save it as UTF-8") from error
     defaults = dict(_split(part) for part in options["set"])
     if options["date"]:
         defaults["started_at"] = options["date"]
@@ -127,7 +131,8 @@ def _read_runs(file: Path, options: Mapping[str, Any]) -> list[dict[str, Any]]:
         return read_table(text, defaults)
     except BadTable as error:
         count = len(error.faults)
-        head = f"{file}: {'more than ' if count >= FAULTS_MAXIMUM else ''}{_say(count, 'fault')}; nothing was stored"
+        more = "more than " if count >= FAULTS_MAXIMUM else ""
+        head = f"{file}: {more}{_format_count(count, 'error')}; nothing was stored"
         raise CommandError("\n  ".join([head, *map(str, error.faults)])) from error
 
 
@@ -146,5 +151,5 @@ def _read_source(options: Mapping[str, Any], *, name: str) -> Publication:
 def _split(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise CommandError(f"--set {text!r} is no COLUMN=VALUE; the file comes before the options")
+        raise CommandError(f"--set {text!r} is not COLUMN=VALUE; the file must precede options")
     return name.strip(), value.strip()

@@ -19,36 +19,38 @@ from benchapp.pipeline.importing.sample import HOST, SOURCE, Loaded, load_sample
 
 
 class Command(BaseCommand):
-    """Load what is not there yet."""
+    """Load the missing part of the sample."""
 
-    help = "Load the sample: 154 published numbers of EBS volumes (2013) and eight studies of them."
+    help = "Load the sample: 154 published results of EBS volumes (2013) and eight studies."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Say which database."""
+        """Add the arguments."""
         parser.add_argument(
             "--data-dir",
             type=Path,
             default=default_data_directory(os.environ),
-            help="as given to `up`, where DATABASE_URL names no database (default: var)",
+            help="data directory of `up`, without DATABASE_URL (default: var)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Load, and say what became of it."""
+        """Load the sample and print a summary."""
         try:
             with use_database(options["data_dir"]):
                 loaded = load_sample()
         except (UnknownHost, BackupFailed, NoBinaries) as error:
             raise CommandError(str(error)) from error
         except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"the database does not answer: {error}; run it again once it does") from error
+            raise CommandError(
+                f"the database does not respond: {error}; run the command again later"
+            ) from error
         self.stdout.write("\n".join(describe_sample(loaded)))
         if loaded.imported.rejected:
             sys.exit(1)
 
 
 def describe_sample(loaded: Loaded) -> list[str]:
-    """Return the lines that say what became of the sample."""
+    """Return the lines of the summary."""
     return [
         *describe_import(loaded.imported, host=HOST, title=SOURCE.title),
-        f"studies: {len(loaded.studies)}, of which {loaded.new_studies} are new; they are on {reverse('studies')}",
+        f"studies: {len(loaded.studies)}, {loaded.new_studies} new; see {reverse('studies')}",
     ]

@@ -1,4 +1,4 @@
-"""`manage.py redetect`: judge history again with the method of today."""
+"""`manage.py redetect`: detect changes again with the current method."""
 
 from collections import Counter
 from typing import Any, Final
@@ -15,17 +15,17 @@ _SHOWN: Final = 50
 
 
 class Command(BaseCommand):
-    """Report what is found, moved and withdrawn, and store it unless --dry-run."""
+    """Report new, changed and withdrawn changes, and store them unless --dry-run."""
 
-    help = "Judge all series anew and report every change that is found, confirmed or withdrawn by it. Tells nobody."
+    help = "Run detection again and report new, confirmed and withdrawn changes. Sends no notifications."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Say which series, and whether to store."""
+        """Add the arguments."""
         parser.add_argument("q", nargs="?", default="", help="a filter as in the filter bar: host:db-* bs:4k")
-        parser.add_argument("--dry-run", action="store_true", help="report and change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="report only")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Judge, compare, report."""
+        """Detect, compare, report."""
         try:
             ids = select_series(options["q"])
         except BadFilter as error:
@@ -33,30 +33,30 @@ class Command(BaseCommand):
         before = _count_changes(ids)
         transitions: list[Transition] = []
         outcomes: Counter[str] = Counter()
-        judged_count = incident_count = 0
+        series_count = incident_count = 0
         for judged in redetect(ids, is_dry_run=options["dry_run"]):
-            judged_count += len(judged.series_ids)
+            series_count += len(judged.series_ids)
             incident_count += len(judged.incident_ids)
             outcomes.update(_name(each) for each in judged.transitions)
             transitions += judged.transitions[: _SHOWN - len(transitions)]
-            self.stderr.write(f"\r{judged_count}/{len(ids)} series judged", ending="")
+            self.stderr.write(f"\r{series_count}/{len(ids)} series checked", ending="")
         self.stderr.write("")
         for transition in transitions:
             self.stdout.write(_describe(transition))
         if (total := sum(outcomes.values())) > len(transitions):
             self.stdout.write(f"… and {total - len(transitions)} more")
         self._sum_up(
-            before, outcomes, incident_count, judged_count=judged_count, is_dry_run=options["dry_run"]
+            before, outcomes, incident_count, series_count=series_count, is_dry_run=options["dry_run"]
         )
 
     def _sum_up(
-        self, before: int, outcomes: Counter[str], incident_count: int, *, judged_count: int, is_dry_run: bool
+        self, before: int, outcomes: Counter[str], incident_count: int, *, series_count: int, is_dry_run: bool
     ) -> None:
         changed = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())) or "nothing"
         after = before + sum(count * _EFFECT.get(name, 0) for name, count in outcomes.items())
         self.stdout.write(
             f"{'would change' if is_dry_run else 'changed'}: {changed}; {before} changes before, {after} after,"
-            f" {incident_count} incidents touched; {judged_count} series judged by {CURRENT.version}"
+            f" {incident_count} incidents changed; {series_count} series checked with {CURRENT.version}"
         )
 
 

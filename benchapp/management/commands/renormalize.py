@@ -1,4 +1,4 @@
-"""`manage.py renormalize`: read history again with the parser of today."""
+"""`manage.py renormalize`: parse stored submissions again with the current parser."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,26 +20,28 @@ _SHOWN = 50
 class Command(BaseCommand):
     """Report what changes between parser versions, and store it unless --dry-run."""
 
-    help = "Read stored submissions again from their raw bodies and report every value that changes."
+    help = "Parse the raw bodies of stored submissions again and report changed values."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Say which submissions, and whether to store."""
-        parser.add_argument("ids", nargs="*", help="submissions; all stored ones where none is named")
-        parser.add_argument("--dry-run", action="store_true", help="report and change nothing")
-        parser.add_argument("--only-older", action="store_true", help="leave out what this parser has read")
-        parser.add_argument("--rejected", action="store_true", help="try the rejected ones too")
+        """Add the arguments."""
+        parser.add_argument("ids", nargs="*", help="submission ids (default: all stored)")
+        parser.add_argument("--dry-run", action="store_true", help="report only")
+        parser.add_argument(
+            "--only-older", action="store_true", help="skip those parsed by the current version"
+        )
+        parser.add_argument("--rejected", action="store_true", help="include rejected submissions")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Read, compare, report."""
+        """Parse, compare, report."""
         try:
             named = [UUID(text) for text in options["ids"]]
         except ValueError as error:
-            raise CommandError(f"a submission's id is a UUID: {error}") from error
+            raise CommandError(f"not a valid submission id (UUID): {error}") from error
         ids = select_submissions(
             ids=named, only_older=options["only_older"], include_rejected=options["rejected"]
         )
         if not ids:
-            self.stdout.write("nothing to read again")
+            self.stdout.write("no submissions to parse")
             return
         total = _Total()
         for outcome in renormalize(ids, is_dry_run=options["dry_run"]):
@@ -54,22 +56,22 @@ class Command(BaseCommand):
         for difference in total.differences:
             self.stdout.write(_describe(difference))
         if total.changed > len(total.differences):
-            self.stdout.write(f"… and {total.changed - len(total.differences)} values more")
+            self.stdout.write(f"… and {total.changed - len(total.differences)} more values")
         for refusal in total.refusals:
             self.stdout.write(f"{refusal.submission_id}: {refusal.code}: {refusal.reason}")
         self.stdout.write(
             f"{'would change' if is_dry_run else 'changed'}: {total.changed} values; "
-            f"{total.unchanged} of {total.read} submissions unchanged, {total.recovered} rejected ones readable now, "
+            f"{total.unchanged} of {total.read} submissions unchanged, {total.recovered} rejected ones now readable, "
             f"{total.refused} not readable"
         )
         if emptied := count_emptied(total.lost, is_dry_run=is_dry_run):
             would = "would have" if is_dry_run else "have"
-            self.stdout.write(f"series that {would} no points left, and leave the lists: {emptied}")
+            self.stdout.write(f"series that {would} no points left and are removed from lists: {emptied}")
 
 
 @dataclass(slots=True)
 class _Total:
-    """All batches together; of differences and refusals the first are kept, of a history of millions too."""
+    """Sum of all batches; only the first differences and refusals are stored, to limit memory."""
 
     read: int = 0
     unchanged: int = 0
@@ -81,7 +83,7 @@ class _Total:
     lost: Counter[int] = field(default_factory=Counter)
 
     def add(self, outcome: ReparseOutcome) -> None:
-        """Add what one batch did."""
+        """Add one batch."""
         self.read += outcome.read
         self.unchanged += outcome.unchanged
         self.recovered += outcome.recovered

@@ -1,4 +1,4 @@
-"""Read the history back from a file: `manage.py restore FILE`."""
+"""Restore the database from a file: `manage.py restore FILE`."""
 
 import os
 import subprocess
@@ -19,24 +19,24 @@ from benchapp.embedded.target import open_database
 class Command(BaseCommand):
     """Restore the database of DATABASE_URL, else the embedded one."""
 
-    help = "Replace everything (submissions, runs, accounts) by a backup; the stack may be up or down."
+    help = (
+        "Replace the database (submissions, runs, accounts) by a backup; the stack may be running or stopped."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Describe the arguments."""
-        parser.add_argument("file", type=Path, help="a file that `backup` wrote")
-        parser.add_argument(
-            "--force", action="store_true", help="replace history and accounts that are there"
-        )
+        """Add the arguments."""
+        parser.add_argument("file", type=Path, help="backup file")
+        parser.add_argument("--force", action="store_true", help="replace existing runs and accounts")
         parser.add_argument(
             "--data-dir",
             type=Path,
             default=default_data_directory(os.environ),
-            help="as given to `up` (default: var); created when missing",
+            help="data directory of `up` (default: var); created if missing",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Restore it, and bring its tables to this version."""
+        """Restore the backup and migrate its tables."""
         file: Path = options["file"].absolute()
         try:
             check_file(file)
@@ -47,11 +47,11 @@ class Command(BaseCommand):
                 migrate(connection)
         except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{file} is restored.")
+        self.stdout.write(f"Restored {file}.")
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the tables of an older backup to this version, in a process whose settings name that database."""
+    """Migrate the tables of the restored backup, in a process with that database in its settings."""
     done = subprocess.run(
         [sys.executable, "manage.py", "migrate", "--no-input", "--skip-checks", "--verbosity", "0"],
         cwd=PROJECT,
@@ -59,4 +59,4 @@ def migrate(connection: Connection) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise CommandError("the backup is restored, but its tables are not of this version: see above")
+        raise CommandError("the backup is restored, but its migration failed; see above")

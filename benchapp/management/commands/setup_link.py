@@ -1,4 +1,4 @@
-"""Print the one-time link that makes the first admin: `manage.py setup_link`."""
+"""Print the one-time link to create the first admin: `manage.py setup_link`."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from benchapp.pipeline.access.accounts import create_setup_link
 
 
 class Command(BaseCommand):
-    """For servers that `up` does not start; `up` prints the link by itself."""
+    """For servers not started by `up`, which prints the link automatically."""
 
-    help = "Print a link that makes the first admin; it works once, for 24 hours, and replaces earlier ones."
+    help = "Print a one-time link to create the first admin; valid for 24 hours, replaces earlier links."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print it, or say that there is an admin already."""
+        """Print the link; CommandError if an admin exists."""
         secret = create_setup_link()
         if secret is None:
-            raise CommandError("there is an admin already, who invites others on the page People")
+            raise CommandError("an admin account already exists; admins invite others on the People page")
         self.stdout.write(
             f"{settings.PUBLIC_URL or 'http://127.0.0.1:8000'}{reverse('setup', args=[secret])}"
         )

@@ -1,4 +1,4 @@
-"""`manage.py summarize`: compute the summaries of series, here and now."""
+"""`manage.py summarize`: calculate the summaries of series."""
 
 from typing import Any
 
@@ -10,22 +10,22 @@ _MARKED_AT_ONCE = 10_000
 
 
 class Command(BaseCommand):
-    """Do what the workers do by themselves: after an import without them, or to be sure."""
+    """For imports without workers, which do this automatically."""
 
-    help = "Compute the summaries of the series whose measurements changed; with --all, of every series."
+    help = "Calculate summaries of series with changed measurements; with --all, of all series."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --all."""
-        parser.add_argument("--all", action="store_true", help="compute all anew, also where nothing changed")
+        parser.add_argument("--all", action="store_true", help="recalculate all summaries")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Summarise until nothing is due; a second one beside it, or a worker, shares the work."""
+        """Summarize until nothing is due; can run at the same time as workers."""
         last = 0
         while options["all"] and (last := mark_series(after=last, limit=_MARKED_AT_ONCE)):
             continue
         total = 0
         while count := summarize_due():
             total += count
-            self.stderr.write(f"\r{total} summarised", ending="")
+            self.stderr.write(f"\r{total} summarized", ending="")
         self.stderr.write("")
-        self.stdout.write(f"{total} series summarised")
+        self.stdout.write(f"{total} series summarized")

@@ -1,4 +1,4 @@
-"""Start everything on this machine: `manage.py up`."""
+"""Start all services on this machine: `manage.py up`."""
 
 import os
 import sys
@@ -11,17 +11,17 @@ from benchapp.embedded.command import add_arguments
 
 
 class Command(BaseCommand):
-    """Hand over to the supervisor, in a process without Django."""
+    """Run the supervisor in a process without Django."""
 
-    help = "Start PostgreSQL, the broker, web and worker on this machine, and benchmark it once."
+    help = "Start PostgreSQL, broker, web and worker on this machine, and run one benchmark."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Describe the options."""
+        """Add the options."""
         add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Replace this process: the settings read here are not those of the stack, and Django takes 60 MiB."""
+        """Replace this process: its settings are not those of the stack, and Django takes 60 MiB."""
         arguments = sys.argv[sys.argv.index("up") + 1 :]
         environ = {
             **os.environ,

@@ -32,7 +32,7 @@ def test_dry_run_reports_and_changes_nothing() -> None:
     assert len(lines) == 3
     assert lines[0].endswith("IOPS -20.0% from 2026-11-22 12:00 UTC: new → confirmed")
     assert lines[2].startswith(
-        "would change: 2 new; 0 changes before, 2 after, 2 incidents touched; 2 series"
+        "would change: 2 new; 0 changes before, 2 after, 2 incidents changed; 2 series"
     )
     assert not Change.objects.exists()
     assert not Incident.objects.exists()
@@ -54,7 +54,7 @@ def test_second_redetection_reports_nothing() -> None:
     judge_all()
 
     assert redetect() == [
-        "changed: nothing; 2 changes before, 2 after, 0 incidents touched; 2 series judged by changepoints-v1"
+        "changed: nothing; 2 changes before, 2 after, 0 incidents changed; 2 series checked with changepoints-v1"
     ]
 
 

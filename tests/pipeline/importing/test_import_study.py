@@ -42,7 +42,7 @@ def test_rows_become_runs_of_a_host_named_after_the_file(file: Path) -> None:
     said = import_study(file, title="Disks of 2013", url="https://blog.example/")
 
     assert said == (
-        "“Disks of 2013”, host disks-2013:\nstored: 2 runs (3 measurements of 3 series)\nalready there: 0 runs\n"
+        "“Disks of 2013”, host disks-2013:\nstored: 2 runs (3 measurements of 3 series)\nalready stored: 0 runs\n"
     )
     assert Host.objects.get().name == "disks-2013"
     assert set(Submission.objects.values_list("kind", flat=True)) == {Kind.REPORTED}
@@ -63,7 +63,7 @@ def test_series_are_summarised_at_once(file: Path) -> None:
 def test_second_import_finds_everything_there(file: Path) -> None:
     import_study(file)
 
-    assert import_study(file).endswith("stored: 0 runs (0 measurements of 0 series)\nalready there: 2 runs\n")
+    assert import_study(file).endswith("stored: 0 runs (0 measurements of 0 series)\nalready stored: 2 runs\n")
     assert Run.objects.count() == 2
 
 
@@ -71,7 +71,7 @@ def test_row_added_later_brings_only_its_own_run(file: Path) -> None:
     import_study(file)
     file.write_text(TABLE + "1,standard,20,4,read,4k,64,iops,18207,\n")
 
-    assert "stored: 1 run (1 measurement of 1 series)\nalready there: 2 runs\n" in import_study(file)
+    assert "stored: 1 run (1 measurement of 1 series)\nalready stored: 2 runs\n" in import_study(file)
 
 
 def test_other_words_around_the_same_numbers_are_told_and_left(file: Path) -> None:
@@ -97,8 +97,8 @@ def test_corrected_number_replaces_the_earlier_run_which_stays_excluded(file: Pa
 
     said = import_study(file)
 
-    assert "stored: 1 run (2 measurements of 2 series)\nalready there: 1 run\n" in said
-    assert "corrected: 1 run, which stay and count no more\n" in said
+    assert "stored: 1 run (2 measurements of 2 series)\nalready stored: 1 run\n" in said
+    assert "corrected: 1 run, which are kept but excluded\n" in said
     first.refresh_from_db()
     assert first.excluded_at is not None
     assert first.excluded_reason == f"corrected by run {Run.objects.latest('id').pk}"
@@ -205,7 +205,7 @@ def test_earlier_run_that_holds_more_still_counts_and_is_named(file: Path) -> No
     said = import_study(file)
 
     assert (
-        f"still counted beside their correction, as they hold more: runs {Run.objects.earliest('id').pk}\n"
+        f"not excluded by their correction, as they contain more measurements: runs {Run.objects.earliest('id').pk}\n"
         in said
     )
     assert not Run.objects.filter(excluded_at__isnull=False).exists()
@@ -215,7 +215,7 @@ def test_bad_cell_is_named_and_nothing_is_stored(file: Path) -> None:
     file.write_text(TABLE + "1,standard,20,many,read,4k,64,iops,1,\n")
 
     with pytest.raises(
-        CommandError, match=r"1 fault; nothing was stored\n  line 5, volume_count: expected a whole number"
+        CommandError, match=r"1 error; nothing was stored\n  line 5, volume_count: a whole number"
     ):
         import_study(file)
     assert (Host.objects.count(), Submission.objects.count()) == (0, 0)
@@ -232,7 +232,7 @@ def test_what_holds_for_all_rows_is_said_once(file: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"set": ["filesystem"]}, "is no COLUMN=VALUE"),
+        ({"set": ["filesystem"]}, "is not COLUMN=VALUE"),
         ({"set": ["speed=1"]}, "for all rows, speed: no column is called so"),
         ({"date": "April"}, "for all rows, started_at: 'April' is not a valid time"),
         ({"url": "javascript:x"}, "--url: 'javascript:x' is not a valid URL"),

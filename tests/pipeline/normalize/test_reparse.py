@@ -153,7 +153,7 @@ def test_series_that_loses_all_its_points_is_counted_and_leaves_the_lists(
 
     report = run_command(*arguments)
 
-    assert f"series that {would} no points left, and leave the lists: 1" in report
+    assert f"series that {would} no points left and are removed from lists: 1" in report
     assert "(another series than before)" in report
     assert (old.pk in [series.id for series in list_series(SeriesFilter()).items]) is bool(arguments)
 
@@ -166,7 +166,7 @@ def test_rejected_submission_that_can_be_read_now_becomes_stored(request: pytest
 
     report = run_command("--rejected")
 
-    assert "1 rejected ones readable now" in report
+    assert "1 rejected ones now readable" in report
     assert Submission.objects.get(pk=submission_id).state == State.STORED
     assert Run.objects.count() == 1
 
