@@ -23,11 +23,11 @@ export UV_SYSTEM_CERTS ?= 1
 export PIP_CERT ?= $(CERTIFICATES)
 endif
 
-help: ## list the targets
+help: ## list targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | \
 	  while IFS=$$'\t' read -r target words; do printf '  make %-10s %s\n' "$$target" "$$words"; done
 
-up: $(BASE) $(VENDOR) ## start everything, run one benchmark of this machine, print its page; Ctrl-C stops; SAMPLE=1 loads studies to look at
+up: $(BASE) $(VENDOR) ## start all services, run one benchmark, print its URL; Ctrl-C stops; SAMPLE=1 loads sample studies
 	@tools/apt-install fio:fio
 	@$(PYTHON) manage.py up $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
@@ -50,7 +50,7 @@ coverage: $(DEV) $(VENDOR) ## run the fast tests with branch coverage; the repor
 	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile \
 	  --cov --cov-report term:skip-covered --cov-report html $(PYTEST_ARGS)
 
-vm-test: $(BASE) ## try the agent on md, LVM, cron and systemd of a virtual machine; see tests/vm/README.md
+vm-test: $(BASE) ## test the agent with md, LVM, cron and systemd in a virtual machine; see tests/vm/README.md
 	@tests/vm/boot.sh
 
 format: $(DEV) ## sort imports and format the Python code with ruff
@@ -63,26 +63,26 @@ lint: $(DEV) ## ruff, mypy, bandit
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m bandit --quiet --severity-level medium --recursive --configfile pyproject.toml benchapp agent
 
-ci: ## what CI runs: lint, types, checks, node's tests, then the tests
+ci: ## run what CI runs: lint, type checks, JavaScript tests, tests
 	@.ci/run
 
-bench: $(DEV) $(VENDOR) ## measure speed and memory, print tables
+bench: $(DEV) $(VENDOR) ## measure speed and memory
 	@tools/apt-install fio:fio chromium:chromium
 	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
 
-backup: $(BASE) ## write the history into FILE
-	@$(PYTHON) manage.py backup $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error say where: make backup FILE=history.dump))
+backup: $(BASE) ## back up the database to FILE
+	@$(PYTHON) manage.py backup $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error FILE is not set: make backup FILE=history.dump))
 
-restore: $(BASE) ## read the history back from FILE
-	@$(PYTHON) manage.py restore $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error say from where: make restore FILE=history.dump))
+restore: $(BASE) ## restore the database from FILE
+	@$(PYTHON) manage.py restore $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error FILE is not set: make restore FILE=history.dump))
 
-lock: ## solve the dependencies anew (uv.lock); package-lock.json: npm install --package-lock-only
+lock: ## update locked dependencies (uv.lock); package-lock.json: npm install --package-lock-only
 	@$$(tools/bootstrap) lock
 
-pin-images: ## add the digests of their images to docker-compose.yml and Dockerfile; needs docker and a registry
+pin-images: ## pin image digests in docker-compose.yml and Dockerfile; requires docker and a registry
 	@tools/pin-images
 
-clean: ## remove what was installed and fetched; the history in var/ stays
+clean: ## remove installed and downloaded files; var/ is kept
 	rm -rf .venv .uv .python static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -63,7 +63,9 @@ def test_series_are_summarised_at_once(file: Path) -> None:
 def test_second_import_finds_everything_there(file: Path) -> None:
     import_study(file)
 
-    assert import_study(file).endswith("stored: 0 runs (0 measurements of 0 series)\nalready stored: 2 runs\n")
+    assert import_study(file).endswith(
+        "stored: 0 runs (0 measurements of 0 series)\nalready stored: 2 runs\n"
+    )
     assert Run.objects.count() == 2
 
 
