@@ -58,7 +58,7 @@ def wait_for_row(page: Any, name: str, words: str) -> Any:
 
 
 def read_id(row: Any) -> UUID:
-    return UUID(row.get_by_role("link", name="open the upload").get_attribute("href").split("/")[2])
+    return UUID(row.get_by_role("link", name="View upload").get_attribute("href").split("/")[2])
 
 
 def settle(database: Any, submission_id: UUID, **fields: str) -> None:
@@ -137,7 +137,7 @@ def test_sending_can_be_stopped_and_begun_again(page: Any) -> None:
     page.route("**/uploads/add", lambda route: None)
     choose(page, "07_json.out", "11_numjobs4_json.out", "12_numjobs4_group_json.out")
     upload(page)
-    wait_for_row(page, "12_numjobs4_group_json.out", "in the queue")
+    wait_for_row(page, "12_numjobs4_group_json.out", "queued")
 
     page.get_by_role("button", name="Cancel 07_json.out").click()
     wait_for_row(page, "07_json.out", "canceled")
@@ -166,7 +166,7 @@ def test_wrong_field_is_said_in_the_row(page: Any) -> None:
 
     upload(page)
 
-    row = wait_for_row(page, "07_json.out", "not sent")
+    row = wait_for_row(page, "07_json.out", "failed")
     assert "Unknown host" in row.inner_text()
 
 
@@ -179,7 +179,7 @@ def test_form_works_without_script(visit: Visit, database: Any) -> None:
 
     table = page.get_by_role("region", name="Files and their outcomes").inner_text()
     assert "07_json.out" in table
-    assert "refused no fio report found" in table
+    assert "rejected no fio report found" in table
 
 
 def test_page_is_sound_empty_and_filled(visit: Visit, database: Any) -> None:
