@@ -25,7 +25,7 @@ def test_editor_excludes_a_run_and_puts_it_back_by_keyboard(
     page.wait_for_selector(".banner:has-text('a backup ran')")
     assert "by ada on" in page.inner_text(".banner:has-text('because')")
     assert (watched.barriers(), watched.overhang_px(), watched.violations()) == ([], 0, [])
-    page.get_by_role("button", name="Put back").press("Enter")
+    page.get_by_role("button", name="Include run").press("Enter")
 
     page.wait_for_selector(".banner:has-text('is included in medians again')")
     assert page.locator("#exclusion-reason").input_value() == "a backup ran"

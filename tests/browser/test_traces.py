@@ -35,9 +35,9 @@ def test_course_is_said_in_words_below_the_chart(visit: Visit, world: World) -> 
 
     said = watched.page.inner_text(f"{IOPS} .finding").replace("\u202f", " ")
 
-    assert said.startswith("Read IOPS held 15 ")
-    assert "then held 15 " in said
-    assert "from 33 to 60 s. Write IOPS held 6 " in said
+    assert said.startswith("Read IOPS was steady at 15 ")
+    assert "then was steady at 15 " in said
+    assert "from 33 to 60 s. Write IOPS was steady at 6 " in said
 
 
 def test_numbers_are_behind_a_disclosure(visit: Visit, world: World) -> None:
@@ -97,7 +97,7 @@ def test_nothing_moves_while_the_panels_load(visit: Visit, world: World) -> None
 def test_run_page_leads_to_its_report_and_back(visit: Visit, world: World) -> None:
     watched = visit(world.traced_run)
 
-    watched.page.get_by_role("link", name="How these were computed").click()
+    watched.page.get_by_role("link", name="How values were derived").click()
     watched.page.wait_for_url("**/report/")
 
     assert HOSTILE in watched.page.inner_text("[aria-labelledby=ignored] pre")
