@@ -96,4 +96,4 @@ def test_button_does_not_work_from_another_site(db: None) -> None:
     response = client.post(reverse("make_enrollment_token"))
 
     assert response.status_code == 403
-    assert "This form is too old" in response.content.decode()
+    assert "Form expired" in response.content.decode()
