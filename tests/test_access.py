@@ -16,7 +16,6 @@ from tests.factories import (
     make_host,
     make_incident,
     make_measurement,
-    make_planned_event,
     make_run,
     make_series,
     make_token,

@@ -24,14 +24,14 @@ def list_lines(host: HostRow) -> list[ScheduleLine]:
     return [
         ScheduleLine(
             entry,
-            f"every {format_interval(entry.every_s)}",
-            format_interval(entry.splay_s) if entry.splay_s else "",
+            f"every {format_run_interval(entry.every_s)}",
+            format_run_interval(entry.splay_s) if entry.splay_s else "",
         )
         for entry in host.schedule.entries
     ]
 
 
-def format_interval(seconds: int) -> str:
+def format_run_interval(seconds: int) -> str:
     """Format an interval in the largest unit that divides it: 6 h, 15 min, day, 7 days, 90 s."""
     for length, unit in _UNITS:
         count, rest = divmod(seconds, length)

@@ -70,8 +70,8 @@ def make_affected_matrix(incident: IncidentRow, query: QueryDict) -> AffectedMat
     )
     return AffectedMatrixFigure(
         matrix=matrix,
-        summary=describe_matrix_counts(matrix),
-        omitted=tuple(list_omitted(matrix)),
+        summary=describe_affected_counts(matrix),
+        omitted=tuple(list_omitted_affected(matrix)),
         rows=rows,
         tabs=tuple(
             (
@@ -86,13 +86,13 @@ def make_affected_matrix(incident: IncidentRow, query: QueryDict) -> AffectedMat
     )
 
 
-def describe_matrix_counts(matrix: AffectedMatrix) -> str:
+def describe_affected_counts(matrix: AffectedMatrix) -> str:
     """Return the counts: "14 of 320 series changed in IOPS; 3 not evaluated"."""
     text = f"{matrix.changed} of {matrix.judged} series changed in {matrix.metric.label}"
     return f"{text}; {matrix.unjudged} not evaluated" if matrix.unjudged else text
 
 
-def list_omitted(matrix: AffectedMatrix) -> Iterator[str]:
+def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
     """Yield what the matrix omits."""
     for count, noun in ((matrix.rows_left_out, "row"), (matrix.columns_left_out, "column")):
         if count:

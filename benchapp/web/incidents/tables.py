@@ -17,8 +17,8 @@ from benchapp.web.incidents.texts import (
     describe_first_suspect,
     describe_other_hosts,
     format_confidence,
+    format_confidence_interval,
     format_fact_name,
-    format_interval,
     format_level,
 )
 from benchapp.web.site.number_columns import SHORT_LABELS
@@ -179,5 +179,5 @@ def make_size(relative: float, low: float | None, high: float | None, *, is_regr
         kind="worse" if is_regression else "better",
         sign="▲" if relative > 0 else "▼",
         text=say_signed(relative),
-        interval=format_interval(low, high),
+        interval=format_confidence_interval(low, high),
     )

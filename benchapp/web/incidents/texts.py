@@ -76,7 +76,7 @@ def describe_percent(relative: float) -> str:
     return f"{text} %"
 
 
-def format_interval(low: float | None, high: float | None) -> str:
+def format_confidence_interval(low: float | None, high: float | None) -> str:
     """Format the 95 % interval of a size; "" if unknown."""
     if low is None or high is None:
         return ""
@@ -190,7 +190,7 @@ def describe_drift(change: ChangeRow) -> str:
     """Describe a drift from the baseline, or its end; "" if the change is not a drift or withdrawn."""
     if not (change.is_live and change.is_drift and change.accepted_from_at):
         return ""
-    interval = format_interval(change.relative_low, change.relative_high)
+    interval = format_confidence_interval(change.relative_low, change.relative_high)
     size = f"{say_signed(change.relative)}{f' ({interval})' if interval else ''}"
     baseline = f"the baseline of {format_since(change.accepted_from_at)}"
     if change.evidence.get("is_back"):

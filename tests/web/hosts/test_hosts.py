@@ -18,7 +18,7 @@ from benchapp.models import ApiToken, Host, Scope
 from benchapp.pipeline.access.tokens import TokenRefused, read_token
 from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
-from benchapp.web.hosts.schedule_texts import format_interval
+from benchapp.web.hosts.schedule_texts import format_run_interval
 from benchapp.web.site.command_lines import say_agent_lines
 from tests.factories import NOON, make_host, make_run, make_token
 from tests.web.pages import Page
@@ -108,7 +108,7 @@ def test_host_without_expected_runs_is_not_silent(viewer: Client, fields: dict[s
     ],
 )
 def test_interval_is_formatted_in_its_largest_unit(seconds: int, words: str) -> None:
-    assert format_interval(seconds) == words
+    assert format_run_interval(seconds) == words
 
 
 def test_server_without_hosts_shows_how_to_add_one(viewer: Client) -> None:
