@@ -9,12 +9,14 @@ of 0001; its later states are those on its way through the other migrations.
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import connection
@@ -22,9 +24,11 @@ from psycopg import sql
 
 from benchapp.api.ingest.app import Post, answer_post
 from benchapp.api.ingest.body import Wire
-from benchapp.models import PlannedEventLogEntry, Series, State, Submission
+from benchapp.models import PlannedEventLogEntry, Series, State, Study, Submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import pack_envelope
+from tests.factories import make_incident
+from tests.notices import make_event
 
 ROOT = Path(__file__).parent.parent
 MIGRATIONS = ROOT / "benchapp" / "migrations"
@@ -178,3 +182,35 @@ def test_stored_actions_of_planned_events_are_renamed(kept_database: None) -> No
 
     actions = list(PlannedEventLogEntry.objects.order_by("id").values_list("action", flat=True))
     assert actions == ["scheduled", "ended", "resumed", "canceled", "restored"]
+
+
+def test_names_in_stored_json_are_renamed_and_restored(transactional_db: None) -> None:
+    suspect = {"name": "kernel", "came_with": 3, "hosts_moved": 1, "hosts_fine": 2, "fine_hosts": ["db-2"]}
+    query = "x=volume_count&colour=rw&ceiling=3000&ghost=30&hold=bs:4k&q=colour"
+    incident = make_incident(suspects=[suspect])
+    event = make_event(incident, "merged", before={"scope": "host:db-1", "moved": {"7": [1, 2]}})
+    study = Study.objects.create(
+        title="Disks", panels=[{"kind": "scaling", "query": query, "title": "Disks"}]
+    )
+    names = import_module("benchapp.migrations.0014_stored_names_are_renamed")
+
+    names.rename_stored_names(apps, None)
+
+    for row in (incident, event, study):
+        row.refresh_from_db()
+    assert incident.suspects == [
+        {
+            "name": "kernel",
+            "coincides_with": 3,
+            "hosts_regressed": 1,
+            "hosts_unaffected": 2,
+            "unaffected_hosts": ["db-2"],
+        }
+    ]
+    assert event.before == {"scope": "host:db-1", "changes_from": {"7": [1, 2]}}
+    assert study.panels[0]["query"] == "x=volume_count&color=rw&limit=3000&compare_days=30&fix=bs:4k&q=colour"
+    names.restore_stored_names(apps, None)
+    for row in (incident, event, study):
+        row.refresh_from_db()
+    assert (incident.suspects, study.panels[0]["query"]) == ([suspect], query)
+    assert event.before["moved"] == {"7": [1, 2]}
