@@ -175,7 +175,7 @@ def test_fio_checks_an_own_job_file_before_it_runs(real: Machine, tmp_path: Path
     ended = real.run("run", "--jobfile", str(jobfile), "--directory", str(real.directory), "--no-send")
 
     assert ended.returncode == 2
-    assert "fio does not take this job file: " in ended.stderr
+    assert "fio rejected this job file: " in ended.stderr
     assert (real.pending(), real.leftovers()) == ([], [])
 
 

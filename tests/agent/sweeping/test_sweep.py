@@ -218,7 +218,7 @@ def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
 
     assert refused.returncode == 2
     assert "/dev/b contains data of an unknown format (byte 8192 is not zero" in refused.stderr
-    assert "to lose it, say --wipe /dev/b" in refused.stderr
+    assert "to destroy it, add --wipe /dev/b" in refused.stderr
     assert "/dev/a contains" not in refused.stderr
     assert after == before
     assert wiped.returncode == 0, wiped.stderr

@@ -189,7 +189,7 @@ def test_killed_sweep_is_put_right_and_goes_on(
     assert refused.returncode == 2
     assert f"{loops[0]} is mounted at {mount}" in refused.stderr
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.endswith(": 2 of 2 steps worked\n")
+    assert ended.stdout.endswith(": 2 of 2 steps completed\n")
     assert [target[0] for target in targets(server)] == [filesystem] * 2
     assert (are_bare(loops), mount.is_mount()) == (True, False)
 
@@ -260,7 +260,7 @@ def test_data_of_unknown_formats_are_refused_and_live_on(
 
     assert ended.returncode == 2
     assert f"{loops[0]} contains data of an unknown format (byte " in ended.stderr
-    assert f"to lose it, say --wipe {loops[0]}" in ended.stderr
+    assert f"to destroy it, add --wipe {loops[0]}" in ended.stderr
     with Path(loops[0]).open("rb") as device:
         device.seek(offset)
         assert device.read(len(content)) == content

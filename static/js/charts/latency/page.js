@@ -1,7 +1,6 @@
 // Latency over time of a series: percentile fan and heat map, from the API.
 import { getJson } from "../../site/api.js";
 import { buildFan, describeColumn, prepareFan } from "./fan.js";
-import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, LEAST_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { styleOf } from "../shared/palette.js";
 import { UTC } from "../shared/zones.js";
