@@ -145,7 +145,7 @@ def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: Wor
 def test_span_without_runs_draws_words_instead(visit: Visit, world: World) -> None:
     watched = visit(f"{world.history}?from=2031-01-01")
 
-    assert "No run in this span" in watched.page.wait_for_selector(".chart-notice").inner_text()
+    assert "No runs in this time range" in watched.page.wait_for_selector(".chart-notice").inner_text()
 
 
 def test_nothing_moves_while_the_chart_loads(visit: Visit, world: World) -> None:
@@ -180,4 +180,4 @@ def test_page_has_its_numbers_without_javascript(visit: Visit, world: World) -> 
     watched = visit(world.history, java_script_enabled=False)
 
     assert watched.page.locator("[data-follows=numbers] tbody tr").count() == 30
-    assert "the table below has the same numbers" in watched.page.inner_text("main noscript")
+    assert "The table below has the same values" in watched.page.inner_text("main noscript")

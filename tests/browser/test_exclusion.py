@@ -18,12 +18,12 @@ def test_editor_excludes_a_run_and_puts_it_back_by_keyboard(
     watched = visit(world.failed_run, color_scheme=theme, width=width)
     page = watched.page
     page.locator("details.exclusion > summary").press("Enter")
-    page.get_by_label("Why it must not count").fill("a backup ran")
+    page.get_by_label("Reason").fill("a backup ran")
     assert (watched.barriers(), watched.overhang_px()) == ([], 0)
-    page.get_by_label("Why it must not count").press("Enter")
+    page.get_by_label("Reason").press("Enter")
 
     page.wait_for_selector(".banner:has-text('a backup ran')")
-    assert "by ada on" in page.inner_text(".banner:has-text('because')")
+    assert "by ada on" in page.inner_text(".banner:has-text('Excluded')")
     assert (watched.barriers(), watched.overhang_px(), watched.violations()) == ([], 0, [])
     page.get_by_role("button", name="Include run").press("Enter")
 

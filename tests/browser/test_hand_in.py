@@ -177,7 +177,7 @@ def test_form_works_without_script(visit: Visit, database: Any) -> None:
 
     upload(page)
 
-    table = page.get_by_role("region", name="Files and their outcomes").inner_text()
+    table = page.get_by_role("region", name="Uploaded files").inner_text()
     assert "07_json.out" in table
     assert "rejected no fio report found" in table
 

@@ -113,7 +113,7 @@ def test_keys_zoom_around_the_run_and_show_all_again(visit: Visit, world: World)
 
 def test_handles_of_the_strip_are_moved_by_keys(visit: Visit, world: World) -> None:
     watched = open_history(visit, world.history)
-    handle = watched.page.get_by_role("slider", name="Beginning of the part in view")
+    handle = watched.page.get_by_role("slider", name="Start of the visible range")
 
     handle.focus()
     for _ in range(3):

@@ -109,4 +109,4 @@ def test_run_page_leads_to_its_report_and_back(visit: Visit, world: World) -> No
 def test_report_past_its_retention_is_said_in_words(visit: Visit, world: World) -> None:
     watched = visit(f"{world.expired_run}report/")
 
-    assert "past its time of retention" in watched.page.inner_text(".banner")
+    assert "removed after the retention period" in watched.page.inner_text(".banner")

@@ -92,13 +92,13 @@ def test_rejected_upload_is_tried_again_by_its_button(visit: Visit, world: World
 
     page.get_by_role("button", name="Retry", exact=True).first.click()
     page.wait_for_url("**/uploads/*/")
-    assert "It waits for a worker again" in page.inner_text("main")
+    assert "Queued again." in page.inner_text("main")
 
     page.goto("/uploads/")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Retry all of this kind").click()
+    page.get_by_role("button", name="Retry all").click()
     page.wait_for_url("**/uploads/")
-    assert "1 submission waits for a worker again" in page.inner_text("main")
+    assert "1 submission queued again" in page.inner_text("main")
 
 
 def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World) -> None:
@@ -132,7 +132,7 @@ def test_keyboard_reaches_the_content_past_the_bar(visit: Visit) -> None:
     page = visit("/runs/").page
 
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
 
     assert page.evaluate("document.activeElement.id") == "content"

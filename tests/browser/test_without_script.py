@@ -58,4 +58,4 @@ def test_caption_says_in_words_what_is_not_drawn(path: str, visit: Visit, world:
     assert page.locator("figcaption").first.is_visible()
     words = page.locator("noscript p").first
     assert words.is_visible()
-    assert words.inner_text().startswith("The drawing needs JavaScript; the table")
+    assert words.inner_text().startswith("The chart needs JavaScript. The table")
