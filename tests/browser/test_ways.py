@@ -20,7 +20,7 @@ def test_stranger_signs_in_goes_on_and_out(visit: Visit, world: World) -> None:
     page.get_by_label("User name").fill(world.admin)
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Sign in").click()
-    assert "do not belong together" in page.inner_text("[role=alert]")
+    assert "Wrong user name or password" in page.inner_text("[role=alert]")
 
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
