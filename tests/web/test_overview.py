@@ -33,14 +33,14 @@ def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
 
 
 def test_recent_changes_are_first_and_in_the_title(viewer: Client) -> None:
-    add([100.0] * 12, host="db-still")
+    add([100.0] * 12, host="db-unchanged")
     add([100.0] * 7 + [80.0] * 5, host="db-worse")
     add([100.0] * 7 + [130.0] * 5, host="db-better")
     add([9.0], host="db-timed", metric="elapsed_s")
 
     words = Page(viewer.get(reverse("home"))).words
 
-    assert "1 recent series regressed, 1 improved" in words
+    assert "Recent series: 1 regressed, 1 improved" in words
     assert "▼ −20.0 % worse" in words
     assert words.index("db-worse") < words.index("db-better") < words.index("db-unchanged")
     assert "9.00 s" in words
@@ -52,7 +52,7 @@ def test_title_reports_no_changes(viewer: Client) -> None:
     words = Page(viewer.get(reverse("home"))).words
 
     assert "No performance changes" in words
-    assert "Nothing: no host is silent, no upload of the last seven days was rejected." in words
+    assert "No silent hosts; no uploads rejected" in words
 
 
 def test_silent_hosts_and_rejected_uploads_need_attention(viewer: Client) -> None:

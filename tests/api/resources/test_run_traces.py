@@ -110,7 +110,7 @@ def test_run_that_is_none_is_named(reader):
     response = reader.get("/api/v1/runs/12345/traces")
 
     assert response.status_code == 404
-    assert response.json()["detail"] == "there is no run 12345"
+    assert response.json()["detail"] == "run 12345 does not exist"
 
 
 def test_kind_that_is_none_is_refused_with_the_valid_ones(reader):

@@ -92,7 +92,7 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("as_of=x", "as_of", "Date has wrong format"),
         ("q=speed:9", "q", "Unknown filter"),
         ("speed=9", "speed", "Valid parameters: any, as_of"),
-        ("any=speed", "any", "'speed' is no dimension"),
+        ("any=speed", "any", "'speed' is not a valid dimension"),
         ("x=iodepth&x=numjobs", "x", "occurs 2 times"),
     ],
 )

@@ -69,5 +69,5 @@ def test_change_that_is_not_detected_any_more_is_reported_as_withdrawn() -> None
 
 
 def test_invalid_filter_is_reported() -> None:
-    with pytest.raises(CommandError, match="is no size in bytes"):
+    with pytest.raises(CommandError, match="is not a valid size"):
         redetect("bs:nonsense")

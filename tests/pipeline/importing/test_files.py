@@ -406,9 +406,8 @@ def test_quiet_command_says_nothing(quiet: dict[str, int], folder: Path) -> None
             ["--host", "db-7", "--target", "volume_count=many"],
             "volume_count: expected a whole number, not 'many'",
         ),
-        (["--host", "db-7", "--target", "volume_count=many"], "volume_count: a whole number .*'many'"),
         (["--host", "db-7", "--target", "gp3"], "--target 'gp3' is not KEY=VALUE"),
-        (["--host", "db-7", "--started-at", "noon"], "'noon' is no time"),
+        (["--host", "db-7", "--started-at", "noon"], "'noon' is not a valid time"),
     ],
 )
 def test_wrong_order_is_refused_before_anything_is_read(

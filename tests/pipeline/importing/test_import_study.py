@@ -79,7 +79,9 @@ def test_row_added_later_brings_only_its_own_run(file: Path) -> None:
 def test_other_words_around_the_same_numbers_are_told_and_left(file: Path) -> None:
     import_study(file, title="First")
 
-    assert "already there under another source, which stays: 2 runs" in import_study(file, title="Second")
+    assert "already stored under another source, which stays unchanged: 2 runs" in import_study(
+        file, title="Second"
+    )
     assert {run.command["source"]["title"] for run in Run.objects.all()} == {"First"}
 
 
@@ -116,7 +118,7 @@ def test_correcting_twice_changes_nothing_and_the_old_file_brings_nothing_back(f
 
     assert "corrected" not in import_study(file)
     file.write_text(TABLE)
-    assert "corrected before by a newer import, which stays: 1 run" in import_study(file)
+    assert "already corrected by a newer import: 1 run" in import_study(file)
 
     assert list(Run.objects.order_by("id").values_list("id", "excluded_at", "excluded_reason")) == before
     assert list_counted() == [17000.0, 19408.0]
@@ -217,7 +219,7 @@ def test_bad_cell_is_named_and_nothing_is_stored(file: Path) -> None:
     file.write_text(TABLE + "1,standard,20,many,read,4k,64,iops,1,\n")
 
     with pytest.raises(
-        CommandError, match=r"1 error; nothing was stored\n  line 5, volume_count: a whole number"
+        CommandError, match=r"1 error; nothing was stored\n  line 5, volume_count: expected a whole number"
     ):
         import_study(file)
     assert (Host.objects.count(), Submission.objects.count()) == (0, 0)

@@ -23,13 +23,14 @@ def migrate() -> None:
 def test_failed_run_measurement_and_series_get_the_badge_as_the_code_writes_it() -> None:
     measurement = make_measurement(make_run(error=28), error=28)
     (badge,) = judge_validity(ValidityInputs(error=28))
+    assert (badge.code, badge.numbers) == ("failed-job", {"error": 28})
 
     migrate()
 
     measurement.refresh_from_db()
-    assert measurement.badges == [
-        {"code": "failed-job", "sentence": badge.sentence, "numbers": {"error": 28}}
-    ]
+    (stored,) = measurement.badges
+    assert (stored["code"], stored["numbers"]) == ("failed-job", {"error": 28})
+    assert "error 28 (No space left on device)" in stored["sentence"]
     assert Run.objects.get().badges == Series.objects.get().badges == ["failed-job"]
 
 

@@ -49,7 +49,7 @@ def test_older_reading_is_replaced_and_counts_no_attempt() -> None:
 
 
 def test_oldest_are_read_first_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catch_up, "_BATCH_SIZE", 2)
+    monkeypatch.setattr(catch_up, "_OUTDATED_BATCH_SIZE", 2)
     submit_older(3)
 
     assert reparse_outdated() == 2

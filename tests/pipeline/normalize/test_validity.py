@@ -88,8 +88,8 @@ def test_terse_hides_percentiles_of_fewer_samples_than_its_rate_allows() -> None
 
     sentences = [badge["sentence"] for of_row in badges for badge in of_row if badge["code"] == "few-samples"]
     assert [sentence[: sentence.index(":")] for sentence in sentences] == [
-        "Fewer than 10 of at most 7\u202f205 samples lie beyond p99.9",
-        "Fewer than 10 of at most 8\u202f492 samples lie beyond p99.9",
+        "Fewer than 10 of at most 7\u202f205 samples are above p99.9",
+        "Fewer than 10 of at most 8\u202f492 samples are above p99.9",
     ]
 
 
@@ -101,7 +101,7 @@ def test_badges_are_stored_on_measurement_run_and_series() -> None:
 
     measurement, run = Measurement.objects.get(), Run.objects.get()
     assert [badge["code"] for badge in measurement.badges] == ["too-short", "degraded-raid"]
-    assert measurement.badges[1]["sentence"].endswith("with 1 of its members missing.")
+    assert measurement.badges[1]["sentence"].endswith("(missing members: 1).")
     assert measurement.badges[1]["numbers"] == {"members_missing": 1}
     assert run.badges == ["degraded-raid", "too-short"]
     assert Series.objects.get().badges == ["degraded-raid", "too-short"]

@@ -128,7 +128,10 @@ def test_invalid_parameter_is_an_error_above_the_default_matrix(
 
 def test_empty_server_says_the_first_steps_and_a_narrow_filter_how_to_widen_it(viewer: Client) -> None:
     assert "No results yet" in Page(viewer.get(reverse("matrix"))).words
-    assert "No series fits this filter." in Page(viewer.get(reverse("matrix"), {"q": "host:x"})).words
+    assert (
+        "this filter. Clear the filter or remove a part of it"
+        in Page(viewer.get(reverse("matrix"), {"q": "host:x"})).words
+    )
 
 
 def test_api_and_csv_have_the_cells_of_the_page(viewer: Client) -> None:

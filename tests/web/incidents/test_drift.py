@@ -66,5 +66,5 @@ def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
 def test_history_names_the_series_that_drifted(drifted: Series, viewer: Client) -> None:
     words = Page(viewer.get(f"/history/?series={drifted.pk}&metric=iops")).words
 
-    assert "drifted −5.7 % from the level that was accepted." in words
+    assert "drifted −5.7 % from its baseline." in words
     assert "stayed at one level" not in words

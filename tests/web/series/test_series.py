@@ -144,7 +144,7 @@ def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"metric": "speed"}, "There is no such metric; there are: iops,"),
+        ({"metric": "speed"}, "Unknown metric. Available: iops,"),
         ({"from": "x"}, "From is not a valid date"),
         ({"after": "x"}, "Invalid page link"),
     ],
