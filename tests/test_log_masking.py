@@ -87,7 +87,7 @@ def test_logs_of_the_server_hold_no_secret(servers: Servers) -> None:
     lines = log.read_text()
     assert fault[0] == 500
     assert "Internal Server Error: /shared/***/charts/1" in lines
-    assert "ProgrammingError" in lines and "shared_studies.py" in lines
+    assert "ProgrammingError" in lines and "studies/shared.py" in lines
     assert "asked /setup/***/?" in lines
     assert "asked /api/v1/runs?token=***" in lines
     assert SECRET not in lines

@@ -63,7 +63,8 @@ def check_steady_state(values: Sequence[float]) -> SteadyState | None:
 def describe_steadiness(state: SteadyState | None, rounds: int) -> str:
     """Return the finding as text."""
     if state is None:
-        return f"not steady: {rounds} rounds, at least {WINDOW} are required"
+        noun = "round" if rounds == 1 else "rounds"
+        return f"not steady: {rounds} {noun}, at least {WINDOW} are required"
     numbers = (
         f"{state.mean:.0f} IOPS over the last {WINDOW} rounds, excursion {state.excursion * 100:.1f} % "
         f"(max. 20 %), slope {state.slope * 100:.1f} % (max. 10 %)"

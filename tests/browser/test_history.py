@@ -210,7 +210,7 @@ def test_run_before_is_in_the_legend_and_told_with_its_points(visit: Visit, worl
     watched.page.keyboard.press("Home")
 
     told = watched.page.inner_text(".chart-readout >> nth=0")
-    assert re.match(r"randread, run \d+ before · 1 % of the I/Os within 87.6\sµs", told)
+    assert re.match(r"randread, previous run \d+ · 1 % of the I/Os within 87.6\sµs", told)
     assert re.search(r"randread, run \d+ before", watched.page.inner_text("[data-legend]"))
     assert watched.complaints == []
 

@@ -173,7 +173,7 @@ def test_subscription_is_changed_while_a_success_of_it_is_written_down(
     put(subscription, "a")
     claimed = claim()
     # Here its owner has the subscription and not yet its notices.
-    stop_before(monkeypatch, subscriptions, "_plan_anew", gate)
+    stop_before(monkeypatch, subscriptions, "_reschedule", gate)
     wish = {"address": "bert@example.org"}
 
     errors = run_in_each_others_way(

@@ -212,7 +212,7 @@ def test_status_tells_what_waits_and_what_was_rejected(host: Machine, server: Ho
     assert ended.returncode == 0
     assert "it is no-report" in ended.stdout
     assert (len(outcome["pending"]), len(outcome["rejected"]), outcome["dropped"]) == (1, 1, 0)
-    assert outcome["working_process"] is None
+    assert outcome["running_process"] is None
 
 
 def test_status_of_a_spool_that_cannot_be_read_is_no_empty_one(host: Machine) -> None:

@@ -55,10 +55,10 @@ def test_knee_is_told_in_words() -> None:
     made = steps((100, 1 * MS), (180, 2.5 * MS))
 
     assert describe_knee(made[1], made, limit_ns=LIMIT, end=None) == (
-        "knee: 180 IOPS at p95 2.5 ms, with iodepth 2 and 1 job; ended after 2 steps: all steps completed"
+        "knee: 180 IOPS at p95 2.5 ms, iodepth 2, 1 job; stopped after 2 steps: all steps completed"
     )
     assert describe_knee(None, steps((5, 20 * MS)), limit_ns=LIMIT, end="x") == (
-        "no knee: p95 is 20 ms already at the first step, the limit is 10 ms"
+        "no knee: p95 is 20 ms at the first step, limit 10 ms"
     )
     assert describe_knee(None, [], limit_ns=LIMIT, end="a step failed") == "no knee: the first step failed"
 
@@ -82,7 +82,7 @@ def test_step_that_fails_ends_saturation_and_leaves_the_knee_so_far(tmp_path: Pa
 
     assert outcome.result.exit_status == 1
     assert outcome.is_complete
-    assert outcome.label.endswith("ended after 1 step: a step failed")
+    assert outcome.finding.endswith("stopped after 1 step: a step failed")
     assert outcome.facts["knee_iops"] == 100.0
 
 

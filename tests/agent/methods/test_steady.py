@@ -48,7 +48,7 @@ def test_steadiness_is_told_in_words() -> None:
     assert describe_steadiness(check_steady_state([10.0, 20.0, 30.0, 40.0, 50.0]), 25).startswith(
         "not steady: 30 IOPS"
     )
-    assert describe_steadiness(None, 3) == "not steady: too few rounds to tell, 3 instead of 5"
+    assert describe_steadiness(None, 3) == "not steady: 3 rounds, at least 5 are required"
 
 
 def make_rounds(directory: Path, *iops: float, **settings: str) -> ScriptedBench:
@@ -72,14 +72,14 @@ def test_rounds_end_after_the_most_that_are_wanted(tmp_path: Path) -> None:
     outcome = write_until_steady(bench)  # type: ignore[arg-type]
 
     assert (outcome.facts["steady_attained"], outcome.facts["steady_round"]) == ("no", 25)
-    assert outcome.label.startswith("not steady: 2300 IOPS")
+    assert outcome.finding.startswith("not steady: 2300 IOPS")
 
 
 def test_round_that_fails_ends_them(tmp_path: Path) -> None:
     outcome = write_until_steady(make_rounds(tmp_path, 100.0, 0.0))  # type: ignore[arg-type]
 
     assert outcome.result.exit_status == 1
-    assert outcome.label == "not steady: too few rounds to tell, 1 instead of 5"
+    assert outcome.finding == "not steady: 1 round, at least 5 are required"
 
 
 def test_preconditioning_is_no_round(tmp_path: Path) -> None:

@@ -43,16 +43,16 @@ def halt(*args, **kwargs):
     print("there", flush=True)
     threading.Event().wait()
 setattr(where, name, halt)
-import_module("benchapp.pipeline.judge").judge_and_tell()
+import_module("benchapp.pipeline.judge").detect_and_notify()
 """
 # Waits for a line, so that all begin at once; then judges whatever is due, a series at a time.
 EAGER = """
 import sys
 import django; django.setup()
-from benchapp.pipeline.judge import judge_and_tell
+from benchapp.pipeline.judge import detect_and_notify
 print("there", flush=True)
 sys.stdin.readline()
-while judge_and_tell(limit=1).series_ids:
+while detect_and_notify(limit=1).series_ids:
     pass
 """
 # The same, with all series by name: every judge wants all of them.
