@@ -143,7 +143,7 @@ def test_history_readout_names_the_change(visit: Visit, world: World) -> None:
 
     readout = page.inner_text(".chart-readout >> nth=0")
     assert re.search(
-        r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: a new level begins here", readout
+        r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: start of a new level", readout
     )
 
 

@@ -105,7 +105,7 @@ def test_held_dimension_is_changed_by_its_field(visit: Visit, sweep: None) -> No
     watched = visit("/scaling/?q=host:ebs-2013")
 
     watched.page.get_by_label("File size").select_option("file_size_bytes:15G")
-    watched.page.get_by_role("button", name="Apply").click()
+    watched.page.get_by_role("form", name="Fixed dimensions").get_by_role("button", name="Apply").click()
     watched.page.wait_for_url("**file_size_bytes:15G**")
 
     assert "20\u202f942" in watched.page.inner_text(".scaling-table")
