@@ -183,7 +183,7 @@ class Kernel:
 
     def find_foreign(self, stripe: Stripe) -> list[str]:
         return [
-            f"{device} holds {each.describe()}"
+            f"{device} contains {each.describe()}, which was not written by the sweep"
             for device in stripe.devices
             for each in self.held[device]
             if not is_ours(each)
@@ -191,7 +191,7 @@ class Kernel:
 
     def inspect_device(self, path: str) -> Device:
         if path not in self.held:
-            return Device(path, "", 0, ("cannot be found: No such file or directory",))
+            return Device(path, "", 0, ("cannot be opened: No such file or directory",))
         uses = ("is in use by md127",) if path in self.array or path in self.group else ()
         return Device(path, f"/sys/{path}", GIB, uses, tuple(self.held[path]), self.read_content(path))
 

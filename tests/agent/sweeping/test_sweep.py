@@ -38,7 +38,7 @@ def test_sweep_measures_each_step_and_leaves_bare_devices(machine: Machine, raid
     ended = run_sweep(machine, kernel, "--raid", raid, *SIZES)
 
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.endswith(": 4 of 4 steps worked\n")
+    assert ended.stdout.endswith(": 4 of 4 steps completed\n")
     assert [known["stripe_count"] for _, known in kernel.measured] == [1, 1, 2, 2]
     assert [known["raid_level"] for _, known in kernel.measured] == [None, None, "raid0", "raid0"]
     assert kernel.is_bare
@@ -101,7 +101,7 @@ def test_wipe_that_leaves_something_does_not_say_that_nothing_was_written(machin
         ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
 
     assert ended.returncode == 2
-    assert "the devices were wiped, and yet:\n  /dev/b contains ext4" in ended.stderr
+    assert "problems remain after the devices were wiped:\n  /dev/b contains ext4" in ended.stderr
     assert "nothing was written" not in ended.stderr
 
 
@@ -113,7 +113,7 @@ def test_failed_step_is_kept_and_the_sweep_goes_on(machine: Machine) -> None:
 
     assert ended.returncode == 3
     assert "step 2 of 4, 1 stripe, size=16m: fio failed with status 1" in ended.stderr
-    assert ended.stdout.endswith(": 3 of 4 steps worked, 1 failed\n")
+    assert ended.stdout.endswith(": 3 of 4 steps completed, 1 failed\n")
     assert step_states(machine) == ["done", "failed", "done", "done"]
     assert (len(spooled(machine)), kernel.is_bare) == (4, True)
 
@@ -136,7 +136,7 @@ def test_sweep_ends_at_the_first_error_if_it_shall(machine: Machine) -> None:
 
     assert ended.returncode == 3
     assert step_states(machine) == ["failed", "waiting", "waiting", "waiting"]
-    assert f"0 of 4 steps worked, 1 failed, 3 left: --resume {state(machine)['id']}" in ended.stdout
+    assert f"0 of 4 steps completed, 1 failed, 3 left: --resume {state(machine)['id']}" in ended.stdout
     assert kernel.is_bare
 
 
@@ -240,7 +240,7 @@ def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machin
 
     assert ended.returncode == 2
     assert "/dev/a contains data of an unknown format" in ended.stderr
-    assert f"sweep {state(machine)['id']} takes no further --wipe: start a new sweep with it" in ended.stderr
+    assert f"--wipe cannot be added to sweep {state(machine)['id']}; start a new sweep" in ended.stderr
     assert kernel.read_content("/dev/a") == before
 
 
@@ -269,7 +269,7 @@ def test_signal_puts_everything_back_and_tells_how_to_go_on(machine: Machine) ->
     assert ended.returncode == 143
     assert kernel.is_bare
     assert step_states(machine) == ["waiting"] * 4
-    assert f"go on with: bench-agent sweep --resume {state(machine)['id']}" in ended.stderr
+    assert f"; continue with: bench-agent sweep --resume {state(machine)['id']}" in ended.stderr
 
 
 def test_signal_between_steps_ends_the_sweep(machine: Machine) -> None:
@@ -315,7 +315,7 @@ def test_finished_sweep_has_nothing_to_resume(machine: Machine) -> None:
     ended = machine.run("sweep", "--resume", "last")
     again = machine.run("sweep", "--resume", state(machine)["id"])
 
-    assert (ended.returncode, "no sweep is unfinished" in ended.stderr) == (2, True)
+    assert (ended.returncode, "no unfinished sweep to resume" in ended.stderr) == (2, True)
     assert (again.returncode, again.stdout) == (0, f"sweep {state(machine)['id']} is finished\n")
 
 

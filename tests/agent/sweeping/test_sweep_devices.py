@@ -111,12 +111,10 @@ def test_regular_file_is_no_device(tmp_path: Path) -> None:
 
     assert inspect_device(str(path)).uses == ("is not a block device",)
     assert inspect_device("/dev/null").uses == ("is not a block device",)
-    assert inspect_device("/nonexistent").uses == ("cannot be found: No such file or directory",)
+    assert inspect_device("/nonexistent").uses == ("cannot be opened: No such file or directory",)
 
 
-UNKNOWN = (
-    "contains data of an unknown format (byte 8192 is not zero, and no sweep of this spool left the device so"
-)
+UNKNOWN = "contains data of an unknown format (byte 8192 is not zero) that no sweep of this spool left"
 EXT4 = Signature("ext4", 1080, "backup")
 A = Device("/dev/a", "/sys/a", 128 * MIB)
 B = Device("/dev/b", "/sys/b", 128 * MIB)
@@ -153,7 +151,7 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
         (
             [Device("/dev/a", "/sys/a", 64 * MIB)],
             [],
-            ("/dev/a has 64 MiB; 109 MiB are needed for file, filesystem and reserve",),
+            ("/dev/a has 64 MiB; test file, filesystem and reserve need 109 MiB",),
         ),
     ],
 )
@@ -178,5 +176,5 @@ def test_different_sizes_are_warned_of() -> None:
 
     assert verdict.objections == ()
     assert verdict.warnings == (
-        "the devices have different sizes, 128 MiB to 256 MiB: numbers of stripes do not compare well",
+        "the devices have different sizes (128 MiB to 256 MiB); results over stripe counts are not comparable",
     )

@@ -167,7 +167,7 @@ def test_steps_that_are_over_are_not_listed() -> None:
 
 def test_plan_is_told_in_words() -> None:
     assert describe_plan(plan(raid="lvm")).splitlines() == [
-        "4 steps of quick, about 34 s; the largest test files take 16 MiB",
+        "4 steps of quick, about 34 s; largest test file: 16 MiB",
         "  xfs on /dev/sdb: 1 stripe, size=8m; 1 stripe, size=16m",
         "  xfs on lvm RAID0 of 4, chunk 512 KiB: 4 stripes, size=8m; 4 stripes, size=16m",
     ]

@@ -62,7 +62,9 @@ def test_without_a_terminal_yes_must_be_said(machine: Machine) -> None:
     ended = run_sweep(machine, kernel, "--file-sizes", "8m")
 
     assert ended.returncode == 2
-    assert "say --yes where nobody can be asked" in ended.stderr
+    assert (
+        "a sweep destroys all data on its devices; confirm with --yes if there is no terminal" in ended.stderr
+    )
     assert kernel.commands == []
 
 
@@ -93,20 +95,23 @@ def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "name either --devices or --directories"),
-        (["--devices", "/dev/a", "--directories", "/tmp"], "name either --devices or --directories"),
-        (["--devices", "/dev/a,"], "a value is missing beside a comma"),
-        (["--devices", "/dev/a,/dev/a"], "/dev/a is there twice"),
-        (["--devices", "/dev/a", "--chunk", "big"], "--chunk: 'big' is no size"),
-        (["--devices", "/dev/a", "--stripes", "two"], "--stripes: 'two' is no whole number"),
+        ([], "set either --devices or --directories"),
+        (["--devices", "/dev/a", "--directories", "/tmp"], "set either --devices or --directories"),
+        (["--devices", "/dev/a,"], "--devices /dev/a,: empty value"),
+        (["--devices", "/dev/a,/dev/a"], "--devices /dev/a,/dev/a: duplicate value /dev/a"),
+        (["--devices", "/dev/a", "--chunk", "big"], "--chunk: 'big' is not a valid size"),
+        (["--devices", "/dev/a", "--stripes", "two"], "--stripes: 'two' is not a whole number"),
         (["--devices", "/dev/a", "--wipe", "/dev/c"], "--wipe /dev/c: not one of --devices"),
-        (["--directories", "/nonexistent"], "/nonexistent: is no directory"),
-        (["--directories", "/tmp", "--raid", "lvm"], "--raid goes with --devices"),
-        (["--directories", "/tmp", "--set", "size=1m", "--file-sizes", "2m"], "--file-sizes says it already"),
-        (["--directories", "/tmp", "--set", "iodepth=0"], "at least 1 is wanted"),
-        (["--directories", "/tmp", "--target", "x=1"], "target has no field 'x'"),
-        (["--resume", "last", "--devices", "/dev/a"], "leave out --devices"),
-        (["--resume", "1234"], "there is no such sweep; there are: none"),
+        (["--directories", "/nonexistent"], "--directories /nonexistent: not a directory"),
+        (["--directories", "/tmp", "--raid", "lvm"], "--raid requires --devices"),
+        (
+            ["--directories", "/tmp", "--set", "size=1m", "--file-sizes", "2m"],
+            "size=1m: already set by --file-sizes",
+        ),
+        (["--directories", "/tmp", "--set", "iodepth=0"], "--set iodepth=0: must be at least 1"),
+        (["--directories", "/tmp", "--target", "x=1"], "unknown target field 'x'; available: name, "),
+        (["--resume", "last", "--devices", "/dev/a"], "--resume cannot be combined with --devices"),
+        (["--resume", "1234"], "--resume 1234: unknown sweep; available: none"),
     ],
 )
 def test_mistake_is_told_before_anything_is_done(
@@ -131,7 +136,7 @@ def test_missing_tools_are_told_with_their_packages(machine: Machine) -> None:
         ended = machine.run(*SWEEP, *SIZES)
 
     assert ended.returncode == 2
-    assert "mkfs.xfs, mdadm cannot be found: apt install mdadm xfsprogs" in ended.stderr
+    assert "missing: mkfs.xfs, mdadm; install for example with apt install mdadm xfsprogs" in ended.stderr
 
 
 def test_other_users_than_root_are_refused(machine: Machine) -> None:
@@ -199,5 +204,5 @@ def test_terminal_is_asked_for_the_word_yes(machine: Machine, answer: str, statu
             ended = run_with_own_stdin(machine, *SWEEP, "--file-sizes", "8m")
 
     assert ended.returncode == status
-    assert "everything on /dev/a, /dev/b will be lost; type yes to begin: " in ended.stderr
+    assert "all data on /dev/a, /dev/b will be destroyed; type yes to start: " in ended.stderr
     assert bool(kernel.commands) is (status == 0)
