@@ -142,9 +142,7 @@ def test_history_readout_names_the_change(visit: Visit, world: World) -> None:
         page.keyboard.press("ArrowLeft")
 
     readout = page.inner_text(".chart-readout >> nth=0")
-    assert re.search(
-        r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: start of a new level", readout
-    )
+    assert re.search(r"▼ regression −15\.0 % \(−17\.0 to −13\.0\), confirmed: start of a new level", readout)
 
 
 def test_evidence_chart_is_navigated_by_keys(visit: Visit, world: World) -> None:

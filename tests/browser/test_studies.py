@@ -86,9 +86,9 @@ def test_text_of_a_shared_study_comes_before_its_charts(world: World, visit: Cal
         if len(asked) > 1:
             route.continue_()
 
-    page.route("**/charts/*", hold_first)
+    page.route("**/shared/*/charts/*", hold_first)
 
-    with page.expect_request("**/charts/1"):
+    with page.expect_request("**/shared/*/charts/1"):
         page.goto(world.shared)
 
     assert page.get_by_role("heading", level=1).inner_text() == "Disks of db-01"
@@ -105,8 +105,8 @@ def test_chart_that_fails_to_load_is_reported_and_retried(
 ) -> None:
     page = visit("/sign-in/", is_stranger=True).page
     too_much = {"status": 429, "headers": {"Retry-After": "42"}}
-    page.route("**/charts/1", lambda route: route.fulfill(**too_much))
-    page.route("**/charts/3", lambda route: route.abort())
+    page.route("**/shared/*/charts/1", lambda route: route.fulfill(**too_much))
+    page.route("**/shared/*/charts/3", lambda route: route.abort())
 
     page.goto(world.shared)
     wait_for_count(page, "[data-study-chart]", 2)
@@ -115,7 +115,7 @@ def test_chart_that_fails_to_load_is_reported_and_retried(
     words = [notice.inner_text() for notice in page.locator(".chart-notice").all()]
     assert "Try again in 42 s." in words[0]
     assert "The server cannot be reached" in words[1]
-    page.unroute("**/charts/1")
+    page.unroute("**/shared/*/charts/1")
     page.get_by_role("button", name="Try again").first.click()
     page.wait_for_selector("[data-scaling] .chart-box[data-drawn]")
 
@@ -123,7 +123,7 @@ def test_chart_that_fails_to_load_is_reported_and_retried(
 def test_revoked_link_is_reported_in_place_of_the_chart(world: World, visit: Callable[..., Watched]) -> None:
     page = visit("/sign-in/", is_stranger=True).page
     gone = page.url.replace("/sign-in/", world.shared.replace("s" * 43, "x" * 43)) + "charts/1"
-    page.route("**/charts/1", lambda route: route.continue_(url=gone))
+    page.route("**/shared/*/charts/1", lambda route: route.continue_(url=gone))
 
     page.goto(world.shared)
 
