@@ -87,7 +87,7 @@ class _RunColumns(TargetColumns):
     error = number(help_text="first errno reported by fio, 0 without error")
     has_failed = serializers.BooleanField()
     is_partial = serializers.BooleanField()
-    badges = badge_codes("codes that any of its measurements bears, the gravest first")
+    badges = badge_codes("codes that any of its measurements bears, most severe first")
     excluded_at = serializers.DateTimeField(
         allow_null=True, help_text="since when the run is excluded from medians; null if included"
     )

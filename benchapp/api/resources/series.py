@@ -79,7 +79,7 @@ class SeriesOutput(TargetColumns, WorkloadColumns):
     measurement_count = number()
     first_at = time()
     last_at = time()
-    badges = badge_codes("codes that its newest measurement bears, the gravest first")
+    badges = badge_codes("codes that its newest measurement bears, most severe first")
     last_run_id = maybe_number()
     last_error = maybe_number()
     last_iops = maybe_real()

@@ -41,7 +41,7 @@ class SeriesPoints:
     badge_bits: NDArray[np.int64]
 
     def codes_at(self, place: int) -> tuple[str, ...]:
-        """Return the codes of a point's badges, the gravest first."""
+        """Return the codes of a point's badges, most severe first."""
         bits = int(self.badge_bits[place])
         return tuple(code for at, code in enumerate(CODES) if bits >> at & 1) if bits else ()
 

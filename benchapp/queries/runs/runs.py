@@ -97,7 +97,7 @@ class MeasurementSummary:
 class RunRow:
     """A line of the list. measurements: the first 8 in order; measurement_count: all of them.
 
-    badges: codes that any measurement bears, the gravest first. excluded_at: it counts in no median since then.
+    badges: codes that any measurement bears, most severe first. excluded_at: it counts in no median since then.
     """
 
     id: int

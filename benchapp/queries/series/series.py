@@ -99,7 +99,7 @@ class LatestPoint:
 class SeriesRow:
     """A line of the list. scope: pool:NAME or host:NAME; scope_name: that NAME.
 
-    badges: codes of its newest measurement, the gravest first.
+    badges: codes of its newest measurement, most severe first.
     """
 
     id: int

@@ -403,7 +403,7 @@ MALFORMED = {
     "ends before Content-Length": malformed(b"abc", "Content-Length: 10"),
     "two codings": malformed(b"3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: gzip, chunked"),
 }
-# What hyper refuses by itself: 400 with an empty body, before any code of ours.
+# What hyper rejects: 400 with an empty body, before any code of ours.
 REFUSED_BY_THE_PARSER = {
     "unknown coding": malformed(b"3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: xchunked"),
     "chunked is not the last coding": malformed(b"3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked, gzip"),
