@@ -5,7 +5,7 @@ the mark; concurrent workers take different series. `redetect` evaluates history
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -26,14 +26,15 @@ from benchapp.pipeline.detection.histories import (
     read_histories,
 )
 from benchapp.pipeline.detection.rows import (
-    Row,
+    ChangeRecord,
+    MetricKey,
     insert_changes,
     read_baselines,
     read_changes,
     update_changes,
-    upsert_judgements,
+    upsert_statuses,
 )
-from benchapp.pipeline.detection.series import SeriesOutcome, cut_metric, judge_series_metric
+from benchapp.pipeline.detection.series import SeriesOutcome, judge_series_metric, select_metric
 from benchapp.pipeline.incidents.grouping import group_changes, lock_incidents
 from benchapp.pipeline.notifications.enqueue import enqueue
 
@@ -89,63 +90,64 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     if not claimed:
         return Judged()
     ids = [series.series_id for series in claimed]
-    known = read_changes(ids)
-    outcomes = _detect_all(claimed, known)
-    inserts = [row for outcome in outcomes for row in outcome.inserts]
-    updates = [row for outcome in outcomes for row in outcome.updates]
+    stored = read_changes(ids)
+    outcomes = _detect_all(claimed, stored)
+    updates = [record for outcome in outcomes for record in outcome.updates]
+    inserts = [record for outcome in outcomes for record in outcome.inserts]
     if updates:
         # Before any change is written: the holder of this lock writes changes of all series.
         lock_incidents()
     update_changes(updates)
-    made = insert_changes(inserts)
-    upsert_judgements([outcome.judgement for outcome in outcomes if outcome.judgement], ids)
+    inserted = [replace(record, id=pk) for record, pk in zip(inserts, insert_changes(inserts), strict=True)]
+    upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids)
     Series.objects.filter(pk__in=ids).update(judging_is_due=False)
     drifted = judge_drift(ids, now=timezone.now())
-    change_ids = (*(row["id"] for row in updates), *made, *drifted.change_ids)
+    written = [*updates, *inserted]
+    change_ids = (*(record.id for record in written if record.id is not None), *drifted.change_ids)
     grouped = group_changes(change_ids)
     return Judged(
         tuple(ids),
         change_ids,
         grouped.incident_ids,
         tuple(sorted((*drifted.event_ids, *grouped.event_ids))),
-        _list_transitions(known, updates, list(zip(made, inserts, strict=True))),
+        tuple(_list_transitions(stored, written)),
     )
 
 
-def _detect_all(claimed: Sequence[Claimed], known: dict[tuple[int, str], list[Row]]) -> list[SeriesOutcome]:
+def _detect_all(
+    claimed: Sequence[Claimed], stored: dict[MetricKey, list[ChangeRecord]]
+) -> list[SeriesOutcome]:
     ids = [series.series_id for series in claimed]
     # A separate statement after the locks, so that it sees everything committed before them.
     histories, baselines, now = read_histories(ids), read_baselines(ids), timezone.now()
     outcomes = []
     for series in claimed:
         for metric in READ_METRICS:
-            place = (series.series_id, metric)
-            if metric not in series.metrics and place not in known:
-                continue
-            cut = cut_metric(
-                histories[series.series_id], series.series_id, metric, baseline_from_at=baselines.get(place)
-            )
-            outcomes.append(judge_series_metric(cut, known.get(place, ()), now=now))
+            key = (series.series_id, metric)
+            if metric in series.metrics or key in stored:
+                history = select_metric(
+                    histories[series.series_id], *key, baseline_from_at=baselines.get(key)
+                )
+                outcomes.append(judge_series_metric(history, stored.get(key, ()), now=now))
     return outcomes
 
 
 def _list_transitions(
-    known: dict[tuple[int, str], list[Row]], updates: Sequence[Row], made: Sequence[tuple[int, Row]]
-) -> tuple[Transition, ...]:
-    before = {row["id"]: ChangeState(row["state"]) for rows in known.values() for row in rows}
-    rows = [(row["id"], row) for row in updates if before[row["id"]] != row["state"]]
-    return tuple(
-        Transition(
-            change_id=change_id,
-            series_id=row["series_id"],
-            metric=row["metric"],
-            started_at=row["started_at"],
-            relative=row["relative"],
-            before=before.get(change_id),
-            after=ChangeState(row["state"]),
-        )
-        for change_id, row in [*rows, *made]
-    )
+    stored: dict[MetricKey, list[ChangeRecord]], written: Sequence[ChangeRecord]
+) -> Iterator[Transition]:
+    states = {record.id: record.state for records in stored.values() for record in records}
+    for record in written:
+        before = states.get(record.id)
+        if record.id is not None and record.state != before:
+            yield Transition(
+                change_id=record.id,
+                series_id=record.series_id,
+                metric=record.metric,
+                started_at=record.started_at,
+                relative=record.relative,
+                before=before,
+                after=record.state,
+            )
 
 
 @retry_conflicts

@@ -260,7 +260,7 @@ def test_incidents_are_merged_while_their_series_are_judged(
     before = Change.objects.get(series=first)
     other, home = (one, two) if before.incident_id == one.pk else (two, one)
     # Here the judge has written what it found anew of changes that there were.
-    stop_before(monkeypatch, detect, "upsert_judgements", gate)
+    stop_before(monkeypatch, detect, "upsert_statuses", gate)
 
     errors = run_in_each_others_way(gate, judge_due, lambda: merge(other.pk, into=home.pk, by=None))
 

@@ -30,7 +30,7 @@ from benchapp.pipeline.detection.metric import (
     MetricJudgement,
     judge_metric,
 )
-from benchapp.pipeline.detection.series import STATUSES, SeriesMetric, cut_metric
+from benchapp.pipeline.detection.series import STATUSES, MetricHistory, select_metric
 
 # Threshold of the search for changes below the policy's threshold.
 _FINEST: Final = 0.01
@@ -76,7 +76,7 @@ class DetectionReport:
     method: str
     policy: Policy
     is_dry_run: bool
-    input: SeriesMetric
+    input: MetricHistory
     failed_count: int
     excluded_count: int
     without_value_count: int
@@ -95,8 +95,8 @@ class DetectionReport:
 
     def list_inputs(self) -> list[dict[str, Any]]:
         """Return the valid runs, oldest first."""
-        cut = self.input
-        rows = zip(cut.run_ids.tolist(), cut.times.tolist(), cut.values.tolist(), strict=True)
+        inputs = self.input
+        rows = zip(inputs.run_ids.tolist(), inputs.times.tolist(), inputs.values.tolist(), strict=True)
         return [{"run": run, "started_at": to_time(at), "value": value} for run, at, value in rows]
 
 
@@ -126,22 +126,24 @@ def report_detection(
     history = read_histories([series_id])[series_id]
     if until_at is not None:
         history = history.select(history.times < to_microseconds(until_at))
-    cut = cut_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at)
-    judged = judge_metric(cut.values, smallest_change=policy.smallest_change)
-    found = [_place(cut, change) for change in judged.changes]
+    inputs = select_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at)
+    judged = judge_metric(inputs.values, smallest_change=policy.smallest_change)
+    found = [_place(inputs, change) for change in judged.changes]
     counts = Measurement.objects.filter(series_id=series_id).aggregate(
         failed=Count("pk", filter=~Q(error=0)), excluded=Count("pk", filter=Q(is_excluded=True))
     )
-    too_small = _find_too_small(cut, judged, policy)
+    too_small = _find_too_small(inputs, judged, policy)
     is_read = _reaches(history, policy.baseline_from_at)
-    comparison = compare_metric_to_baseline(cut, tolerated_change=policy.smallest_change) if is_read else None
+    comparison = (
+        compare_metric_to_baseline(inputs, tolerated_change=policy.smallest_change) if is_read else None
+    )
     return DetectionReport(
         series_id=series_id,
         metric=metric,
         method=METHOD,
         policy=policy,
         is_dry_run=any(given is not None for given in (smallest_change, baseline_from_at, until_at)),
-        input=cut,
+        input=inputs,
         failed_count=counts["failed"],
         excluded_count=counts["excluded"],
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
@@ -149,7 +151,7 @@ def report_detection(
         band=_find_band(judged),
         changes=tuple(each for each in found if abs(each.found.relative) >= policy.smallest_change),
         too_small=too_small,
-        suspicion=_place(cut, judged.suspicion) if judged.suspicion else None,
+        suspicion=_place(inputs, judged.suspicion) if judged.suspicion else None,
         comparison=comparison,
         why_not=(
             *_list_reasons(judged, metric, policy, is_one_size=series[0] is not None),
@@ -165,19 +167,21 @@ def _reaches(history: StoredHistory, baseline_from_at: datetime | None) -> bool:
     return not history.is_cut or to_microseconds(baseline_from_at) >= int(history.times[0])
 
 
-def _find_too_small(cut: SeriesMetric, judged: MetricJudgement, policy: Policy) -> tuple[FoundChange, ...]:
-    finer = judge_metric(cut.values, smallest_change=min(_FINEST, policy.smallest_change))
+def _find_too_small(
+    inputs: MetricHistory, judged: MetricJudgement, policy: Policy
+) -> tuple[FoundChange, ...]:
+    finer = judge_metric(inputs.values, smallest_change=min(_FINEST, policy.smallest_change))
     return tuple(
-        _place(cut, change) for change in finer.changes if abs(change.relative) < policy.smallest_change
+        _place(inputs, change) for change in finer.changes if abs(change.relative) < policy.smallest_change
     )
 
 
-def _place(cut: SeriesMetric, found: DetectedChange) -> FoundChange:
+def _place(inputs: MetricHistory, found: DetectedChange) -> FoundChange:
     return FoundChange(
         found=found,
-        at=to_time(cut.times[found.index]),
-        run_id=int(cut.run_ids[found.index]),
-        last_good_run_id=int(cut.run_ids[found.index - 1]),
+        at=to_time(inputs.times[found.index]),
+        run_id=int(inputs.run_ids[found.index]),
+        last_good_run_id=int(inputs.run_ids[found.index - 1]),
     )
 
 

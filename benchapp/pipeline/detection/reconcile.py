@@ -1,11 +1,11 @@
 """Reconcile detected changes with stored ones: the same change is one row, also if its start shifts. Plain values.
 
-Reported changes (confirmed, or in an incident) that are not detected now are kept if their level ended or is still
+Reported changes (confirmed, or in an incident) that are not detected now are retained if their level ended or is still
 present: the detector evaluates the complete history each time, treats a short level between two equal ones as chance,
 and may find a change near its threshold in one evaluation and not in the next.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,8 @@ from benchapp.analysis.detection.suspicion_test import (
 )
 from benchapp.models import ChangeState
 from benchapp.pipeline.detection.metric import DetectedChange, find_ended
-from benchapp.pipeline.detection.rows import Row
+
+Floats = NDArray[np.float64]
 
 # Runs after which a suspected change without detection is withdrawn.
 _PATIENCE_RUNS: Final = FAR_RUNS + CONFIRMED_AFTER_RUNS
@@ -30,27 +31,45 @@ _PATIENCE_RUNS: Final = FAR_RUNS + CONFIRMED_AFTER_RUNS
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """A stored change. index: of its first run among those evaluated; at: its start, in µs."""
+    """A stored change. index: of its first run among the evaluated values; before, after: the stored levels."""
 
     change_id: int
     state: ChangeState
     index: int
-    at: int
     is_rise: bool
+    before: ShiftLevel
+    after: ShiftLevel
+    is_in_incident: bool = False
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Return whether it is withdrawn."""
+        return self.state == ChangeState.WITHDRAWN
+
+    @property
+    def is_reported(self) -> bool:
+        """Return whether it is confirmed, or provisional and in an incident."""
+        return self.state == ChangeState.CONFIRMED or (
+            self.state == ChangeState.PROVISIONAL and self.is_in_incident
+        )
+
+    def is_same(self, detected: DetectedChange) -> bool:
+        """Return whether a detected change is this one: the same direction within 5 runs."""
+        return self.is_rise == detected.is_rise and abs(self.index - detected.index) <= SAME_CHANGE_RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One row to write. change_id: None for a new one; found: None leaves the values unchanged."""
+    """One row to write. change_id: None inserts it; detected: None leaves the values of a stored row unchanged."""
 
     change_id: int | None
     state: ChangeState
-    found: DetectedChange | None
+    detected: DetectedChange | None
 
 
 def reconcile(
-    known: Sequence[StoredChange],
-    changes: Sequence[DetectedChange],
+    stored: Sequence[StoredChange],
+    detected: Sequence[DetectedChange],
     suspicion: DetectedChange | None,
     *,
     runs: int,
@@ -58,177 +77,145 @@ def reconcile(
 ) -> list[Decision]:
     """Return the rows of one metric to write: withdrawn ones first, then updated, then new.
 
-    A change of the same direction within 5 runs is the same change; a withdrawn one is reused. retained: ids of rows
-    that are unchanged if not detected. Idempotent.
+    A change of the same direction within 5 runs is the same change; a withdrawn one is reused. runs: evaluated values.
+    retained: ids of rows that are unchanged if not detected. Idempotent.
     """
-    pairs = dict(_match(known, changes))
-    matched = {id(found) for found in pairs.values()}
-    decisions = []
-    for row in known:
-        if row.change_id in pairs:
-            found = pairs[row.change_id]
-            decisions.append(Decision(row.change_id, _advance(row.state, found), found))
-        elif row.change_id in retained:
-            decisions.append(Decision(row.change_id, row.state, None))
-        elif row.state != ChangeState.WITHDRAWN:
-            decisions.append(_check_missing(row, suspicion, runs))
+    pairs = _match(stored, detected)
+    decisions: list[Decision] = []
+    for change in stored:
+        match = pairs.get(change.change_id)
+        if match is not None:
+            decisions.append(Decision(change.change_id, _advance(change.state, match), match))
+        elif change.change_id in retained:
+            decisions.append(Decision(change.change_id, change.state, None))
+        elif not change.is_withdrawn:
+            decisions.append(_decide_undetected(change, suspicion, runs))
+    matched = {id(match) for match in pairs.values()}
     decisions.extend(
-        Decision(None, _advance(ChangeState.PROVISIONAL, found), found)
-        for found in changes
-        if id(found) not in matched
+        Decision(None, _advance(ChangeState.PROVISIONAL, change), change)
+        for change in detected
+        if id(change) not in matched
     )
-    if suspicion and not _is_covered(suspicion, known, decisions):
-        decisions.append(_suspect(suspicion, known))
+    if suspicion and not _is_covered(suspicion, stored, decisions):
+        decisions.append(_record_suspicion(suspicion, stored))
     return sorted(
         decisions, key=lambda decision: (decision.state != ChangeState.WITHDRAWN, decision.change_id is None)
     )
 
 
-def is_same(row: StoredChange, found: DetectedChange) -> bool:
-    """Return whether a detected change is the stored one: the same direction within 5 runs."""
-    return row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
-
-
-def _match(
-    known: Sequence[StoredChange], changes: Sequence[DetectedChange]
-) -> Iterator[tuple[int, DetectedChange]]:
-    """Pair stored and detected changes, nearest first; live rows before withdrawn ones."""
+def _match(stored: Sequence[StoredChange], detected: Sequence[DetectedChange]) -> dict[int, DetectedChange]:
+    """Return the detected change of each stored one by id, nearest pairs first, live rows before withdrawn ones."""
     candidates = sorted(
-        (row.state == ChangeState.WITHDRAWN, abs(row.index - found.index), -row.change_id, place)
-        for row in known
-        for place, found in enumerate(changes)
-        if row.is_rise == found.is_rise and abs(row.index - found.index) <= SAME_CHANGE_RUNS
+        (change.is_withdrawn, abs(change.index - found.index), -change.change_id, position)
+        for change in stored
+        for position, found in enumerate(detected)
+        if change.is_same(found)
     )
-    rows, places = set(), set()
-    for _, _, negative_id, place in candidates:
-        if -negative_id not in rows and place not in places:
-            rows.add(-negative_id)
-            places.add(place)
-            yield -negative_id, changes[place]
+    pairs: dict[int, DetectedChange] = {}
+    matched_positions: set[int] = set()
+    for _, _, negative_id, position in candidates:
+        if -negative_id not in pairs and position not in matched_positions:
+            matched_positions.add(position)
+            pairs[-negative_id] = detected[position]
+    return pairs
 
 
-def _advance(state: ChangeState, found: DetectedChange) -> ChangeState:
-    is_confirmed = state == ChangeState.CONFIRMED or found.is_lasting
+def _advance(state: ChangeState, detected: DetectedChange) -> ChangeState:
+    is_confirmed = state == ChangeState.CONFIRMED or detected.is_lasting
     return ChangeState.CONFIRMED if is_confirmed else ChangeState.PROVISIONAL
 
 
-def _check_missing(row: StoredChange, suspicion: DetectedChange | None, runs: int) -> Decision:
+def _decide_undetected(change: StoredChange, suspicion: DetectedChange | None, runs: int) -> Decision:
     """Withdraw a change that is not detected; a suspected one may wait, and a suspicion nearby retains it."""
-    if suspicion and is_same(row, suspicion):
-        found = suspicion if row.state == ChangeState.SUSPECTED else None
-        return Decision(row.change_id, row.state, found)
-    if row.state == ChangeState.SUSPECTED and runs - row.index < _PATIENCE_RUNS:
-        return Decision(row.change_id, row.state, None)
-    return Decision(row.change_id, ChangeState.WITHDRAWN, None)
+    if suspicion and change.is_same(suspicion):
+        values = suspicion if change.state == ChangeState.SUSPECTED else None
+        return Decision(change.change_id, change.state, values)
+    if change.state == ChangeState.SUSPECTED and runs - change.index < _PATIENCE_RUNS:
+        return Decision(change.change_id, change.state, None)
+    return Decision(change.change_id, ChangeState.WITHDRAWN, None)
 
 
 def _is_covered(
-    suspicion: DetectedChange, known: Sequence[StoredChange], decisions: Sequence[Decision]
+    suspicion: DetectedChange, stored: Sequence[StoredChange], decisions: Sequence[Decision]
 ) -> bool:
-    places = {row.change_id: row.index for row in known}
+    """Return whether a live change of either direction begins within 5 runs of the suspected one."""
+    stored_indices = {change.change_id: change.index for change in stored}
     for decision in decisions:
         if decision.state == ChangeState.WITHDRAWN:
             continue
-        index = decision.found.index if decision.found else places.get(decision.change_id or 0)
+        index = decision.detected.index if decision.detected else stored_indices.get(decision.change_id or 0)
         if index is not None and abs(index - suspicion.index) <= SAME_CHANGE_RUNS:
             return True
     return False
 
 
-def _suspect(suspicion: DetectedChange, known: Sequence[StoredChange]) -> Decision:
-    before = [row for row in known if row.state == ChangeState.WITHDRAWN and is_same(row, suspicion)]
-    newest = max(before, key=lambda row: row.change_id, default=None)
-    return Decision(newest.change_id if newest else None, ChangeState.SUSPECTED, suspicion)
-
-
-Floats = NDArray[np.float64]
-
-
-def list_reported_changes(known: Sequence[StoredChange], rows: Mapping[int, Row]) -> list[StoredChange]:
-    """Return the changes that were confirmed, and the provisional ones that are in an incident."""
-    return [
-        row
-        for row in known
-        if row.state == ChangeState.CONFIRMED
-        or (row.state == ChangeState.PROVISIONAL and rows[row.change_id]["incident_id"] is not None)
+def _record_suspicion(suspicion: DetectedChange, stored: Sequence[StoredChange]) -> Decision:
+    """Reuse the newest withdrawn row of the same change, or insert one."""
+    withdrawn_ids = [
+        change.change_id for change in stored if change.is_withdrawn and change.is_same(suspicion)
     ]
+    return Decision(max(withdrawn_ids, default=None), ChangeState.SUSPECTED, suspicion)
 
 
 def list_ended(
     values: Floats,
-    changes: Sequence[DetectedChange],
-    reported: Sequence[StoredChange],
-    rows: Mapping[int, Row],
+    stored: Sequence[StoredChange],
+    detected: Sequence[DetectedChange],
     *,
     smallest_change: float,
 ) -> list[DetectedChange]:
-    """Return changes that are not detected any more because their level ended, as they were before its end."""
+    """Return reported changes that are not detected now because their level ended, as they were before its end."""
     ended: list[DetectedChange] = []
-    for row in reported:
-        if any(is_same(row, found) for found in [*changes, *ended]):
+    for change in stored:
+        others = [*detected, *ended]
+        if not change.is_reported or any(map(change.is_same, others)) or not _has_lasted(values, change):
             continue
-        before, after = read_levels(rows[row.change_id])
-        if not _has_lasted(values, row, before, after):
-            continue
-        found = find_ended(values, row.index, before=before, after=after, smallest_change=smallest_change)
-        if found is not None and not any(found.index == other.index for other in [*changes, *ended]):
+        found = find_ended(
+            values, change.index, before=change.before, after=change.after, smallest_change=smallest_change
+        )
+        if found is not None and all(found.index != other.index for other in others):
             ended.append(found)
     return ended
 
 
 def find_retained(
-    values: Floats,
-    changes: Sequence[DetectedChange],
-    reported: Sequence[StoredChange],
-    rows: Mapping[int, Row],
+    values: Floats, stored: Sequence[StoredChange], detected: Sequence[DetectedChange]
 ) -> frozenset[int]:
     """Return the ids of reported changes that are retained although they are not detected now.
 
     Both levels are still nearer to their stored medians than to each other, and no other change covers them.
     """
     return frozenset(
-        row.change_id
-        for row in reported
-        if _is_present(values, changes, row, *read_levels(rows[row.change_id]))
+        change.change_id for change in stored if change.is_reported and _is_present(values, change, detected)
     )
 
 
-def read_levels(row: Row) -> tuple[ShiftLevel, ShiftLevel]:
-    """Return the stored levels before and after a change."""
+def _is_present(values: Floats, change: StoredChange, detected: Sequence[DetectedChange]) -> bool:
+    if change.index == 0 or not _has_lasted(values, change):
+        return False
+    first, end = max(change.index - change.before.points, 0), change.index + _count_runs(values, change)
+    if any(found.is_rise == change.is_rise and first < found.index < end for found in detected):
+        return False
+    middle = (change.before.median + change.after.median) / 2
     before, after = (
-        ShiftLevel(row[f"{side}_median"], row[f"{side}_spread"], row[f"{side}_n"])
-        for side in ("before", "after")
+        float(np.median(values[first : change.index])),
+        float(np.median(values[change.index : end])),
     )
-    return before, after
+    return before < middle < after if change.is_rise else after < middle < before
 
 
-def _is_present(
-    values: Floats,
-    changes: Sequence[DetectedChange],
-    row: StoredChange,
-    before: ShiftLevel,
-    after: ShiftLevel,
-) -> bool:
-    if row.index == 0 or not _has_lasted(values, row, before, after):
-        return False
-    first, end = max(row.index - before.points, 0), row.index + _count_runs(values, row, before, after)
-    if any(found.is_rise == row.is_rise and first < found.index < end for found in changes):
-        return False
-    middle = (before.median + after.median) / 2
-    old, new = float(np.median(values[first : row.index])), float(np.median(values[row.index : end]))
-    return old < middle < new if row.is_rise else new < middle < old
-
-
-def _has_lasted(values: Floats, row: StoredChange, before: ShiftLevel, after: ShiftLevel) -> bool:
+def _has_lasted(values: Floats, change: StoredChange) -> bool:
     """Return whether a level lasted long enough to be retained: five runs if it ended unconfirmed.
 
     Three runs end a level; one or two good runs can be chance.
     """
-    lasted = _count_runs(values, row, before, after)
-    has_ended = len(values) - row.index - lasted >= RUNS_MINIMUM
-    is_young = has_ended and row.state != ChangeState.CONFIRMED
-    return lasted >= (CONFIRMED_AFTER_RUNS if is_young else NEWEST_RUNS)
+    lasted = _count_runs(values, change)
+    has_ended = len(values) - change.index - lasted >= RUNS_MINIMUM
+    is_ended_unconfirmed = has_ended and change.state != ChangeState.CONFIRMED
+    return lasted >= (CONFIRMED_AFTER_RUNS if is_ended_unconfirmed else NEWEST_RUNS)
 
 
-def _count_runs(values: Floats, row: StoredChange, before: ShiftLevel, after: ShiftLevel) -> int:
-    return find_end(values[row.index :].tolist(), before_median=before.median, after_median=after.median)
+def _count_runs(values: Floats, change: StoredChange) -> int:
+    """Return how many runs the level of a change lasted."""
+    since = values[change.index :].tolist()
+    return find_end(since, before_median=change.before.median, after_median=change.after.median)

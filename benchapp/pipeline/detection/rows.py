@@ -1,18 +1,80 @@
 """Rows of changes and detection status: read and written in bulk."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
 import orjson
 from django.db import connection
 
+from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import Change, ChangeState, Judgement
+from benchapp.models import Change, ChangeState, DetectionStatus, Judgement
 
-Row = dict[str, Any]
+# Series id and metric.
+MetricKey = tuple[int, str]
 
-_COLUMNS: Final = {
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRecord:
+    """A row of `Change`, with the units and bounds of its columns. id: None until it is inserted."""
+
+    id: int | None = None
+    series_id: int
+    metric: str
+    run_id: int | None
+    started_at: datetime
+    last_good_run_id: int | None
+    state: ChangeState
+    is_regression: bool
+    before_median: float
+    before_n: int
+    before_spread: float
+    after_median: float
+    after_n: int
+    after_spread: float
+    relative: float
+    relative_low: float | None
+    relative_high: float | None
+    confidence: float
+    method: str
+    evidence: dict[str, Any]
+    incident_id: int | None = None
+    found_at: datetime
+    updated_at: datetime
+    withdrawn_at: datetime | None = None
+
+    @property
+    def before(self) -> ShiftLevel:
+        """Return the level before the change."""
+        return ShiftLevel(self.before_median, self.before_spread, self.before_n)
+
+    @property
+    def after(self) -> ShiftLevel:
+        """Return the level after the change."""
+        return ShiftLevel(self.after_median, self.after_spread, self.after_n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRecord:
+    """A row of `Judgement` without the accepted baseline, which detection does not change."""
+
+    series_id: int
+    metric: str
+    standing: DetectionStatus
+    n: int
+    level: float | None
+    spread: float | None
+    least_change: float | None
+    runs_needed: int | None
+    method: str
+    judged_at: datetime
+
+
+_CHANGE_FIELDS: Final = tuple(field.name for field in fields(ChangeRecord))
+# Columns that an update writes, and the id, by their types in PostgreSQL.
+_UPDATED: Final = {
     "id": "bigint",
     "run_id": "bigint",
     "started_at": "timestamptz",
@@ -34,15 +96,14 @@ _COLUMNS: Final = {
     "updated_at": "timestamptz",
     "withdrawn_at": "timestamptz",
 }
-CHANGE_FIELDS: Final = (*_COLUMNS, "series_id", "metric", "incident_id", "found_at")
-_VALUES: Final = [name for name in _COLUMNS if name != "id"]
 # Names of our own columns.
-_UPDATE: Final = (
-    f"UPDATE benchapp_change AS stored SET {', '.join(f'{name} = fresh.{name}' for name in _VALUES)}"  # nosec B608
-    f" FROM json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())})"
-    " WHERE stored.id = fresh.id"
+_UPDATE_CHANGES: Final = (
+    "UPDATE benchapp_change AS stored"  # nosec B608
+    f" SET {', '.join(f'{name} = updated.{name}' for name in _UPDATED if name != 'id')}"
+    f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _UPDATED.items())})"
+    " WHERE stored.id = updated.id"
 )
-_JUDGED: Final = {
+_STATUS: Final = {
     "series_id": "bigint",
     "metric": "varchar",
     "standing": "varchar",
@@ -54,69 +115,68 @@ _JUDGED: Final = {
     "method": "varchar",
     "judged_at": "timestamptz",
 }
-_JUDGED_VALUES: Final = [name for name in _JUDGED if name not in ("series_id", "metric")]
 # An accepted baseline (baseline_from_at) is not changed.
-_JUDGE: Final = (
-    f"INSERT INTO benchapp_judgement ({', '.join(_JUDGED)}) SELECT {', '.join(_JUDGED)}"  # nosec B608
-    f" FROM json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _JUDGED.items())})"
-    " ON CONFLICT (series_id, metric)"
-    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _JUDGED_VALUES)}"
+_UPSERT_STATUSES: Final = (
+    f"INSERT INTO benchapp_judgement ({', '.join(_STATUS)}) SELECT {', '.join(_STATUS)}"  # nosec B608
+    f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _STATUS.items())})"
+    " ON CONFLICT (series_id, metric) DO UPDATE"
+    f" SET {', '.join(f'{name} = excluded.{name}' for name in _STATUS if name not in ('series_id', 'metric'))}"
 )
 
 
-def read_changes(series_ids: Sequence[int]) -> dict[tuple[int, str], list[Row]]:
+def read_changes(series_ids: Sequence[int]) -> dict[MetricKey, list[ChangeRecord]]:
     """Return all changes of these series by series and metric, oldest row first, withdrawn ones too.
 
     Without drifts, which are evaluated separately (pipeline/detection/drift.py).
     """
-    known: dict[tuple[int, str], list[Row]] = {}
-    found = Change.objects.filter(series_id__in=series_ids).exclude(method=DRIFT_METHOD)
-    rows = found.order_by("id").values(*CHANGE_FIELDS)
-    for row in rows:
-        known.setdefault((row["series_id"], row["metric"]), []).append(dict(row))
-    return known
+    stored: dict[MetricKey, list[ChangeRecord]] = {}
+    changes = Change.objects.filter(series_id__in=series_ids).exclude(method=DRIFT_METHOD)
+    for row in changes.order_by("id").values(*_CHANGE_FIELDS):
+        record = ChangeRecord(**{**row, "state": ChangeState(row["state"])})
+        stored.setdefault((record.series_id, record.metric), []).append(record)
+    return stored
 
 
-def read_baselines(series_ids: Sequence[int]) -> dict[tuple[int, str], datetime]:
+def read_baselines(series_ids: Sequence[int]) -> dict[MetricKey, datetime]:
     """Return the start of the accepted baselines, by series and metric."""
     rows = Judgement.objects.filter(series_id__in=series_ids, baseline_from_at__isnull=False)
     return {
-        (series_id, metric): moment
-        for series_id, metric, moment in rows.values_list("series_id", "metric", "baseline_from_at")
-        if moment is not None
+        (series_id, metric): from_at
+        for series_id, metric, from_at in rows.values_list("series_id", "metric", "baseline_from_at")
+        if from_at is not None
     }
 
 
-def update_changes(rows: Sequence[Row]) -> None:
+def update_changes(records: Sequence[ChangeRecord]) -> None:
     """Update rows, withdrawn ones first, since another row may take their start."""
-    for part in (_pick(rows, is_withdrawn=True), _pick(rows, is_withdrawn=False)):
+    withdrawn = [record for record in records if record.state == ChangeState.WITHDRAWN]
+    live = [record for record in records if record.state != ChangeState.WITHDRAWN]
+    for part in (withdrawn, live):
         if part:
             with connection.cursor() as cursor:
-                cursor.execute(_UPDATE, [orjson.dumps(part).decode()])
+                cursor.execute(_UPDATE_CHANGES, [orjson.dumps(part).decode()])
 
 
-def insert_changes(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+def insert_changes(records: Iterable[ChangeRecord]) -> list[int]:
     """Insert rows and return their ids."""
-    made = Change.objects.bulk_create([Change(**row) for row in rows])
-    return [change.pk for change in made]
+    created = Change.objects.bulk_create(
+        [Change(**{name: getattr(record, name) for name in _CHANGE_FIELDS}) for record in records]
+    )
+    return [change.pk for change in created]
 
 
-def upsert_judgements(rows: Sequence[Row], series_ids: Sequence[int]) -> None:
+def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) -> None:
     """Write the detection status of these series; delete that of metrics without values and baseline."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM benchapp_judgement AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
-            " AND NOT EXISTS (SELECT 1 FROM unnest(%s::bigint[], %s::varchar[]) AS fresh(series_id, metric)"
-            "  WHERE fresh.series_id = stored.series_id AND fresh.metric = stored.metric)",
-            [list(series_ids), [row["series_id"] for row in rows], [row["metric"] for row in rows]],
+            " AND NOT EXISTS (SELECT 1 FROM unnest(%s::bigint[], %s::varchar[]) AS updated(series_id, metric)"
+            "  WHERE updated.series_id = stored.series_id AND updated.metric = stored.metric)",
+            [
+                list(series_ids),
+                [record.series_id for record in records],
+                [record.metric for record in records],
+            ],
         )
-        if rows:
-            cursor.execute(_JUDGE, [orjson.dumps(rows).decode()])
-
-
-def _pick(rows: Sequence[Row], *, is_withdrawn: bool) -> list[Row]:
-    return [
-        {name: row[name] for name in _COLUMNS}
-        for row in rows
-        if (row["state"] == ChangeState.WITHDRAWN) == is_withdrawn
-    ]
+        if records:
+            cursor.execute(_UPSERT_STATUSES, [orjson.dumps(records).decode()])

@@ -1,9 +1,15 @@
-"""Detection for one series: from history and stored rows to the rows to write. Plain values in and out."""
+"""Detection for one metric of one series: from its history and stored rows to the rows to write. Plain values.
+
+1. Detect changes in the values (metric.py).
+2. Add reported changes whose level ended, and find those to retain although they are not detected (reconcile.py).
+3. Match detected with stored changes, and decide for each row: update, insert or withdraw (reconcile.py).
+4. Fill the rows, and keep the starts of live rows unique.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +24,16 @@ from benchapp.pipeline.detection.reconcile import (
     StoredChange,
     find_retained,
     list_ended,
-    list_reported_changes,
-    read_levels,
     reconcile,
 )
-from benchapp.pipeline.detection.rows import Row
+from benchapp.pipeline.detection.rows import ChangeRecord, StatusRecord
 
 # Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
 # Runs around a change for the usual interval.
 _INTERVAL_RUNS: Final = 30
+# State transitions of a change that are stored.
+_TRANSITIONS_MAXIMUM: Final = 20
 STATUSES: Final = {
     SeriesState.LEARNING: DetectionStatus.LEARNING,
     SeriesState.TOO_NOISY: DetectionStatus.NOISY,
@@ -37,10 +43,10 @@ STATUSES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesMetric:
+class MetricHistory:
     """One metric of one series: its finite values from the accepted baseline on, oldest first.
 
-    reach_from: rows before this time (µs since 2000) are not changed.
+    times: µs since 2000. updates_from: stored changes that start before this time (µs since 2000) are not updated.
     """
 
     series_id: int
@@ -48,203 +54,240 @@ class SeriesMetric:
     times: NDArray[np.int64]
     run_ids: NDArray[np.int64]
     values: NDArray[np.float64]
-    reach_from: int
+    updates_from: int
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesOutcome:
-    """The rows of one metric of one series: changes to update and to insert, and the detection status."""
+    """The rows to write for one metric of one series. status: None without values."""
 
-    updates: tuple[Row, ...]
-    inserts: tuple[Row, ...]
-    judgement: Row | None
+    updates: tuple[ChangeRecord, ...]
+    inserts: tuple[ChangeRecord, ...]
+    status: StatusRecord | None
 
 
-def cut_metric(
+def select_metric(
     history: StoredHistory, series_id: int, metric: str, *, baseline_from_at: datetime | None
-) -> SeriesMetric:
+) -> MetricHistory:
     """Return the finite values of a metric from its baseline on."""
     values = history.values[metric]
     is_valid = np.isfinite(values)
-    reach_from = np.iinfo(np.int64).min
+    updates_from = np.iinfo(np.int64).min
     if baseline_from_at is not None:
         is_valid &= history.times >= to_microseconds(baseline_from_at)
         # The change to the baseline itself is not updated.
-        reach_from = to_microseconds(baseline_from_at) + 1
+        updates_from = to_microseconds(baseline_from_at) + 1
     times = history.times[is_valid]
     if history.is_cut and len(times):
-        reach_from = max(reach_from, int(times[min(_MARGIN, len(times) - 1)]))
-    return SeriesMetric(
-        series_id, metric, times, history.run_ids[is_valid], values[is_valid], int(reach_from)
+        updates_from = max(updates_from, int(times[min(_MARGIN, len(times) - 1)]))
+    return MetricHistory(
+        series_id, metric, times, history.run_ids[is_valid], values[is_valid], int(updates_from)
     )
 
 
-def judge_series_metric(cut: SeriesMetric, rows: Sequence[Row], *, now: datetime) -> SeriesOutcome:
-    """Return the rows after an evaluation of the values, given the stored rows."""
-    smallest = SMALLEST_CHANGES[cut.metric]
-    reached = {row["id"]: row for row in rows if to_microseconds(row["started_at"]) >= cut.reach_from}
-    if not len(cut.values) and not reached:
+def judge_series_metric(
+    history: MetricHistory, records: Sequence[ChangeRecord], *, now: datetime
+) -> SeriesOutcome:
+    """Return the rows to write after an evaluation of the values. records: all stored changes of the metric."""
+    values, smallest_change = history.values, SMALLEST_CHANGES[history.metric]
+    updatable = {
+        record.id: record
+        for record in records
+        if record.id is not None and to_microseconds(record.started_at) >= history.updates_from
+    }
+    if not len(values) and not updatable:
         return SeriesOutcome((), (), None)
-    known = [_place(cut, row) for row in reached.values()]
-    confirmed = [(row.index, row.is_rise) for row in known if row.state == ChangeState.CONFIRMED]
-    judged = judge_metric(cut.values, smallest_change=smallest, confirmed=confirmed)
-    changes = _list_reportable(cut, judged, known, smallest)
-    reported = list_reported_changes(known, reached)
-    changes += list_ended(cut.values, changes, reported, reached, smallest_change=smallest)
-    retained = find_retained(cut.values, changes, reported, reached)
-    decisions = reconcile(known, changes, judged.suspicion, runs=len(cut.values), retained=retained)
-    updates, inserts = [], []
-    for decision in decisions:
-        row = _make_row(cut, reached.get(decision.change_id or 0), decision, now=now)
-        if decision.change_id is None:
-            inserts.append(row)
-        elif _differs(row, reached[decision.change_id]):
-            updates.append(row)
-    updates, inserts = _settle_collisions(updates, inserts, reached)
-    return SeriesOutcome(tuple(updates), tuple(inserts), _describe_judgement(cut, judged, now))
+    stored = [_locate(history, change_id, record) for change_id, record in updatable.items()]
+    confirmed = [(change.index, change.is_rise) for change in stored if change.state == ChangeState.CONFIRMED]
+    judged = judge_metric(values, smallest_change=smallest_change, confirmed=confirmed)
+    detected = _list_updatable(history, judged.changes, stored, smallest_change)
+    detected += list_ended(values, stored, detected, smallest_change=smallest_change)
+    retained = find_retained(values, stored, detected)
+    decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
+    updates, inserts = _fill_rows(history, decisions, updatable, now)
+    updates, inserts = _separate_starts(updates, inserts, updatable)
+    return SeriesOutcome(tuple(updates), tuple(inserts), _make_status(history, judged, now))
 
 
-def _place(cut: SeriesMetric, row: Row) -> StoredChange:
-    at = to_microseconds(row["started_at"])
-    # If its run is deleted (null) or excluded, use the position by time.
-    places = np.flatnonzero(cut.run_ids == (row["run_id"] or 0))
-    nearest = int(np.argmin(np.abs(cut.times[places] - at))) if places.size else 0
-    index = int(places[nearest]) if places.size else int(np.searchsorted(cut.times, at))
-    return StoredChange(row["id"], ChangeState(row["state"]), index, at, row["relative"] > 0)
+def _locate(history: MetricHistory, change_id: int, record: ChangeRecord) -> StoredChange:
+    """Return a stored change with the index of its run; by time if the run is deleted (null) or excluded."""
+    at = to_microseconds(record.started_at)
+    index = int(np.searchsorted(history.times, at))
+    of_run = np.flatnonzero(history.run_ids == (record.run_id or 0))
+    if of_run.size:
+        index = int(of_run[np.argmin(np.abs(history.times[of_run] - at))])
+    return StoredChange(
+        change_id,
+        record.state,
+        index,
+        record.relative > 0,
+        record.before,
+        record.after,
+        is_in_incident=record.incident_id is not None,
+    )
 
 
-def _list_reportable(
-    cut: SeriesMetric, judged: MetricJudgement, known: Sequence[StoredChange], smallest: float
+def _list_updatable(
+    history: MetricHistory,
+    detected: Sequence[DetectedChange],
+    stored: Sequence[StoredChange],
+    smallest_change: float,
 ) -> list[DetectedChange]:
-    """Return detected changes within reach that exceed the threshold, or are stored already.
+    """Return detected changes that exceed the threshold, or are stored already; one of each start.
 
     A stored change may become slightly smaller than the threshold without being withdrawn.
     """
-    live_ids = {row.change_id for row in known if row.state != ChangeState.WITHDRAWN}
-    reportable: list[DetectedChange] = []
-    for found in judged.changes:
-        near = [row for row in known if row.change_id in live_ids and abs(row.index - found.index) <= 1]
-        is_taken = any(cut.times[other.index] == cut.times[found.index] for other in reportable)
-        is_reached = cut.times[found.index] >= cut.reach_from
-        if is_reached and not is_taken and (abs(found.relative) >= smallest or near):
-            reportable.append(found)
-    return reportable
+    live_indices = [change.index for change in stored if not change.is_withdrawn]
+    chosen: dict[int, DetectedChange] = {}
+    for change in detected:
+        start = int(history.times[change.index])
+        is_stored = any(abs(index - change.index) <= 1 for index in live_indices)
+        if start >= history.updates_from and (abs(change.relative) >= smallest_change or is_stored):
+            chosen.setdefault(start, change)
+    return list(chosen.values())
 
 
-def _make_row(cut: SeriesMetric, before: Row | None, decision: Decision, *, now: datetime) -> Row:
-    row: Row = dict(before) if before else {"series_id": cut.series_id, "metric": cut.metric, "found_at": now}
-    row |= {"state": decision.state.value, "updated_at": now}
-    if decision.found is not None:
-        row |= _describe_found(cut, decision.found)
-    row["withdrawn_at"] = None
+def _fill_rows(
+    history: MetricHistory,
+    decisions: Sequence[Decision],
+    updatable: Mapping[int, ChangeRecord],
+    now: datetime,
+) -> tuple[list[ChangeRecord], list[ChangeRecord]]:
+    """Return the rows to update, without unchanged ones, and those to insert."""
+    updates, inserts = [], []
+    for decision in decisions:
+        stored = None if decision.change_id is None else updatable[decision.change_id]
+        record = _fill_row(history, decision, stored, now)
+        if stored is None:
+            inserts.append(record)
+        elif record != replace(stored, updated_at=now):
+            updates.append(record)
+    return updates, inserts
+
+
+def _fill_row(
+    history: MetricHistory, decision: Decision, stored: ChangeRecord | None, now: datetime
+) -> ChangeRecord:
+    columns: dict[str, Any] = {"state": decision.state, "updated_at": now, "withdrawn_at": None}
+    evidence: dict[str, Any] = dict(stored.evidence) if stored else {}
+    if decision.detected is not None:
+        columns |= _list_columns(history, decision.detected)
+        evidence |= _describe_evidence(history, decision.detected)
     if decision.state == ChangeState.WITHDRAWN:
-        row["withdrawn_at"] = (before or {}).get("withdrawn_at") or now
-    evidence = {**(before or {}).get("evidence", {}), **row["evidence"]}
-    if before is None or before["state"] != decision.state:
-        evidence["history"] = [
-            *evidence.get("history", []),
-            {"state": decision.state.value, "at": now.isoformat()},
-        ][-20:]
-    evidence["is_back"] = _is_back(cut, row, was_back=bool(evidence.get("is_back")))
-    return row | {"evidence": evidence}
+        columns["withdrawn_at"] = (stored and stored.withdrawn_at) or now
+    if stored is None or stored.state != decision.state:
+        transition = {"state": decision.state.value, "at": now.isoformat()}
+        evidence["history"] = [*evidence.get("history", []), transition][-_TRANSITIONS_MAXIMUM:]
+    if stored is None:
+        record = ChangeRecord(
+            series_id=history.series_id, metric=history.metric, found_at=now, evidence=evidence, **columns
+        )
+    else:
+        record = replace(stored, evidence=evidence, **columns)
+    return replace(record, evidence={**evidence, "is_back": _is_back(history, record)})
 
 
-def describe_levels(found: DetectedChange) -> Row:
+def describe_levels(detected: DetectedChange) -> dict[str, Any]:
     """Return levels, size, interval and confidence of a change by the names of the columns of `Change`."""
     return {
-        "before_median": found.before.median,
-        "before_n": found.before.points,
-        "before_spread": found.before.spread,
-        "after_median": found.after.median,
-        "after_n": found.after.points,
-        "after_spread": found.after.spread,
-        "relative": found.relative,
-        "relative_low": found.low,
-        "relative_high": found.high,
-        "confidence": 1 - found.chance,
+        "before_median": detected.before.median,
+        "before_n": detected.before.points,
+        "before_spread": detected.before.spread,
+        "after_median": detected.after.median,
+        "after_n": detected.after.points,
+        "after_spread": detected.after.spread,
+        "relative": detected.relative,
+        "relative_low": detected.low,
+        "relative_high": detected.high,
+        "confidence": 1 - detected.chance,
     }
 
 
-def _describe_found(cut: SeriesMetric, found: DetectedChange) -> Row:
-    first, end = found.index - found.before.points, found.index + found.after.points
-    is_rise_better = CATALOGUE[cut.metric].better == "higher"
+def _list_columns(history: MetricHistory, detected: DetectedChange) -> dict[str, Any]:
+    is_rise_better = CATALOGUE[history.metric].better == "higher"
     return {
-        "run_id": int(cut.run_ids[found.index]),
-        "started_at": to_time(cut.times[found.index]),
-        "last_good_run_id": int(cut.run_ids[found.index - 1]),
-        "is_regression": found.is_rise != is_rise_better,
-        **describe_levels(found),
+        "run_id": int(history.run_ids[detected.index]),
+        "started_at": to_time(history.times[detected.index]),
+        "last_good_run_id": int(history.run_ids[detected.index - 1]),
+        "is_regression": detected.is_rise != is_rise_better,
         "method": METHOD,
-        "evidence": {
-            "chance": found.chance,
-            "t_score": found.t_score,
-            "rank_score": found.rank_score,
-            "correlation": found.correlation,
-            "interval_s": _measure_interval(cut, found.index),
-            "points_from": to_time(cut.times[max(first, 0)]).isoformat(),
-            "points_to": to_time(cut.times[min(end, len(cut.times)) - 1]).isoformat(),
-        },
+        **describe_levels(detected),
     }
 
 
-def _measure_interval(cut: SeriesMetric, index: int) -> float:
+def _describe_evidence(history: MetricHistory, detected: DetectedChange) -> dict[str, Any]:
+    first = max(detected.index - detected.before.points, 0)
+    last = min(detected.index + detected.after.points, len(history.times)) - 1
+    return {
+        "chance": detected.chance,
+        "t_score": detected.t_score,
+        "rank_score": detected.rank_score,
+        "correlation": detected.correlation,
+        "interval_s": _measure_interval(history, detected.index),
+        "points_from": to_time(history.times[first]).isoformat(),
+        "points_to": to_time(history.times[last]).isoformat(),
+    }
+
+
+def _measure_interval(history: MetricHistory, index: int) -> float:
     """Return the usual interval of runs around an index, in s."""
-    around = cut.times[max(index - _INTERVAL_RUNS, 0) : index + _INTERVAL_RUNS]
+    around = history.times[max(index - _INTERVAL_RUNS, 0) : index + _INTERVAL_RUNS]
     return round(float(np.median(np.diff(around))) / 1e6, 3) if len(around) > 1 else 0.0
 
 
-def _is_back(cut: SeriesMetric, row: Row, *, was_back: bool) -> bool:
-    index = int(np.searchsorted(cut.times, to_microseconds(row["started_at"])))
-    before, after = read_levels(row)
-    return is_back(cut.values, index, before=before, after=after, was_back=was_back)
+def _is_back(history: MetricHistory, record: ChangeRecord) -> bool:
+    """Return whether the values since a change are back at the level before it."""
+    index = int(np.searchsorted(history.times, to_microseconds(record.started_at)))
+    was_back = bool(record.evidence.get("is_back"))
+    return is_back(history.values, index, before=record.before, after=record.after, was_back=was_back)
 
 
-def _differs(row: Row, before: Row) -> bool:
-    return any(row[name] != before[name] for name in row if name != "updated_at")
+def _separate_starts(
+    updates: Sequence[ChangeRecord], inserts: Sequence[ChangeRecord], updatable: Mapping[int, ChangeRecord]
+) -> tuple[list[ChangeRecord], list[ChangeRecord]]:
+    """Keep the starts of live rows unique, also between two statements; return the rows to update and to insert.
 
-
-def _settle_collisions(
-    updates: Sequence[Row], inserts: Sequence[Row], reached: Mapping[int, Row]
-) -> tuple[list[Row], list[Row]]:
-    """Keep live rows unique by start, also during writing.
-
-    A row that is not updated is withdrawn if another one takes its start. A row that takes the start of one that is
-    updated in the same evaluation (a change that reverses within 5 runs) is withdrawn and inserted again.
+    A stored row whose start another row takes is withdrawn, unless it gets another start itself. Then the row that
+    takes its start (of a change that reverses within 5 runs) is withdrawn and inserted again.
     """
-    rows = {row["id"]: row for row in updates}
-    live = {row["started_at"]: row["id"] for row in reached.values() if row["state"] != ChangeState.WITHDRAWN}
-    made = list(inserts)
-    for row in [*updates, *inserts]:
-        owner = live.get(row["started_at"])
-        if row["state"] == ChangeState.WITHDRAWN or owner in (None, row.get("id")):
-            continue
-        of_owner = rows.get(owner, reached[owner])
-        if of_owner["state"] == ChangeState.WITHDRAWN:
-            continue
-        if of_owner["started_at"] == row["started_at"]:
-            rows[owner] = _withdraw(of_owner, row["updated_at"])
-        elif "id" in row:
-            made.append({name: value for name, value in row.items() if name not in ("id", "incident_id")})
-            rows[row["id"]] = _withdraw(reached[row["id"]], row["updated_at"])
-    return list(rows.values()), made
-
-
-def _withdraw(row: Row, now: datetime) -> Row:
-    return row | {"state": ChangeState.WITHDRAWN.value, "updated_at": now, "withdrawn_at": now}
-
-
-def _describe_judgement(cut: SeriesMetric, judged: MetricJudgement, now: datetime) -> Row | None:
-    if not len(cut.values):
-        return None
-    return {
-        "series_id": cut.series_id,
-        "metric": cut.metric,
-        "standing": STATUSES[judged.state.state].value,
-        "n": len(cut.values),
-        "level": judged.level,
-        "spread": judged.profile.spread,
-        "least_change": judged.profile.smallest_change,
-        "runs_needed": judged.state.runs_needed,
-        "method": METHOD,
-        "judged_at": now,
+    updated = {record.id: record for record in updates if record.id is not None}
+    inserted = list(inserts)
+    owners = {
+        record.started_at: change_id
+        for change_id, record in updatable.items()
+        if record.state != ChangeState.WITHDRAWN
     }
+    for record in [*updates, *inserts]:
+        owner_id = owners.get(record.started_at)
+        if record.state == ChangeState.WITHDRAWN or owner_id is None or owner_id == record.id:
+            continue
+        owner = updated.get(owner_id, updatable[owner_id])
+        if owner.state == ChangeState.WITHDRAWN:
+            continue
+        if owner.started_at == record.started_at:
+            updated[owner_id] = _withdraw(owner, record.updated_at)
+        elif record.id is not None:
+            inserted.append(replace(record, id=None, incident_id=None))
+            updated[record.id] = _withdraw(updatable[record.id], record.updated_at)
+    return list(updated.values()), inserted
+
+
+def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
+    return replace(record, state=ChangeState.WITHDRAWN, updated_at=now, withdrawn_at=now)
+
+
+def _make_status(history: MetricHistory, judged: MetricJudgement, now: datetime) -> StatusRecord | None:
+    if not len(history.values):
+        return None
+    return StatusRecord(
+        series_id=history.series_id,
+        metric=history.metric,
+        standing=STATUSES[judged.state.state],
+        n=len(history.values),
+        level=judged.level,
+        spread=judged.profile.spread,
+        least_change=judged.profile.smallest_change,
+        runs_needed=judged.state.runs_needed,
+        method=METHOD,
+        judged_at=now,
+    )

@@ -73,7 +73,7 @@ def test_series_judged_by_name_at_the_same_time_has_each_change_once() -> None:
     assert (Change.objects.count(), Incident.objects.count()) == (1, 1)
 
 
-@pytest.mark.parametrize("step", ["insert_changes", "upsert_judgements", "group_changes"])
+@pytest.mark.parametrize("step", ["insert_changes", "upsert_statuses", "group_changes"])
 def test_killed_worker_leaves_only_the_mark(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     make_fallen(2)
 

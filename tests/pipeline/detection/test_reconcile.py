@@ -21,18 +21,19 @@ def found(index: int, *, relative: float = -0.2, is_lasting: bool = False) -> De
 def row(
     change_id: int, index: int, state: ChangeState = PROVISIONAL, *, is_rise: bool = False
 ) -> StoredChange:
-    return StoredChange(change_id, state, index, index, is_rise)
+    level = ShiftLevel(1.0, 0.1, 10)
+    return StoredChange(change_id, state, index, is_rise, before=level, after=level)
 
 
 def decide(
-    known: list[StoredChange],
-    changes: list[DetectedChange],
+    stored: list[StoredChange],
+    detected: list[DetectedChange],
     *,
     suspicion: DetectedChange | None = None,
     runs: int = 60,
 ) -> list[tuple[Any, ...]]:
-    decisions = reconcile(known, changes, suspicion, runs=runs)
-    return [(each.change_id, each.state.value, each.found and each.found.index) for each in decisions]
+    decisions = reconcile(stored, detected, suspicion, runs=runs)
+    return [(each.change_id, each.state.value, each.detected and each.detected.index) for each in decisions]
 
 
 def test_new_change_is_a_new_row() -> None:
@@ -95,7 +96,7 @@ def test_retained_row_is_unchanged_and_detected_row_is_updated() -> None:
 
     decisions = reconcile(rows, [found(33)], None, runs=60, retained={1, 2})
 
-    assert [(each.change_id, each.state, each.found and each.found.index) for each in decisions] == [
+    assert [(each.change_id, each.state, each.detected and each.detected.index) for each in decisions] == [
         (1, PROVISIONAL, 33),
         (2, CONFIRMED, None),
     ]

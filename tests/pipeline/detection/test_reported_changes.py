@@ -1,14 +1,12 @@
 """Reported changes are retained while they last and after their end."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
 from benchapp.models import ChangeState, Incident, IncidentEvent, IncidentState, Series, Verdict
 from benchapp.pipeline.detection.metric import DetectedChange
-from benchapp.pipeline.detection.reconcile import StoredChange, find_retained, list_reported_changes
+from benchapp.pipeline.detection.reconcile import StoredChange, find_retained
 from tests.factories import make_host
 from tests.pipeline.detection.judging import (
     add_runs,
@@ -63,13 +61,20 @@ def test_four_bad_runs_are_noise_after_three_good_ones(good_runs: int, kinds: li
     assert list_changes(series) == [(20, "withdrawn" if is_noise else "provisional")]
 
 
-def stand(values: list[float], *others: DetectedChange, state: ChangeState = ChangeState.CONFIRMED) -> bool:
-    """Say whether a fall at the 20th run stays, of which the detector finds nothing."""
-    row: dict[str, Any] = {"incident_id": 7}
-    for side, median in (("before", GOOD), ("after", BAD)):
-        row |= {f"{side}_median": median, f"{side}_spread": 10.0, f"{side}_n": 10}
-    said = list_reported_changes([StoredChange(1, state, 20, 0, is_rise=False)], {1: row})
-    return 1 in find_retained(np.array(values), others, said, {1: row})
+def is_retained(
+    values: list[float], *others: DetectedChange, state: ChangeState = ChangeState.CONFIRMED
+) -> bool:
+    """Return whether a fall at the 20th run is retained although the detector does not find it."""
+    fall = StoredChange(
+        1,
+        state,
+        20,
+        is_rise=False,
+        before=ShiftLevel(GOOD, 10.0, 10),
+        after=ShiftLevel(BAD, 10.0, 10),
+        is_in_incident=True,
+    )
+    return find_retained(np.array(values), [fall], others) == {1}
 
 
 def find(index: int, *, relative: float = -0.15) -> DetectedChange:
@@ -78,10 +83,10 @@ def find(index: int, *, relative: float = -0.15) -> DetectedChange:
 
 
 def test_lasting_change_is_retained_if_it_is_not_detected_once() -> None:
-    assert stand(make_level(GOOD, 20) + make_level(BAD, 10))
-    assert stand(make_level(GOOD, 20) + make_level(BAD, 10) + [GOOD, GOOD, BAD])
-    assert stand(make_level(GOOD, 20) + make_level(BAD, 4), state=ChangeState.PROVISIONAL)
-    assert not stand(make_level(GOOD, 20) + make_level(BAD, 10), state=ChangeState.SUSPECTED)
+    assert is_retained(make_level(GOOD, 20) + make_level(BAD, 10))
+    assert is_retained(make_level(GOOD, 20) + make_level(BAD, 10) + [GOOD, GOOD, BAD])
+    assert is_retained(make_level(GOOD, 20) + make_level(BAD, 4), state=ChangeState.PROVISIONAL)
+    assert not is_retained(make_level(GOOD, 20) + make_level(BAD, 10), state=ChangeState.SUSPECTED)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +100,13 @@ def test_lasting_change_is_retained_if_it_is_not_detected_once() -> None:
     ],
 )
 def test_unconfirmed_change_is_not_retained(before: list[float], after: list[float]) -> None:
-    assert not stand(before + after)
+    assert not is_retained(before + after)
 
 
 def test_change_detected_at_another_place_is_not_retained() -> None:
     values = make_level(GOOD, 20) + make_level(BAD, 10)
 
-    assert not stand(values, find(27))
-    assert not stand(values, find(12))
-    assert stand(values, find(10))  # the fall before, to the level that this one left
-    assert stand(values, find(27, relative=0.1))
+    assert not is_retained(values, find(27))
+    assert not is_retained(values, find(12))
+    assert is_retained(values, find(10))  # the fall before, to the level that this one left
+    assert is_retained(values, find(27, relative=0.1))
