@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.suspicion_test import FAR_SPREADS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
-from benchapp.models import Judgement, Measurement, Series
+from benchapp.models import Measurement, Series
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
 from benchapp.pipeline.detection.histories import (
     WINDOW,
@@ -30,6 +30,7 @@ from benchapp.pipeline.detection.metric import (
     MetricJudgement,
     judge_metric,
 )
+from benchapp.pipeline.detection.rows import read_baselines
 from benchapp.pipeline.detection.series import STATUSES, MetricHistory, select_metric
 
 # Threshold of the search for changes below the policy's threshold.
@@ -112,30 +113,25 @@ def report_detection(
 
     Four queries, one more with a baseline, and one for each maintenance window in its time.
     """
-    series = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
-    if series is None:
+    block_size = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
+    if block_size is None:
         raise UnknownSeries(f"series {series_id} does not exist")
-    pinned = Judgement.objects.filter(series_id=series_id, metric=metric).values_list(
-        "baseline_from_at", flat=True
-    )
     policy = Policy(
         smallest_change=SMALLEST_CHANGES[metric] if smallest_change is None else smallest_change,
-        baseline_from_at=pinned.first() if baseline_from_at is None else baseline_from_at,
+        baseline_from_at=baseline_from_at or read_baselines([series_id]).get((series_id, metric)),
         until_at=until_at,
     )
-    history = read_histories([series_id])[series_id]
-    if until_at is not None:
-        history = history.select(history.times < to_microseconds(until_at))
+    history = _read_history(series_id, policy)
     inputs = select_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at)
     judged = judge_metric(inputs.values, smallest_change=policy.smallest_change)
-    found = [_place(inputs, change) for change in judged.changes]
+    has_baseline_runs = _has_baseline_runs(history, policy)
+    comparison = (
+        compare_metric_to_baseline(inputs, tolerated_change=policy.smallest_change)
+        if has_baseline_runs
+        else None
+    )
     counts = Measurement.objects.filter(series_id=series_id).aggregate(
         failed=Count("pk", filter=~Q(error=0)), excluded=Count("pk", filter=Q(is_excluded=True))
-    )
-    too_small = _find_too_small(inputs, judged, policy)
-    is_read = _reaches(history, policy.baseline_from_at)
-    comparison = (
-        compare_metric_to_baseline(inputs, tolerated_change=policy.smallest_change) if is_read else None
     )
     return DetectionReport(
         series_id=series_id,
@@ -149,57 +145,65 @@ def report_detection(
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
         judgement=judged,
         band=_find_band(judged),
-        changes=tuple(each for each in found if abs(each.found.relative) >= policy.smallest_change),
-        too_small=too_small,
-        suspicion=_place(inputs, judged.suspicion) if judged.suspicion else None,
+        changes=tuple(
+            _add_runs(inputs, change)
+            for change in judged.changes
+            if abs(change.relative) >= policy.smallest_change
+        ),
+        too_small=tuple(_add_runs(inputs, change) for change in _find_too_small(inputs, policy)),
+        suspicion=_add_runs(inputs, judged.suspicion) if judged.suspicion else None,
         comparison=comparison,
         why_not=(
-            *_list_reasons(judged, metric, policy, is_one_size=series[0] is not None),
-            *_describe_missing_comparison(policy, comparison, is_read=is_read),
+            *_list_reasons(judged, metric, policy, has_one_block_size=block_size[0] is not None),
+            *_describe_missing_comparison(policy, comparison, has_baseline_runs=has_baseline_runs),
         ),
     )
 
 
-def _reaches(history: StoredHistory, baseline_from_at: datetime | None) -> bool:
+def _read_history(series_id: int, policy: Policy) -> StoredHistory:
+    history = read_histories([series_id])[series_id]
+    if policy.until_at is None:
+        return history
+    return history.select(history.times < to_microseconds(policy.until_at))
+
+
+def _has_baseline_runs(history: StoredHistory, policy: Policy) -> bool:
     """Return whether a baseline exists and its first runs are among those that are read."""
-    if baseline_from_at is None:
+    if policy.baseline_from_at is None:
         return False
-    return not history.is_cut or to_microseconds(baseline_from_at) >= int(history.times[0])
+    return not history.is_cut or to_microseconds(policy.baseline_from_at) >= int(history.times[0])
 
 
-def _find_too_small(
-    inputs: MetricHistory, judged: MetricJudgement, policy: Policy
-) -> tuple[FoundChange, ...]:
+def _find_too_small(inputs: MetricHistory, policy: Policy) -> list[DetectedChange]:
+    """Return changes that only a lower threshold detects."""
     finer = judge_metric(inputs.values, smallest_change=min(_FINEST, policy.smallest_change))
-    return tuple(
-        _place(inputs, change) for change in finer.changes if abs(change.relative) < policy.smallest_change
-    )
+    return [change for change in finer.changes if abs(change.relative) < policy.smallest_change]
 
 
-def _place(inputs: MetricHistory, found: DetectedChange) -> FoundChange:
+def _add_runs(inputs: MetricHistory, detected: DetectedChange) -> FoundChange:
     return FoundChange(
-        found=found,
-        at=to_time(inputs.times[found.index]),
-        run_id=int(inputs.run_ids[found.index]),
-        last_good_run_id=int(inputs.run_ids[found.index - 1]),
+        found=detected,
+        at=to_time(inputs.times[detected.index]),
+        run_id=int(inputs.run_ids[detected.index]),
+        last_good_run_id=int(inputs.run_ids[detected.index - 1]),
     )
 
 
 def _find_band(judged: MetricJudgement) -> tuple[float, float] | None:
     if judged.level is None or judged.profile.smallest_change is None:
         return None
-    reach = FAR_SPREADS * judged.profile.spread * abs(judged.level)
-    return judged.level - reach, judged.level + reach
+    half_width = FAR_SPREADS * judged.profile.spread * abs(judged.level)
+    return judged.level - half_width, judged.level + half_width
 
 
 def _list_reasons(
-    judged: MetricJudgement, metric: str, policy: Policy, *, is_one_size: bool
+    judged: MetricJudgement, metric: str, policy: Policy, *, has_one_block_size: bool
 ) -> Iterator[str]:
     """Yield reasons why changes are not reported."""
-    metrics = list_judged_metrics(has_one_block_size=is_one_size)
+    metrics = list_judged_metrics(has_one_block_size=has_one_block_size)
     if metric not in metrics:
-        judged_ones = ", ".join(CATALOGUE[name].label for name in metrics)
-        yield f"No detection in this metric of this series. Detected metrics: {judged_ones}."
+        labels = ", ".join(CATALOGUE[name].label for name in metrics)
+        yield f"No detection in this metric of this series. Detected metrics: {labels}."
     runs = len(judged.values)
     if runs < RUNS_MINIMUM:
         yield f"{runs} valid runs; detection starts at {RUNS_MINIMUM}."
@@ -217,12 +221,12 @@ def _list_reasons(
 
 
 def _describe_missing_comparison(
-    policy: Policy, comparison: BaselineComparison | None, *, is_read: bool
+    policy: Policy, comparison: BaselineComparison | None, *, has_baseline_runs: bool
 ) -> Iterator[str]:
     """Yield the reason why there is no comparison to the baseline."""
     if policy.baseline_from_at is None or comparison is not None:
         return
-    if is_read:
+    if has_baseline_runs:
         yield f"Drift detection starts at {2 * BASELINE_RUNS_MINIMUM} runs of the baseline."
     else:
         yield f"No drift detection: the baseline begins before the newest {WINDOW} runs."

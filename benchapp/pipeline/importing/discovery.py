@@ -1,4 +1,4 @@
-"""Find the files under what was named, and read each whole and bounded."""
+"""Find the files to import, and read each completely, up to a limit."""
 
 import gzip
 import io
@@ -18,7 +18,7 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class UnreadableFile(Exception):
-    """A file that cannot be read whole; code is stable, detail a sentence for people."""
+    """A file that cannot be read completely; code is stable, detail a sentence for people."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -28,7 +28,7 @@ class UnreadableFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Files of one folder, by name. is_named: they were named one by one, not found in a folder.
+    """Files of one folder, by name. is_named: given one by one, not found in a folder.
 
     fault: why the folder itself could not be listed; it has no files then.
     """
@@ -40,61 +40,61 @@ class Folder:
 
 
 class DatedFile(NamedTuple):
-    """A file's bytes, unpacked, and when it was last changed, in whole seconds."""
+    """The unpacked bytes of a file, and its modification time in whole seconds."""
 
     content: bytes
-    changed_at: datetime
+    modified_at: datetime
 
 
-def find_folders(places: Sequence[Path]) -> list[Folder]:
-    """Return the files that were named, folder by folder, and all files under the folders that were named.
+def find_folders(paths: Sequence[Path]) -> list[Folder]:
+    """Return the given files by folder, then all files under the given folders.
 
-    In the order given, each folder's by name; hidden files and folders, and what is no regular file, are passed
-    over, and so is a folder that a link leads to again. FileNotFoundError names a place that is not there.
+    In the order given, files of a folder by name. Hidden files and folders and non-regular files are skipped; a folder
+    that is reached again through a link too. Raises FileNotFoundError.
     """
     named: dict[Path, list[Path]] = defaultdict(list)
     folders: list[Folder] = []
     seen: set[tuple[int, int]] = set()
-    for place in places:
-        if not place.exists():
-            raise FileNotFoundError(f"no such file or folder: {place}")
-        if place.is_dir():
-            folders += _walk(place, seen)
-        elif place not in named[place.parent]:
-            named[place.parent].append(place)
-    return [Folder(path, tuple(files), is_named=True) for path, files in named.items()] + folders
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"no such file or folder: {path}")
+        if path.is_dir():
+            folders += _walk(path, seen)
+        elif path not in named[path.parent]:
+            named[path.parent].append(path)
+    return [Folder(folder, tuple(files), is_named=True) for folder, files in named.items()] + folders
 
 
 def read_file(path: Path, *, limit: int) -> bytes:
-    """Return a file's bytes, unpacked where it is gzip; limit in bytes, inclusive. Raises UnreadableFile."""
+    """Return a file's bytes, unpacked if it is gzip; limit in bytes, inclusive. Raises UnreadableFile."""
     return read_dated_file(path, limit=limit).content
 
 
 def read_dated_file(path: Path, *, limit: int) -> DatedFile:
-    """Return a file's bytes as `read_file` does, and when it was last changed. Raises UnreadableFile."""
-    with _explain_fault(), path.open("rb") as file:
-        # Of the open file: by its name it may be gone, or another, once it is read.
-        changed_at = datetime.fromtimestamp(int(os.fstat(file.fileno()).st_mtime), UTC)
-        return DatedFile(_check_size(_read_unpacked(file, limit + 1), limit), changed_at)
+    """Return a file's bytes as `read_file` does, and its modification time. Raises UnreadableFile."""
+    with _name_fault(), path.open("rb") as file:
+        # Of the open file, since its path may be removed or replaced meanwhile.
+        modified_at = datetime.fromtimestamp(int(os.fstat(file.fileno()).st_mtime), UTC)
+        return DatedFile(_check_size(_read_unpacked(file, limit + 1), limit), modified_at)
 
 
 def unpack_bytes(content: bytes, *, limit: int) -> bytes:
-    """Return what a gzip holds, or the bytes as they are where they are none; limit as in `read_file`."""
+    """Return the unpacked bytes of a gzip, other bytes unchanged; limit as in `read_file`. Raises UnreadableFile."""
     if content.startswith(_GZIP):
-        with _explain_fault():
+        with _name_fault():
             content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
     return _check_size(content, limit)
 
 
 def read_beginning(path: Path, *, size: int) -> bytes:
-    """Return at most `size` bytes from the beginning of a file, unpacked where it is gzip. Raises UnreadableFile."""
-    with _explain_fault(), path.open("rb") as file:
+    """Return at most `size` bytes from the beginning of a file, unpacked if it is gzip. Raises UnreadableFile."""
+    with _name_fault(), path.open("rb") as file:
         return _read_unpacked(file, size)
 
 
 def _read_unpacked(file: BufferedReader, size: int) -> bytes:
     is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
-    # A bomb stops at the size, not after it.
+    # Unpacks no more than the size, whatever a gzip bomb contains.
     source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_packed else file
     return source.read(size)
 
@@ -106,7 +106,7 @@ def _check_size(content: bytes, limit: int) -> bytes:
 
 
 @contextmanager
-def _explain_fault() -> Iterator[None]:
+def _name_fault() -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

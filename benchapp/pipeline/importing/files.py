@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -34,7 +33,7 @@ from benchapp.pipeline.intake.submissions import (
 from benchapp.pipeline.normalize.batch import BATCH_BYTES, BATCH_SIZE, normalize_batch
 
 # File names listed per group; a folder of a million files must not fill the memory.
-_NAMES_KEPT: Final = 5
+_NAMES_MAXIMUM: Final = 5
 _BEGINNING_BYTES: Final = 256 * 1024
 _LINE_BYTES: Final = 64
 # Polling interval for submissions that a worker claimed first.
@@ -49,8 +48,8 @@ class UnknownHost(Exception):
 class ImportOptions:
     """Options for all files of an import.
 
-    parameters: as `parameters.read_parameters` returns them. dates_by_file: the time of a file's last change stands
-    in for the start of a run that does not tell it. is_queued: workers do the rest, nobody waits for them.
+    parameters: as `query_parameters.read_parameters` returns them. dates_by_file: the modification time of a file is
+    the start of a run whose output has none. is_queued: submissions are left to the workers, and not waited for.
     """
 
     host_id: int
@@ -71,7 +70,7 @@ class FileGroup:
 class ImportSummary:
     """Results so far. files: outputs, logs and others; groups by reason code.
 
-    waiting: taken in, and not worked in yet. attached_logs: counted with the outputs that were taken in now.
+    waiting: accepted, not yet processed. attached_logs: of the outputs that were accepted by this import.
     """
 
     files: int = 0
@@ -100,7 +99,7 @@ def find_host(name: str, *, may_create: bool = False) -> Host:
         return Host.objects.get_or_create(name=checked)[0]
     if host is None:
         raise UnknownHost(
-            f"there is no host {checked!r}: add --create-host to create it, or let an admin add it on the Hosts page"
+            f"host {checked!r} does not exist: create it with --create-host, or have an admin add it on the Hosts page"
         )
     if host.retired_at is not None:
         raise UnknownHost(f"host {checked!r} is retired: an admin can reactivate it on its page")
@@ -110,45 +109,43 @@ def find_host(name: str, *, may_create: bool = False) -> Host:
 def import_files(
     folders: Sequence[Folder], options: ImportOptions, *, should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[ImportSummary]:
-    """Import every file and yield the summary so far, the same object each time, after each file.
+    """Import all files in batches; yield the summary so far, the same object each time, after each file.
 
-    In batches, bounded in memory whatever the files are. Asked to stop, it takes in the batch at hand and ends.
+    Memory is bounded by one batch. On request to stop, the files checked so far are submitted.
     """
     summary = ImportSummary()
     batch: list[_PendingFile] = []
-    for folder in folders:
-        for pending in _look_through(folder, options, summary):
-            batch += [pending] if pending is not None else []
-            if len(batch) >= BATCH_SIZE or sum(len(one.submission.body) for one in batch) > BATCH_BYTES:
-                _take_in(batch, options, summary, should_stop=should_stop)
-                batch = []
-            yield summary
-            if should_stop():
-                break
+    for pending in (pending for folder in folders for pending in _check_folder(folder, options, summary)):
+        if pending is not None:
+            batch.append(pending)
+        if len(batch) >= BATCH_SIZE or sum(len(each.submission.body) for each in batch) > BATCH_BYTES:
+            _submit(batch, options, summary, should_stop=should_stop)
+            batch = []
+        yield summary
         if should_stop():
             break
-    _take_in(batch, options, summary, should_stop=should_stop)
+    _submit(batch, options, summary, should_stop=should_stop)
     yield summary
 
 
-def _look_through(
+def _check_folder(
     folder: Folder, options: ImportOptions, summary: ImportSummary
 ) -> Iterator[_PendingFile | None]:
-    """Yield the submissions of a folder, and None for each file without one."""
+    """Yield the submission of each output of a folder, and None for any other file; count what is not imported."""
     if folder.fault:
-        _put(summary.rejected, "file-unreadable", folder.fault, folder.path)
+        _add_to_group(summary.rejected, "file-unreadable", folder.fault, folder.path)
         yield None
     logs = {path.name: path for path in folder.files if _is_log(path)}
     pairing = _pair(folder, logs) if logs else Pairing({}, {})
     for path in folder.files:
         if path.name not in logs:
+            log_paths = [logs[name] for name in pairing.logs_of.get(path.name, ())]
             summary.files += 1
-            yield _look_at(
-                folder, path, options, [logs[name] for name in pairing.logs_of.get(path.name, ())], summary
-            )
+            yield _check_file(folder, path, log_paths, options, summary)
+    unmatched = summary.rejected if folder.is_named else summary.unmatched_logs
     for name, reason in pairing.unmatched.items():
         summary.files += 1
-        _put(summary.rejected if folder.is_named else summary.unmatched_logs, "log-alone", reason, logs[name])
+        _add_to_group(unmatched, "log-alone", reason, logs[name])
         yield None
 
 
@@ -174,92 +171,90 @@ def _is_output(path: Path) -> bool:
         return False
 
 
-def _look_at(
-    folder: Folder, path: Path, options: ImportOptions, log_paths: Sequence[Path], summary: ImportSummary
+def _check_file(
+    folder: Folder, path: Path, log_paths: Sequence[Path], options: ImportOptions, summary: ImportSummary
 ) -> _PendingFile | None:
+    """Return the submission of an output with its logs; None, and counted, if the file is not an output."""
     try:
-        output, changed_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
+        output, modified_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
         fault = check_format(output)
     except UnreadableFile as error:
-        fault = _judge_unread(path, error)
+        fault = _check_beginning(path, error)
     if fault is not None:
-        is_excused = fault.is_foreign and not folder.is_named
-        _put(summary.foreign if is_excused else summary.rejected, fault.code, fault.detail, path)
+        is_expected = fault.is_foreign and not folder.is_named
+        _add_to_group(summary.foreign if is_expected else summary.rejected, fault.code, fault.detail, path)
         return None
-    parameters = _date(changed_at, options) if options.dates_by_file else options.parameters
+    parameters = dict(options.parameters)
+    if options.dates_by_file:
+        parameters["started_at"] = parameters.get("started_at") or modified_at.isoformat()
     summary.files += len(log_paths)
     try:
-        logs = _read_logs(log_paths, room=settings.UNPACKED_LIMIT_BYTES - len(output))
+        logs = _read_logs(log_paths, limit=settings.UNPACKED_LIMIT_BYTES - len(output))
         submission = make_submission(options.host_id, output, parameters=parameters, logs=logs)
     except (BadEnvelope, UnreadableFile) as error:
         # The output is imported without its logs.
+        logs = {}
+        submission = make_submission(options.host_id, output, parameters=parameters, logs=logs)
         for log in log_paths:
-            _put(summary.unmatched_logs, "logs-left-out", str(error), log)
-        return _PendingFile(path, make_submission(options.host_id, output, parameters=parameters, logs={}), 0)
+            _add_to_group(summary.unmatched_logs, "logs-left-out", str(error), log)
     return _PendingFile(path, submission, len(logs))
 
 
-def _read_logs(paths: Sequence[Path], *, room: int) -> dict[str, bytes]:
-    """Return the logs by name; room: bytes that they may have together."""
+def _read_logs(paths: Sequence[Path], *, limit: int) -> dict[str, bytes]:
+    """Return the logs by name; limit: bytes of all of them. Raises UnreadableFile."""
     logs: dict[str, bytes] = {}
     for path in paths:
         try:
-            logs[path.name] = read_file(path, limit=room)
+            logs[path.name] = read_file(path, limit=limit)
         except UnreadableFile as error:
             if error.code != "body-too-big":
                 raise
-            most = settings.UNPACKED_LIMIT_BYTES // 2**20
-            raise UnreadableFile(error.code, f"with its logs the output exceeds {most} MiB") from error
-        room -= len(logs[path.name])
+            limit_mib = settings.UNPACKED_LIMIT_BYTES // 2**20
+            raise UnreadableFile(error.code, f"with its logs the output exceeds {limit_mib} MiB") from error
+        limit -= len(logs[path.name])
     return logs
 
 
-def _judge_unread(path: Path, error: UnreadableFile) -> Fault:
-    """Distinguish a large output, which is rejected, from a test file of fio, which is not an output."""
+def _check_beginning(path: Path, error: UnreadableFile) -> Fault:
+    """Distinguish an output that is too large from a test file of fio, which is not an output."""
     if error.code == "body-too-big":
         fault = check_format(read_beginning(path, size=_BEGINNING_BYTES))
         if fault is not None and fault.is_foreign:
-            return Fault("no-report", f"{error.detail}, and its beginning has no fio report")
+            return Fault("no-report", f"{error.detail}, and it does not begin with a fio report")
     return Fault(error.code, error.detail)
 
 
-def _date(changed_at: datetime, options: ImportOptions) -> dict[str, Any]:
-    return {
-        **options.parameters,
-        "started_at": options.parameters.get("started_at") or changed_at.isoformat(),
-    }
-
-
-def _take_in(
+def _submit(
     batch: Sequence[_PendingFile],
     options: ImportOptions,
     summary: ImportSummary,
     *,
     should_stop: Callable[[], bool],
 ) -> None:
+    """Accept a batch, process it unless it is queued, and count the results."""
     if not batch:
         return
     with transaction.atomic():
         results = [accept_or_retry(pending.submission) for pending in batch]
     ids = {result.id for result in results}
     if not options.is_queued:
-        settle(ids, should_stop)
-    rows = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
-    counted = Run.objects.filter(submission_id__in=ids).values("submission_id").annotate(count=Count("id"))
-    runs = {row["submission_id"]: row["count"] for row in counted.order_by()}
+        process_submissions(ids, should_stop)
+    submissions = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
+    runs = Run.objects.filter(submission_id__in=ids).values("submission_id").annotate(count=Count("id"))
+    run_counts = {row["submission_id"]: row["count"] for row in runs.order_by()}
     for pending, result in zip(batch, results, strict=True):
-        _count(pending, result, rows[result.id], runs.get(result.id, 0), summary)
+        _count_result(pending, result, submissions[result.id], run_counts.get(result.id, 0), summary)
 
 
 def accept_or_retry(submission: IncomingSubmission) -> AcceptResult:
-    """Accept a submission; retry it if it was rejected before, as it is readable now."""
+    """Accept a submission; retry one that was rejected before, since the current parser can read it."""
     result = accept_submission(submission)
     if result.state == State.REJECTED and retry_submission(result.id):
         return AcceptResult(result.id, AcceptOutcome.NEW, State.RECEIVED)
     return result
 
 
-def settle(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> None:
+def process_submissions(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> None:
     """Process these submissions, or wait for the workers that claimed them; stop on request."""
     while Submission.objects.waiting().filter(id__in=ids).exists():
         claimed = normalize_batch().claimed
@@ -270,28 +265,35 @@ def settle(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> N
             time.sleep(_PAUSE_S)
 
 
-def _count(
-    pending: _PendingFile, result: AcceptResult, row: Submission, runs: int, summary: ImportSummary
+def _count_result(
+    pending: _PendingFile,
+    result: AcceptResult,
+    submission: Submission,
+    run_count: int,
+    summary: ImportSummary,
 ) -> None:
     if result.outcome == AcceptOutcome.CONFLICT:
-        _put(
-            summary.rejected, "id-taken", f"submission {result.id} exists with a different body", pending.path
+        _add_to_group(
+            summary.rejected,
+            "id-taken",
+            f"submission {result.id} exists with a different body",
+            pending.path,
         )
-    elif row.state == State.REJECTED:
-        _put(summary.rejected, row.reason_code, row.reason, pending.path)
+    elif submission.state == State.REJECTED:
+        _add_to_group(summary.rejected, submission.reason_code, submission.reason, pending.path)
     elif result.outcome == AcceptOutcome.REPLAYED:
         summary.already_there += 1
     else:
         summary.attached_logs += pending.log_count
-        if row.state == State.STORED:
+        if submission.state == State.STORED:
             summary.stored += 1
-            summary.runs += runs
+            summary.runs += run_count
         else:
             summary.waiting += 1
 
 
-def _put(groups: dict[str, FileGroup], code: str, detail: str, path: Path) -> None:
-    pile = groups.setdefault(code, FileGroup())
-    pile.count += 1
-    if len(pile.first) < _NAMES_KEPT:
-        pile.first.append((str(path), detail))
+def _add_to_group(groups: dict[str, FileGroup], code: str, detail: str, path: Path) -> None:
+    group = groups.setdefault(code, FileGroup())
+    group.count += 1
+    if len(group.first) < _NAMES_MAXIMUM:
+        group.first.append((str(path), detail))

@@ -19,7 +19,7 @@ from benchapp.pipeline.intake.envelope import SCHEMA, BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import IncomingSubmission
 
 # Namespace of the ids of created envelopes: same host, same output and logs, same id.
-_BUNDLE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
+_ENVELOPE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
 _LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
 _PACKED: Final = ".gz"
 _SEPARATORS: Final = "_.-"
@@ -27,7 +27,7 @@ _SEPARATORS: Final = "_.-"
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Logs by output of a folder. unmatched: log → why it has no output."""
+    """Logs of a folder by output. unmatched: log → why it has no output."""
 
     logs_of: Mapping[str, tuple[str, ...]]
     unmatched: Mapping[str, str]
@@ -47,8 +47,8 @@ def is_log(name: str, beginning: bytes) -> bool:
 def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
     """Assign each log of a folder to its output, by name.
 
-    A log belongs to the output whose name, without its ending, is the log's own prefix or begins it before one of
-    `_.-`; the longest such name wins. Where none fits it belongs to the only output of the folder.
+    A log belongs to the output whose name without extension is the log's prefix, or begins it before one of `_.-`;
+    the longest such name is used. Without one it belongs to the only output of the folder.
     """
     stems = {name: plain_name(name).rpartition(".")[0] or plain_name(name) for name in outputs}
     counts = Counter(stems.values())
@@ -63,9 +63,10 @@ def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
             logs_of[named[stem] if stem is not None else outputs[0]].append(log)
         else:
             unmatched[log] = (
-                f"none of the {len(outputs)} outputs match" if outputs else "no output in this folder"
+                f"its name begins with the name of none of the {len(outputs)} outputs"
+                if outputs
+                else "no output in this folder"
             )
-            unmatched[log] += " begins its name" if outputs else ""
     return Pairing({name: tuple(found) for name, found in logs_of.items()}, unmatched)
 
 
@@ -74,14 +75,14 @@ def make_submission(
 ) -> IncomingSubmission:
     """Return the submission: the bare output, or an envelope of output and logs.
 
-    parameters: as `parameters.read_parameters` returns them; logs: file name → bytes. Raises BadEnvelope where the
-    logs are not what an envelope holds, or make it bigger than what is taken.
+    parameters: as `query_parameters.read_parameters` returns them; logs: file name → bytes. Raises BadEnvelope if the
+    logs are not valid in an envelope, or make it exceed the limit.
     """
     if not logs:
         return IncomingSubmission(host_id, Kind.FIO, output, parameters=parameters)
     document = _make_document(output, parameters, logs)
     digest = hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    envelope_id = uuid5(_BUNDLE_IDS, f"{host_id}:{digest}")
+    envelope_id = uuid5(_ENVELOPE_IDS, f"{host_id}:{digest}")
     body = orjson.dumps({"schema": SCHEMA, "id": str(envelope_id), "kind": "fio", **document})
     if len(body) > settings.UNPACKED_LIMIT_BYTES:
         raise BadEnvelope(

@@ -15,7 +15,7 @@ from django.db import transaction
 from benchapp.models import METRIC_FIELDS, Kind, Measurement, Run, State, Submission
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.identity import canonical_json
-from benchapp.pipeline.importing.files import accept_or_retry, settle
+from benchapp.pipeline.importing.files import accept_or_retry, process_submissions
 from benchapp.pipeline.intake.published_document import KIND, SCHEMA, Publication, read_reported
 from benchapp.pipeline.intake.submissions import AcceptOutcome, IncomingSubmission
 from benchapp.pipeline.normalize.plan_published import FORMAT
@@ -186,7 +186,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     arrivals = [_make_arrival(run, source, host_id=host_id) for run in runs]
     with transaction.atomic():
         receipts = [accept_or_retry(submission) for submission in arrivals]
-    settle({receipt.id for receipt in receipts})
+    process_submissions({receipt.id for receipt in receipts})
     corrected = replace_corrected({receipt.id for receipt in receipts}, host_id=host_id)
     outcomes = Counter(receipt.outcome for receipt in receipts)
     fresh = [receipt.id for receipt in receipts if receipt.outcome == AcceptOutcome.NEW]

@@ -101,9 +101,9 @@ def derive_document(
     Each list has at most `limit` entries from `position`.
     """
     document = report.documents[number]
-    places = list(_list_places(document))
+    measured = list(_list_measured(document))
     totals = list(_list_totals(document))
-    lengths = (len(places), len(totals), len(document.jobs), len(document.disks))
+    lengths = (len(measured), len(totals), len(document.jobs), len(document.disks))
     shown = slice(position, position + limit)
     return ReportProvenance(
         format=document.format,
@@ -116,10 +116,10 @@ def derive_document(
         document=number,
         started_at=document.started_at,
         finished_at=document.finished_at,
-        measurement_count=len(places),
+        measurement_count=len(measured),
         position=position,
         next_position=position + limit if position + limit < max(lengths) else None,
-        measurements=tuple(_derive_measurements(document, places[shown], position=position)),
+        measurements=tuple(_derive_measurements(document, measured[shown], position=position)),
         totals=tuple(_derive_total(document, *total) for total in totals[shown]),
         jobs=tuple(_copy_job(job) for job in document.jobs[shown]),
         disks=tuple(_copy_disk(disk) for disk in document.disks[shown]),
@@ -129,7 +129,7 @@ def derive_document(
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class _DocumentContext:
     """Common to all measurements of a document. jobs: by index."""
 
     document: Document
@@ -137,8 +137,8 @@ class _Setting:
     context: RunContext
 
 
-def _list_places(document: Document) -> Iterator[tuple[Group, Direction]]:
-    """Yield the measurements of a document in the order of the run's table."""
+def _list_measured(document: Document) -> Iterator[tuple[Group, Direction]]:
+    """Yield group and direction of each measurement, in the order of the run's table."""
     for group in document.groups:
         # The configured rw counts only if a job failed before its first I/O.
         rw = read_workload(group).rw if group.error else ""
@@ -147,24 +147,24 @@ def _list_places(document: Document) -> Iterator[tuple[Group, Direction]]:
 
 
 def _derive_measurements(
-    document: Document, places: Sequence[tuple[Group, Direction]], *, position: int
+    document: Document, measured: Sequence[tuple[Group, Direction]], *, position: int
 ) -> Iterator[MeasurementProvenance]:
-    setting = _Setting(
+    common = _DocumentContext(
         document,
         {job.index: job for job in document.jobs},
         # Only badges depend on these, and the badges shown are the stored ones.
         read_run_context(document, environment={}, target={}),
     )
-    for at, (group, direction) in enumerate(places, position):
-        yield _derive_measurement(setting, group, direction, spec=read_workload(group), position=at)
+    for at, (group, direction) in enumerate(measured, position):
+        yield _derive_measurement(common, group, direction, spec=read_workload(group), position=at)
 
 
 def _derive_measurement(
-    setting: _Setting, group: Group, direction: Direction, *, spec: WorkloadSpec, position: int
+    common: _DocumentContext, group: Group, direction: Direction, *, spec: WorkloadSpec, position: int
 ) -> MeasurementProvenance:
-    jobs = [setting.jobs[index] for index in group.jobs if index in setting.jobs]
+    jobs = [common.jobs[index] for index in group.jobs if index in common.jobs]
     parts = _list_parts(jobs, direction)
-    values = measurement_columns(setting.context, group, direction, spec=spec)
+    values = measurement_columns(common.context, group, direction, spec=spec)
     kind = values["latency_kind"]
     latency = getattr(direction, _LATENCY_OF_KIND[kind]) if kind else None
     return MeasurementProvenance(
@@ -177,7 +177,7 @@ def _derive_measurement(
         numjobs=group.numjobs,
         job_count=sum(job.clones for job in jobs),
         jobs=tuple(MergedJob(job.index, job.name, job.hostname, job.clones) for job in jobs[:ROWS_MAXIMUM]),
-        workload=derive_workload(group, spec, format=setting.document.format),
+        workload=derive_workload(group, spec, format=common.document.format),
         values=derive_values(direction, parts, kind=kind, values=values, missing=values["missing"]),
         percentiles=derive_percentiles(direction, parts, kind=kind, latency=latency),
     )

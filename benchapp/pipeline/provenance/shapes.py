@@ -165,12 +165,12 @@ class ReportedWarning:
 
 @dataclass(frozen=True, slots=True)
 class ReportProvenance:
-    """How today's parser reads one document of a text.
+    """Provenance of one document of a fio output, by the current parser.
 
-    document: its place among `documents`. format_version: of terse; has_precise_values: False where the format rounds.
-    measurements, totals, jobs, disks: of each those from `position` on; next_position: where the others begin, None
-    where all of them are told; measurement_count: of all. warnings, messages: of the whole text; messages are the
-    lines that are no part of a report.
+    document: its index, documents: their count. format_version: of terse; has_precise_values: False if the format
+    rounds. measurements, totals, jobs, disks: one page of each, from `position` on; next_position: of the next page,
+    None on the last one. measurement_count: on all pages. warnings, messages: of the whole output; messages are lines
+    outside of reports.
     """
 
     format: str

@@ -10,8 +10,8 @@ from benchapp.metrics import PERCENTILES
 from benchapp.pipeline.normalize.missing_reasons import describe_missing
 from benchapp.pipeline.provenance.shapes import DerivedPercentile, DerivedPercentiles, DerivedValue
 
-_ADDED: Final = "sum of {n} {parts}"
-_LONGEST: Final = "maximum of {n} {parts}"
+_SUM: Final = "sum of {n} {parts}"
+_MAXIMUM_TIME: Final = "maximum of {n} {parts}"
 _WEIGHTED: Final = "mean of {n} {parts}, weighted by their {weight}"
 _POOLED: Final = "pooled over {n} {parts}: within them and between their means"
 _MINIMUM_OF: Final = "minimum of {n} {parts}"
@@ -42,73 +42,77 @@ class ValueParts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """One value. place: its name in `missing` and `sources`; else_from: further names there; take: reads it."""
+class _ValueSpec:
+    """One value. key: its name in `missing` and `sources`; other_keys: further names there; read: gets the value."""
 
     name: str
     label: str
     unit: str
-    place: str
+    key: str
     rule: str
-    take: Callable[[Direction], float | None]
-    else_from: tuple[str, ...] = ()
+    read: Callable[[Direction], float | None]
+    other_keys: tuple[str, ...] = ()
 
 
-def _of_latency(place: str, field: str) -> Callable[[Direction], float | None]:
-    def take(direction: Direction) -> float | None:
-        latency: Latency | None = getattr(direction, place)
+def _of_latency(key: str, field: str) -> Callable[[Direction], float | None]:
+    def read(direction: Direction) -> float | None:
+        latency: Latency | None = getattr(direction, key)
         value: float | None = getattr(latency, field) if latency else None
         return value
 
-    return take
+    return read
 
 
-def _of_samples(place: str, field: str) -> Callable[[Direction], float | None]:
-    def take(direction: Direction) -> float | None:
-        samples: Samples | None = getattr(direction, place)
+def _of_samples(key: str, field: str) -> Callable[[Direction], float | None]:
+    def read(direction: Direction) -> float | None:
+        samples: Samples | None = getattr(direction, key)
         value: float | None = getattr(samples, field) if samples else None
         return value
 
-    return take
+    return read
 
 
 _TOTALS: Final = (
-    _Line("iops", "IOPS", "operations/s", "iops", _ADDED, lambda direction: direction.iops),
-    _Line(
+    _ValueSpec("iops", "IOPS", "operations/s", "iops", _SUM, lambda direction: direction.iops),
+    _ValueSpec(
         "bandwidth_bytes_per_s",
         "Bandwidth",
         "bytes/s",
         "bandwidth_bytes_per_s",
-        _ADDED,
+        _SUM,
         lambda direction: direction.bandwidth_bytes_per_s,
     ),
-    _Line("io_bytes", "Data transferred", "bytes", "io_bytes", _ADDED, lambda direction: direction.io_bytes),
-    _Line("total_ios", "I/Os", "operations", "total_ios", _ADDED, lambda direction: direction.total_ios),
-    _Line("runtime_s", "Actual runtime", "s", "runtime_s", _LONGEST, lambda direction: direction.runtime_s),
+    _ValueSpec(
+        "io_bytes", "Data transferred", "bytes", "io_bytes", _SUM, lambda direction: direction.io_bytes
+    ),
+    _ValueSpec("total_ios", "I/Os", "operations", "total_ios", _SUM, lambda direction: direction.total_ios),
+    _ValueSpec(
+        "runtime_s", "Actual runtime", "s", "runtime_s", _MAXIMUM_TIME, lambda direction: direction.runtime_s
+    ),
 )
-_ELAPSED: Final = _Line(
-    "elapsed_s", "Elapsed time", "s", "elapsed_s", _ADDED, lambda direction: direction.elapsed_s
+_ELAPSED: Final = _ValueSpec(
+    "elapsed_s", "Elapsed time", "s", "elapsed_s", _SUM, lambda direction: direction.elapsed_s
 )
 _SAMPLES: Final = (
-    _Line(
+    _ValueSpec(
         "bandwidth_samples_mean",
         "Mean of fio's bandwidth samples",
         "bytes/s",
         "bandwidth_samples",
-        _ADDED,
+        _SUM,
         _of_samples("bandwidth_samples", "mean"),
     ),
-    _Line(
+    _ValueSpec(
         "iops_samples_mean",
         "Mean of fio's IOPS samples",
         "operations/s",
         "iops_samples",
-        _ADDED,
+        _SUM,
         _of_samples("iops_samples", "mean"),
     ),
 )
 _OTHER_LATENCIES: Final = (
-    _Line(
+    _ValueSpec(
         "submission_mean_ns",
         "Mean submission latency (slat)",
         "ns",
@@ -116,7 +120,7 @@ _OTHER_LATENCIES: Final = (
         _WEIGHTED,
         _of_latency("submission", "mean_ns"),
     ),
-    _Line(
+    _ValueSpec(
         "completion_mean_ns",
         "Mean completion latency (clat)",
         "ns",
@@ -124,7 +128,7 @@ _OTHER_LATENCIES: Final = (
         _WEIGHTED,
         _of_latency("completion", "mean_ns"),
     ),
-    _Line(
+    _ValueSpec(
         "total_mean_ns", "Mean total latency (lat)", "ns", "total", _WEIGHTED, _of_latency("total", "mean_ns")
     ),
 )
@@ -149,21 +153,21 @@ def derive_values(
     kind: clat or lat, of the percentiles; values: the percentile metrics, without withheld ones;
     missing: name of an absent value → reason code.
     """
-    lines = [_ELAPSED] if direction.elapsed_s is not None else list(_TOTALS)
+    specs = [_ELAPSED] if direction.elapsed_s is not None else list(_TOTALS)
     if direction.elapsed_s is None:
-        lines += _list_latency_lines("total" if direction.total else "completion")
-    derived = [_derive(line, direction, parts, missing=missing, value=line.take(direction)) for line in lines]
+        specs += _list_latency_specs("total" if direction.total else "completion")
+    derived = [_derive(spec, direction, parts, missing=missing, value=spec.read(direction)) for spec in specs]
     if direction.elapsed_s is None:
         rule = _BINS if _was_merged(parts) else ""
         for name, label in _METRIC_LABELS.items():
-            line = _Line(
-                name, label, "ns", "percentiles", rule, _take_none, else_from=(_KINDS.get(kind, ""),)
+            spec = _ValueSpec(
+                name, label, "ns", "percentiles", rule, _take_none, other_keys=(_KINDS.get(kind, ""),)
             )
-            derived.append(_derive(line, direction, parts, missing=missing, value=values.get(name)))
-    others = [line for line in (*_OTHER_LATENCIES, *_SAMPLES) if direction.elapsed_s is None]
+            derived.append(_derive(spec, direction, parts, missing=missing, value=values.get(name)))
+    others = [spec for spec in (*_OTHER_LATENCIES, *_SAMPLES) if direction.elapsed_s is None]
     return (
         *derived,
-        *(_derive(line, direction, parts, missing=missing, value=line.take(direction)) for line in others),
+        *(_derive(spec, direction, parts, missing=missing, value=spec.read(direction)) for spec in others),
     )
 
 
@@ -173,8 +177,8 @@ def derive_total(direction: Direction, parts: ValueParts) -> tuple[DerivedValue,
     of_kind = direction.completion if kind == "clat" else direction.total
     percentiles = dict(of_kind.percentiles) if of_kind else {}
     values = {name: percentiles.get(percent) for name, percent in PERCENTILES.items()}
-    every = derive_values(direction, parts, kind=kind, values=values, missing=direction.missing)
-    return tuple(value for value in every if value.name not in {line.name for line in _SAMPLES})
+    derived = derive_values(direction, parts, kind=kind, values=values, missing=direction.missing)
+    return tuple(value for value in derived if value.name not in {spec.name for spec in _SAMPLES})
 
 
 def derive_percentiles(
@@ -199,59 +203,64 @@ def derive_percentiles(
     )
 
 
-def _list_latency_lines(place: str) -> list[_Line]:
+def _list_latency_specs(key: str) -> list[_ValueSpec]:
     return [
-        _Line("latency_mean_ns", "Mean latency", "ns", place, _WEIGHTED, _of_latency(place, "mean_ns")),
-        _Line(
+        _ValueSpec("latency_mean_ns", "Mean latency", "ns", key, _WEIGHTED, _of_latency(key, "mean_ns")),
+        _ValueSpec(
             "latency_stddev_ns",
             "Standard deviation of latency",
             "ns",
-            place,
+            key,
             _POOLED,
-            _of_latency(place, "stddev_ns"),
+            _of_latency(key, "stddev_ns"),
         ),
-        _Line(
-            "latency_min_ns", "Minimum latency", "ns", place, _MINIMUM_OF, _of_latency(place, "minimum_ns")
+        _ValueSpec(
+            "latency_min_ns", "Minimum latency", "ns", key, _MINIMUM_OF, _of_latency(key, "minimum_ns")
         ),
-        _Line(
-            "latency_max_ns", "Maximum latency", "ns", place, _MAXIMUM_OF, _of_latency(place, "maximum_ns")
+        _ValueSpec(
+            "latency_max_ns", "Maximum latency", "ns", key, _MAXIMUM_OF, _of_latency(key, "maximum_ns")
         ),
     ]
 
 
 def _derive(
-    line: _Line, direction: Direction, parts: ValueParts, *, missing: Mapping[str, str], value: float | None
+    spec: _ValueSpec,
+    direction: Direction,
+    parts: ValueParts,
+    *,
+    missing: Mapping[str, str],
+    value: float | None,
 ) -> DerivedValue:
-    code = None if value is not None else _find_code(missing, line.name, line.place)
+    code = None if value is not None else _find_code(missing, spec.name, spec.key)
     return DerivedValue(
-        name=line.name,
-        label=line.label,
-        unit=line.unit,
+        name=spec.name,
+        label=spec.label,
+        unit=spec.unit,
         value=value,
-        printed_as="" if value is None else _find_source(direction, parts, line.place, *line.else_from),
-        how="" if value is None else parts.describe(line.rule, source=direction.sources.get(line.place, "")),
+        printed_as="" if value is None else _find_source(direction, parts, spec.key, *spec.other_keys),
+        how="" if value is None else parts.describe(spec.rule, source=direction.sources.get(spec.key, "")),
         code=code,
         reason=None if code is None else describe_missing(code),
     )
 
 
-def _find_code(missing: Mapping[str, str], name: str, place: str) -> str:
+def _find_code(missing: Mapping[str, str], name: str, key: str) -> str:
     names = (
         name,
-        place,
-        "latency" if place in ("completion", "total", "submission", "percentiles") else place,
+        key,
+        "latency" if key in ("completion", "total", "submission", "percentiles") else key,
         "all",
     )
     return next((missing[each] for each in names if each in missing), "not-reported")
 
 
-def _find_source(direction: Direction, parts: ValueParts, *places: str) -> str:
+def _find_source(direction: Direction, parts: ValueParts, *keys: str) -> str:
     """Return the printed value: of the direction, or of the first part if merged."""
     own, first = direction.sources, parts.directions[0].sources if parts.directions else {}
     for sources in (first, own) if _was_merged(parts) else (own, first):
-        for place in places:
-            if place in sources:
-                return sources[place]
+        for key in keys:
+            if key in sources:
+                return sources[key]
     return ""
 
 

@@ -33,14 +33,14 @@ def derive_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[W
     """Return the parts of a workload with their sources; further options follow by name."""
     values = {
         "rw": spec.rw or None,
-        "block_size": spec.block_size_text or _write(spec.block_size_bytes),
-        "iodepth": _write(spec.iodepth),
-        "numjobs": _write(spec.numjobs),
-        "file_size": spec.file_size_text or _write(spec.file_size_bytes),
+        "block_size": spec.block_size_text or _format_number(spec.block_size_bytes),
+        "iodepth": _format_number(spec.iodepth),
+        "numjobs": _format_number(spec.numjobs),
+        "file_size": spec.file_size_text or _format_number(spec.file_size_bytes),
         "is_direct": None if spec.is_direct is None else "yes" if spec.is_direct else "no",
         "engine": spec.engine or None,
-        "read_share_percent": _write(spec.read_share_percent),
-        "runtime_s": _write(spec.runtime_s),
+        "read_share_percent": _format_number(spec.read_share_percent),
+        "runtime_s": _format_number(spec.runtime_s),
         "time_based": "yes" if spec.is_time_based else "no",
     }
     parts = [
@@ -79,21 +79,21 @@ def _find_extra_source(name: str, group: Group, format: str) -> str:
         return _describe_option(name, group, format)
     if name in ("options", "job"):
         return "added by benchapp: without all options the job name distinguishes it from others"
-    return f"from the {_name_place(format)}"
+    return f"from the {_name_source(format)}"
 
 
 def _describe_option(option: str, group: Group, format: str) -> str:
     given = group.options[option]
     shown = option if given == "" else f"{option}={given[:200]}"
-    place = "report's options" if group.has_all_options else _name_place(format)
-    return f"{shown}, from the {place}"
+    source = "report's options" if group.has_all_options else _name_source(format)
+    return f"{shown}, from the {source}"
 
 
-def _name_place(format: str) -> str:
+def _name_source(format: str) -> str:
     return _HEADERS.get(
         format, "report's options" if format in ("json", "json+") else "text's header"
     ).removeprefix("the ")
 
 
-def _write(value: float | None) -> str | None:
+def _format_number(value: float | None) -> str | None:
     return None if value is None else f"{value:.15g}"

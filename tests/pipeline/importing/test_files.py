@@ -394,7 +394,7 @@ def test_quiet_command_says_nothing(quiet: dict[str, int], folder: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--host", "nobody"], "there is no host 'nobody': add --create-host"),
+        (["--host", "nobody"], "host 'nobody' does not exist: create it with --create-host"),
         (["--host", "a/b", "--create-host"], "'a/b' is not a valid host name"),
         (["--host", "me", "--create-host"], "'me' is reserved"),
         (["--host", "gone"], "host 'gone' is retired"),

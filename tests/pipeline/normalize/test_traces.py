@@ -111,7 +111,7 @@ def test_logs_with_two_reports_are_told_and_not_read() -> None:
 
     assert course.traces == ()
     assert [note.code for note in course.warnings] == ["logs-of-several-reports"]
-    assert course.warnings[0].message.startswith("1 logs came with 2 reports; ")
+    assert course.warnings[0].message.startswith("1 logs came with 2 reports: ")
 
 
 def test_each_group_is_judged_by_its_own_logs() -> None:
@@ -148,7 +148,9 @@ def test_logs_that_are_too_big_are_left_out_kind_by_kind_and_named(monkeypatch: 
 
     assert [(trace.kind, trace.jobs) for trace in course.traces] == [("iops", 2), ("bw", 1)]
     assert [note.code for note in course.warnings] == ["logs-too-big"]
-    assert course.warnings[0].message.startswith("not read: x_lat.1.log, x_lat.2.log; of a run's logs 16 MiB")
+    assert course.warnings[0].message.startswith(
+        "not read: x_lat.1.log, x_lat.2.log. The logs of a run are read up to"
+    )
 
 
 def test_logs_over_their_bytes_are_left_out_whatever_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
