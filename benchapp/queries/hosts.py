@@ -168,13 +168,8 @@ class HostRow:
     schedule: HostSchedule | None
 
 
-def list_hosts(filters: HostFilter | None = None) -> list[HostRow]:
-    """Return all hosts by name; three queries, and one for schedules."""
-    return _make_rows(_filter_hosts(filters or HostFilter()))
-
-
 def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
-    """Return a page of hosts by name; queries as for list_hosts. Raises BadCursor."""
+    """Return a page of hosts by name; three queries, and one for schedules. Raises BadCursor."""
     hosts = _filter_hosts(filters)
     if after is not None:
         hosts = hosts.filter(name__gt=_decode(after))
@@ -184,7 +179,7 @@ def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 10
 
 
 def read_host(name: str) -> HostRow | None:
-    """Return one host or None; queries as for list_hosts."""
+    """Return one host or None; queries as for page_hosts."""
     return next(iter(_make_rows(Host.objects.filter(name=name))), None)
 
 

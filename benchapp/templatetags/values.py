@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from benchapp.metrics import CATALOGUE, UNKNOWN, format_value
+from benchapp.metrics import UNKNOWN, format_value
 
 register = template.Library()
 
@@ -19,12 +19,6 @@ _STEPS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day")
 _AFTER_NUMBER: Final = re.compile(r"([0-9×]) (?=[^·])")
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _NOT_STATED: Final = "not reported by the host"
-
-
-@register.filter
-def metric_value(value: float | None, name: str) -> str:
-    """Format a value of a metric with its unit."""
-    return format_value(value, CATALOGUE[name].unit)
 
 
 @register.filter

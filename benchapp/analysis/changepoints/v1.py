@@ -28,7 +28,6 @@ __all__ = [
     "ValueHistory",
     "change_indices",
     "extend_history",
-    "find_changes",
     "judge_next",
     "judge_values",
 ]
@@ -93,20 +92,8 @@ class PointJudgement:
     changes: tuple[ChangePoint, ...]
 
 
-def find_changes(
-    values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
-) -> list[ChangePoint]:
-    """Return the changes of a series, oldest value first, ascending; [] under 6 finite values.
-
-    Deterministic. NaN and infinities are passed over (they keep their index). Values that are all positive are judged
-    by their ratios; with others among them, by differences in terms of their median size. `least_relative_change`
-    (0.05 is 5 %, at least 0.01) is the threshold.
-    """
-    return list(judge_values(values, least_relative_change=least_relative_change).changes)
-
-
 def change_indices(values: Iterable[float]) -> list[int]:
-    """Return the index of each change alone: 0-based, of the first point of the new level."""
+    """Return only the index of each change: 0-based, of the first point of the new level."""
     found: list[int] = []
     for stretch in _walk(_read_values(values, ValueHistory())):
         found.extend(stretch.indices[stretch.reported].tolist())
@@ -116,7 +103,12 @@ def change_indices(values: Iterable[float]) -> list[int]:
 def judge_values(
     values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
 ) -> PointJudgement:
-    """Return the changes of a series and the state for its next points."""
+    """Return the changes of a series, oldest value first, ascending, and the state for its next points.
+
+    No changes under 6 finite values. Deterministic. NaN and infinities are ignored, but keep their index. Positive
+    values are evaluated by their ratios; if others are among them, by differences relative to their median size.
+    `least_relative_change` (0.05 is 5 %, at least 0.01) is the threshold.
+    """
     least = max(least_relative_change, LEAST_RELATIVE_CHANGE)
     return extend_history(ValueHistory(least_relative_change=least), values)
 

@@ -91,12 +91,8 @@ def compare(a: Sequence[float] | _Floats, b: Sequence[float] | _Floats) -> Compa
     )
 
 
-def summarize(values: Sequence[float] | _Floats) -> SideSpread:
-    """Return n, median, p10 and p90 (linear between ranks) of at least one value."""
-    return _summarize(np.sort(np.asarray(values, dtype=float)))
-
-
 def _summarize(ascending: _Floats) -> SideSpread:
+    """Return n, median, p10 and p90 (linear between ranks) of at least one value."""
     p10, median, p90 = (_find_quantile(ascending, share) for share in (0.1, 0.5, 0.9))
     return SideSpread(len(ascending), median, p10, p90)
 

@@ -1,18 +1,14 @@
-"""Test for suspected changes, and the states of a finding: suspected, provisional, confirmed, withdrawn.
-
-A finding that does not last is withdrawn and stays in the list.
-"""
+"""Test for suspected changes: outliers among the newest runs."""
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from benchapp.analysis.changepoints.level_shift_v1 import describe_level
-from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE, ChangePoint
+from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE
 from benchapp.analysis.detection.noise_profile import profile_noise
 
 # Minimum known runs of the current level, and the maximum that are read.
@@ -26,21 +22,8 @@ FAR_RUNS: Final = 2
 FAR_SPREADS: Final = 4.0
 # Runs by which the start of a change may shift without being another change.
 SAME_CHANGE_RUNS: Final = 5
-# Runs for which a change must be detected to be confirmed, and after which a suspicion expires.
+# Runs for which a change must be detected to be confirmed.
 CONFIRMED_AFTER_RUNS: Final = 5
-
-# One false in 10 000, in 100, in 10.
-CONFIDENCE_WORDS: Final = ((0.9999, "practically certain"), (0.99, "very likely"), (0.9, "likely"))
-
-
-class Stage(StrEnum):
-    """Suspected: the newest runs are outliers; run again. Provisional: a new level of three runs or more is detected.
-    Confirmed: it persists after 5 runs. Withdrawn: it did not last."""
-
-    SUSPECTED = "suspected"
-    PROVISIONAL = "provisional"
-    CONFIRMED = "confirmed"
-    WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +36,6 @@ class Suspicion:
     spreads: float
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A finding at an index of a series; run counts are numbers of values known at the time.
-
-    `index` is where it is now, `first_index` where it was first seen; `change` is None while suspected, and the last
-    one that was found when withdrawn.
-    """
-
-    stage: Stage
-    index: int
-    first_index: int
-    first_seen_runs: int
-    change: ChangePoint | None = None
-    found_since_runs: int | None = None
-
-
 def suspect_newest(
     values: Sequence[float],
     changes: Iterable[int] = (),
@@ -77,9 +44,9 @@ def suspect_newest(
 ) -> Suspicion | None:
     """Return a suspicion if the newest value and one of the two before are outliers of the current level on one side.
 
-    Far: 4 spreads from its median, beyond all that the level has ever shown, and by the least relative change. The
-    present level begins at the last of the changes' indices and is known from 10 runs on. Values that are not finite
-    are passed over.
+    Outliers are 4 spreads from its median, outside of the range of the level, and differ by the least relative change.
+    The current level begins at the last of the changes' indices, and is tested from 10 runs on. Non-finite values are
+    ignored.
     """
     start = max((index for index in changes if 0 < index < len(values)), default=0)
     finite = [index for index in range(start, len(values)) if math.isfinite(values[index])]
@@ -104,66 +71,3 @@ def suspect_newest(
         relative_change=distance / abs(median) if median else None,
         spreads=abs(distance) / spread if spread > 0 else math.inf,
     )
-
-
-def describe_confidence(confidence: float) -> str:
-    """Return a change's confidence (0 to 1) in words: practically certain, very likely, likely or uncertain."""
-    return next((words for least, words in CONFIDENCE_WORDS if confidence >= least), "uncertain")
-
-
-def track_findings(
-    findings: Iterable[Finding], changes: Iterable[ChangePoint], suspicion: Suspicion | None, *, runs: int
-) -> tuple[Finding, ...]:
-    """Return the findings after `runs` values, given the earlier ones: updated, added or withdrawn; by first index.
-
-    A change within 5 runs of a finding is that finding. Idempotent for the same count.
-    """
-    waiting = list(changes)
-    tracked = []
-    for finding in findings:
-        change = _take_nearest(waiting, finding.index) if finding.stage != Stage.WITHDRAWN else None
-        tracked.append(
-            _advance(finding, change, runs) if change else _check_missing(finding, suspicion, runs)
-        )
-    tracked.extend(_begin(change, runs) for change in waiting)
-    if suspicion and not any(_is_open_near(finding, suspicion.index) for finding in tracked):
-        tracked.append(Finding(Stage.SUSPECTED, suspicion.index, suspicion.index, runs))
-    return tuple(sorted(tracked, key=lambda finding: (finding.first_index, finding.first_seen_runs)))
-
-
-def _take_nearest(changes: list[ChangePoint], index: int) -> ChangePoint | None:
-    near = [change for change in changes if abs(change.index - index) <= SAME_CHANGE_RUNS]
-    if not near:
-        return None
-    nearest = min(near, key=lambda change: abs(change.index - index))
-    changes.remove(nearest)
-    return nearest
-
-
-def _begin(change: ChangePoint, runs: int) -> Finding:
-    return Finding(_stage(runs, runs), change.index, change.index, runs, change, runs)
-
-
-def _advance(finding: Finding, change: ChangePoint, runs: int) -> Finding:
-    since = runs if finding.found_since_runs is None else finding.found_since_runs
-    stage = finding.stage if finding.stage == Stage.CONFIRMED else _stage(since, runs)
-    return replace(finding, stage=stage, index=change.index, change=change, found_since_runs=since)
-
-
-def _check_missing(finding: Finding, suspicion: Suspicion | None, runs: int) -> Finding:
-    """Withdraw what is no longer detected; a suspicion expires 5 runs after it was last suspected."""
-    if finding.stage == Stage.WITHDRAWN:
-        return finding
-    is_upheld = suspicion is not None and abs(suspicion.index - finding.index) <= SAME_CHANGE_RUNS
-    is_young = runs - finding.first_seen_runs < CONFIRMED_AFTER_RUNS
-    if finding.stage == Stage.SUSPECTED and (is_upheld or is_young):
-        return finding
-    return replace(finding, stage=Stage.WITHDRAWN)
-
-
-def _stage(since: int, runs: int) -> Stage:
-    return Stage.CONFIRMED if runs - since >= CONFIRMED_AFTER_RUNS else Stage.PROVISIONAL
-
-
-def _is_open_near(finding: Finding, index: int) -> bool:
-    return finding.stage != Stage.WITHDRAWN and abs(finding.index - index) <= SAME_CHANGE_RUNS

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.analysis.changepoints.versions import CURRENT
+from benchapp.analysis.changepoints.v1 import VERSION
 from benchapp.grammar import BadFilter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, ChangeState
@@ -56,7 +56,7 @@ class Command(BaseCommand):
         after = before + sum(count * _EFFECT.get(name, 0) for name, count in outcomes.items())
         self.stdout.write(
             f"{'would change' if is_dry_run else 'changed'}: {changed}; {before} changes before, {after} after,"
-            f" {incident_count} incidents changed; {series_count} series checked with {CURRENT.version}"
+            f" {incident_count} incidents changed; {series_count} series checked with {VERSION}"
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel, describe_level, measure_shift
-from benchapp.analysis.changepoints.versions import CURRENT, ChangePoint
+from benchapp.analysis.changepoints.v1 import VERSION, ChangePoint, judge_values
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
@@ -31,7 +31,7 @@ from benchapp.analysis.detection.suspicion_test import (
 
 Floats = NDArray[np.float64]
 
-METHOD: Final = CURRENT.version
+METHOD: Final = VERSION
 # Runs from which detection starts, as in the detector.
 RUNS_MINIMUM: Final = 6
 # Multiple of the threshold that must be detectable, otherwise the series is too noisy. A quarter of real histories is
@@ -131,7 +131,7 @@ def find_ended(
 
 
 def _find_points(values: Floats, smallest_change: float) -> Sequence[ChangePoint]:
-    return CURRENT.judge_values(values, least_relative_change=smallest_change).changes
+    return judge_values(values, least_relative_change=smallest_change).changes
 
 
 def _find_lasting(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.grammar import Filter
-from benchapp.models import Measurement, Run, Series
+from benchapp.models import Measurement, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
@@ -112,8 +112,3 @@ def count_environments(sides: Sequence[SideValues]) -> list[dict[int, int]]:
             own[environments[run_id]] += count
         found.append(own)
     return found
-
-
-def read_run_title(run_id: int) -> tuple[str, datetime] | None:
-    """Return the host's name and the start of a run; None where there is none."""
-    return Run.objects.filter(pk=run_id).values_list("host__name", "started_at").first()

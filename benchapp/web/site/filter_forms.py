@@ -77,17 +77,6 @@ class UploadFilterForm(forms.Form):
     reason = forms.CharField(required=False, max_length=50)
 
 
-class SpanForm(forms.Form):
-    """The time range of a history."""
-
-    from_day = DayField("From")
-    to_day = DayField("To")
-
-    def clean(self) -> dict[str, Any]:
-        """Reject a range that ends before it starts."""
-        return _check_span(super().clean() or {})
-
-
 def read_form(form_class: type[forms.Form], query: QueryDict) -> Any:
     """Bind and validate a form; `from` and `to` of the address are its from_day and to_day."""
     values = query.copy()
@@ -118,12 +107,6 @@ class Span(TypedDict):
 
     from_at: datetime | None
     to_at: datetime | None
-
-
-def read_span(form: forms.Form) -> Span:
-    """Return the time range of the dates of a form."""
-    values = form.cleaned_data
-    return {"from_at": start_of(values.get("from_day")), "to_at": end_of(values.get("to_day"))}
 
 
 def start_of(day: date | None) -> datetime | None:

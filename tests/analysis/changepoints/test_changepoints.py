@@ -12,11 +12,11 @@ from benchapp.analysis.changepoints.v1 import (
     ValueHistory,
     change_indices,
     extend_history,
-    find_changes,
     judge_next,
     judge_values,
 )
 from benchmarks.histories import make_generator, make_history
+from tests.analysis.changes import find_changes
 
 
 def make_noise(points: int, *, seed: int = 1) -> np.ndarray:

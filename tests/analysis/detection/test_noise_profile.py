@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.v1 import find_changes
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
@@ -16,6 +15,7 @@ from benchapp.analysis.detection.noise_profile import (
     profile_noise,
 )
 from benchmarks.histories import make_generator, make_history
+from tests.analysis.changes import find_changes
 
 
 def make_profile(spread: float, *, correlation: float = 0.0, points: int = 60) -> NoiseProfile:
