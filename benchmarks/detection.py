@@ -265,9 +265,9 @@ def _time_one_more(values: list[float], points: int) -> list[float]:
     times_ms = []
     for value in values[points:]:
         started = time.process_time()
-        judgement = judge_next(history, value)
+        result = judge_next(history, value)
         times_ms.append(1e3 * (time.process_time() - started))
-        history = judgement.history
+        history = result.history
     return times_ms
 
 

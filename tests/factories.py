@@ -13,13 +13,13 @@ from benchapp.models import (
     ApiToken,
     Change,
     ChangeState,
+    DetectionResult,
     DetectionStatus,
     Environment,
     Host,
     Incident,
     IncidentEvent,
     IncidentState,
-    Judgement,
     Kind,
     Measurement,
     PlannedEvent,
@@ -275,12 +275,12 @@ def make_change(
     return Change.objects.create(series=series, **values)
 
 
-def make_judgement(
-    series: Series, standing: DetectionStatus = DetectionStatus.STEADY, **fields: Any
-) -> Judgement:
+def make_detection_result(
+    series: Series, status: DetectionStatus = DetectionStatus.STEADY, **fields: Any
+) -> DetectionResult:
     """Make what stands of the judging of a series' IOPS."""
     values = {"metric": "iops", "n": 30, "method": "changepoints-v1", "judged_at": NOON, **fields}
-    return Judgement.objects.create(series=series, standing=standing, **values)
+    return DetectionResult.objects.create(series=series, status=status, **values)
 
 
 def make_submission_id(number: int) -> UUID:

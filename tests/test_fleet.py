@@ -41,7 +41,7 @@ def test_planted_regressions_are_found_and_grouped_as_they_were_planted() -> Non
         assert one.delay_runs <= 8
         assert one.size_error == pytest.approx(0, abs=3)
     wide = Incident.objects.get(scope="", merged_into=None)
-    assert wide.explained_by[0]["dimension"] == "volume_type"
+    assert wide.common_factors[0]["dimension"] == "volume_type"
 
 
 def test_runs_after_a_regression_are_judged_one_by_one() -> None:

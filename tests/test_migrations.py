@@ -24,11 +24,11 @@ from psycopg import sql
 
 from benchapp.api.ingest.app import Post, answer_post
 from benchapp.api.ingest.body import Wire
-from benchapp.models import PlannedEventLogEntry, Series, State, Study, Submission
+from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import pack_envelope
-from tests.factories import make_incident
-from tests.notices import make_event
+from tests.factories import NOON, make_incident
+from tests.notices import make_event, make_subscription
 
 ROOT = Path(__file__).parent.parent
 MIGRATIONS = ROOT / "benchapp" / "migrations"
@@ -214,3 +214,28 @@ def test_names_in_stored_json_are_renamed_and_restored(transactional_db: None) -
         row.refresh_from_db()
     assert (incident.suspects, study.panels[0]["query"]) == ([suspect], query)
     assert event.before["moved"] == {"7": [1, 2]}
+
+
+def test_keys_in_bodies_of_notices_are_renamed_and_restored(transactional_db: None) -> None:
+    factors = [{"dimension": "volume_type", "value": "gp3"}]
+    bodies = [
+        {"told_in": "hosts silent with host 1"},
+        {"kind": "incident.opened", "facts": {"incident": {"id": 1, "explained_by": factors}}},
+        {"kind": "test", "facts": {}},
+    ]
+    subscription = make_subscription()
+    for number, body in enumerate(bodies):
+        Notice.objects.create(
+            subscription=subscription, key=f"notice {number}", body=body, not_before_at=NOON, created_at=NOON
+        )
+    names = import_module("benchapp.migrations.0015_detection_results")
+
+    names.rename_keys(apps, None)
+
+    assert list(Notice.objects.order_by("key").values_list("body", flat=True)) == [
+        {"reported_in": "hosts silent with host 1"},
+        {"kind": "incident.opened", "facts": {"incident": {"id": 1, "common_factors": factors}}},
+        {"kind": "test", "facts": {}},
+    ]
+    names.restore_keys(apps, None)
+    assert list(Notice.objects.order_by("key").values_list("body", flat=True)) == bodies

@@ -1,7 +1,7 @@
 """Tables, one module per concept."""
 
 from benchapp.models.account import Invitation, Role, Throttle, User
-from benchapp.models.change import Change, ChangeState, DetectionStatus, Judgement
+from benchapp.models.change import Change, ChangeState, DetectionResult, DetectionStatus
 from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
@@ -40,6 +40,7 @@ __all__ = [
     "Change",
     "ChangeState",
     "Channel",
+    "DetectionResult",
     "DetectionStatus",
     "DirectionName",
     "EmailAddress",
@@ -49,7 +50,6 @@ __all__ = [
     "IncidentEvent",
     "IncidentState",
     "Invitation",
-    "Judgement",
     "Kind",
     "LatencyKind",
     "Measurement",

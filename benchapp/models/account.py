@@ -11,8 +11,8 @@ class Role(models.TextChoices):
     """Permissions of a user; each role includes those of the previous one."""
 
     VIEWER = "viewer", "Viewer: reads everything"
-    EDITOR = "editor", "Editor: uploads, retries, judges"
-    ADMIN = "admin", "Admin: hosts, tokens, people"
+    EDITOR = "editor", "Editor: uploads, retries, triages"
+    ADMIN = "admin", "Admin: hosts, tokens, users"
 
 
 _RANK = {Role.VIEWER.value: 0, Role.EDITOR.value: 1, Role.ADMIN.value: 2}
@@ -66,7 +66,7 @@ class Invitation(models.Model):
 
 
 class Throttle(models.Model):
-    """A bucket of attempts within a window: sign-ins, test notices, confirmation mails (pipeline.throttle)."""
+    """A bucket of attempts within a window: sign-ins, test notices, confirmation mails (pipeline.access.throttle)."""
 
     key = models.CharField(max_length=200, primary_key=True)
     window_started_at = models.DateTimeField()

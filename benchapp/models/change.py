@@ -1,4 +1,4 @@
-"""Changes of level, and the detection status of each metric of a series."""
+"""Changes, and the detection status of each metric of a series."""
 
 from django.db import models
 
@@ -12,18 +12,18 @@ class ChangeState(models.TextChoices):
 
     SUSPECTED = "suspected", "Suspected: one or two runs"
     PROVISIONAL = "provisional", "Provisional: three runs or more"
-    CONFIRMED = "confirmed", "Confirmed: still there five runs later"
-    WITHDRAWN = "withdrawn", "Withdrawn: later runs do not bear it out"
+    CONFIRMED = "confirmed", "Confirmed: still detected five runs later"
+    WITHDRAWN = "withdrawn", "Withdrawn: not confirmed by later runs"
 
 
 class Change(models.Model):
     """One change. Values in the metric's base unit.
 
     run: the first run of the new level (null once it is deleted); started_at: when that run started.
-    before_*, after_*: the levels on both sides, as far as they reach; spreads are robust standard deviations.
+    before_*, after_*: the levels on both sides; spreads are robust standard deviations.
     relative: after / before - 1, with its 95 % interval (low, high; null if unknown).
     confidence: 0 to 1. method: name and version of the detector. is_regression: by the metric's better direction.
-    evidence: the points used and the tests' results, for people.
+    evidence: the runs that were compared, the scores of the tests, and earlier states.
     """
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="changes", db_index=False)
@@ -57,17 +57,17 @@ class Change(models.Model):
             models.CheckConstraint(
                 condition=models.Q(state__in=ChangeState.values), name="change_state_is_known"
             ),
-            # Two detections of one series find the same change: the second finds the existing row.
+            # Concurrent evaluations of a series cannot store the same change twice.
             models.UniqueConstraint(
                 fields=["series", "metric", "started_at"],
                 condition=~models.Q(state=ChangeState.WITHDRAWN),
-                name="change_is_kept_once",
+                name="change_is_unique",
             ),
         )
         indexes = (
-            # queries.changes: of a series, in the order of time; pipeline.detect.
+            # queries.incidents.changes: of a series by time; pipeline.detection.rows.
             models.Index(fields=["series", "metric", "started_at"], name="change_by_series"),
-            # queries.changes.list_changes: the newest first.
+            # queries.incidents.changes.list_changes: newest first.
             models.Index(fields=["-started_at", "-id"], name="change_by_time"),
         )
 
@@ -80,25 +80,27 @@ class DetectionStatus(models.TextChoices):
 
     LEARNING = "learning", "Learning: too few runs"
     STEADY = "steady", "Steady"
-    NOISY = "noisy", "Too noisy to judge"
-    STALE = "stale", "Stale: no run for long"
+    NOISY = "noisy", "Too noisy"
+    STALE = "stale", "Stale: no recent runs"
 
 
-class Judgement(models.Model):
+class DetectionResult(models.Model):
     """Detection status and noise of one metric of one series.
 
-    spread: of the current level, relative. least_change: the smallest detectable relative change.
+    spread: of the current level. smallest_detectable_change: in five runs. Both relative.
     runs_needed: more runs until a change of the threshold is detectable; null if it is, or never will be.
     baseline_from_at: start of the accepted baseline; earlier runs are not compared.
     """
 
-    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="judgements", db_index=False)
+    series = models.ForeignKey(
+        Series, on_delete=models.CASCADE, related_name="detection_results", db_index=False
+    )
     metric = models.CharField(max_length=30)
-    standing = models.CharField(max_length=8, choices=DetectionStatus)
+    status = models.CharField(max_length=8, choices=DetectionStatus)
     n = models.PositiveIntegerField()
     level = models.FloatField(null=True, blank=True)
     spread = models.FloatField(null=True, blank=True)
-    least_change = models.FloatField(null=True, blank=True)
+    smallest_detectable_change = models.FloatField(null=True, blank=True)
     runs_needed = models.PositiveIntegerField(null=True, blank=True)
     baseline_from_at = models.DateTimeField(null=True, blank=True)
     method = models.CharField(max_length=50)
@@ -106,11 +108,12 @@ class Judgement(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["series", "metric"], name="judgement_is_kept_once"),
+            models.UniqueConstraint(fields=["series", "metric"], name="detection_result_is_unique"),
             models.CheckConstraint(
-                condition=models.Q(standing__in=DetectionStatus.values), name="judgement_standing_is_known"
+                condition=models.Q(status__in=DetectionStatus.values),
+                name="detection_result_status_is_known",
             ),
         )
 
     def __str__(self) -> str:
-        return f"{self.metric} of series {self.series_id}: {self.standing}"
+        return f"{self.metric} of series {self.series_id}: {self.status}"

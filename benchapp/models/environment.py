@@ -4,7 +4,7 @@ from django.db import models
 
 
 class Environment(models.Model):
-    """Kernel, fio, device and machine at the time of a run; null is unknown."""
+    """Kernel, fio version, device and machine during a run; null is unknown."""
 
     key = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical environment")
     kernel = models.CharField(max_length=200, null=True, blank=True)

@@ -1,7 +1,7 @@
 """Series and runs that match a filter.
 
-A term that is turned round also leaves what is not known: `-fs:xfs` is everything that is not known to be xfs.
-`host` and `pool` in one filter mean either, as a series is of the one or of the other.
+A negated term also matches unknown values: `-fs:xfs` matches everything that is not known to be xfs. `host` and `pool`
+in one filter are alternatives, because a series belongs to either a host or a pool.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,7 @@ _RARE_SERIES: Final = 200
 class Resembles(Lookup):
     """Case-insensitive match with "*" for any characters; everything else is literal.
 
-    LIKE and not a regular expression: its cost has a bound that no pattern breaks.
+    LIKE, not a regular expression: its cost is bounded for any pattern.
     """
 
     lookup_name = "resembles"
@@ -58,14 +58,14 @@ class Resembles(Lookup):
 
 
 def match_series(filter: Filter, prefix: str = "") -> Q:
-    """Return the condition on Series; prefix: the way to it from another model ("series__")."""
+    """Return the condition on Series; prefix: the path to it from another model ("series__")."""
     scopes = [term for term in filter.terms if term.dimension in _SCOPES]
     terms = [_match_term(term, prefix) for term in filter.terms if term.dimension not in _SCOPES]
     return _all((*terms, _match_scopes(scopes, prefix), *_match_words(filter.words, prefix)))
 
 
 def match_runs(filter: Filter) -> Q:
-    """Return the condition on Run: host, pool and layout are the run's own; words are left to the caller.
+    """Return the condition on Run: host, pool and layout are those of the run; words are left to the caller.
 
     All workload terms must match the same measurement of the run. They take one more query.
     """
@@ -85,7 +85,7 @@ def _match_run_term(term: Term) -> Q:
 def _match_host(test: Test) -> Q:
     if test.operator != "=":
         return _match_column("host__name", test, is_text=True)
-    # A scalar subquery, not a join: PostgreSQL then walks the index (host, time) of that one host.
+    # A scalar subquery, not a join, so that PostgreSQL uses the index (host, time) of that host.
     return Q(host_id=Host.objects.filter(name=test.values[0]).values("id")[:1])
 
 
@@ -130,14 +130,14 @@ def _match_column(column: str, test: Test, *, is_text: bool) -> Q:
         )
     if test.operator == "=":
         return Q(**{column: test.values[0]})
-    # Said beside: less than more than the column can hold is true of every row to Django, also where it is null.
+    # Explicit: Django replaces a comparison with a number beyond the column's range by true, also for null.
     known = Q(**{f"{column}__isnull": False})
     return known & Q(**{f"{column}__{_COMPARISONS[test.operator]}": test.values[0]})
 
 
 def _match_scopes(terms: Sequence[Term], prefix: str) -> Q:
-    """Return either kind of scope that is asked for, and nothing of what is turned round."""
-    unwanted = [_match_scope_term(term, prefix) for term in terms if term.is_negated]
+    """Match host or pool terms, and none of the negated ones."""
+    excluded = [_match_scope_term(term, prefix) for term in terms if term.is_negated]
     either = [
         _all(
             _match_scope_term(term, prefix)
@@ -146,7 +146,7 @@ def _match_scopes(terms: Sequence[Term], prefix: str) -> Q:
         )
         for name in _SCOPES
     ]
-    return _all((reduce(or_, either), *unwanted))
+    return _all((reduce(or_, either), *excluded))
 
 
 def _match_scope_term(term: Term, prefix: str) -> Q:
@@ -156,12 +156,12 @@ def _match_scope_term(term: Term, prefix: str) -> Q:
 def _match_scope(name: str, test: Test, prefix: str) -> Q:
     if test.operator == "unknown":
         return ~Q(**{f"{prefix}scope__startswith": f"{name}:"})
-    wanted = f"{name}:{test.values[0]}"
-    return Q(**{f"{prefix}scope__resembles" if test.operator == "like" else f"{prefix}scope": wanted})
+    scope = f"{name}:{test.values[0]}"
+    return Q(**{f"{prefix}scope__resembles" if test.operator == "like" else f"{prefix}scope": scope})
 
 
 def _match_pattern(test: Test, prefix: str) -> Q:
-    """Match what `name_pattern` writes: "randread", "randrw read"; "randrw" is any of its directions."""
+    """Match the names of `name_pattern`: "randread", "randrw read"; "randrw" matches all its directions."""
     if test.operator == "unknown":
         return Q(**{f"{prefix}rw": ""})
     text = str(test.values[0])

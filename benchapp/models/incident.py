@@ -1,4 +1,4 @@
-"""Incidents: related changes, their triage, and the events of it."""
+"""Incidents: related changes, their triage and events."""
 
 from django.db import models
 
@@ -37,11 +37,11 @@ class Incident(models.Model):
 
     scope: pool:NAME or host:NAME of its changes; "" for several. started_at: of its first change.
     is_regression: false for improvements, which send no notices. relative: of its largest change.
-    explained_by: common factors, [{dimension, value, share, words}], strongest first.
+    common_factors: common factors, [{dimension, value, share, words}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
     unaffected_hosts, words}], most likely cause first; hosts_* count other hosts with the same environment change.
-    recovered_at: when the level was found to be back. snoozed_until: no notices until then.
-    merged_into: the incident that has its changes; a merged incident is in no list.
+    recovered_at: when recovery was detected. snoozed_until: no notices until then.
+    merged_into: the incident that has its changes now; lists omit merged incidents.
     """
 
     scope = models.CharField(max_length=260, blank=True, default="")
@@ -53,7 +53,7 @@ class Incident(models.Model):
     started_at = models.DateTimeField()
     relative = models.FloatField()
     change_count = models.PositiveIntegerField(default=0)
-    explained_by = models.JSONField(default=list)
+    common_factors = models.JSONField(default=list)
     suspects = models.JSONField(default=list)
     assignee = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     link = models.URLField(max_length=500, blank=True, default="")
@@ -79,9 +79,9 @@ class Incident(models.Model):
             ),
         )
         indexes = (
-            # queries.incidents.list_incidents: the newest first, by state.
+            # queries.incidents.incidents.list_incidents: newest first, by state.
             models.Index(fields=["state", "-started_at", "-id"], name="incident_by_state"),
-            # pipeline.group: open ones of a scope.
+            # pipeline.incidents.grouping: open ones of a scope.
             models.Index(fields=["scope", "-started_at"], name="incident_by_scope"),
         )
 
@@ -106,7 +106,7 @@ class IncidentEvent(models.Model):
 
     class Meta:
         indexes = (
-            # queries.incidents.read_incident: its timeline.
+            # queries.incidents.incidents.read_incident: its timeline.
             models.Index(fields=["incident", "at", "id"], name="incident_event_by_time"),
         )
 

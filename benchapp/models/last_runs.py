@@ -9,7 +9,7 @@ from django.db import connection
 def read_last_runs(wanted: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str], datetime]:
     """Return when the latest run of each (host id, profile, since) started, by host id and profile; one query.
 
-    Each from the newer end of the index run_by_host. What ran before `since` is not looked at.
+    Each is read from the newer end of the index run_by_host; runs before `since` are not read.
     """
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""The values of all metrics of one direction of one workload in one run: a point of its series."""
+"""Measurements: the metrics of one direction of one workload in one run, a point of its series."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -21,9 +21,9 @@ class Measurement(models.Model):
 
     ordinal: counts repetitions of the same workload within one run. started_at: the run's.
     elapsed_s: wall-clock time of a workload that is timed as a whole and has no other metric.
-    badges: [{code, sentence, numbers}] of analysis.validity. percentiles: per cent as text → ns, as fio gave them;
-    those of too few samples are here, but in no metric. clones: entries of fio's report merged into it.
-    is_excluded: the run is excluded from medians by a user. latency_bins: where fio printed bins, a
+    badges: [{code, sentence, numbers}] of analysis.validity. percentiles: per cent as text → ns, as printed by
+    fio; those of too few samples are here, but not in metrics. clones: entries of fio's report merged into it.
+    is_excluded: the run is excluded from medians by a user. latency_bins: if fio printed bins, a
     coarser histogram; bucket k spans 2^(k/4) to 2^((k+1)/4) ns.
     """
 
@@ -52,18 +52,18 @@ class Measurement(models.Model):
     percentiles = models.JSONField(default=dict)
     missing = models.JSONField(default=dict)
     badges = models.JSONField(default=list)
-    is_excluded = models.BooleanField(default=False, help_text="as the run's excluded_at says")
+    is_excluded = models.BooleanField(default=False, help_text="whether the run has excluded_at")
     latency_bins = ArrayField(
         models.BigIntegerField(), null=True, blank=True, help_text="first bucket, then operations per bucket"
     )
 
     class Meta:
         constraints = (
-            # Also serves queries.runs.read_run: the measurements of one run.
+            # Also serves queries.runs.run_detail.read_run: the measurements of one run.
             models.UniqueConstraint(fields=["run", "series", "ordinal"], name="measurement_is_stored_once"),
         )
         indexes = (
-            # queries.series.read_points: one series over time, keyset on (started_at, id).
+            # queries.series.points.read_points: one series over time, keyset on (started_at, id).
             models.Index(fields=["series", "started_at", "id"], name="measurement_by_series"),
         )
 

@@ -9,7 +9,7 @@ from benchapp.models.account import User
 
 
 class PlannedEventKind(models.TextChoices):
-    """What a planned event is."""
+    """Kind of a planned event."""
 
     CHANGE = "change", "Expected change: recorded without notifications"
     MAINTENANCE = "maintenance", "Maintenance: runs are excluded from levels"
@@ -19,7 +19,7 @@ class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
     """Queries over planned events."""
 
     def meeting(self, first: datetime, last: datetime) -> Self:
-        """Keep the events in effect at any time of a span, both ends inclusive; canceled events are excluded."""
+        """Filter the events in effect at any time of a span, both ends inclusive; canceled events are excluded."""
         return self.filter(
             models.Q(ended_at__isnull=True) | models.Q(ended_at__gt=first),
             canceled_at__isnull=True,
@@ -73,7 +73,7 @@ class PlannedEvent(models.Model):
 
 
 class PlannedEventAction(models.TextChoices):
-    """What people do with a planned event; the last two undo the two before them."""
+    """Action of a user on a planned event; the last two undo the two before them."""
 
     SCHEDULED = "scheduled", "scheduled"
     ENDED = "ended", "ended early"

@@ -14,10 +14,9 @@ from benchapp.models.target import Target
 class Run(models.Model):
     """One execution of fio.
 
-    document: its place in the submission's text. error: fio's first errno, 0 on success.
+    document: its index in the submission's output. error: fio's first errno, 0 on success.
     started_at: the host's clock; without one, the time of receipt (started_at_is_known false).
-    warnings: [{code, where, message}], as the parser gave them. badges: codes of analysis.validity that any of its
-    measurements bears.
+    warnings: [{code, where, message}] of the parser. badges: codes of analysis.validity, of all its measurements.
     """
 
     submission = models.ForeignKey(Submission, on_delete=models.CASCADE, related_name="runs")
@@ -40,7 +39,7 @@ class Run(models.Model):
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     parser_version = models.PositiveSmallIntegerField()
     excluded_at = models.DateTimeField(
-        null=True, blank=True, help_text="taken out of medians; server's clock"
+        null=True, blank=True, help_text="excluded from medians; server's clock"
     )
     excluded_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     excluded_reason = models.CharField(max_length=500, blank=True, default="")
@@ -48,13 +47,13 @@ class Run(models.Model):
     class Meta:
         constraints = (models.UniqueConstraint(fields=["submission", "document"], name="run_is_stored_once"),)
         indexes = (
-            # queries.runs.list_runs: the newest first.
+            # queries.runs.runs.list_runs: newest first.
             models.Index(fields=["-started_at", "-id"], name="run_by_time"),
-            # queries.runs.list_runs of one host; queries.hosts: last run of each.
+            # queries.runs.runs.list_runs of one host; queries.hosts: last run of each.
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
-            # queries.runs.list_runs of one profile.
+            # queries.runs.runs.list_runs of one profile.
             models.Index(fields=["profile", "-started_at", "-id"], name="run_by_profile"),
-            # queries.runs.list_runs with a badge.
+            # queries.runs.runs.list_runs with a badge.
             GinIndex(fields=["badges"], name="run_by_badge"),
         )
 

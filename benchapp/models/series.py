@@ -22,8 +22,8 @@ class Series(TargetFields, WorkloadFields):
     """Pool or host + target + workload + direction.
 
     Layout and workload are typed columns here, so that charts over them are one query over series.
-    measurement_count, first_at, last_at, badges (codes of its newest measurement): kept up to date in the
-    transaction that writes measurements.
+    measurement_count, first_at, last_at, badges (codes of its newest measurement): updated in the transaction that
+    writes measurements.
     """
 
     key = models.BinaryField(max_length=32, unique=True)
@@ -39,9 +39,9 @@ class Series(TargetFields, WorkloadFields):
     first_at = models.DateTimeField(null=True, blank=True)
     last_at = models.DateTimeField(null=True, blank=True)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
-    judging_is_due = models.BooleanField(default=False, help_text="measurements changed since it was judged")
+    judging_is_due = models.BooleanField(default=False, help_text="measurements changed since detection")
     summary_is_due = models.BooleanField(
-        default=False, help_text="measurements changed since it was summarised"
+        default=False, help_text="measurements changed since it was summarized"
     )
 
     class Meta:
@@ -52,12 +52,12 @@ class Series(TargetFields, WorkloadFields):
             ),
         )
         indexes = (
-            # queries.series.list_series: the freshest first, and of one scope.
+            # queries.series.series.list_series: newest measurement first, and of one scope.
             models.Index(fields=["-last_at", "-id"], name="series_by_time"),
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
-            # pipeline.summarize.summarize_due: small, as summarised rows leave it.
+            # pipeline.normalize.summaries.summarize_due: small, without summarized rows.
             models.Index(fields=["id"], name="series_due", condition=models.Q(summary_is_due=True)),
-            # pipeline.detect.judge_due: likewise.
+            # pipeline.detection.histories.claim_due: likewise.
             models.Index(fields=["id"], name="series_to_judge", condition=models.Q(judging_is_due=True)),
         )
 

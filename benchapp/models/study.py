@@ -6,7 +6,7 @@ from benchapp.models.account import User
 
 
 class PanelKind(models.TextChoices):
-    """The page that a panel of a study shows."""
+    """The chart page of a panel."""
 
     SCALING = "scaling", "Scaling"
     MATRIX = "matrix", "Matrix"
@@ -19,7 +19,7 @@ class Study(models.Model):
 
     words: Markdown, sanitized when it is rendered. owner: null for a sample.
     panels: [{kind: PanelKind, query: query string of the page, title, words}].
-    share_token: gives anyone with the link read access to this study only; null while it is not shared.
+    share_token: the link with it gives read access to this study only; null if not shared.
     """
 
     title = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""Submissions: one POST each, stored as received; the table is the queue."""
+"""Submissions: one POST each, stored as received; the table is the work queue."""
 
 from typing import Self
 
@@ -18,9 +18,9 @@ class State(models.TextChoices):
 class Kind(models.TextChoices):
     """Kind of the body."""
 
-    ENVELOPE = "envelope", "An agent's envelope"
-    FIO = "fio", "What fio printed"
-    REPORTED = "reported", "Numbers that someone published"
+    ENVELOPE = "envelope", "Envelope of the agent"
+    FIO = "fio", "fio output"
+    REPORTED = "reported", "Published numbers"
 
 
 class SubmissionQuerySet(models.QuerySet["Submission"]):
@@ -36,7 +36,7 @@ class Submission(models.Model):
 
     id: created by the sender, the same on every retry.
     body: gzip of the exact bytes received (unpacked); digest: SHA-256 of the unpacked bytes and parameters.
-    parameters: the query parameters of a body that has no envelope, already validated.
+    parameters: the validated query parameters of a body without envelope.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -45,7 +45,7 @@ class Submission(models.Model):
         max_length=260,
         blank=True,
         default="",
-        help_text="whose history it belongs to: the host's pool or name, then",
+        help_text="scope of its series: the host's pool or name at that time",
     )
     kind = models.CharField(max_length=8, choices=Kind)
     parameters = models.JSONField(default=dict)
@@ -75,21 +75,21 @@ class Submission(models.Model):
             ),
         )
         indexes = (
-            # pipeline.normalize.claim_fresh and claim_retried: the oldest that waits; small, as settled rows leave it.
+            # pipeline.normalize.batch: the longest waiting; small, without settled rows.
             models.Index(
                 fields=["attempts", "received_at"],
                 name="submission_waiting",
                 condition=models.Q(state=State.RECEIVED),
             ),
-            # queries.uploads.list_uploads: the newest first, by state.
+            # queries.runs.submissions.list_uploads: newest first, by state.
             models.Index(fields=["state", "-received_at", "id"], name="submission_by_state"),
-            # pipeline.catch_up: the oldest that an older parser read; and how many those are.
+            # pipeline.normalize.reparse: the oldest that an older parser read, and their count.
             models.Index(
                 fields=["parser_version", "received_at"],
                 name="submission_by_parser",
                 condition=models.Q(state=State.STORED, body__isnull=False),
             ),
-            # queries.uploads.list_uploads without a state; counts per hour.
+            # queries.runs.submissions.list_uploads without a state; counts per hour.
             models.Index(fields=["-received_at", "id"], name="submission_by_time"),
         )
 

@@ -23,8 +23,8 @@ class Subscription(models.Model):
     """One address and its notification settings.
 
     address: an e-mail address or a URL. secret: signs webhooks; shown once. filter: in the filter language.
-    is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: nothing is sent between
-    them, but later; hours of UTC. failures: in a row; at FAILURES_MAXIMUM it pauses and says why.
+    is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the
+    end of these hours (UTC). failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
     """
 
     FAILURES_MAXIMUM = 20
@@ -34,8 +34,8 @@ class Subscription(models.Model):
     address = models.CharField(max_length=500)
     secret = models.CharField(max_length=100, blank=True, default="")
     filter = models.CharField(max_length=2000, blank=True, default="")
-    least_severity = models.CharField(max_length=6, default="low")
-    wants_silence = models.BooleanField(default=True, help_text="also of hosts that fall silent")
+    minimum_severity = models.CharField(max_length=6, default="low")
+    notify_silent_hosts = models.BooleanField(default=True, help_text="also when hosts become silent")
     is_digest = models.BooleanField(default=False)
     digest_hour = models.PositiveSmallIntegerField(default=7)
     quiet_from_hour = models.PositiveSmallIntegerField(null=True, blank=True)
@@ -60,8 +60,8 @@ class EmailAddress(models.Model):
     """An e-mail address for notices, and whether its holder confirmed it.
 
     address: in lower case. digest: of the newest link that was sent, until it is used; expires_at: of that link.
-    asked_at: when the newest confirmation mail was requested, None if never. Kept without a subscription: one
-    that is deleted and created again needs no second confirmation and sends no second mail.
+    asked_at: when the newest confirmation mail was requested, None if never. Rows outlive their subscriptions:
+    one that is deleted and created again needs no second confirmation.
     """
 
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="email_addresses", db_index=False)
@@ -75,7 +75,7 @@ class EmailAddress(models.Model):
 
     class Meta:
         constraints = (
-            # Also serves pipeline.outbox.claim_next: whether the address of a subscription is confirmed.
+            # Also serves pipeline.notifications.outbox.claim_next: whether the address of a subscription is confirmed.
             models.UniqueConstraint(fields=["owner", "address"], name="email_address_is_unique"),
         )
 
@@ -98,14 +98,15 @@ class NoticeState(models.TextChoices):
 
     WAITING = "waiting", "Waiting"
     SENT = "sent", "Sent"
-    FAILED = "failed", "Given up"
+    FAILED = "failed", "Failed"
     DROPPED = "dropped", "Not sent"
 
 
 class Notice(models.Model):
     """One message to one subscription. key: its event ("incident 12 opened"), sent once.
 
-    body: text, rendered when the notice was created. not_before_at: quiet hours, digest, or the next attempt.
+    body: the message, rendered when the notice was created; {reported_in: key of the notice} for a host whose silence
+    is reported in another notice. not_before_at: quiet hours, digest, or the next attempt.
     log: [{at, outcome}], the last ten attempts.
     """
 
@@ -124,17 +125,17 @@ class Notice(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["subscription", "key"], name="notice_is_told_once"),
+            models.UniqueConstraint(fields=["subscription", "key"], name="notice_is_unique"),
             models.CheckConstraint(
                 condition=models.Q(state__in=NoticeState.values), name="notice_state_is_known"
             ),
         )
         indexes = (
-            # pipeline.notify.send_due: small, as settled rows leave it.
+            # pipeline.notifications.outbox.claim_next: small, without settled rows.
             models.Index(
                 fields=["not_before_at"], name="notice_waiting", condition=models.Q(state=NoticeState.WAITING)
             ),
-            # pipeline.notice_retention.forget_old_notices: what was settled longest ago.
+            # pipeline.notifications.outbox.forget_old_notices: settled longest ago.
             models.Index(
                 fields=["settled_at"],
                 name="notice_settled",

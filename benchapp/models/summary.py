@@ -35,7 +35,7 @@ class SeriesSummary(models.Model):
         verbose_name_plural = "series summaries"
         constraints = (
             # Also serves queries.scaling: one metric of many series.
-            models.UniqueConstraint(fields=["metric", "series"], name="series_summary_is_kept_once"),
+            models.UniqueConstraint(fields=["metric", "series"], name="series_summary_is_unique"),
         )
 
     def __str__(self) -> str:

@@ -1,10 +1,10 @@
-"""The storage under test, as its layout."""
+"""The storage under test, described by its layout."""
 
 from django.db import models
 
 
 class TargetFields(models.Model):
-    """The layout as typed columns; null is unknown, and unknown equals unknown in the identity.
+    """The layout as typed columns; null is unknown. Unknown values are equal in the identity of a series.
 
     name: distinguishes equal layouts on one host (mount point, volume label).
     """
@@ -26,7 +26,7 @@ class TargetFields(models.Model):
 
 
 class Target(TargetFields):
-    """One layout, shared by all hosts with the same one."""
+    """One layout, shared by all hosts that have it."""
 
     key = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical layout")
 

@@ -21,20 +21,20 @@ class Trace(models.Model):
 
     buckets: {at_s, mean, minimum, maximum, count}: lists of one length, in base units (operations/s, bytes/s, ns),
     null in a bucket without entries; at_s is the bucket's end, from the start of the job.
-    jobs: how many logs were added up (IOPS, bandwidth) or pooled (latency).
+    jobs: number of logs that were summed (IOPS, bandwidth) or pooled (latency).
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="traces", db_index=False)
     kind = models.CharField(max_length=4, choices=TraceKind)
     direction = models.CharField(max_length=5, choices=DirectionName)
     jobs = models.PositiveIntegerField()
-    entries = models.PositiveBigIntegerField(help_text="lines of the logs behind it")
+    entries = models.PositiveBigIntegerField(help_text="log lines that it was calculated from")
     bucket_s = models.FloatField()
     buckets = models.JSONField()
 
     class Meta:
         constraints = (
-            # Also serves queries.traces.read_traces: those of one run.
+            # Also serves queries.runs.traces.read_traces: those of one run.
             models.UniqueConstraint(fields=["run", "kind", "direction"], name="trace_is_stored_once"),
         )
 

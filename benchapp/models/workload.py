@@ -4,7 +4,7 @@ from django.db import models
 
 
 class WorkloadFields(models.Model):
-    """The workload as typed columns; null is unknown or not a single number (then the text has it).
+    """The workload as typed columns; null is unknown, or not a single number, which the text has.
 
     read_share_percent: 100 for reads, 0 for writes and trims.
     options: further options that change what is measured (sync, fsync, rate…), canonical.
@@ -28,7 +28,7 @@ class WorkloadFields(models.Model):
 
 
 class Workload(WorkloadFields):
-    """One workload, shared by all runs with the same one."""
+    """One workload, shared by all runs that have it."""
 
     key = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical workload")
 

@@ -38,8 +38,8 @@ class SubscriptionRow:
     channel: str
     address: str
     filter: str
-    least_severity: str
-    wants_silence: bool
+    minimum_severity: str
+    notify_silent_hosts: bool
     is_digest: bool
     digest_hour: int
     quiet_from_hour: int | None
@@ -117,7 +117,7 @@ def read_subscription(subscription_id: int, visitor: User) -> SubscriptionRow | 
 
 def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[NoticeRow]:
     """Return the newest notices of a subscription; markers of hosts reported in a group notice are excluded."""
-    rows = Notice.objects.filter(subscription_id=subscription_id).exclude(body__has_key="told_in")
+    rows = Notice.objects.filter(subscription_id=subscription_id).exclude(body__has_key="reported_in")
     return [
         NoticeRow(
             id=row.pk,

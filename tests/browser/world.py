@@ -36,10 +36,10 @@ from benchapp.pipeline.normalize.summaries import summarize_series
 from tests.envelopes import read_fio
 from tests.factories import (
     make_change,
+    make_detection_result,
     make_environment,
     make_host,
     make_incident,
-    make_judgement,
     make_measurement,
     make_run,
     make_series,
@@ -269,13 +269,13 @@ def _make_incidents(owner: User) -> tuple[Incident, Series]:
         "title": "db-09: IOPS −15 % in 3 of 12 series, all with stripes 16",
         "severity": "high",
         "suspects": [kernel],
-        "explained_by": [
+        "common_factors": [
             {"dimension": "stripe_count", "value": "16", "share": 1, "words": "only with 16 stripes (3 of 3)"}
         ],
     }
     incident = make_incident(changes=changes, **told)
     hostile = {"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 0.5, "words": HOSTILE}
-    make_incident(title=HOSTILE, suspects=[hostile], explained_by=[hostile], severity="low")
+    make_incident(title=HOSTILE, suspects=[hostile], common_factors=[hostile], severity="low")
     make_incident(title="db-10: p99 latency +40 % in 1 of 4 series", relative=0.4, state="acknowledged")
     make_incident(title="db-11: IOPS +20 % in 4 of 4 series", relative=0.2, is_regression=False)
     IncidentEvent.objects.create(
@@ -285,8 +285,10 @@ def _make_incidents(owner: User) -> tuple[Incident, Series]:
         kind="commented",
         words=f"{HOSTILE} https://example.com/",
     )
-    for standing, series in zip(("steady", "noisy", "learning"), moved, strict=True):
-        make_judgement(series, standing, level=8500.0, spread=0.02, least_change=0.08, runs_needed=12)
+    for status, series in zip(("steady", "noisy", "learning"), moved, strict=True):
+        make_detection_result(
+            series, status, level=8500.0, spread=0.02, smallest_detectable_change=0.08, runs_needed=12
+        )
     return incident, moved[0]
 
 

@@ -22,7 +22,7 @@ from benchapp.analysis.changepoints.segmentation_v1 import Levels, find_boundari
 
 __all__ = [
     "ChangePoint",
-    "PointJudgement",
+    "HistoryChanges",
     "Shift",
     "ShiftLevel",
     "ValueHistory",
@@ -85,7 +85,7 @@ class ValueHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class PointJudgement:
+class HistoryChanges:
     """A history and all its changes, ascending; pass the history to evaluate the next point."""
 
     history: ValueHistory
@@ -102,7 +102,7 @@ def change_indices(values: Iterable[float]) -> list[int]:
 
 def judge_values(
     values: Iterable[float], *, least_relative_change: float = LEAST_RELATIVE_CHANGE
-) -> PointJudgement:
+) -> HistoryChanges:
     """Return the changes of a series, oldest value first, ascending, and the state for its next points.
 
     No changes under 6 finite values. Deterministic. NaN and infinities are ignored, but keep their index. Positive
@@ -113,12 +113,12 @@ def judge_values(
     return extend_history(ValueHistory(least_relative_change=least), values)
 
 
-def judge_next(history: ValueHistory, value: float) -> PointJudgement:
+def judge_next(history: ValueHistory, value: float) -> HistoryChanges:
     """Return the changes after one more point: the same as `judge_values` of all points, in constant time."""
     return extend_history(history, (value,))
 
 
-def extend_history(history: ValueHistory, values: Iterable[float]) -> PointJudgement:
+def extend_history(history: ValueHistory, values: Iterable[float]) -> HistoryChanges:
     """Return the changes after more points, which must be consecutive."""
     given = values if isinstance(values, np.ndarray) else list(values)
     settled = list(history.settled)
@@ -128,7 +128,7 @@ def extend_history(history: ValueHistory, values: Iterable[float]) -> PointJudge
         if stretch.is_settled:
             settled.extend(changes)
     assert stretch is not None
-    return PointJudgement(
+    return HistoryChanges(
         replace(
             history,
             settled=tuple(settled),

@@ -52,7 +52,7 @@ class NoiseProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class StateJudgement:
+class StateResult:
     """A status, and the runs needed: until it is learned, or after a change of the wanted size.
 
     `runs_needed` is None if no runs are needed, or no number suffices.
@@ -115,20 +115,20 @@ def judge_state(
     wanted_change: float,
     silent_s: float | None = None,
     stale_after_s: float | None = None,
-) -> StateJudgement:
+) -> StateResult:
     """Return the status of a series with so many runs, the last one `silent_s` ago.
 
     `wanted_change` is the relative change that its people want to hear of (0.05 is 5 %). Staleness goes before
     learning, and learning before noise: what has no news needs no patience.
     """
     if silent_s is not None and stale_after_s is not None and silent_s > stale_after_s:
-        return StateJudgement(SeriesState.STALE, None)
+        return StateResult(SeriesState.STALE, None)
     if runs < BASELINE_RUNS or profile.smallest_change is None:
         missing = max(BASELINE_RUNS - runs, FEWEST_NEW_RUNS + 1 - profile.points)
-        return StateJudgement(SeriesState.LEARNING, missing)
+        return StateResult(SeriesState.LEARNING, missing)
     if profile.smallest_change > wanted_change:
-        return StateJudgement(SeriesState.TOO_NOISY, count_runs_needed(profile, wanted_change))
-    return StateJudgement(SeriesState.STEADY, None)
+        return StateResult(SeriesState.TOO_NOISY, count_runs_needed(profile, wanted_change))
+    return StateResult(SeriesState.STEADY, None)
 
 
 def _take_residuals(level: Array) -> Array:

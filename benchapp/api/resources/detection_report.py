@@ -118,7 +118,7 @@ class DetectionReportOutput(Output):
     level = maybe_real(help_text="median of the current level")
     spread = real(help_text="relative")
     correlation = real()
-    least_change = maybe_real(help_text="smallest relative change detectable in five runs")
+    smallest_detectable_change = maybe_real(help_text="smallest relative change detectable in five runs")
     band = BandOutput(allow_null=True, help_text="newer runs outside of it are suspected")
     changes = DetectedChangeOutput(many=True)
     too_small = DetectedChangeOutput(many=True, help_text="detected, but below the threshold")
@@ -169,7 +169,7 @@ class SeriesDetection(ApiView):
 
 
 def _describe(report: DetectionReport) -> dict[str, Any]:
-    judged, policy = report.judgement, report.policy
+    judged, policy = report.result, report.policy
     low, high = report.band or (None, None)
     return {
         "series": report.series_id,
@@ -190,7 +190,7 @@ def _describe(report: DetectionReport) -> dict[str, Any]:
         "level": judged.level,
         "spread": judged.profile.spread,
         "correlation": judged.profile.correlation,
-        "least_change": judged.profile.smallest_change,
+        "smallest_detectable_change": judged.profile.smallest_change,
         "band": None if report.band is None else {"low": low, "high": high},
         "changes": list(map(_change_row, report.changes)),
         "too_small": list(map(_change_row, report.too_small)),

@@ -27,7 +27,7 @@ from benchapp.pipeline.detection.metric import (
     METHOD,
     RUNS_MINIMUM,
     DetectedChange,
-    MetricJudgement,
+    MetricResult,
     judge_metric,
 )
 from benchapp.pipeline.detection.rows import read_baselines
@@ -81,7 +81,7 @@ class DetectionReport:
     failed_count: int
     excluded_count: int
     without_value_count: int
-    judgement: MetricJudgement
+    result: MetricResult
     band: tuple[float, float] | None
     changes: tuple[FoundChange, ...]
     too_small: tuple[FoundChange, ...]
@@ -92,7 +92,7 @@ class DetectionReport:
     @property
     def status(self) -> str:
         """Return the detection status."""
-        return STATUSES[self.judgement.state.state].value
+        return STATUSES[self.result.state.state].value
 
     def list_inputs(self) -> list[dict[str, Any]]:
         """Return the valid runs, oldest first."""
@@ -143,7 +143,7 @@ def report_detection(
         failed_count=counts["failed"],
         excluded_count=counts["excluded"],
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
-        judgement=judged,
+        result=judged,
         band=_find_band(judged),
         changes=tuple(
             _add_runs(inputs, change)
@@ -189,7 +189,7 @@ def _add_runs(inputs: MetricHistory, detected: DetectedChange) -> FoundChange:
     )
 
 
-def _find_band(judged: MetricJudgement) -> tuple[float, float] | None:
+def _find_band(judged: MetricResult) -> tuple[float, float] | None:
     if judged.level is None or judged.profile.smallest_change is None:
         return None
     half_width = FAR_SPREADS * judged.profile.spread * abs(judged.level)
@@ -197,7 +197,7 @@ def _find_band(judged: MetricJudgement) -> tuple[float, float] | None:
 
 
 def _list_reasons(
-    judged: MetricJudgement, metric: str, policy: Policy, *, has_one_block_size: bool
+    judged: MetricResult, metric: str, policy: Policy, *, has_one_block_size: bool
 ) -> Iterator[str]:
     """Yield reasons why changes are not reported."""
     metrics = list_judged_metrics(has_one_block_size=has_one_block_size)

@@ -13,7 +13,7 @@ from benchapp.analysis.changepoints.v1 import VERSION, ChangePoint, judge_values
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
-    StateJudgement,
+    StateResult,
     count_runs_needed,
     judge_state,
     profile_noise,
@@ -67,20 +67,20 @@ class DetectedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricJudgement:
+class MetricResult:
     """Result of one evaluation of a metric's valid values. level: median of the current level; None without values."""
 
     values: Floats
     changes: tuple[DetectedChange, ...]
     suspicion: DetectedChange | None
     profile: NoiseProfile
-    state: StateJudgement
+    state: StateResult
     level: float | None
 
 
 def judge_metric(
     values: Floats, *, smallest_change: float, confirmed: Collection[tuple[int, bool]] = ()
-) -> MetricJudgement:
+) -> MetricResult:
     """Evaluate finite values, oldest first; smallest_change is the relative threshold.
 
     confirmed: index and direction (whether it rose) of confirmed changes, which are not checked again.
@@ -91,7 +91,7 @@ def judge_metric(
     lasting = _find_lasting(values, fresh, smallest_change) if fresh else set()
     profile = profile_noise(values, starts)
     state = judge_state(profile, runs=len(values), wanted_change=_NOISY_FROM * smallest_change)
-    return MetricJudgement(
+    return MetricResult(
         values=values,
         changes=tuple(_describe_point(point, lasting) for point in points if point.shift.relative),
         suspicion=_suspect(values, starts, smallest_change),
@@ -203,9 +203,9 @@ def _describe_suspicion(values: Floats, suspicion: Suspicion, start: int) -> Det
     )
 
 
-def _add_runs_needed(state: StateJudgement, profile: NoiseProfile, smallest_change: float) -> StateJudgement:
+def _add_runs_needed(state: StateResult, profile: NoiseProfile, smallest_change: float) -> StateResult:
     """Add the runs needed for a change of the threshold, also to a steady series."""
     is_noisy = profile.smallest_change is not None and profile.smallest_change > smallest_change
     if state.state == SeriesState.LEARNING or not is_noisy:
         return state
-    return StateJudgement(state.state, count_runs_needed(profile, smallest_change))
+    return StateResult(state.state, count_runs_needed(profile, smallest_change))

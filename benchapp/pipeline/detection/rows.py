@@ -10,7 +10,7 @@ from django.db import connection
 
 from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import Change, ChangeState, DetectionStatus, Judgement
+from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
 
 # Series id and metric.
 MetricKey = tuple[int, str]
@@ -58,15 +58,15 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRecord:
-    """A row of `Judgement` without the accepted baseline, which detection does not change."""
+    """A row of `DetectionResult` without the accepted baseline, which detection does not change."""
 
     series_id: int
     metric: str
-    standing: DetectionStatus
+    status: DetectionStatus
     n: int
     level: float | None
     spread: float | None
-    least_change: float | None
+    smallest_detectable_change: float | None
     runs_needed: int | None
     method: str
     judged_at: datetime
@@ -106,18 +106,18 @@ _UPDATE_CHANGES: Final = (
 _STATUS: Final = {
     "series_id": "bigint",
     "metric": "varchar",
-    "standing": "varchar",
+    "status": "varchar",
     "n": "int",
     "level": "float8",
     "spread": "float8",
-    "least_change": "float8",
+    "smallest_detectable_change": "float8",
     "runs_needed": "int",
     "method": "varchar",
     "judged_at": "timestamptz",
 }
 # An accepted baseline (baseline_from_at) is not changed.
 _UPSERT_STATUSES: Final = (
-    f"INSERT INTO benchapp_judgement ({', '.join(_STATUS)}) SELECT {', '.join(_STATUS)}"  # nosec B608
+    f"INSERT INTO benchapp_detectionresult ({', '.join(_STATUS)}) SELECT {', '.join(_STATUS)}"  # nosec B608
     f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _STATUS.items())})"
     " ON CONFLICT (series_id, metric) DO UPDATE"
     f" SET {', '.join(f'{name} = excluded.{name}' for name in _STATUS if name not in ('series_id', 'metric'))}"
@@ -139,7 +139,7 @@ def read_changes(series_ids: Sequence[int]) -> dict[MetricKey, list[ChangeRecord
 
 def read_baselines(series_ids: Sequence[int]) -> dict[MetricKey, datetime]:
     """Return the start of the accepted baselines, by series and metric."""
-    rows = Judgement.objects.filter(series_id__in=series_ids, baseline_from_at__isnull=False)
+    rows = DetectionResult.objects.filter(series_id__in=series_ids, baseline_from_at__isnull=False)
     return {
         (series_id, metric): from_at
         for series_id, metric, from_at in rows.values_list("series_id", "metric", "baseline_from_at")
@@ -169,7 +169,7 @@ def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) 
     """Write the detection status of these series; delete that of metrics without values and baseline."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "DELETE FROM benchapp_judgement AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
+            "DELETE FROM benchapp_detectionresult AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
             " AND NOT EXISTS (SELECT 1 FROM unnest(%s::bigint[], %s::varchar[]) AS updated(series_id, metric)"
             "  WHERE updated.series_id = stored.series_id AND updated.metric = stored.metric)",
             [

@@ -18,7 +18,7 @@ from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
-from benchapp.pipeline.detection.metric import METHOD, DetectedChange, MetricJudgement, is_back, judge_metric
+from benchapp.pipeline.detection.metric import METHOD, DetectedChange, MetricResult, is_back, judge_metric
 from benchapp.pipeline.detection.reconcile import (
     Decision,
     StoredChange,
@@ -276,17 +276,17 @@ def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
     return replace(record, state=ChangeState.WITHDRAWN, updated_at=now, withdrawn_at=now)
 
 
-def _make_status(history: MetricHistory, judged: MetricJudgement, now: datetime) -> StatusRecord | None:
+def _make_status(history: MetricHistory, judged: MetricResult, now: datetime) -> StatusRecord | None:
     if not len(history.values):
         return None
     return StatusRecord(
         series_id=history.series_id,
         metric=history.metric,
-        standing=STATUSES[judged.state.state],
+        status=STATUSES[judged.state.state],
         n=len(history.values),
         level=judged.level,
         spread=judged.profile.spread,
-        least_change=judged.profile.smallest_change,
+        smallest_detectable_change=judged.profile.smallest_change,
         runs_needed=judged.state.runs_needed,
         method=METHOD,
         judged_at=now,

@@ -11,9 +11,9 @@ from django.utils import timezone
 from benchapp.models import (
     Change,
     ChangeState,
+    DetectionResult,
     IncidentEvent,
     IncidentState,
-    Judgement,
     Series,
     User,
     Verdict,
@@ -94,7 +94,7 @@ def lock_rows(series_ids: Collection[int]) -> None:
 def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> None:
     """Restore baselines, (series, metric, start or None), and mark the series for detection."""
     for series_id, metric, moment in baselines:
-        Judgement.objects.filter(series_id=series_id, metric=metric).update(
+        DetectionResult.objects.filter(series_id=series_id, metric=metric).update(
             baseline_from_at=datetime.fromisoformat(moment) if moment else None
         )
     if baselines:
@@ -104,9 +104,9 @@ def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> Non
 
 def _set_baseline(level: AcceptedLevel) -> tuple[int, str, str | None]:
     """Set the baseline, and return the earlier one."""
-    judgement = Judgement.objects.filter(series_id=level.series_id, metric=level.metric).first()
-    earlier = judgement.baseline_from_at if judgement else None
-    Judgement.objects.filter(series_id=level.series_id, metric=level.metric).update(
+    result = DetectionResult.objects.filter(series_id=level.series_id, metric=level.metric).first()
+    earlier = result.baseline_from_at if result else None
+    DetectionResult.objects.filter(series_id=level.series_id, metric=level.metric).update(
         baseline_from_at=level.from_at
     )
     return level.series_id, level.metric, earlier.isoformat() if earlier else None

@@ -12,7 +12,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
 from benchapp.analysis.incidents.grouping import Moment
-from benchapp.models import Change, ChangeState, DetectionStatus, Host, IncidentState, Judgement
+from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
 
 # Changes that began longer before the current batch are not assigned any more.
 _REACH: Final = timedelta(days=60)
@@ -89,7 +89,7 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
         .values(*_FIELDS)
     )
     recoveries = _find_recoveries(rows)
-    judged = _read_judgements(rows) if any(row["incident_id"] is None for row in rows) else {}
+    judged = _read_results(rows) if any(row["incident_id"] is None for row in rows) else {}
     return [
         _make_candidate(row, judged.get((row["series_id"], row["metric"])))
         for row in rows
@@ -100,7 +100,7 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
 def read_families(scopes: Sequence[str]) -> dict[str, TestFamily]:
     """Return the family of each scope; two queries."""
     counts = (
-        Judgement.objects.filter(series__scope__in=scopes)
+        DetectionResult.objects.filter(series__scope__in=scopes)
         .values("series__scope")
         .annotate(tests=Count("id"))
         .values_list("series__scope", "tests")
@@ -111,9 +111,9 @@ def read_families(scopes: Sequence[str]) -> dict[str, TestFamily]:
     }
 
 
-def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Candidate:
+def _make_candidate(row: Mapping[str, Any], result: DetectionResult | None) -> Candidate:
     is_confirmed = row["state"] == ChangeState.CONFIRMED
-    may_join = judgement is not None and (is_confirmed or judgement.n >= BASELINE_RUNS)
+    may_join = result is not None and (is_confirmed or result.n >= BASELINE_RUNS)
     return Candidate(
         change_id=row["id"],
         series_id=row["series_id"],
@@ -127,24 +127,24 @@ def _make_candidate(row: Mapping[str, Any], judgement: Judgement | None) -> Cand
         relative=row["relative"],
         is_confirmed=is_confirmed,
         may_join=may_join,
-        may_open=judgement is not None and may_join and _exceeds_noise(row["relative"], judgement),
+        may_open=result is not None and may_join and _exceeds_noise(row["relative"], result),
         incident_id=row["incident_id"],
         is_resolved=row["incident__state"] == IncidentState.RESOLVED,
     )
 
 
-def _exceeds_noise(relative: float, judgement: Judgement) -> bool:
+def _exceeds_noise(relative: float, result: DetectionResult) -> bool:
     """Return whether a change exceeds the noise of a series that is too noisy."""
-    if judgement.standing != DetectionStatus.NOISY or judgement.least_change is None:
+    if result.status != DetectionStatus.NOISY or result.smallest_detectable_change is None:
         return True
-    return relative > -1 and abs(log1p(relative)) > log1p(judgement.least_change)
+    return relative > -1 and abs(log1p(relative)) > log1p(result.smallest_detectable_change)
 
 
-def _read_judgements(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], Judgement]:
+def _read_results(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], DetectionResult]:
     ids = {row["series_id"] for row in rows}
     if not ids:
         return {}
-    return {(row.series_id, row.metric): row for row in Judgement.objects.filter(series_id__in=ids)}
+    return {(row.series_id, row.metric): row for row in DetectionResult.objects.filter(series_id__in=ids)}
 
 
 def _find_recoveries(rows: Sequence[Mapping[str, Any]]) -> set[int]:

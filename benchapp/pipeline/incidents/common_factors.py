@@ -91,7 +91,7 @@ _TOGETHER: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """Affected and measured series of an incident. common_factors: as `Incident.explained_by`."""
+    """Affected and measured series of an incident. common_factors: as `Incident.common_factors`."""
 
     scopes: tuple[str, ...]
     cells: int
@@ -127,7 +127,7 @@ def measure_breadth(incident: Incident) -> Breadth:
 
 
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
-    rows = Series.objects.filter(scope__in=scopes, judgements__isnull=False).distinct().order_by("id")
+    rows = Series.objects.filter(scope__in=scopes, detection_results__isnull=False).distinct().order_by("id")
     for row in rows.values("id", "target_id", "workload_id", *_COLUMNS)[:_CELLS_MAXIMUM]:
         yield {**row, "pattern": name_pattern(row["rw"], row["direction"])}
 
@@ -166,7 +166,7 @@ def _compare_elsewhere(
         Series.objects.filter(
             target_id__in={cell["target_id"] for cell in changed},
             workload_id__in={cell["workload_id"] for cell in changed},
-            judgements__isnull=False,
+            detection_results__isnull=False,
         )
         .exclude(scope=scope)
         .values_list("scope", flat=True)

@@ -15,7 +15,7 @@ from django.db.models import Case, Count, Q, Value, When
 
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
 from benchapp.analysis.incidents.suspects import Elsewhere, FactDifference
-from benchapp.models import Change, ChangeState, DetectionStatus, Environment, Host, Judgement, Run
+from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Environment, Host, Run
 from benchapp.pipeline.incidents.common_factors import CHANGED_SHARE, read_shares
 from benchapp.pipeline.incidents.run_facts import flatten_environment
 
@@ -106,8 +106,8 @@ class _HostStates:
         times = [one.at for one in host_changes]
         span = (min(times) - _TOGETHER, max(times) + _TOGETHER)
         self.times = _read_changes(scopes, changes[0].is_regression, span=span)
-        steady = Judgement.objects.filter(
-            series__scope__in=scopes, series__judging_is_due=False, standing=DetectionStatus.STEADY
+        steady = DetectionResult.objects.filter(
+            series__scope__in=scopes, series__judging_is_due=False, status=DetectionStatus.STEADY
         )
         self.steady = set(steady.values_list("series__scope", flat=True).order_by().distinct())
         self.runs = _count_runs(host_changes)

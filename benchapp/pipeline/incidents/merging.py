@@ -85,7 +85,7 @@ def _list_signatures(incident: Incident) -> list[Sign]:
         for first in incident.suspects[:1]
         if first["share"] >= _SHARE_MINIMUM
     ]
-    factors = (one for one in incident.explained_by if one["dimension"] not in _OF_ONE_SCOPE)
+    factors = (one for one in incident.common_factors if one["dimension"] not in _OF_ONE_SCOPE)
     return signs + [("factor", one["dimension"], one["value"]) for one in factors]
 
 

@@ -24,7 +24,7 @@ _DESCRIPTION: Final = (
     "started_at",
     "relative",
     "change_count",
-    "explained_by",
+    "common_factors",
     "suspects",
     "updated_at",
 )
@@ -67,7 +67,7 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.started_at = live[0].started_at
     incident.relative = largest.relative
     incident.change_count = len(live)
-    incident.explained_by = breadth.common_factors
+    incident.common_factors = breadth.common_factors
     incident.suspects = find_suspects(live)
     incident.updated_at = events.now
     incident.save(update_fields=_DESCRIPTION)

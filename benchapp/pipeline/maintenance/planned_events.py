@@ -21,7 +21,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.models.filtering import match_series
-from benchapp.models.host_filtering import leave_scopes_out, names_scope
+from benchapp.models.host_filtering import matches_scope, remove_scope_terms
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -207,8 +207,8 @@ def _find_among(text: str, by_scope: Mapping[str, Sequence[int]]) -> Iterable[in
     filter = _read_filter(text)
     if filter is None:
         return ()
-    ids = [each for scope, ids in by_scope.items() if names_scope(filter, scope) for each in ids]
-    rest = leave_scopes_out(filter)
+    ids = [each for scope, ids in by_scope.items() if matches_scope(filter, scope) for each in ids]
+    rest = remove_scope_terms(filter)
     if not ids or not (rest.terms or rest.words):
         return ids
     return Series.objects.filter(match_series(rest), pk__in=ids).values_list("id", flat=True)

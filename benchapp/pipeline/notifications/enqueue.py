@@ -191,7 +191,7 @@ def _wants(
         return is_notified
     if event.kind == "grew" and is_notified and _is_unconfirmed(event):
         return False
-    is_severe = _RANK[event.incident.severity] >= _RANK.get(subscription.least_severity, 0)
+    is_severe = _RANK[event.incident.severity] >= _RANK.get(subscription.minimum_severity, 0)
     return is_severe and event.incident_id in wanted[subscription.filter]
 
 

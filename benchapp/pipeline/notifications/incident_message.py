@@ -106,7 +106,7 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
         ("Severity", incident.severity),
         ("Scope", incident.scope.partition(":")[2] or "multiple hosts or pools"),
         ("Since", format_moment(incident.started_at)),
-        ("Common factor", "; ".join(str(each.get("words", "")) for each in incident.explained_by[:2])),
+        ("Common factor", "; ".join(str(each.get("words", "")) for each in incident.common_factors[:2])),
         ("User", event.by.username if event.by else ""),
     ]
     return tuple((name, value) for name, value in rows if value)
@@ -170,7 +170,7 @@ def _make_facts(
             "relative": incident.relative,
             "change_count": incident.change_count,
             "started_at": to_iso(incident.started_at),
-            "explained_by": incident.explained_by,
+            "common_factors": incident.common_factors,
             "suspects": incident.suspects,
             "url": url or None,
         },

@@ -47,7 +47,7 @@ def notify_silent_hosts(*, now: datetime | None = None) -> int:
     A silence from before a subscription was created is not reported to it.
     """
     moment = now or timezone.now()
-    interested = list_active().filter(wants_silence=True)
+    interested = list_active().filter(notify_silent_hosts=True)
     if not interested.exists():
         return 0
     with transaction.atomic():
@@ -179,7 +179,7 @@ def _mark(subscription: Subscription, keys: Sequence[str], *, group: str, now: d
             Notice(
                 subscription=subscription,
                 key=key,
-                body={"told_in": group},
+                body={"reported_in": group},
                 state=NoticeState.SENT,
                 not_before_at=now,
                 created_at=now,

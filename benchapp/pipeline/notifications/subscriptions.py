@@ -58,8 +58,8 @@ class SubscriptionSettings:
     channel: str
     address: str
     filter: str = ""
-    least_severity: str = Severity.LOW.value
-    wants_silence: bool = True
+    minimum_severity: str = Severity.LOW.value
+    notify_silent_hosts: bool = True
     is_digest: bool = False
     digest_hour: int = 7
     quiet_from_hour: int | None = None
@@ -177,8 +177,8 @@ def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:
     values = SubscriptionSettings(**known)
     if values.channel not in Channel.values:
         raise BadSubscription("channel", f"choose one of {', '.join(Channel.values)}")
-    if values.least_severity not in Severity.values:
-        raise BadSubscription("least_severity", f"choose one of {', '.join(Severity.values)}")
+    if values.minimum_severity not in Severity.values:
+        raise BadSubscription("minimum_severity", f"choose one of {', '.join(Severity.values)}")
     if (values.quiet_from_hour is None) != (values.quiet_to_hour is None):
         raise BadSubscription("quiet_to_hour", "quiet hours need both a start and an end")
     if values.quiet_from_hour is not None and values.quiet_from_hour == values.quiet_to_hour:

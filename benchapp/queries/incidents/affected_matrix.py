@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from benchapp.dimensions import DIMENSIONS, Dimension, name_pattern
 from benchapp.grammar import Value
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.models import Change, ChangeState, Judgement, Series
+from benchapp.models import Change, ChangeState, DetectionResult, Series
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.titles import describe_setting, describe_value, name_scope, order_value
 
@@ -173,7 +173,9 @@ class _AffectedMatrixBuilder:
         )
         ids = [cell["id"] for cell in cells]
         self.statuses = dict(
-            Judgement.objects.filter(series_id__in=ids, metric=metric).values_list("series_id", "standing")
+            DetectionResult.objects.filter(series_id__in=ids, metric=metric).values_list(
+                "series_id", "status"
+            )
         )
         self.elsewhere = _read_elsewhere(
             incident, changes, [one for one in ids if one not in self.changed], metric

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from benchapp.analysis.charts.shift import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
-from benchapp.models import DetectionStatus, Judgement
+from benchapp.models import DetectionResult, DetectionStatus
 from benchapp.models.filtering import match_series
 from benchapp.queries.incidents.changes import SeriesName, name_series
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
@@ -31,7 +31,7 @@ _COUNTED_MAXIMUM: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class JudgementRow:
+class DetectionStatusRow:
     """Detection status of one metric of a series."""
 
     metric: str
@@ -39,7 +39,7 @@ class JudgementRow:
     n: int
     level: float | None
     spread: float | None
-    least_change: float | None
+    smallest_detectable_change: float | None
     runs_needed: int | None
     baseline_from_at: datetime | None
     method: str
@@ -51,7 +51,7 @@ class MonitoredMetric:
     """One metric of one series with its detection status."""
 
     series: SeriesName
-    judgement: JudgementRow
+    result: DetectionStatusRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,12 @@ class DetectionStatusCounts:
     has_more: bool
 
 
-def list_judgements(series_id: int) -> tuple[JudgementRow, ...]:
+def list_detection_statuses(series_id: int) -> tuple[DetectionStatusRow, ...]:
     """Return the detection status of each metric of a series; one query."""
-    rows = Judgement.objects.annotate(current=_current_status(timezone.now())).filter(series_id=series_id)
-    return tuple(map(_make_judgement, rows.order_by("id")))
+    rows = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(
+        series_id=series_id
+    )
+    return tuple(map(_make_status, rows.order_by("id")))
 
 
 def list_detection_status(
@@ -73,20 +75,20 @@ def list_detection_status(
 ) -> Page[MonitoredMetric]:
     """Return metrics of series with one status or any, last evaluated first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
-    found = Judgement.objects.annotate(current=_current_status(timezone.now())).filter(
+    found = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(
         match_series(match, "series__"), behind("judged_at", cursor, is_descending=True)
     )
     if status is not None:
         found = found.filter(current=status)
     rows: list[Any] = list(found.select_related("series").order_by("-judged_at", "-id")[: limit + 1])
-    page = cut_page(rows, limit, cursor_of=lambda judgement: Cursor(judgement.judged_at, judgement.pk))
-    return Page(tuple(_make_row(judgement) for judgement in page.items), page.next_cursor)
+    page = cut_page(rows, limit, cursor_of=lambda result: Cursor(result.judged_at, result.pk))
+    return Page(tuple(_make_row(result) for result in page.items), page.next_cursor)
 
 
 def count_detection_status() -> DetectionStatusCounts:
     """Count metrics of series by status, at most 100 000; one query."""
-    counted = Judgement.objects.order_by("pk").values("pk")[: _COUNTED_MAXIMUM + 1]
-    found = Judgement.objects.annotate(current=_current_status(timezone.now())).filter(pk__in=counted)
+    counted = DetectionResult.objects.order_by("pk").values("pk")[: _COUNTED_MAXIMUM + 1]
+    found = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(pk__in=counted)
     counts = dict(found.values_list("current").annotate(count=Count("pk")).order_by())
     return DetectionStatusCounts(counts, has_more=sum(counts.values()) > _COUNTED_MAXIMUM)
 
@@ -100,16 +102,16 @@ def _current_status(now: datetime) -> Case:
     is_stale = Q(series__last_at__lt=now - STALE_AFTER) & (
         Q(series__measurement_count__lt=INTERVAL_FROM) | GreaterThan(silent, usual)
     )
-    return Case(When(is_stale, then=Value(DetectionStatus.STALE.value)), default=F("standing"))
+    return Case(When(is_stale, then=Value(DetectionStatus.STALE.value)), default=F("status"))
 
 
-def _make_row(judgement: Judgement) -> MonitoredMetric:
-    return MonitoredMetric(name_series(judgement.series), _make_judgement(judgement))
+def _make_row(result: DetectionResult) -> MonitoredMetric:
+    return MonitoredMetric(name_series(result.series), _make_status(result))
 
 
-def _make_judgement(judgement: Any) -> JudgementRow:
-    values = {name: getattr(judgement, name) for name in _COLUMNS}
-    return JudgementRow(status=judgement.current, **values)
+def _make_status(result: Any) -> DetectionStatusRow:
+    values = {name: getattr(result, name) for name in _COLUMNS}
+    return DetectionStatusRow(status=result.current, **values)
 
 
 _COLUMNS: Final = (
@@ -117,7 +119,7 @@ _COLUMNS: Final = (
     "n",
     "level",
     "spread",
-    "least_change",
+    "smallest_detectable_change",
     "runs_needed",
     "baseline_from_at",
     "method",

@@ -194,7 +194,7 @@ def _read_largest(ids: Sequence[int]) -> dict[int, _LargestChange]:
 
 def _make_row(incident: Incident, largest: _LargestChange | None) -> IncidentRow:
     return IncidentRow(
-        common_factors=incident.explained_by,
+        common_factors=incident.common_factors,
         relative_low=largest.low if largest else None,
         relative_high=largest.high if largest else None,
         series_count=largest.series_count if largest else 0,

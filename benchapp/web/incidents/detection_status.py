@@ -65,7 +65,7 @@ def detection_status(request: HttpRequest) -> HttpResponse:
             for label, each in choices
         ],
         "lines": [
-            DetectionStatusLine(row, SHORT_LABELS[row.judgement.metric], describe_detection(row.judgement))
+            DetectionStatusLine(row, SHORT_LABELS[row.result.metric], describe_detection(row.result))
             for row in page.items
         ],
     }

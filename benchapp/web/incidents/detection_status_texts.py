@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
 from benchapp.models import DetectionStatus
-from benchapp.queries.incidents.detection_status import DetectionStatusCounts, JudgementRow
+from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
 from benchapp.web.incidents.texts import count_runs, describe_percent, format_since
 from benchapp.web.site.value_texts import with_unit
 
@@ -25,7 +25,7 @@ def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
     return parts
 
 
-def describe_metric_detection(rows: Sequence[JudgementRow], metric: Metric) -> list[str]:
+def describe_metric_detection(rows: Sequence[DetectionStatusRow], metric: Metric) -> list[str]:
     """Describe the detection of a metric of a series; bandwidth and IOPS refer to each other."""
     by_metric = {row.metric: row for row in rows}
     if not by_metric:
@@ -43,7 +43,7 @@ def describe_metric_detection(rows: Sequence[JudgementRow], metric: Metric) -> l
     return [f"No detection in this metric. Detected metrics: {judged}."]
 
 
-def describe_detection(row: JudgementRow) -> str:
+def describe_detection(row: DetectionStatusRow) -> str:
     """Describe the status of a metric, the smallest detectable change, and the runs needed for a smaller one."""
     metric = CATALOGUE[row.metric]
     text = {
@@ -58,24 +58,28 @@ def describe_detection(row: JudgementRow) -> str:
     return text
 
 
-def _describe_learning(row: JudgementRow, metric: Metric) -> str:
+def _describe_learning(row: DetectionStatusRow, metric: Metric) -> str:
     needed = f"; {row.runs_needed} more needed" if row.runs_needed else ""
     return f"Learning: {count_runs(row.n)} so far{needed}."
 
 
-def _describe_noisy(row: JudgementRow, metric: Metric) -> str:
-    least = f"smallest detectable change: {describe_percent(row.least_change)}" if row.least_change else ""
+def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
+    least = (
+        f"smallest detectable change: {describe_percent(row.smallest_detectable_change)}"
+        if row.smallest_detectable_change
+        else ""
+    )
     threshold = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
     more = f" Detecting {threshold} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
     return f"Too noisy: {least or 'the spread is too large'}; threshold: {threshold}.{more}"
 
 
-def _describe_steady(row: JudgementRow, metric: Metric) -> str:
+def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
     spread = f", spread {describe_percent(row.spread)}" if row.spread is not None else ""
     level = f"Steady at {with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
     least = (
-        f" Smallest detectable change: {describe_percent(row.least_change)} after five runs."
-        if row.least_change
+        f" Smallest detectable change: {describe_percent(row.smallest_detectable_change)} after five runs."
+        if row.smallest_detectable_change
         else ""
     )
     threshold = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
@@ -83,6 +87,6 @@ def _describe_steady(row: JudgementRow, metric: Metric) -> str:
     return f"{level}{least}{more}"
 
 
-def _describe_stale(row: JudgementRow, metric: Metric) -> str:
+def _describe_stale(row: DetectionStatusRow, metric: Metric) -> str:
     level = f"; last level {with_unit(row.level, metric)}" if row.level is not None else ""
     return f"Stale: no recent run{level}."

@@ -14,7 +14,7 @@ from benchapp.queries.charts.history import ChosenSeries, choose_series, read_hi
 from benchapp.queries.charts.latency import has_latencies
 from benchapp.queries.charts.levels import find_level, read_levels
 from benchapp.queries.incidents.changes import list_changes_of_series
-from benchapp.queries.incidents.detection_status import list_judgements
+from benchapp.queries.incidents.detection_status import list_detection_statuses
 from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesDetail, SeriesRow, read_series, summarize_series
 from benchapp.queries.series_versions import read_series_versions
@@ -118,7 +118,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "detail": detail,
         "metric": asked.metric,
         "detection_statuses": [
-            *describe_metric_detection(list_judgements(series_id), asked.metric),
+            *describe_metric_detection(list_detection_statuses(series_id), asked.metric),
             *filter(None, map(describe_drift, changes)),
         ],
         "cells": make_change_lines(changes),

@@ -33,8 +33,8 @@ class SubscriptionForm(forms.Form):
         help_text="Filter bar syntax: host:db-* volume_type:gp3. Empty: everything.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
-    least_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES, initial=Severity.LOW)
-    wants_silence = forms.BooleanField(label="Notify about silent hosts", required=False, initial=True)
+    minimum_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES, initial=Severity.LOW)
+    notify_silent_hosts = forms.BooleanField(label="Notify about silent hosts", required=False, initial=True)
     is_digest = forms.BooleanField(label="Daily digest", required=False)
     digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int, initial="7")
     quiet_from_hour = forms.TypedChoiceField(

@@ -276,9 +276,9 @@ VALUES = st.lists(
 def test_point_by_point_gives_the_same_answer_as_all_at_once(values: list[float]) -> None:
     history = ValueHistory()
     for count, value in enumerate(values, start=1):
-        judgement = judge_next(history, value)
-        history = judgement.history
-        assert list(judgement.changes) == find_changes(values[:count])
+        result = judge_next(history, value)
+        history = result.history
+        assert list(result.changes) == find_changes(values[:count])
 
 
 @given(
@@ -297,12 +297,12 @@ def test_any_pieces_give_the_same_answer_as_all_at_once(
     noise = make_history(kind, len(flat), variation=0.01, generator=make_generator("pieces", kind))
     values = (flat * np.array(noise)).tolist()
 
-    judgement = judge_values([])
+    result = judge_values([])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(values)], strict=True):
-        judgement = extend_history(judgement.history, values[start:end])
+        result = extend_history(result.history, values[start:end])
 
-    assert list(judgement.changes) == find_changes(values)
-    assert [change.index for change in judgement.changes] == change_indices(values)
+    assert list(result.changes) == find_changes(values)
+    assert [change.index for change in result.changes] == change_indices(values)
 
 
 def test_long_history_grows_point_by_point_to_the_same_answer() -> None:
@@ -310,10 +310,10 @@ def test_long_history_grows_point_by_point_to_the_same_answer() -> None:
     history = judge_values(values[:600]).history
 
     for count in range(601, 1301):
-        judgement = judge_next(history, values[count - 1])
-        history = judgement.history
+        result = judge_next(history, values[count - 1])
+        history = result.history
         if count % 50 == 0 or 639 < count < 643:
-            assert list(judgement.changes) == find_changes(values[:count])
+            assert list(result.changes) == find_changes(values[:count])
 
 
 def test_history_keeps_no_more_than_it_needs() -> None:
@@ -324,10 +324,10 @@ def test_history_keeps_no_more_than_it_needs() -> None:
 
 
 def test_settled_change_is_not_judged_again() -> None:
-    judgement = judge_values(make_levels((100, 300), (85, 700)))
+    result = judge_values(make_levels((100, 300), (85, 700)))
 
-    assert [change.index for change in judgement.history.settled] == [300]
-    assert judgement.history.settled[0].before == ShiftLevel(
+    assert [change.index for change in result.history.settled] == [300]
+    assert result.history.settled[0].before == ShiftLevel(
         median=pytest.approx(100, abs=0.5), spread=pytest.approx(1, abs=0.4), points=60
     )
 

@@ -8,7 +8,7 @@ import pytest
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
-    StateJudgement,
+    StateResult,
     count_runs_needed,
     find_smallest_change,
     judge_state,
@@ -23,7 +23,7 @@ def make_profile(spread: float, *, correlation: float = 0.0, points: int = 60) -
     return NoiseProfile(spread, correlation, points, smallest)
 
 
-def state_of(profile: NoiseProfile, *, runs: int = 60, **silence: float) -> StateJudgement:
+def state_of(profile: NoiseProfile, *, runs: int = 60, **silence: float) -> StateResult:
     return judge_state(profile, runs=runs, wanted_change=0.05, **silence)
 
 
@@ -82,28 +82,28 @@ def test_any_values_are_accepted(values: list[float]) -> None:
 
 
 def test_quiet_series_of_many_runs_is_steady() -> None:
-    assert state_of(make_profile(0.01)) == StateJudgement(SeriesState.STEADY, None)
+    assert state_of(make_profile(0.01)) == StateResult(SeriesState.STEADY, None)
 
 
 def test_series_with_fewer_than_twenty_runs_is_learning() -> None:
-    assert state_of(make_profile(0.01, points=14), runs=14) == StateJudgement(SeriesState.LEARNING, 6)
+    assert state_of(make_profile(0.01, points=14), runs=14) == StateResult(SeriesState.LEARNING, 6)
 
 
 def test_level_of_five_runs_is_learning_though_the_series_is_old() -> None:
     profile = profile_noise([100.0] * 30 + [80.0] * 4, [30])
 
-    assert judge_state(profile, runs=34, wanted_change=0.05) == StateJudgement(SeriesState.LEARNING, 2)
+    assert judge_state(profile, runs=34, wanted_change=0.05) == StateResult(SeriesState.LEARNING, 2)
 
 
 def test_too_noisy_series_has_the_runs_needed() -> None:
-    judgement = state_of(make_profile(0.037))
+    result = state_of(make_profile(0.037))
 
-    assert judgement.state == SeriesState.TOO_NOISY
-    assert judgement.runs_needed == 27
+    assert result.state == SeriesState.TOO_NOISY
+    assert result.runs_needed == 27
 
 
 def test_series_may_be_too_noisy_for_any_number_of_runs() -> None:
-    assert state_of(make_profile(0.3)) == StateJudgement(SeriesState.TOO_NOISY, None)
+    assert state_of(make_profile(0.3)) == StateResult(SeriesState.TOO_NOISY, None)
     assert count_runs_needed(make_profile(0.3), 0.05) is None
 
 

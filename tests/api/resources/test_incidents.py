@@ -11,9 +11,9 @@ from benchapp.pipeline.exclusions import exclude_run
 from tests.factories import (
     NOON,
     make_change,
+    make_detection_result,
     make_host,
     make_incident,
-    make_judgement,
     make_series,
     make_user,
 )
@@ -245,7 +245,7 @@ def test_dry_run_of_an_earlier_day_has_no_change_yet(reader: Client) -> None:
 
 def test_runs_before_the_baseline_are_not_compared(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
-    make_judgement(series, DetectionStatus.STEADY, baseline_from_at=NOON + timedelta(days=30))
+    make_detection_result(series, DetectionStatus.STEADY, baseline_from_at=NOON + timedelta(days=30))
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
@@ -256,7 +256,7 @@ def test_runs_before_the_baseline_are_not_compared(reader: Client) -> None:
 def test_current_level_is_compared_to_the_baseline(reader: Client) -> None:
     slope = 1 - 0.0005 * np.arange(200)
     series = make_series((make_values(levels=(1000,), n=200) * slope).tolist())
-    make_judgement(series, baseline_from_at=NOON)
+    make_detection_result(series, baseline_from_at=NOON)
 
     comparison = reader.get(f"/api/v1/series/{series.pk}/detection").json()["baseline"]
 
@@ -273,7 +273,7 @@ def test_current_level_is_compared_to_the_baseline(reader: Client) -> None:
 
 def test_level_within_the_tolerated_change_has_not_drifted(reader: Client) -> None:
     series = make_series(make_values(levels=(1000,), n=60))
-    make_judgement(series, baseline_from_at=NOON)
+    make_detection_result(series, baseline_from_at=NOON)
 
     comparison = reader.get(f"/api/v1/series/{series.pk}/detection").json()["baseline"]
 
@@ -282,7 +282,7 @@ def test_level_within_the_tolerated_change_has_not_drifted(reader: Client) -> No
 
 def test_baseline_of_few_runs_is_not_compared_yet(reader: Client) -> None:
     series = make_series([1000.0] * 39)
-    make_judgement(series, baseline_from_at=NOON)
+    make_detection_result(series, baseline_from_at=NOON)
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 

@@ -7,9 +7,9 @@ import pytest
 from benchapp.models import (
     Change,
     ChangeState,
+    DetectionResult,
     DetectionStatus,
     Incident,
-    Judgement,
     Measurement,
     PlannedEventKind,
     Run,
@@ -144,26 +144,26 @@ def test_series_without_valid_runs_has_its_changes_withdrawn() -> None:
     judge_all()
 
     assert Change.objects.get().state == ChangeState.WITHDRAWN
-    assert not Judgement.objects.exists()
+    assert not DetectionResult.objects.exists()
 
 
 def test_detection_starts_at_six_runs_and_is_learning_below_twenty() -> None:
     make_judged([1000.0, 1001.0, 999.0, 500.0, 501.0])
 
-    judgement = Judgement.objects.get()
-    assert (judgement.standing, judgement.n, judgement.least_change) == (DetectionStatus.LEARNING, 5, None)
+    result = DetectionResult.objects.get()
+    assert (result.status, result.n, result.smallest_detectable_change) == (DetectionStatus.LEARNING, 5, None)
     assert not Change.objects.exists()
 
 
 def test_detection_status_has_level_spread_and_smallest_change() -> None:
     make_judged(make_level(1000.0, 30))
 
-    judgement = Judgement.objects.get()
-    assert (judgement.standing, judgement.n) == (DetectionStatus.STEADY, 30)
-    assert judgement.level == pytest.approx(1001.5, abs=2)
-    assert judgement.spread == pytest.approx(0.01, abs=0.003)
-    assert judgement.least_change and 0.02 < judgement.least_change < 0.05
-    assert judgement.runs_needed is None
+    result = DetectionResult.objects.get()
+    assert (result.status, result.n) == (DetectionStatus.STEADY, 30)
+    assert result.level == pytest.approx(1001.5, abs=2)
+    assert result.spread == pytest.approx(0.01, abs=0.003)
+    assert result.smallest_detectable_change and 0.02 < result.smallest_detectable_change < 0.05
+    assert result.runs_needed is None
 
 
 def test_noisy_series_opens_no_incident() -> None:
@@ -171,7 +171,7 @@ def test_noisy_series_opens_no_incident() -> None:
 
     make_judged(values + [value * 0.7 for value in values])
 
-    assert Judgement.objects.get().standing == DetectionStatus.NOISY
+    assert DetectionResult.objects.get().status == DetectionStatus.NOISY
     assert not Incident.objects.exists()
 
 
@@ -242,7 +242,7 @@ def test_repetitions_within_a_run_are_one_value() -> None:
 
     judge_all()
 
-    assert Judgement.objects.get().n == 30
+    assert DetectionResult.objects.get().n == 30
     assert not Change.objects.exists()
 
 
@@ -257,7 +257,7 @@ def test_changes_before_the_window_are_not_updated() -> None:
     )
     note_measurements(series)
     judge_all()
-    assert (Judgement.objects.get().n, Change.objects.count()) == (WINDOW, 0)
+    assert (DetectionResult.objects.get().n, Change.objects.count()) == (WINDOW, 0)
     old = Change.objects.create(
         series=series,
         metric="iops",

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import Change, Incident, IncidentEvent, Judgement, Run, Series
+from benchapp.models import Change, DetectionResult, Incident, IncidentEvent, Run, Series
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.incidents.undo import undo
@@ -22,7 +22,9 @@ STEADY = make_level(1000.0, 200)
 
 def pin(series: Series, *, at: int = 0, metric: str = "iops") -> None:
     """Accept the level from a run on."""
-    Judgement.objects.filter(series=series, metric=metric).update(baseline_from_at=NOON + timedelta(hours=at))
+    DetectionResult.objects.filter(series=series, metric=metric).update(
+        baseline_from_at=NOON + timedelta(hours=at)
+    )
     Series.objects.filter(pk=series.pk).update(judging_is_due=True)
 
 
@@ -164,7 +166,7 @@ def test_undoing_the_baseline_withdraws_the_drift() -> None:
     make_pinned(SLOPE)
     judge_all()
 
-    Judgement.objects.update(baseline_from_at=None)
+    DetectionResult.objects.update(baseline_from_at=None)
     Series.objects.update(judging_is_due=True)
     judge_all()
 

@@ -86,7 +86,7 @@ def test_volume_type_of_all_affected_series_is_a_common_factor() -> None:
     judge_all()
 
     incident = get_incident()
-    first = incident.explained_by[0]
+    first = incident.common_factors[0]
     assert (first["dimension"], first["value"]) == ("volume_type", "standard")
     assert first["words"] == "exactly the series with volume type standard"
     assert incident.title == "db-1: IOPS −20 % in 3 of 6 series, exactly the series with volume type standard"
@@ -98,7 +98,7 @@ def test_peers_that_are_unaffected_are_counted() -> None:
 
     judge_all()
 
-    words = [one["words"] for one in get_incident().explained_by]
+    words = [one["words"] for one in get_incident().common_factors]
     assert words == ["only this host (2 peers with the same workload and layout unaffected)"]
 
 
@@ -260,7 +260,9 @@ def test_affected_host_of_a_pool_is_named() -> None:
 
     incident = get_incident()
     assert incident.scope == "pool:fast"
-    assert [one["words"] for one in incident.explained_by] == ["host db-2 only: rest of the pool unaffected"]
+    assert [one["words"] for one in incident.common_factors] == [
+        "host db-2 only: rest of the pool unaffected"
+    ]
     assert [(one["name"], one["before"], one["after"]) for one in incident.suspects] == [
         ("host", "db-1", "db-2")
     ]

@@ -7,10 +7,10 @@ from django.utils import timezone
 
 from benchapp.models import (
     Change,
+    DetectionResult,
     Incident,
     IncidentEvent,
     IncidentState,
-    Judgement,
     Role,
     Verdict,
 )
@@ -193,17 +193,17 @@ def test_accepted_level_is_the_new_baseline_and_undo_restores_the_old_one() -> N
     judge_all()
 
     incident.refresh_from_db()
-    judgement = Judgement.objects.get()
+    result = DetectionResult.objects.get()
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
     assert event.words == "1 level of 1 series: smaller volumes"
-    assert (judgement.baseline_from_at, judgement.n) == (level.from_at, 8)
+    assert (result.baseline_from_at, result.n) == (level.from_at, 8)
     assert Change.objects.get().state != "withdrawn"
 
     undo(event.pk, by=None)
     judge_all()
     incident.refresh_from_db()
-    judgement.refresh_from_db()
-    assert (judgement.baseline_from_at, judgement.n, incident.state) == (None, 32, IncidentState.NEW)
+    result.refresh_from_db()
+    assert (result.baseline_from_at, result.n, incident.state) == (None, 32, IncidentState.NEW)
 
 
 def test_regression_from_an_accepted_baseline_is_detected() -> None:

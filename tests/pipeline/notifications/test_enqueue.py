@@ -78,7 +78,7 @@ def test_growth_is_told_where_the_severity_grew(before: dict[str, Any], expected
 
 
 def test_growth_before_it_is_confirmed_is_told_to_those_alone_who_have_not_heard_of_it() -> None:
-    every, high = make_subscription(), make_subscription(least_severity="high")
+    every, high = make_subscription(), make_subscription(minimum_severity="high")
     incident = make_incident(severity="medium")
     enqueue([make_event(incident).pk])
     incident.severity = "high"
@@ -103,7 +103,7 @@ def test_growth_of_what_was_confirmed_is_told_to_all() -> None:
 
 @pytest.mark.parametrize(("least", "expected"), [("low", 1), ("medium", 1), ("high", 0)])
 def test_least_severity_is_kept(least: str, expected: int) -> None:
-    make_subscription(least_severity=least)
+    make_subscription(minimum_severity=least)
 
     enqueue([make_event(make_incident(severity="medium")).pk])
 

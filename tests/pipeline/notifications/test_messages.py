@@ -61,7 +61,7 @@ def make_message(kind: str = "opened", *, event: dict[str, Any] | None = None, *
         "started_at": NOON,
         "relative": -0.15,
         "suspects": [{"name": "kernel", "before": "5.15", "after": "6.1", "share": 1.0}],
-        "explained_by": [{"words": "all with volume type gp3"}],
+        "common_factors": [{"words": "all with volume type gp3"}],
         **fields,
     }
     incident = Incident(**values)

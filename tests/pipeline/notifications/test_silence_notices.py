@@ -9,7 +9,7 @@ from django.db import connection
 
 from benchapp.grammar import parse_filter
 from benchapp.models import Host, Notice, NoticeState, PlannedEvent, PlannedEventKind, State, Submission
-from benchapp.models.host_filtering import names_host
+from benchapp.models.host_filtering import matches_host
 from benchapp.pipeline.hosts import retire_host
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from tests.factories import NOON, make_host, make_run, make_series, make_submission, make_target
@@ -276,7 +276,7 @@ def test_filter_chooses_the_hosts(filter: str, expected: list[str]) -> None:
 def test_names_of_a_filter_are_held_against_the_host(
     filter: str, name: str, pool: str, expected: bool
 ) -> None:
-    assert names_host(parse_filter(filter), name, pool) is expected
+    assert matches_host(parse_filter(filter), name, pool) is expected
 
 
 def test_silence_from_before_the_subscription_is_not_told() -> None:
@@ -289,7 +289,7 @@ def test_silence_from_before_the_subscription_is_not_told() -> None:
 
 
 def test_who_does_not_want_silence_is_spared(django_assert_num_queries: Any) -> None:
-    make_subscription(wants_silence=False)
+    make_subscription(notify_silent_hosts=False)
     make_scheduled("db-1")
 
     with django_assert_num_queries(1):

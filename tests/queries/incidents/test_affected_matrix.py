@@ -12,9 +12,9 @@ from benchapp.queries.incidents.incidents import read_incident
 from tests.factories import (
     NOON,
     make_change,
+    make_detection_result,
     make_host,
     make_incident,
-    make_judgement,
     make_series,
     make_target,
     make_workload,
@@ -28,7 +28,7 @@ def make_cell(host: Host, *, volumes: int | None = 1, is_judged: bool = True, **
     target = make_target(volume_count=volumes)
     series = make_series([1000.0, 850.0], host=host, target=target, workload=work, direction="read")
     if is_judged:
-        make_judgement(series)
+        make_detection_result(series)
     return series
 
 
@@ -94,7 +94,7 @@ def test_dimension_that_varies_with_the_columns_is_not_a_row() -> None:
         for depth in (1, 32):
             work = make_workload(rw="randread", block_size_bytes=4096, iodepth=depth)
             cells.append(make_series([1000.0, 850.0], host=host, target=target, workload=work))
-            make_judgement(cells[-1])
+            make_detection_result(cells[-1])
 
     matrix = read(make_incident(changes=[make_change(cells[0])]))
 
@@ -109,7 +109,7 @@ def test_common_factor_is_the_dimension_of_the_columns() -> None:
     host = make_host()
     cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
     reason = {"dimension": "iodepth", "value": "32", "share": 1, "words": "all with queue depth 32"}
-    incident = make_incident(changes=[make_change(cells[1])], explained_by=[reason])
+    incident = make_incident(changes=[make_change(cells[1])], common_factors=[reason])
 
     assert read(incident).x.name == "iodepth"
 
@@ -153,7 +153,7 @@ def test_cell_of_several_series_counts_those_that_changed(monkeypatch: pytest.Mo
 def test_metric_with_the_most_changes_is_the_default() -> None:
     host = make_host()
     one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
-    make_judgement(one, metric="latency_mean_ns")
+    make_detection_result(one, metric="latency_mean_ns")
     incident = make_incident(
         changes=[
             make_change(one),

@@ -19,7 +19,7 @@ from benchapp.queries.incidents.changes import (
 from benchapp.queries.incidents.detection_status import (
     count_detection_status,
     list_detection_status,
-    list_judgements,
+    list_detection_statuses,
 )
 from benchapp.queries.incidents.incidents import (
     count_new,
@@ -34,9 +34,9 @@ from benchapp.queries.incidents.shapes import IncidentFilter, Tab
 from tests.factories import (
     NOON,
     make_change,
+    make_detection_result,
     make_host,
     make_incident,
-    make_judgement,
     make_series,
     make_user,
 )
@@ -218,8 +218,8 @@ def test_sides_are_the_valid_runs_of_the_evidence(django_assert_num_queries) -> 
 
 def test_monitored_series_are_counted_and_listed_by_status(django_assert_num_queries) -> None:
     series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
-    make_judgement(series)
-    make_judgement(series, DetectionStatus.NOISY, metric="latency_p99_ns", judged_at=NOON + HOUR)
+    make_detection_result(series)
+    make_detection_result(series, DetectionStatus.NOISY, metric="latency_p99_ns", judged_at=NOON + HOUR)
 
     with django_assert_num_queries(1):
         counts = count_detection_status()
@@ -227,13 +227,13 @@ def test_monitored_series_are_counted_and_listed_by_status(django_assert_num_que
         noisy = list_detection_status("noisy", Filter())
 
     assert (dict(counts.by_status), counts.has_more) == ({"steady": 1, "noisy": 1}, False)
-    assert [row.judgement.metric for row in noisy.items] == ["latency_p99_ns"]
-    assert [row.judgement.metric for row in list_detection_status(None, Filter()).items] == [
+    assert [row.result.metric for row in noisy.items] == ["latency_p99_ns"]
+    assert [row.result.metric for row in list_detection_status(None, Filter()).items] == [
         "latency_p99_ns",
         "iops",
     ]
     assert list_detection_status(None, parse_filter("host:nobody")).items == ()
-    assert [row.metric for row in list_judgements(series.pk)] == ["iops", "latency_p99_ns"]
+    assert [row.metric for row in list_detection_statuses(series.pk)] == ["iops", "latency_p99_ns"]
 
 
 def test_series_without_recent_runs_is_stale() -> None:
@@ -241,9 +241,9 @@ def test_series_without_recent_runs_is_stale() -> None:
     fresh, gone = (make_series([1.0] * 4, start_at=now - timedelta(days=days)) for days in (3, 40))
     monthly = make_series([1.0] * 4, start_at=now - timedelta(days=130), step=timedelta(days=30))
     for series in (fresh, gone, monthly):
-        make_judgement(series)
+        make_detection_result(series)
 
-    statuses = [list_judgements(series.pk)[0].status for series in (fresh, gone, monthly)]
+    statuses = [list_detection_statuses(series.pk)[0].status for series in (fresh, gone, monthly)]
 
     assert statuses == ["steady", "stale", "steady"]
     assert count_detection_status().by_status == {"steady": 2, "stale": 1}

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from benchapp.models import Incident, Judgement, Series
+from benchapp.models import DetectionResult, Incident, Series
 from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import add_runs, judge_all, make_cells, make_level
 from tests.web.pages import Page
@@ -17,7 +17,7 @@ def drifted() -> Series:
     values = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
     (series,) = make_cells(make_host("db-1"), [values])
     judge_all()
-    Judgement.objects.update(baseline_from_at=NOON)
+    DetectionResult.objects.update(baseline_from_at=NOON)
     Series.objects.update(judging_is_due=True)
     judge_all()
     return series

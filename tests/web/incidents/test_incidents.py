@@ -14,9 +14,9 @@ from benchapp.web.incidents.texts import format_confidence
 from tests.factories import (
     NOON,
     make_change,
+    make_detection_result,
     make_host,
     make_incident,
-    make_judgement,
     make_series,
     make_target,
     make_user,
@@ -50,9 +50,9 @@ def act(client: Client, incident: Incident, name: str, **form):
 
 def test_empty_inbox_shows_detection_status(viewer: Client) -> None:
     series = make_series([1.0], start_at=timezone.now())
-    make_judgement(series)
-    make_judgement(series, DetectionStatus.LEARNING, metric="latency_mean_ns")
-    make_judgement(series, DetectionStatus.NOISY, metric="latency_p99_ns")
+    make_detection_result(series)
+    make_detection_result(series, DetectionStatus.LEARNING, metric="latency_mean_ns")
+    make_detection_result(series, DetectionStatus.NOISY, metric="latency_p99_ns")
 
     page = read(viewer)
 
@@ -173,7 +173,7 @@ def test_hostile_texts_are_escaped(viewer: Client) -> None:
         title=HOSTILE,
         link="javascript:alert(1)",
         suspects=[{"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 1, "words": HOSTILE}],
-        explained_by=[{"dimension": "a", "value": "b", "share": 1, "words": HOSTILE}],
+        common_factors=[{"dimension": "a", "value": "b", "share": 1, "words": HOSTILE}],
     )
     triage.comment(incident.pk, by=None, words=f"{HOSTILE} see https://example.com/a?b=1&c=2 javascript:x")
 
@@ -205,8 +205,8 @@ def make_cells(incident_of: int = 2) -> Incident:
         )
         for count in (1, 2, 4, 8, 16, 32)
     ]
-    for cell, standing in zip(cells, ("steady", "steady", "steady", "noisy"), strict=False):
-        make_judgement(cell, DetectionStatus(standing))
+    for cell, status in zip(cells, ("steady", "steady", "steady", "noisy"), strict=False):
+        make_detection_result(cell, DetectionStatus(status))
     changes = [make_change(cell) for cell in cells[:incident_of]]
     for change in changes:
         change.evidence = {"points_from": "2026-11-20T12:00:00+00:00"}
@@ -355,13 +355,13 @@ def test_split_moves_selected_changes_to_a_new_incident(editor: Client) -> None:
 def test_preview_lists_new_baselines_and_only_selected_ones_are_accepted(editor: Client) -> None:
     series = [make_series([1000.0, 850.0]) for _ in range(2)]
     for each in series:
-        make_judgement(each)
+        make_detection_result(each)
     incident = make_incident(changes=[make_change(each) for each in series])
 
     assert "IOPS 850was 1\u202f000, from 2026-11-21 13:00" in read_one(editor, incident).words
     act(editor, incident, "accept", series=[series[0].pk], words="new disks")
 
-    baselines = [each.judgements.get().baseline_from_at for each in series]
+    baselines = [each.detection_results.get().baseline_from_at for each in series]
     assert baselines == [NOON + timedelta(hours=1), None]
     assert "accepted a new baseline" in read_one(editor, incident).words
 
@@ -392,7 +392,7 @@ def test_title_has_the_largest_change(viewer: Client) -> None:
 
 def test_detection_status_page_describes_each_series(viewer: Client) -> None:
     series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
-    make_judgement(series, DetectionStatus.NOISY, least_change=0.24, runs_needed=50)
+    make_detection_result(series, DetectionStatus.NOISY, smallest_detectable_change=0.24, runs_needed=50)
 
     words = Page(viewer.get(reverse("detection_status") + "?status=noisy")).words
 

@@ -20,8 +20,8 @@ FORM = {
     "channel": "email",
     "address": "anna@example.org",
     "filter": "host:db-*",
-    "least_severity": "medium",
-    "wants_silence": "on",
+    "minimum_severity": "medium",
+    "notify_silent_hosts": "on",
     "digest_hour": "7",
     "quiet_from_hour": "22",
     "quiet_to_hour": "7",
@@ -76,8 +76,8 @@ def test_viewer_subscribes_by_mail(client: Client, anna: User) -> None:
 
     stored = Subscription.objects.get()
     assert (stored.owner, stored.channel, stored.filter) == (anna, "email", "host:db-*")
-    assert (stored.least_severity, stored.quiet_from_hour, stored.quiet_to_hour) == ("medium", 22, 7)
-    assert stored.wants_silence
+    assert (stored.minimum_severity, stored.quiet_from_hour, stored.quiet_to_hour) == ("medium", 22, 7)
+    assert stored.notify_silent_hosts
     assert not stored.is_digest
     assert "anna@example.org: waiting for confirmation" in page
 
@@ -104,7 +104,7 @@ def test_secret_of_a_webhook_is_shown_once(client: Client) -> None:
         ({"filter": "flavour:sweet"}, "Unknown filter"),
         ({"quiet_to_hour": ""}, "need both a start and an end"),
         ({"quiet_to_hour": "22"}, "cannot start and end at the same hour"),
-        ({"least_severity": "extreme"}, "is not one of the available choices"),
+        ({"minimum_severity": "extreme"}, "is not one of the available choices"),
         ({"channel": "pigeon"}, "is not one of the available choices"),
         ({"digest_hour": "24"}, "is not one of the available choices"),
     ],
@@ -197,7 +197,7 @@ def test_log_shows_every_attempt_and_escapes_answers(client: Client, anna: User)
     Notice.objects.create(
         subscription=stored,
         key="host 1 silent",
-        body={"told_in": "x"},
+        body={"reported_in": "x"},
         created_at=NOON,
         not_before_at=NOON,
         state="sent",
