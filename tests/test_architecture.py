@@ -114,7 +114,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "": {"output", "unreadable"},
         "__main__": {"logs", "merging", "report", "version"},
         "json": {
-            "account",
+            "value_sources",
             "merging",
             "notes",
             "numbers",
@@ -125,7 +125,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "workload",
         },
         "logs": {"version"},
-        "merging": {"account", "notes", "numbers", "report", "version", "workload"},
+        "merging": {"value_sources", "notes", "numbers", "report", "version", "workload"},
         "notes": {"report"},
         "output": {
             "json",
@@ -142,7 +142,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         },
         "reading": {"report"},
         "shell_time": {"merging", "notes", "reading", "report", "unreadable"},
-        "terse": {"account", "merging", "notes", "numbers", "reading", "report", "version", "workload"},
+        "terse": {"value_sources", "merging", "notes", "numbers", "reading", "report", "version", "workload"},
         "text": {"notes"},
         "text_report": {
             "json",

@@ -146,7 +146,9 @@ def _describe_foreign(text: str, messages: tuple[str, ...]) -> UnreadableOutput:
         return UnreadableOutput("no-report", detail)
     complaint = next((line for line in messages if line.startswith("fio: ")), None)
     if complaint:
-        return UnreadableOutput("no-report", f"no fio report found; fio said: {complaint[:_EXCERPT_LENGTH]}")
+        return UnreadableOutput(
+            "no-report", f"no fio report found; fio printed: {complaint[:_EXCERPT_LENGTH]}"
+        )
     if _HEADER.search(text):
         return UnreadableOutput(
             "truncated-report",

@@ -1,27 +1,27 @@
 """The parsed content of one text: the same typed model for every format and version of fio.
 
 Base units throughout: ns, bytes/s, operations/s, bytes, seconds. A value that fio did not report is None, and
-`Direction.missing` gives the reason. Nothing is guessed, and every value can be stored: no NUL, no lone
-surrogate, no nan or infinity, no number of 2^63 or more.
+`Direction.missing` has the reason. Nothing is guessed, and every value can be stored: without NUL, lone surrogates,
+nan, infinity, and numbers of 2^63 or more.
 
-Reasons in `Direction.missing`, by the name of the absent field (`latency` where there is neither completion nor
-total latency):
+Reasons in `Direction.missing`, by the name of the absent field (`latency` if both completion and total latency are
+absent):
 - not-measured: fio counted no samples (gtod_reduce, disable_lat, an engine without that phase)
-- not-reported: this version, or these options, print none (clat_percentiles=0)
-- no-io: asked for, and nothing was done
+- not-reported: not printed by this version or with these options (clat_percentiles=0)
+- no-io: configured, but without I/O
 - short-run: shorter than one sample of 500 ms
-- zero-runtime: fio saw 0 ms pass, so that its rates of 0 mean nothing
+- zero-runtime: fio measured a runtime of 0 ms, so that its rates of 0 are invalid
 - out-of-range: a negative number or 2^63 and more
 - unreliable-version: fio 2.0.10 to 2.0.14 print stale samples
 - per-job-samples: fio before 3.13 averages the samples of clones over jobs instead of adding them up
 - clones: samples of separate entries have no common moments
 - clones-without-bins: percentiles of several entries need the histograms that only json+ has
 - clones-disagree: one clone measured it and another did not
-- clones-missing: the text ended before all clones, so that there are no totals
-- groups-without-bins: the same of several jobs that ran together, in `Document.totals`
-- groups-without-counts: the numbers of I/Os of the jobs, by which means are weighted, are not known
-- not-in-format: this format has no place for it (terse knows no samples before v5, a timing has only seconds)
-- not-a-number: fio printed nan or inf, which is what it could not calculate
+- clones-missing: the text ends before the last clone, so that totals are unknown
+- groups-without-bins: the same for several concurrent jobs, in `Document.totals`
+- groups-without-counts: the I/O counts of the jobs, the weights of means, are unknown
+- not-in-format: not part of this format (terse has no samples before v5, a timing only seconds)
+- not-a-number: fio printed nan or inf for a value that it could not calculate
 """
 
 from collections.abc import Mapping
@@ -77,12 +77,12 @@ class Samples(Struct, frozen=True, gc=False):
 class Direction(Struct, frozen=True, gc=False):
     """The values of one direction of one job, or of a group of jobs that ran together.
 
-    submission, completion, total: fio's slat, clat, lat; None where fio measured none.
-    A direction without I/O is there only if the options ask for it. "sync" has total_ios and total alone.
-    elapsed_s: wall-clock time of work that is timed as a whole; of format "time" alone, which has nothing else.
-    missing: name of what is absent → reason code; both are listed at the head of this file.
-    sources: name of what is there → what fio printed it as and how it was converted, in a few words
-      ("bw_bytes", "io_bytes in KiB × 1024"); shared between directions, so never to be changed.
+    submission, completion, total: fio's slat, clat, lat; None if not measured.
+    Directions without I/O are included only if they are configured. "sync" has only total_ios and total.
+    elapsed_s: wall-clock time of work that is timed as a whole; only in the format "time", which has no other value.
+    missing: name of an absent value → reason code, as listed at the top of this module.
+    sources: name of a value → its name in the output and conversion ("bw_bytes", "io_bytes in KiB × 1024"); shared
+      between directions, read-only.
     """
 
     name: DirectionName
@@ -162,13 +162,12 @@ class Job(Struct, frozen=True, gc=False):
 
 
 class Group(Struct, frozen=True, gc=False):
-    """Clones of one job that ran together, rolled up: what becomes one measurement per direction.
+    """Concurrent clones of one job, merged: one measurement per direction.
 
-    jobs: indices of the entries merged. A single entry is taken as it is; of several, io, iops and bandwidth are
-    added up, the longest runtime counts, means are weighted by samples (else by I/Os, else by bytes, as `sources`
-    says), standard deviations pooled, minima and maxima kept; percentiles come from merged bins, else they are
-    withheld, with a reason in `missing`.
-    numjobs: as asked for by the options, or as seen if that is more. iodepth: as of its first job.
+    jobs: indices of the merged entries. A single entry is unchanged. Of several, I/O, IOPS and bandwidth are summed,
+    the runtime is the longest, means are weighted by samples (else by I/Os, else by bytes, as in `sources`), standard
+    deviations pooled; percentiles are calculated from merged bins, else withheld with a reason in `missing`.
+    numjobs: as configured, or the number of jobs seen if larger. iodepth: of its first job.
     """
 
     name: str
@@ -184,9 +183,9 @@ class Group(Struct, frozen=True, gc=False):
 
 
 class Total(Struct, frozen=True, gc=False):
-    """What all jobs of one group of fio did together: they ran at the same time, on all servers.
+    """Total of all jobs of one fio group, which ran at the same time, on all servers.
 
-    directions: as in Group, by the same rules; behind them "total", where there is more than one of read, write
+    directions: as in Group, by the same rules; followed by "total" if there are several of read, write
     and trim. groups: indices into Document.groups.
     """
 

@@ -6,11 +6,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchapp.fio.account import IDLE, SourceFacts, collect_sources
 from benchapp.fio.json.latency import read_json_latency
 from benchapp.fio.json.shape import Amount, PrintedDirection, PrintedLatency, list_odd
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
+from benchapp.fio.value_sources import IDLE, SourceFacts, collect_sources
 from benchapp.fio.version import SAMPLES_SUMMED, Version
 
 # Before this one an inverted test left the samples at 0 or stale.
@@ -71,7 +71,7 @@ def is_idle(printed: PrintedDirection) -> bool:
 
 
 def describe_idle(name: DirectionName) -> Direction:
-    """Return a direction that was asked for, and did nothing."""
+    """Return a configured direction without I/O."""
     return Direction(name, 0, 0, None, None, None, missing=IDLE.missing)
 
 

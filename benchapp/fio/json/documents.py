@@ -16,7 +16,7 @@ from benchapp.fio.text import decode_output, strip_line_prefix
 from benchapp.fio.unreadable import UnreadableOutput
 
 # fio prints its version first; tools that sort keys put one of the others there. All are keys of the top only, and
-# in a string the quotes would be escaped: between two such places lies one report and no part of another.
+# in a string the quotes would be escaped: between two such positions is exactly one report.
 _BEGINNING: Final = re.compile(r'\{\s*"(?:fio version|disk_util|client_stats|cpu_idleness)"\s*:')
 # What begins so is not JSON alone, and need not be tried.
 _OTHER: Final = re.compile(rb"\s*+[^\s{\[]")
@@ -27,7 +27,7 @@ JOBS_MAXIMUM: Final = 20_000
 MESSAGES_MAXIMUM: Final = 200
 _MESSAGE_LENGTH_MAXIMUM: Final = 1000
 _STATUS_LINE: Final = re.compile(r"(?:<[^>]{1,255}> )?Jobs: \d+ \(f=")
-# strict=False: fio does not escape control characters. nan is what fio could not calculate.
+# strict=False: fio does not escape control characters. fio prints nan for values that it cannot calculate.
 _DECODER: Final = json.JSONDecoder(strict=False)
 # Straight into the shape, which is most of the speed; refuses all that fio, as it is today, would not print.
 _STRICT: Final = msgspec.json.Decoder(PrintedReport)
@@ -36,7 +36,7 @@ _STRICT: Final = msgspec.json.Decoder(PrintedReport)
 class FoundDocument(Struct, frozen=True, gc=False):
     """One report as printed, not yet understood; is_partial: its end is missing.
 
-    number: its place in the text, from 0, reports of which nothing was kept included.
+    number: its index in the text, from 0, including reports that were dropped.
     """
 
     content: PrintedReport
@@ -56,7 +56,7 @@ def find_documents(output: bytes, notes: Notes) -> Findings:
 
     Raises UnreadableOutput where there are too many.
     """
-    # A text that is one report and nothing else: nearly every one.
+    # Nearly every text is a single report.
     if _OTHER.match(output):
         return _search(decode_output(output, notes), notes)
     # One byte is found much faster than six.
@@ -68,7 +68,7 @@ def find_documents(output: bytes, notes: Notes) -> Findings:
 
 
 def load_report(text: bytes | str) -> PrintedReport | None:
-    """Parse a text that is one JSON value and nothing else; None if it is not JSON, an empty report if no report."""
+    """Parse a text that is a single JSON value; None if it is not JSON, an empty report if it is not a report."""
     try:
         return _STRICT.decode(text)
     except msgspec.ValidationError:

@@ -80,7 +80,7 @@ def _find_usable(listed: Sequence[PrintedJob | None], where: str, notes: Notes) 
 
 
 def _name_hosts(jobs: Sequence[PrintedJob]) -> list[str | None]:
-    """Name the server of each entry, with its port only where one host has several servers."""
+    """Name the server of each entry, with its port only if one host has several servers."""
     names = [printed.hostname for printed in jobs]
     if not any(names):
         return names
@@ -116,7 +116,7 @@ def drop_snapshot_entries(
 
 
 def _count_expected(options: Mapping[str, str], version: Version) -> int | None:
-    """Return how many entries a job has in one snapshot; None where fio may have left numjobs out."""
+    """Return the number of entries of a job in one snapshot; None if fio may have omitted numjobs."""
     return count_jobs_asked(options) or (1 if options and version >= NUMJOBS_LISTED else None)
 
 
@@ -132,7 +132,7 @@ def _find_superseded(members: Sequence[Entry], clones: int | None) -> Sequence[E
 
 
 def count_clones(entries: Sequence[Entry], *, is_partial: bool) -> dict[Identity, int]:
-    """Return how many jobs fio summed into an entry: all clones, if they share the one entry there is."""
+    """Return how many jobs fio summed into an entry: all clones, if there is only one entry."""
     clones: dict[Identity, int] = {}
     for entry in entries:
         if entry.identity in clones or (is_partial and not is_set(entry.options, "group_reporting")):

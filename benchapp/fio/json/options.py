@@ -49,7 +49,7 @@ def find_options(
             overlay_options(choose_global_options(of_all, entry.hostname, entry.port), options)
             if of_all
             else options,
-            # A job without options of its own still has a list, but servers leave out what they know.
+            # A job without options has an empty list, but servers omit the list.
             bool(options) if is_client else entry.options is not None,
         )
         for entry, options in zip(entries, own, strict=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 _NOT_A_NUMBER: Final = re.compile(
     r'("\s{0,8}:\s{0,8})[-+]?(?:nan|inf|infinity)(?=\s{0,64}[,}])', re.IGNORECASE
 )
-# fio before 2.21 cut strings at 1024 bytes, closing quote and all; it prints each pair on a line of its own.
+# fio before 2.21 cut strings at 1024 bytes, with the closing quote; it prints each pair on a separate line.
 _LOST_QUOTE: Final = re.compile(r'^[ \t]*+"[^"\n]*+" : "[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*\\?$', re.MULTILINE)
 _LIST: Final = re.compile(r'"(jobs|client_stats)"\s{0,64}:\s{0,64}\[')
 _SEPARATOR: Final = re.compile(r"[\s,]*+")

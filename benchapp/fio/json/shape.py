@@ -1,7 +1,7 @@
-"""fio's JSON as it is printed, all versions: what the decoder fills, before anything is converted.
+"""The JSON of all fio versions as printed: decoded, not converted.
 
-A number is within what a database keeps, by its type; `json_tolerance` drops what is not.
-None where the key is absent. The structures hold no cycles, so the garbage collector need not look at them.
+The types limit numbers to what the database can store; `tolerance` drops others. None if a key is absent. The
+structures have no cycles, so that the garbage collector can ignore them.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _NONE: Final[Mapping[str, str]] = {}
 
 
 class PrintedLatency(Struct, gc=False):
-    """slat, clat or lat: µs or ns as its key says; N: samples, from 3.18."""
+    """slat, clat or lat: µs or ns, by its key; N: samples, from 3.18."""
 
     min: Amount | None = None
     max: Amount | None = None
@@ -74,7 +74,7 @@ class OddDirection(PrintedDirection):
 
 
 def list_odd(raw: PrintedDirection) -> Mapping[str, str]:
-    """Return the reasons of what was dropped; the decoder itself drops nothing."""
+    """Return the reasons of dropped values; the decoder itself drops none."""
     return raw.odd if isinstance(raw, OddDirection) else _NONE
 
 

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchapp.fio.account import SourceFacts, ValueSources, collect_sources
 from benchapp.fio.merging.histogram import find_percentiles, merge_bins
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount
 from benchapp.fio.report import Direction, DirectionName, Latency
+from benchapp.fio.value_sources import SourceFacts, ValueSources, collect_sources
 
 _T = TypeVar("_T", int, float)
 

@@ -13,7 +13,7 @@ _MUCH_FASTER: Final = 30
 
 
 def measure_growth_ms(before: tuple[float, int], after: tuple[float, int], version: Version) -> float:
-    """Return by how much the run time grew, negative where it shrank; both are (bytes, run time as printed, in ms).
+    """Return the growth of the run time, negative if it shrank; both are (bytes, run time as printed, in ms).
 
     A longer time before, of an old or unknown version, is µs if the rate would else have grown out of proportion.
     """

@@ -181,7 +181,7 @@ def _read_seconds(hours: str | None, minutes: str | None, seconds: str) -> float
 
 
 def _find_kinds(timings: Sequence[_Timing], notes: Notes) -> list[Kind | None]:
-    """Say what each timing is of; None for what is left out."""
+    """Return the kind of each timing; None for skipped ones."""
     if len(timings) == len(_CLASSIC) and not any(timing.command for timing in timings):
         notes.add(
             "commands-not-shown",

@@ -51,7 +51,7 @@ class _Block(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=4096)
 def read_number(text: str) -> float:
-    """Return a number; nan for what fio could not calculate ("-nan", "inf", Windows' "1.#IND").
+    """Return a number; nan for a value that fio could not calculate ("-nan", "inf", Windows' "1.#IND").
 
     Raises ValueError for anything else. Cached: most fields are zeros and per cents that repeat.
     """
@@ -77,7 +77,7 @@ def read_whole(text: str) -> int | None:
 
 
 def read_terse_direction(name: DirectionName, fields: Sequence[str], *, version: Version) -> Direction | None:
-    """Return the values of one block; None if nothing was done in this direction.
+    """Return the values of one block; None without I/O in this direction.
 
     fields: 41 or 47. version: of fio, (0, 0, 0) in terse 2, which does not print it. Raises ValueError for
     fields that are not numbers.
@@ -149,7 +149,7 @@ def _make_direction(name: DirectionName, block: _Block, version: Version) -> Dir
         rates = "zero-runtime"
         iops = bandwidth = None
     elif iops == 0 and io_kib:
-        # Cut to a whole number, less than one a second is nothing.
+        # Truncated to a whole number: less than one per second is 0.
         rates = "not-in-format"
         iops = None
     io_bytes = None if io_kib is None else read_count(io_kib * _KIB)
@@ -246,7 +246,7 @@ def _read_latencies(fields: Sequence[str], missing: dict[str, str]) -> tuple[Lat
 
 
 def _read_latency(fields: Sequence[str], name: str, missing: dict[str, str]) -> Latency | None:
-    """Read min, max, mean and dev in µs; None where all are zero, which is how fio prints nothing measured."""
+    """Read min, max, mean and dev in µs; None if all are zero, which fio prints for unmeasured values."""
     try:
         minimum, maximum, mean, stddev = map(float, fields)
     except ValueError:

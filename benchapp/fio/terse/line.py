@@ -67,8 +67,8 @@ class UnreadableTerse(Exception):
 class TerseLine(Struct, frozen=True, gc=False):
     """The content of one line.
 
-    at: where it begins, in characters; number: of the line, from 1; job: its index is to be set.
-    disks: those in the line; client_disks: those that client mode prints on a line of their own behind it.
+    at: offset in characters; number: of the line, from 1; job: its index is set later.
+    disks: those in the line; client_disks: those that client mode prints on a separate line after it.
     is_cut: the text ends within its disks.
     """
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from benchapp.fio.account import ValueSources
+from benchapp.fio.value_sources import ValueSources
 
 _BANDWIDTH_SOURCES: Final = {
     "exact": "io in KiB × 1024 / runtime; the printed bw, cut to whole KiB/s, agrees",

@@ -47,7 +47,7 @@ class RateSummary(Struct, frozen=True, gc=False):
 
 
 class Rates(Struct, frozen=True, gc=False):
-    """Values in base units, with reasons for what is absent, origins, and faults of fio's as (code, sentence).
+    """Values in base units, with reasons for absent ones, sources, and faults of fio as (code, sentence).
 
     is_decimal: whether the run had kb_base=1000.
     """

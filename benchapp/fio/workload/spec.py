@@ -28,17 +28,17 @@ _FILE_SIZE_LENGTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """One workload: equal for equal work, however it was typed.
+    """One workload, in canonical form.
 
     rw: fio's canonical name (readwrite is rw); without options "read", "write", "rw"… as seen, random or not.
     block_size_bytes: None for ranges and splits, which are in block_size_text ("4096-16384",
       "4096/60:65536/40", "4096,8192" for reads and writes).
-    file_size_bytes: of `size`, else `filesize`; None for per cent and where none was given; file_size_text then
-      has the text ("100%").
-    iodepth, is_direct: None where fio printed no options, or not these.
+    file_size_bytes: of `size`, else `filesize`; None for a percentage (then file_size_text has it, "100%") and
+      if not set.
+    iodepth, is_direct: None if fio did not print these options.
     read_share_percent: 100 for reads, 0 for writes and trims, rwmixread for mixed ones; None if not known.
-    is_time_based: as asked for, or as seen where fio before 3.39 drops the bare flag.
-    extra: every further option that changes what is measured, canonical; no path, name or reporting option.
+    is_time_based: as configured; inferred for fio before 3.39, which does not print the option without a value.
+    extra: further options that change what is measured, canonical; without paths, names and reporting options.
     """
 
     rw: str

@@ -1,4 +1,4 @@
-"""Say of each value of a direction what fio printed it as, or why it is missing."""
+"""Sources of the values of a direction: what fio printed for each, or why it is missing."""
 
 from collections.abc import Mapping
 from functools import lru_cache
