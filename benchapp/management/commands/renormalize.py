@@ -88,9 +88,9 @@ class _Total:
         self.unchanged += outcome.unchanged
         self.recovered += outcome.recovered
         self.changed += len(outcome.differences)
-        self.refused += len(outcome.refused)
+        self.refused += len(outcome.rejected)
         self.differences += outcome.differences[: _SHOWN - len(self.differences)]
-        self.refusals += outcome.refused[: _SHOWN - len(self.refusals)]
+        self.refusals += outcome.rejected[: _SHOWN - len(self.refusals)]
         for series_id, count in outcome.lost.items():
             self.lost[series_id] += count
 

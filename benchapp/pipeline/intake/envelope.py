@@ -40,8 +40,8 @@ class BadEnvelope(Exception):
 class Envelope:
     """Context of the fio output as sent; times are aware UTC by the host's clock.
 
-    conditions: what held at this run alone (load, extents of the file), as the facts of an environment, in which
-    every run would make a row of its own. logs: fio's own, by file name ("NAME_bw.1.log").
+    conditions: facts that differ from run to run (load, extents of the file), unlike the environment.
+    logs: fio logs by file name ("NAME_bw.1.log").
     """
 
     id: UUID
@@ -72,12 +72,14 @@ def type_envelope(document: Mapping[str, Any]) -> Envelope:
         )
     if document.get("kind") != "fio":
         raise BadEnvelope(
-            "envelope-kind", f"kind is {excerpt(document.get('kind'))}; there are: 'fio', 'reported'", "/kind"
+            "envelope-kind",
+            f"kind is {excerpt(document.get('kind'))}. Valid kinds: 'fio', 'reported'",
+            "/kind",
         )
     output = document.get("fio_output")
     if not isinstance(output, str):
         raise BadEnvelope(
-            "envelope-invalid", "fio_output must be text: exactly what fio printed", "/fio_output"
+            "envelope-invalid", "fio_output must be text, exactly as fio printed it", "/fio_output"
         )
     try:
         return Envelope(
@@ -104,7 +106,8 @@ def read_profile(value: Any, pointer: str) -> str:
     text = read_text(value, pointer, maximum=100) or ""
     if text and not _PROFILE.fullmatch(text):
         raise BadLayout(
-            pointer, f"{text!r} is no profile name: letters, digits, dots, hyphens and underscores"
+            pointer,
+            f"{text!r} is not a valid profile name: use letters, digits, dots, hyphens and underscores",
         )
     return text
 
@@ -167,10 +170,11 @@ def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
         pointer = f"/logs/{name[:200].replace('~', '~0').replace('/', '~1')}"
         if split_log_name(name) is None:
             raise BadLayout(
-                pointer, f"{excerpt(name)} is no log of fio: NAME_bw.1.log, _iops, _lat, _clat or _slat"
+                pointer,
+                f"{excerpt(name)} is not a valid name of a fio log: use NAME_bw.1.log, _iops, _lat, _clat or _slat",
             )
         if not isinstance(text, str):
-            raise BadLayout(pointer, f"log {name} must be text: exactly what fio wrote")
+            raise BadLayout(pointer, f"log {name} must be text, exactly as fio wrote it")
     return dict(given)
 
 

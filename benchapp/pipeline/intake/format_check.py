@@ -10,19 +10,19 @@ from benchapp.fio import UnreadableOutput, read_output
 
 log = structlog.get_logger(__name__)
 
-# Of a longer text the beginning is parsed first, at 20 MB/s; usually it is sufficient.
+# The beginning of a longer text is parsed first, at 20 MB/s; usually it is sufficient.
 _BEGINNING_BYTES: Final = 256 * 1024
-# Up to this size the whole text is parsed while the sender waits: 0.5 s for a hostile text.
+# Up to this size the whole text is parsed while the sender waits: 0.5 s in the worst case.
 _WHOLE_BYTES: Final = 1024 * 1024
 # Every report has one of these: a JSON key, a job of a text, a terse percentile, a line of the shell's time.
-_TRACES: Final = tuple(
-    trace.encode(encoding)
-    for trace in ('"jobs"', '"client_stats"', "groupid=", "%=", "real")
+_MARKERS: Final = tuple(
+    marker.encode(encoding)
+    for marker in ('"jobs"', '"client_stats"', "groupid=", "%=", "real")
     for encoding in ("ascii", "utf-16-le", "utf-16-be")
 )
 # Errors that no further text can fix.
 _FINAL_CODES: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
-_COMPLAINT: Final = "fio said: "
+_ERROR_OUTPUT: Final = "fio printed: "
 _DIRECTIONS: Final = ("read", "write", "trim", "mixed")
 # No fio output at all, as opposed to a damaged report.
 _FOREIGN_CODES: Final = frozenset({"no-report", "empty-output"})
@@ -44,8 +44,7 @@ class Fault:
 def check_format(output: bytes) -> Fault | None:
     """Return why this text cannot be parsed; None if it can, or if the parser crashed.
 
-    All formats that the reader knows. A fault of the reader must not lose a result: it is stored, and judged by
-    the worker.
+    All supported formats. A crash of the parser must not lose a result: it is stored, and rejected by the worker.
     """
     if _is_clean_report(output):
         return None
@@ -57,8 +56,8 @@ def check_format(output: bytes) -> Fault | None:
 def check_format_quickly(output: bytes) -> Fault | None:
     """Return the result of `check_format`, within about 0.5 s; None if that is not sufficient.
 
-    Of more than 1 MiB only the beginning is read, and of more than 256 KiB too where it bears no trace of fio: the
-    worker judges these, who has the time, unless there is no trace in the rest either.
+    Only the beginning is parsed of more than 1 MiB, and of more than 256 KiB if it has no fio report. The worker checks
+    the rest, if that has a marker of fio output.
     """
     if len(output) <= _BEGINNING_BYTES:
         return check_format(output)
@@ -67,10 +66,10 @@ def check_format_quickly(output: bytes) -> Fault | None:
     fault = _read(output[:_BEGINNING_BYTES])
     if fault is None or fault.code in _FINAL_CODES:
         return fault
-    if not any(trace in output for trace in _TRACES):
+    if not any(marker in output for marker in _MARKERS):
         return fault
-    is_silent = fault.is_foreign and _COMPLAINT not in fault.detail
-    return None if is_silent or len(output) > _WHOLE_BYTES else _read(output)
+    has_no_report = fault.is_foreign and _ERROR_OUTPUT not in fault.detail
+    return None if has_no_report or len(output) > _WHOLE_BYTES else _read(output)
 
 
 def _read(output: bytes) -> Fault | None:
@@ -79,7 +78,7 @@ def _read(output: bytes) -> Fault | None:
     except UnreadableOutput as error:
         return Fault(error.code, error.detail)
     except Exception:
-        log.exception("peek.reader_failed", size=len(output))
+        log.exception("format_check.parser_failed", size=len(output))
     return None
 
 

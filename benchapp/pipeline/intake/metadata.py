@@ -48,7 +48,7 @@ def read_labels(given: Mapping[str, Any], *, pointer: str = "/labels") -> dict[s
     for name, value in given.items():
         where = f"{pointer}/{name[:80]}"
         if not name or len(name) > 100 or "\x00" in name:
-            raise BadLayout(where, "a label's name has 1 to 100 characters")
+            raise BadLayout(where, "a label name must have 1 to 100 characters")
         text = read_text(value if value is not None else "", where, maximum=_LABEL_LENGTH_MAXIMUM)
         labels[name] = text or ""
     return labels
@@ -97,9 +97,7 @@ def read_size(value: Any, pointer: str) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise BadLayout(
-            pointer, f"a size in bytes is wanted here (4096, 4k, 500GiB), not {_name_type(value)}"
-        )
+        raise BadLayout(pointer, f"expected a size in bytes (4096, 4k, 500GiB), not {_name_type(value)}")
     match = _SIZE.fullmatch(str(value).strip())
     if match is None:
         raise BadLayout(
@@ -113,7 +111,7 @@ def read_size(value: Any, pointer: str) -> int | None:
         else int(number) * base ** _POWERS[unit.lower()]
     )
     if size > _SIZE_MAXIMUM:
-        raise BadLayout(pointer, f"{str(value)[:80]} is more bytes than any storage has")
+        raise BadLayout(pointer, f"{str(value)[:80]} exceeds the maximum of 4 EiB")
     return int(size)
 
 
@@ -127,7 +125,7 @@ def read_count(value: Any, pointer: str) -> int | None:
     if not (digits.isascii() and digits.isdigit()):
         raise BadLayout(pointer, f"expected a whole number, not {excerpt(value)}")
     if len(digits) > 10 or int(digits) * factor > _INTEGER_MAXIMUM:
-        raise BadLayout(pointer, f"{text[:80]} is more than {_INTEGER_MAXIMUM}")
+        raise BadLayout(pointer, f"{text[:80]} exceeds the maximum of {_INTEGER_MAXIMUM}")
     return int(digits) * factor
 
 

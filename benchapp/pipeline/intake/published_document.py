@@ -1,7 +1,4 @@
-"""Parse a document of published results: typed, bounded, rejected with the position of the first error.
-
-Read the single values of published numbers: what was asked of the storage, which way, and how much.
-"""
+"""Parse a document of published results: typed, bounded, rejected with the position of the first error."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -188,14 +185,13 @@ def is_reported(document: Mapping[str, Any]) -> bool:
 def read_reported(document: Mapping[str, Any]) -> Reported:
     """Return the typed document; BadEnvelope names the first error and its JSON pointer."""
     if document.get("schema") != SCHEMA:
-        said = excerpt(document.get("schema"))
         raise BadEnvelope(
-            "envelope-schema", f"schema is {said}, and that of published numbers {SCHEMA!r}", "/schema"
+            "envelope-schema", f"schema is {excerpt(document.get('schema'))}, not {SCHEMA!r}", "/schema"
         )
     if document.get("kind") != KIND:
         raise BadEnvelope("envelope-kind", f"kind is {excerpt(document.get('kind'))}, not {KIND!r}", "/kind")
     try:
-        _refuse_unknown(document, "", _DOCUMENT_MEMBERS)
+        _reject_unknown(document, "", _DOCUMENT_MEMBERS)
         reported = Reported(
             id=_read_id(document.get("id")),
             source=_read_source(document.get("source")),
@@ -206,7 +202,7 @@ def read_reported(document: Mapping[str, Any]) -> Reported:
     count = sum(len(run.measurements) for run in reported.runs)
     if count > MEASUREMENTS_MAXIMUM:
         raise BadEnvelope(
-            "reported-invalid", f"{count} measurements are more than {MEASUREMENTS_MAXIMUM}", "/runs"
+            "reported-invalid", f"{count} measurements exceed the maximum of {MEASUREMENTS_MAXIMUM}", "/runs"
         )
     return reported
 
@@ -247,7 +243,7 @@ def _read_id(value: Any) -> UUID:
 
 def _read_source(value: Any) -> Publication:
     given = _read_object(value, "/source")
-    _refuse_unknown(given, "/source", _SOURCE_MEMBERS)
+    _reject_unknown(given, "/source", _SOURCE_MEMBERS)
     title = read_text(given.get("title"), "/source/title", maximum=200)
     if not title:
         raise BadLayout("/source/title", "required: where the results were published")
@@ -263,7 +259,7 @@ def _read_source(value: Any) -> Publication:
 def _read_runs(value: Any) -> Iterator[ReportedRun]:
     for number, given in enumerate(_read_list(value, "/runs", maximum=RUNS_MAXIMUM)):
         pointer = f"/runs/{number}"
-        _refuse_unknown(_read_object(given, pointer), pointer, _RUN_MEMBERS)
+        _reject_unknown(_read_object(given, pointer), pointer, _RUN_MEMBERS)
         started_at = read_measured_time(given.get("started_at"), f"{pointer}/started_at")
         listed = _read_list(
             given.get("measurements"), f"{pointer}/measurements", maximum=MEASUREMENTS_MAXIMUM
@@ -283,7 +279,7 @@ def _read_runs(value: Any) -> Iterator[ReportedRun]:
 
 def _read_measurement(value: Any, pointer: str) -> ReportedMeasurement:
     given = _read_object(value, pointer)
-    _refuse_unknown(given, pointer, _MEASUREMENT_MEMBERS)
+    _reject_unknown(given, pointer, _MEASUREMENT_MEMBERS)
     workload = read_reported_workload(given, pointer)
     metrics = {
         name: read_number(given[name], f"{pointer}/{name}")
@@ -291,7 +287,7 @@ def _read_measurement(value: Any, pointer: str) -> ReportedMeasurement:
         if given.get(name) is not None
     }
     if not metrics:
-        raise BadLayout(pointer, f"a measurement has at least one of: {', '.join(CATALOGUE)}")
+        raise BadLayout(pointer, f"a measurement needs at least one of: {', '.join(CATALOGUE)}")
     return ReportedMeasurement(
         workload=workload,
         direction=read_reported_direction(
@@ -324,7 +320,7 @@ def _read_list(value: Any, pointer: str, *, maximum: int) -> Sequence[Any]:
     return value
 
 
-def _refuse_unknown(given: Mapping[str, Any], pointer: str, known: Sequence[str]) -> None:
+def _reject_unknown(given: Mapping[str, Any], pointer: str, known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
             place = name[:80].replace("~", "~0").replace("/", "~1")

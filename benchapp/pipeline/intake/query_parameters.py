@@ -24,14 +24,14 @@ class BadParameter(Exception):
 def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return {target, labels, environment, profile, started_at} as plain values to store with the submission.
 
-    Raises BadParameter, or BadLayout for a value that is not what its field holds.
+    Raises BadParameter, or BadLayout for an invalid value.
     """
     given: dict[str, str] = {}
     for name, value in pairs:
         if name in given:
             raise BadParameter("parameter-repeated", name, f"parameter {name[:80]!r} is given twice")
         given[name] = value
-    _refuse_unknown(given)
+    _reject_unknown(given)
     started_at = read_time(given.get("started_at"), "started_at")
     return {
         "target": read_target({name: given[name] for name in _TARGET_NAMES if name in given}, pointer=""),
@@ -47,7 +47,7 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-def _refuse_unknown(given: dict[str, str]) -> None:
+def _reject_unknown(given: dict[str, str]) -> None:
     known = {*_TARGET_NAMES, *_ENVIRONMENT_NAMES, "profile", "started_at"}
     for name in given:
         if name not in known and not name.startswith(_LABEL):

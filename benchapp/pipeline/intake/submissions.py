@@ -1,7 +1,4 @@
-"""Accept posts: one durable INSERT of the exact bytes, once for all retries.
-
-Give rejected submissions another chance.
-"""
+"""Accept posts: one durable INSERT of the exact bytes, once for all retries. Retry rejected submissions."""
 
 import gzip
 import hashlib
@@ -35,8 +32,8 @@ class AcceptOutcome(Enum):
 class IncomingSubmission:
     """Content of one POST, checked for size and framing only.
 
-    body: unpacked bytes; packed: the gzip that was received, where it was one. id: the sender's, None where it
-    makes none (curl): then equal bytes from one host are one submission.
+    body: unpacked bytes; packed: the received gzip, if it was compressed. id: of the sender; None for senders without
+    one (curl), for which equal bytes from one host are one submission.
     """
 
     host_id: int

@@ -32,7 +32,7 @@ ATTEMPTS_MAXIMUM: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one batch did. claimed: rows taken; 0 means that nothing waits."""
+    """Result of one batch. claimed: number of rows; 0 if none is waiting."""
 
     claimed: int
     stored: tuple[UUID, ...]
@@ -50,12 +50,11 @@ class Rejection:
 
 
 def normalize_batch(*, limit: int = BATCH_SIZE) -> Batch:
-    """Claim up to `limit` waiting submissions and settle them; safe to run anywhere, any number of times.
+    """Claim and process up to `limit` waiting submissions; idempotent, and safe to run concurrently.
 
-    The claim commits first and counts the attempt, so that a body that kills its worker is counted. The work is
-    one transaction that holds the rows' locks: a worker that dies drops them at once, and no lease has to run out.
-    Fresh submissions come in batches; one that failed before comes alone behind them, so that it takes no
-    neighbour with it.
+    The claim counts the attempt and commits first, so that a body that kills its worker is counted. Processing is one
+    transaction that holds the row locks, which PostgreSQL releases if the worker dies. New submissions are processed in
+    batches; one that failed before alone after them, so that it does not fail others.
     """
     batch = _settle_or_isolate(claim_fresh(limit))
     retried = _settle_or_isolate(claim_retried())
@@ -104,7 +103,7 @@ def claim_retried() -> list[UUID]:
             Rejection(
                 submission_id,
                 "attempts-exhausted",
-                f"its worker died or failed {ATTEMPTS_MAXIMUM} times at it; the worker's log says how",
+                f"the worker failed or was killed {ATTEMPTS_MAXIMUM} times while processing it; see the worker's log",
             )
             for submission_id, attempts in rows
             if attempts >= ATTEMPTS_MAXIMUM
@@ -122,7 +121,7 @@ def _count_attempt(ids: Sequence[UUID]) -> None:
         )
 
 
-def _give_back_attempt(ids: Sequence[UUID]) -> None:
+def _uncount_attempt(ids: Sequence[UUID]) -> None:
     with suppress(OperationalError, InterfaceError):
         connection.close()
         Submission.objects.filter(id__in=ids, state=State.RECEIVED, attempts__gt=0).update(
@@ -136,14 +135,14 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
     try:
         return _settle(ids)
     except (OperationalError, InterfaceError):
-        # PostgreSQL is away, or would not wait for a lock: no fault of the rows, so the attempt does not count.
-        _give_back_attempt(ids)
+        # The database is unavailable, or a lock timed out: not caused by the rows, so the attempt is not counted.
+        _uncount_attempt(ids)
         raise
     except Exception as error:
-        # The edge around foreign input: one of them holds what the database will not take.
-        log.exception("normalize.batch_refused", count=len(ids))
+        # Untrusted input: the database rejects a value of one of them.
+        log.exception("normalize.batch_failed", count=len(ids))
         if len(ids) > 1:
-            # Each is claimed alone next time, as it has failed before.
+            # Next time each is claimed alone.
             return Batch(len(ids), (), (), ())
         _reject(
             [Rejection(ids[0], "database-refused", f"{type(error).__name__}: {error}"[:2000])], timezone.now()
@@ -152,7 +151,7 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
 
 
 def has_waiting() -> bool:
-    """Say whether anything is received and not settled."""
+    """Return whether any submission is waiting."""
     return Submission.objects.waiting().exists()
 
 
@@ -173,7 +172,7 @@ def _settle(ids: Sequence[UUID]) -> Batch:
 
 
 def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -> list[SubmissionSource]:
-    """Lock the submissions that are still in this state and in nobody's hands, and return them, oldest first."""
+    """Lock and return the submissions in this state (None: any) that no one else has locked, oldest first."""
     rows = Submission.objects.select_for_update(of=("self",), skip_locked=True).select_related("host")
     if state is not None:
         rows = rows.filter(state=state)
@@ -192,14 +191,14 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
 
 
 def plan_or_reject(source: SubmissionSource) -> Plan | Rejection:
-    """Return the rows of a submission, or why it has none; a fault of the reader is a reason too."""
+    """Return the rows of a submission, or the reason of rejection; a crash of the parser is a reason too."""
     try:
         return plan_reported(source) if source.kind == Kind.REPORTED else plan_submission(source)
     except Unstorable as error:
         return Rejection(source.submission_id, error.code, str(error)[:2000])
     except Exception as error:
-        # The edge around foreign input: what the reader did not foresee is logged whole, and can be retried.
-        log.exception("normalize.reader_failed", submission=str(source.submission_id))
+        # Untrusted input: an unexpected error is logged with its traceback; the submission can be retried.
+        log.exception("normalize.parser_failed", submission=str(source.submission_id))
         return Rejection(source.submission_id, "reader-fault", f"{type(error).__name__}: {error}"[:2000])
 
 

@@ -1,4 +1,4 @@
-"""The values of one measurement: which latency its metrics come from, what is withheld, and its badges."""
+"""Columns of one measurement: metrics, reasons of missing ones, and badges."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ def measurement_columns(
 ) -> dict[str, Any]:
     """Return the columns of a measurement by name: metrics in base units, `missing`, `percentiles`, `badges`.
 
-    steadiness: of the direction's logs, where there are any.
+    steadiness: of the direction's logs, if any.
     """
     kind, latency = _choose_latency(direction)
-    evidence = collect_validity_inputs(
+    inputs = collect_validity_inputs(
         context, group, direction, spec=spec, latency=latency, steadiness=steadiness
     )
-    # What a caller waits is the whole; fio prints percentiles of the completion alone, unless it is asked otherwise.
-    waited = direction.total or direction.completion
+    # Callers wait for the total latency; by default, fio prints percentiles only of the completion latency.
+    total_or_completion = direction.total or direction.completion
     percentiles = dict(latency.percentiles) if latency else {}
     missing = dict(direction.missing)
     values: dict[str, Any] = {
@@ -38,9 +38,9 @@ def measurement_columns(
         "iops": direction.iops,
         "bandwidth_bytes_per_s": direction.bandwidth_bytes_per_s,
         "latency_kind": kind,
-        "latency_mean_ns": waited.mean_ns if waited else None,
-        "latency_stddev_ns": waited.stddev_ns if waited else None,
-        "latency_max_ns": waited.maximum_ns if waited else None,
+        "latency_mean_ns": total_or_completion.mean_ns if total_or_completion else None,
+        "latency_stddev_ns": total_or_completion.stddev_ns if total_or_completion else None,
+        "latency_max_ns": total_or_completion.maximum_ns if total_or_completion else None,
         "elapsed_s": direction.elapsed_s,
         "total_ios": direction.total_ios,
         "io_bytes": direction.io_bytes,
@@ -49,18 +49,18 @@ def measurement_columns(
         "latency_bins": coarsen_bins(latency.bins) if latency and latency.bins else None,
         "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
         "missing": missing,
-        "badges": [_plain_badge(badge) for badge in judge_validity(evidence)],
+        "badges": [_plain_badge(badge) for badge in judge_validity(inputs)],
     }
     for metric, percent in PERCENTILES.items():
         values[metric] = percentiles.get(percent)
-        if values[metric] is not None and is_too_few(evidence.samples, percent):
+        if values[metric] is not None and is_too_few(inputs.samples, percent):
             values[metric] = None
             missing[metric] = "few-samples"
     return values
 
 
 def _choose_latency(direction: Direction) -> tuple[str, Latency | None]:
-    """Return the distribution that percentiles come from: clat, unless only lat has some."""
+    """Return kind and distribution of the percentiles: clat, unless only lat has any."""
     completion, total = direction.completion, direction.total
     if completion is not None and (completion.percentiles or total is None or not total.percentiles):
         return "clat", completion

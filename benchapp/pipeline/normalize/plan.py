@@ -1,4 +1,4 @@
-"""Convert one submission to database rows: pure, no database."""
+"""Convert one submission to database rows. Pure."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ from benchapp.pipeline.normalize.sender_context import (
     SenderContext,
     SubmissionSource,
     Unstorable,
-    explain_unreadable,
+    describe_unreadable,
     parse_context,
 )
 from benchapp.pipeline.normalize.traces import PlannedTrace, RunTraces, parse_traces
@@ -25,16 +25,16 @@ from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_con
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
-# More loads at once than this are told by a digest: 20 000 jobs that each name the others would fill the memory.
-_NEIGHBOURS_NAMED: Final = 8
-# The recipe's loop is from 0 to 1000; its limit says nothing about another number of files.
+# More concurrent workloads are named by a digest: 20 000 jobs that each list the others would exhaust the memory.
+_CONCURRENT_NAMED: Final = 8
+# The loop of the recipe is from 0 to 1000; its published limit does not apply to another number of files.
 _SMALL_FILES: Final = ("gitlab-smallfiles", "1001")
 _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
-    """One row of Measurement: its series by key, the series' own fields, and the row's."""
+    """One row of Measurement, with key and fields of its series."""
 
     series_key: bytes
     workload_key: bytes
@@ -61,7 +61,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that one submission becomes."""
+    """The rows of one submission."""
 
     source: SubmissionSource
     runs: tuple[PlannedRun, ...]
@@ -69,45 +69,45 @@ class Plan:
 
 
 def plan_submission(source: SubmissionSource) -> Plan:
-    """Read a submission's body and return its rows; Unstorable with the reason where there are none."""
-    said = parse_context(source)
+    """Parse a submission and return its rows. Raises Unstorable."""
+    sender = parse_context(source)
     try:
-        report = read_output(said.output)
+        report = read_output(sender.output)
     except UnreadableOutput as error:
-        raise Unstorable(error.code, explain_unreadable(error, said.command)) from error
-    course = parse_traces(said.logs, report)
+        raise Unstorable(error.code, describe_unreadable(error, sender.command)) from error
+    traces = parse_traces(sender.logs, report)
     runs = tuple(
-        _plan_run(source, said, report, number, course=course) for number in range(len(report.documents))
+        _plan_run(source, sender, report, number, traces=traces) for number in range(len(report.documents))
     )
-    return Plan(source, runs, said.agent_version)
+    return Plan(source, runs, sender.agent_version)
 
 
 def _plan_run(
-    source: SubmissionSource, said: SenderContext, report: Report, number: int, *, course: RunTraces
+    source: SubmissionSource, sender: SenderContext, report: Report, number: int, *, traces: RunTraces
 ) -> PlannedRun:
     document = report.documents[number]
-    environment = {**said.environment, "fio_version": document.fio_version[:100] or None}
-    target_key = key_of(said.target)
-    started_at, is_known = _read_start(source, said, document)
-    finished_at = document.finished_at or said.finished_at
+    environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
+    target_key = key_of(sender.target)
+    started_at, is_known = _read_start(source, sender, document)
+    finished_at = document.finished_at or sender.finished_at
     errors = [job.error for job in document.jobs if job.error]
-    context = read_run_context(document, environment=environment, target=said.target)
+    context = read_run_context(document, environment=environment, target=sender.target)
     measurements = tuple(
-        _plan_measurements(source.scope, target_key, document, context=context, course=course)
+        _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
     )
     values = {
-        "profile": said.profile or _find_profile(document),
-        "sweep_id": said.sweep_id,
-        "labels": dict(said.labels),
+        "profile": sender.profile or _find_profile(document),
+        "sweep_id": sender.sweep_id,
+        "labels": dict(sender.labels),
         "started_at": started_at,
         "started_at_is_known": is_known,
         "finished_at": finished_at if finished_at and finished_at >= started_at else None,
         "format": document.format,
         "fio_version": document.fio_version[:100],
-        "command": {**said.command, **({"conditions": said.conditions} if said.conditions else {})},
+        "command": {**sender.command, **({"conditions": sender.conditions} if sender.conditions else {})},
         "error": errors[0] if errors else 0,
         "is_partial": document.is_partial,
-        "warnings": [_plain_note(note) for note in (*report.warnings, *course.warnings)],
+        "warnings": [_plain_note(note) for note in (*report.warnings, *traces.warnings)],
         "badges": _unite_badges(measurements, has_failed=bool(errors)),
         "parser_version": PARSER_VERSION,
     }
@@ -115,44 +115,44 @@ def _plan_run(
         source=source,
         document=number,
         target_key=target_key,
-        target=said.target,
+        target=sender.target,
         environment_key=key_of(environment),
         environment=environment,
         values=values,
         measurements=measurements,
-        traces=course.traces,
+        traces=traces.traces,
     )
 
 
 def _find_profile(document: Document) -> str:
-    """Return the profile of a document that says by itself which it is, for a sender who named none."""
+    """Return the profile that the document itself identifies, for senders without one; else ""."""
     name, files = _SMALL_FILES
     is_recipe = all(group.options.get("nrfiles", files) == files for group in document.groups)
     return name if document.format == "time" and is_recipe else ""
 
 
 def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: bool) -> list[str]:
-    """Return the codes that any measurement bears; a job may fail and measure nothing that would bear one."""
+    """Return the codes of all measurements; a failed job may have no measurement."""
     codes = [badge["code"] for measurement in measurements for badge in measurement.values["badges"]]
     return sort_codes([*codes, "failed-job"] if has_failed else codes)
 
 
-def _read_start(source: SubmissionSource, said: SenderContext, document: Document) -> tuple[datetime, bool]:
-    """Prefer fio's own word to the sender's; a clock that is days off orders nothing, so ours stands in."""
-    for moment in (document.started_at, said.started_at, document.finished_at):
+def _read_start(source: SubmissionSource, sender: SenderContext, document: Document) -> tuple[datetime, bool]:
+    """Return the start by fio, else by the sender; the time of receipt (False) if their clock is wrong by days."""
+    for moment in (document.started_at, sender.started_at, document.finished_at):
         if moment is not None and _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE:
             return moment, True
     return source.received_at, False
 
 
 def _plan_measurements(
-    scope: str, target_key: bytes, document: Document, *, context: RunContext, course: RunTraces
+    scope: str, target_key: bytes, document: Document, *, context: RunContext, traces: RunTraces
 ) -> Iterator[PlannedMeasurement]:
     repetitions: Counter[bytes] = Counter()
     specs = [read_workload(group) for group in document.groups]
-    company = _find_company(document, specs)
+    concurrent = _find_concurrent(document, specs)
     for group, spec in zip(document.groups, specs, strict=True):
-        workload = _workload_fields(group, spec, company[group.groupid, group.hostname])
+        workload = _workload_fields(group, spec, concurrent[group.groupid, group.hostname])
         workload_key = key_of(workload)
         for direction in list_measured_directions(group, spec.rw):
             key = series_key(
@@ -169,20 +169,20 @@ def _plan_measurements(
                     group,
                     direction,
                     spec=spec,
-                    steadiness=course.find_steadiness(group, direction.name),
+                    steadiness=traces.find_steadiness(group, direction.name),
                 ),
             )
             repetitions[key] += 1
 
 
-def _workload_fields(group: Group, spec: WorkloadSpec, company: Counter[str]) -> dict[str, Any]:
+def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: Counter[str]) -> dict[str, Any]:
     options = dict(spec.extra)
     if group.options.get("time_based") in ("1", ""):
-        # As asked for: whether a run was cut by its runtime as seen depends on its speed.
+        # As configured: whether the runtime ended the run depends on its speed.
         options["time_based"] = "1"
-    if company.total() > 1:
-        # What ran beside it took its share: such a measurement compares only with its like.
-        options["beside"] = _describe_neighbours(company, _describe_load(spec))
+    if concurrent.total() > 1:
+        # Concurrent jobs share the storage: such a measurement is only comparable with the same combination.
+        options["beside"] = _describe_concurrent(concurrent, _describe_workload(spec))
     return {
         "rw": spec.rw,
         "block_size_bytes": spec.block_size_bytes,
@@ -199,32 +199,34 @@ def _workload_fields(group: Group, spec: WorkloadSpec, company: Counter[str]) ->
     }
 
 
-def _find_company(
+def _find_concurrent(
     document: Document, specs: Sequence[WorkloadSpec]
 ) -> dict[tuple[int, str | None], Counter[str]]:
-    """Return what ran together: of each group of fio and host, how often each load."""
-    company: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
+    """Return the workloads that ran together with their counts, by groupid and host."""
+    concurrent: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
     for group, spec in zip(document.groups, specs, strict=True):
-        company[group.groupid, group.hostname][_describe_load(spec)] += 1
-    return company
+        concurrent[group.groupid, group.hostname][_describe_workload(spec)] += 1
+    return concurrent
 
 
-def _describe_load(spec: WorkloadSpec) -> str:
+def _describe_workload(spec: WorkloadSpec) -> str:
     size = spec.block_size_bytes if spec.block_size_bytes is not None else spec.block_size_text
     return f"{spec.rw} {size} iodepth {spec.iodepth} numjobs {spec.numjobs}"
 
 
-def _describe_neighbours(company: Counter[str], own: str) -> str:
-    """Name the loads beside one's own; of many, their number and a digest, so that the text stays short."""
-    if len(company) > _NEIGHBOURS_NAMED:
-        digest = hashlib.sha256("\n".join(f"{load} × {company[load]}" for load in sorted(company)).encode())
-        return f"{company.total() - 1} others of {digest.hexdigest()[:16]}"
-    counts = {load: count - (load == own) for load, count in sorted(company.items())}
-    return ", ".join(f"{load} × {count}" for load, count in counts.items() if count)
+def _describe_concurrent(concurrent: Counter[str], own: str) -> str:
+    """Name the other workloads; of many, their number and a digest."""
+    if len(concurrent) > _CONCURRENT_NAMED:
+        digest = hashlib.sha256(
+            "\n".join(f"{workload} × {concurrent[workload]}" for workload in sorted(concurrent)).encode()
+        )
+        return f"{concurrent.total() - 1} others of {digest.hexdigest()[:16]}"
+    counts = {workload: count - (workload == own) for workload, count in sorted(concurrent.items())}
+    return ", ".join(f"{workload} × {count}" for workload, count in counts.items() if count)
 
 
 def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
-    """Return the directions that did I/O; of a failed group without any, those that it was asked for."""
+    """Return the directions with I/O; the configured ones of a failed group without I/O."""
     active = tuple(
         direction
         for direction in group.directions

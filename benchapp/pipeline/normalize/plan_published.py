@@ -1,4 +1,4 @@
-"""Turn a document of published numbers into the rows that it becomes: pure, no database."""
+"""Convert a document of published numbers to database rows. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,12 +19,12 @@ from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstora
 
 FORMAT: Final = "reported"
 BADGE: Final = "reported"
-# A timing of a whole is published where nothing else is: that the others lack it needs no reason.
+# Only workloads that are timed as a whole have it: its absence needs no reason.
 _MAY_BE_ABSENT: Final = frozenset({"elapsed_s"})
 
 
 def plan_reported(source: SubmissionSource) -> Plan:
-    """Read a submission of published numbers and return its rows; Unstorable with the reason where it is none."""
+    """Parse a submission of published numbers and return its rows. Raises Unstorable."""
     try:
         reported = read_reported(load_document(source.body))
     except BadEnvelope as error:
@@ -93,7 +93,7 @@ def _make_values(measurement: ReportedMeasurement, publication: Publication) -> 
     absent = [name for name in CATALOGUE if name not in known and name not in _MAY_BE_ABSENT]
     return {
         **{name: known.get(name) for name in CATALOGUE},
-        "job_name": _name(measurement.workload),
+        "job_name": _name_workload(measurement.workload),
         "error": 0,
         "latency_kind": "",
         "latency_stddev_ns": None,
@@ -104,18 +104,18 @@ def _make_values(measurement: ReportedMeasurement, publication: Publication) -> 
         "latency_bins": None,
         "percentiles": {},
         "missing": dict.fromkeys([*absent, "percentiles"], "not-reported"),
-        "badges": [{"code": BADGE, "sentence": _say(measurement, publication), "numbers": {}}],
+        "badges": [{"code": BADGE, "sentence": _describe_source(measurement, publication), "numbers": {}}],
     }
 
 
-def _name(workload: Mapping[str, Any]) -> str:
-    """Name a row as people name such a job: "4k randread"."""
+def _name_workload(workload: Mapping[str, Any]) -> str:
+    """Name a measurement: "4k randread"."""
     size = workload["block_size_bytes"]
     units = ((2**20, "M"), (2**10, "k"))
-    said = next((f"{size // factor}{unit}" for factor, unit in units if size and size % factor == 0), size)
-    return f"{said or ''} {workload['rw']}".strip()
+    text = next((f"{size // factor}{unit}" for factor, unit in units if size and size % factor == 0), size)
+    return f"{text or ''} {workload['rw']}".strip()
 
 
-def _say(measurement: ReportedMeasurement, publication: Publication) -> str:
-    said = f"Published in “{publication.title}”, not measured here."
-    return f"{said} Note: {measurement.note.rstrip('.')}." if measurement.note else said
+def _describe_source(measurement: ReportedMeasurement, publication: Publication) -> str:
+    text = f"Published in “{publication.title}”, not measured here."
+    return f"{text} Note: {measurement.note.rstrip('.')}." if measurement.note else text

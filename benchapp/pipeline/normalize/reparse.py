@@ -1,6 +1,6 @@
 """Parse stored submissions again with the current parser, and report what changes.
 
-Read again, little by little, what an older parser read: a series whose points mix two readings compares badly.
+Submissions of an older parser are parsed again in small batches, so that a series does not mix two parser versions.
 """
 
 from collections import Counter
@@ -33,12 +33,12 @@ _BATCH_SIZE: Final = 50
 
 @dataclass(slots=True)
 class ReparseOutcome:
-    """What reading again did, or would do. lost: points that each series has fewer, by its id; negative: more."""
+    """Result of parsing again, or of a dry run. lost: points that each series loses, by id; negative: gains."""
 
     read: int = 0
     unchanged: int = 0
     differences: list[ReparseDifference] = field(default_factory=list)
-    refused: list[Rejection] = field(default_factory=list)
+    rejected: list[Rejection] = field(default_factory=list)
     recovered: int = 0
     series_ids: set[int] = field(default_factory=set)
     lost: Counter[int] = field(default_factory=Counter)
@@ -47,9 +47,9 @@ class ReparseOutcome:
 def select_submissions(
     *, ids: Sequence[UUID] = (), only_older: bool = False, include_rejected: bool = False
 ) -> list[UUID]:
-    """Return the settled submissions whose body is kept, oldest first.
+    """Return the stored submissions that still have a body, oldest first; rejected ones if they are included or named.
 
-    only_older: leave out what this parser's version has read already.
+    only_older: only those of an older parser.
     """
     rows = Submission.objects.filter(body__isnull=False, state=State.STORED)
     if include_rejected:
@@ -62,10 +62,10 @@ def select_submissions(
 
 
 def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[ReparseOutcome]:
-    """Read these submissions again, a transaction per 50, and yield what each batch did.
+    """Parse these submissions again, one transaction per 50, and yield the result of each batch.
 
-    A run keeps its id, a stored submission that can no longer be read keeps its runs and is reported, a rejected
-    one that now can be read becomes stored. A dry run rolls every batch back.
+    Runs keep their ids. A stored submission that the current parser rejects keeps its runs and is reported; a rejected
+    one that it can parse becomes stored. A dry run rolls back each batch.
     """
     for start in range(0, len(ids), _BATCH_SIZE):
         with transaction.atomic():
@@ -76,9 +76,9 @@ def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[ReparseOut
 
 
 def count_emptied(lost: Mapping[int, int], *, is_dry_run: bool) -> int:
-    """Return how many series have no point left, or would have none; lost: of all batches together.
+    """Return how many series have no points after it; lost: of all batches.
 
-    Such a series stays as a row, so that its key keeps its id, and is in no list.
+    The row of such a series is kept, so that its key keeps its id; lists omit it.
     """
     fewer = {series_id: count for series_id, count in lost.items() if count > 0}
     counts = Series.objects.filter(pk__in=fewer).values_list("pk", "measurement_count")
@@ -94,7 +94,7 @@ def _renormalize_batch(ids: Sequence[UUID]) -> ReparseOutcome:
         if isinstance(planned, Plan):
             plans.append(planned)
         else:
-            outcome.refused.append(planned)
+            outcome.rejected.append(planned)
     planned_ids = [plan.source.submission_id for plan in plans]
     before = read_rows(planned_ids)
     outcome.series_ids.update(store_plans(plans).series_ids)
@@ -123,48 +123,50 @@ def _settle(ids: Sequence[UUID]) -> int:
 
 log = structlog.get_logger(__name__)
 
-# Small, so that what is fresh never waits long for its series' locks.
+# Small, so that new submissions do not wait long for the locks of series.
 _OUTDATED_BATCH_SIZE: Final = 20
-# To be stored it may have taken as many as there are; each reading that dies of it counts one more.
+# It may have needed ATTEMPTS_MAXIMUM to be stored; each failed attempt to parse it again counts one more.
 _ATTEMPTS_MAXIMUM: Final = 2 * ATTEMPTS_MAXIMUM
 
 
-def count_outdated(*, at_most: int) -> int:
-    """Return how many stored submissions an older parser read and this one can read again; at_most bounds the work."""
-    return _find_older()[:at_most].count()
+def count_outdated(*, limit: int) -> int:
+    """Return how many stored submissions are from an older parser, at most `limit`."""
+    return _find_outdated()[:limit].count()
 
 
 def reparse_outdated() -> int:
-    """Read the oldest few of them again and return how many were taken; 0 means that none is left.
+    """Parse the oldest of them again and return the number claimed; 0 if none is left.
 
-    Like `normalize_batch`: the claim commits first and counts the attempt, one whose reader died is taken alone, and
-    left as it is after five. What can no longer be read keeps its runs, and is not tried again.
+    As in `normalize_batch`, the claim counts the attempt and commits first; one that failed before is claimed alone,
+    and skipped after five failures. Those that cannot be parsed any more keep their runs and are not tried again.
     """
     ids = _claim()
     if not ids:
         return 0
     try:
-        refused = [refusal for outcome in renormalize(ids, is_dry_run=False) for refusal in outcome.refused]
+        rejected = [
+            rejection for outcome in renormalize(ids, is_dry_run=False) for rejection in outcome.rejected
+        ]
     except (OperationalError, InterfaceError):
-        # PostgreSQL is away, or would not wait for a lock: no fault of the rows.
+        # The database is unavailable, or a lock timed out: not caused by the rows.
         with suppress(OperationalError, InterfaceError):
             connection.close()
-            _give_back_attempt(ids)
+            _uncount_attempt(ids)
         raise
     except Exception:
-        # The edge around foreign input: one of them holds what the database will not take; each is alone next time.
-        log.exception("catch_up.batch_refused", count=len(ids))
+        # Untrusted input: the database rejects a value of one of them; next time each is claimed alone.
+        log.exception("reparse.batch_failed", count=len(ids))
         return len(ids)
-    _give_back_attempt(ids)
-    for refusal in refused:
-        _leave(refusal.submission_id, reason=f"{refusal.code}: {refusal.reason}")
+    _uncount_attempt(ids)
+    for rejection in rejected:
+        _skip(rejection.submission_id, reason=f"{rejection.code}: {rejection.reason}")
     return len(ids)
 
 
 @transaction.atomic
 def _claim() -> list[UUID]:
     rows = list(
-        _find_older()
+        _find_outdated()
         .select_for_update(skip_locked=True)
         .values_list("id", "attempts", "body_bytes")[:_OUTDATED_BATCH_SIZE]
     )
@@ -178,24 +180,24 @@ def _claim() -> list[UUID]:
         if attempts > 1:
             break
     if chosen and rows[0][1] >= _ATTEMPTS_MAXIMUM:
-        _leave(chosen[0], reason="its worker died or failed at it again and again")
+        _skip(chosen[0], reason="the worker repeatedly failed or was killed while parsing it")
     Submission.objects.filter(id__in=chosen).update(attempts=F("attempts") + 1)
     return chosen
 
 
-def _find_older() -> QuerySet[Submission]:
-    """Return them in the order of their index; its condition must be said in full."""
+def _find_outdated() -> QuerySet[Submission]:
+    """Return them in the order of their partial index, whose condition must be repeated."""
     older = Submission.objects.filter(
         state=State.STORED, body__isnull=False, parser_version__lt=PARSER_VERSION
     )
     return older.order_by("parser_version", "received_at")
 
 
-def _give_back_attempt(ids: Sequence[UUID]) -> None:
+def _uncount_attempt(ids: Sequence[UUID]) -> None:
     Submission.objects.filter(id__in=ids, attempts__gt=0).update(attempts=F("attempts") - 1)
 
 
-def _leave(submission_id: UUID, *, reason: str) -> None:
-    """Count it as seen by this parser: its runs keep their numbers, and the version that they came from."""
+def _skip(submission_id: UUID, *, reason: str) -> None:
+    """Set the current parser version on the submission; its runs keep their values and parser version."""
     Submission.objects.filter(id=submission_id).update(parser_version=PARSER_VERSION)
-    log.warning("catch_up.left_as_it_is", submission=str(submission_id), reason=reason[:500])
+    log.warning("reparse.skipped", submission=str(submission_id), reason=reason[:500])

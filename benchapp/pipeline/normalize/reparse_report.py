@@ -1,4 +1,4 @@
-"""What another reading of a submission changes: its rows before, its rows after, and the difference in words."""
+"""Differences between the stored rows of a submission before and after parsing it again."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from uuid import UUID
 
 from benchapp.models import METRIC_FIELDS, Measurement, Run, Trace
 
-# Values are doubles on both sides; what differs by less than this share was only summed in another order.
-_SAME_WITHIN: Final = 1e-12
+# Relative difference of floating-point sums in another order.
+_TOLERANCE: Final = 1e-12
 _NUMBERS: Final = (*METRIC_FIELDS, "latency_stddev_ns", "total_ios", "io_bytes", "runtime_s", "clones")
 _OF_MEASUREMENT: Final = (
     "error",
@@ -30,16 +30,13 @@ _OF_RUN: Final = (
     "is_partial",
     "warnings",
 )
-# A few words each: the rest is in the rows.
-_WORDS_MAXIMUM: Final = 80
+# Characters of a value in the report.
+_TEXT_MAXIMUM: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
 class ReparseDifference:
-    """One value before and after; None where there was or is none.
-
-    name: a column. Numbers of metrics and counts are numbers, all else is said in a few words.
-    """
+    """One value before and after; None if absent. name: a column; metrics and counts are numbers, other values text."""
 
     submission_id: UUID
     where: str
@@ -59,12 +56,12 @@ class Rows:
     measurements: dict[_Key, Mapping[str, Any]] = field(default_factory=dict)
 
     def count_points(self) -> Counter[int]:
-        """Return how many points it has in each series, by id."""
+        """Return the number of points in each series, by id."""
         return Counter(row["series_id"] for row in self.measurements.values())
 
 
 def read_rows(ids: Sequence[UUID]) -> dict[UUID, Rows]:
-    """Return what is stored of these submissions; three queries."""
+    """Return the stored rows of these submissions; three queries."""
     rows = {submission_id: Rows() for submission_id in ids}
     traces = _read_traces(ids)
     runs = Run.objects.filter(submission_id__in=ids)
@@ -87,13 +84,13 @@ def read_rows(ids: Sequence[UUID]) -> dict[UUID, Rows]:
 
 
 def compare_rows(submission_id: UUID, before: Rows, after: Rows) -> Iterator[ReparseDifference]:
-    """Give what differs: of each run, then of each measurement."""
+    """Yield the differences of each run, then of each measurement."""
     for document in sorted({*before.runs, *after.runs}):
         old, new = before.runs.get(document, {}), after.runs.get(document, {})
         where = f"document {document}"
         for name in (*_OF_RUN, "traces"):
             if old.get(name) != new.get(name):
-                yield ReparseDifference(submission_id, where, name, *_say_both(name, old, new))
+                yield ReparseDifference(submission_id, where, name, *_describe_both(name, old, new))
     for key in sorted({*before.measurements, *after.measurements}):
         yield from _compare_measurements(submission_id, key, before, after)
 
@@ -111,8 +108,8 @@ def _compare_measurements(
             yield ReparseDifference(submission_id, where, name, old.get(name), new.get(name))
     for name in _OF_MEASUREMENT:
         if old.get(name) != new.get(name):
-            both = _say_both(name, old, new)
-            # The sentences of a badge may change without its code: the same reading in other words.
+            both = _describe_both(name, old, new)
+            # The text of a badge may change without its code: not a difference.
             if name != "badges" or both[0] != both[1]:
                 yield ReparseDifference(submission_id, where, name, *both)
 
@@ -125,34 +122,36 @@ def _read_traces(ids: Sequence[UUID]) -> dict[int, list[str]]:
     return traces
 
 
-def _say_both(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    before, after = _say(name, old.get(name)), _say(name, new.get(name))
+def _describe_both(
+    name: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> tuple[str | None, str | None]:
+    before, after = _describe_value(name, old.get(name)), _describe_value(name, new.get(name))
     if name != "badges" and before is not None and before == after:
-        # Cut, or counted alone: what differs lies in what is not said.
+        # Truncated or only counted: the difference is in the omitted part.
         return before, f"{after}, others"
     return before, after
 
 
-def _say(name: str, value: Any) -> str | None:
-    """Say a value in a few words; None where there is none."""
+def _describe_value(name: str, value: Any) -> str | None:
+    """Describe a value briefly; None if it is absent."""
     if value is None or value in ("", [], {}):
         return None
     if name in ("warnings", "badges"):
-        words = ", ".join(dict.fromkeys(entry["code"] for entry in value))
+        text = ", ".join(dict.fromkeys(entry["code"] for entry in value))
     elif name == "missing":
-        words = ", ".join(f"{absent}: {code}" for absent, code in sorted(value.items()))
+        text = ", ".join(f"{absent}: {code}" for absent, code in sorted(value.items()))
     elif name == "percentiles":
-        words = "1 percentile" if len(value) == 1 else f"{len(value)} percentiles"
+        text = "1 percentile" if len(value) == 1 else f"{len(value)} percentiles"
     elif name == "latency_bins":
-        words = f"{sum(value[1:])} samples in {len(value) - 1} buckets"
+        text = f"{sum(value[1:])} samples in {len(value) - 1} buckets"
     elif name == "traces":
-        words = ", ".join(value)
+        text = ", ".join(value)
     else:
-        words = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return words if len(words) <= _WORDS_MAXIMUM else f"{words[: _WORDS_MAXIMUM - 1]}…"
+        text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return text if len(text) <= _TEXT_MAXIMUM else f"{text[: _TEXT_MAXIMUM - 1]}…"
 
 
 def _is_same(old: float | None, new: float | None) -> bool:
     if old is None or new is None:
         return old is new
-    return abs(old - new) <= _SAME_WITHIN * max(abs(old), abs(new))
+    return abs(old - new) <= _TOLERANCE * max(abs(old), abs(new))

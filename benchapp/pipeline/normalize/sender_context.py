@@ -13,7 +13,7 @@ from benchapp.pipeline.intake.metadata import read_environment, read_target
 
 
 class Unstorable(Exception):
-    """A submission that cannot become runs, now or on another try; `code` is stable."""
+    """A submission that cannot be stored; a retry does not help. `code` is stable."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class SenderContext:
 
 
 def parse_context(source: SubmissionSource) -> SenderContext:
-    """Return what came with a submission's output, and the output. Raises Unstorable where it is no envelope."""
+    """Return the output of a submission and its context. Raises Unstorable for an invalid envelope."""
     if source.kind == Kind.ENVELOPE:
         try:
             envelope = read_envelope(source.body)
@@ -90,14 +90,14 @@ def parse_context(source: SubmissionSource) -> SenderContext:
     )
 
 
-def explain_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:
-    """Return why the output cannot be read, with how fio ended and what it complained of where the sender said so."""
+def describe_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:
+    """Return why the output cannot be parsed, with fio's exit status and last error message if they were sent."""
     parts = [error.detail]
     if command.get("signal"):
-        parts.append(f"fio was ended by signal {command['signal']}")
+        parts.append(f"fio was killed by signal {command['signal']}")
     elif command.get("exit_status"):
         parts.append(f"fio exited with status {command['exit_status']}")
-    complaint = str(command.get("stderr") or "").strip()
-    if complaint:
-        parts.append(f"fio said: {complaint.splitlines()[-1][:500]}")
+    error_output = str(command.get("stderr") or "").strip()
+    if error_output:
+        parts.append(f"fio printed: {error_output.splitlines()[-1][:500]}")
     return "; ".join(parts)

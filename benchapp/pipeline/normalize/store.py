@@ -1,4 +1,4 @@
-"""Write planned runs: shared rows once, bulk statements, the same rows however often it runs."""
+"""Write planned runs: shared rows once, in bulk; idempotent."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from benchapp.pipeline.identity import SERIES_KEY_VERSION
 from benchapp.pipeline.normalize.plan import Plan, PlannedMeasurement, PlannedRun
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
-# Exclusion is a person's word: reading again leaves it.
+# Without exclusion, which users set: parsing again does not change it.
 _RUN_FIELDS = tuple(
     field.attname
     for field in Run._meta.local_fields
@@ -46,7 +46,7 @@ _COPY_MEASUREMENTS = f"COPY benchapp_measurement ({', '.join(_COPIED_COLUMNS)}) 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was written: run ids by (submission, document) order, and the series that got points."""
+    """What was written: run ids in the order of the plans, and series with new points."""
 
     run_ids: tuple[int, ...]
     series_ids: tuple[int, ...]
@@ -55,14 +55,14 @@ class Stored:
 def store_plans(plans: Sequence[Plan]) -> Stored:
     """Write the runs and measurements of these plans; call inside a transaction.
 
-    A run that exists (same submission and document) keeps its id and gets the new values and measurements.
+    An existing run (same submission and document) keeps its id; its values and measurements are replaced.
     """
     runs = [run for plan in plans for run in plan.runs]
     if not runs:
         return Stored((), ())
-    targets = _find_or_make(Target, {run.target_key: dict(run.target) for run in runs})
-    environments = _find_or_make(Environment, {run.environment_key: dict(run.environment) for run in runs})
-    series = _find_or_make_series(runs, targets)
+    targets = _find_or_create(Target, {run.target_key: dict(run.target) for run in runs})
+    environments = _find_or_create(Environment, {run.environment_key: dict(run.environment) for run in runs})
+    series = _find_or_create_series(runs, targets)
     rows = _store_runs(runs, targets, environments)
     surplus = _find_surplus(plans)
     replaced = _remove_measurements([*(row.pk for row in rows), *surplus])
@@ -74,8 +74,8 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
 
 
-def _find_or_make(model: type[_Row], wanted: Mapping[bytes, Mapping[str, Any]]) -> dict[bytes, int]:
-    """Return the id of each key's row, making those that are new; in key order, so that writers never deadlock."""
+def _find_or_create(model: type[_Row], wanted: Mapping[bytes, Mapping[str, Any]]) -> dict[bytes, int]:
+    """Return the row id of each key and create missing rows; in the order of keys, to avoid deadlocks."""
     known = _find(model, wanted)
     new = sorted(set(wanted) - set(known))
     if new:
@@ -91,16 +91,16 @@ def _find(model: type[_Row], keys: Iterable[bytes]) -> dict[bytes, int]:
     return {bytes(key): pk for key, pk in rows}
 
 
-def _find_or_make_series(runs: Sequence[PlannedRun], targets: Mapping[bytes, int]) -> dict[bytes, int]:
+def _find_or_create_series(runs: Sequence[PlannedRun], targets: Mapping[bytes, int]) -> dict[bytes, int]:
     planned = {measurement.series_key: (run, measurement) for run in runs for measurement in run.measurements}
     known = _find(Series, planned)
     missing = {key: planned[key] for key in planned if key not in known}
     if not missing:
         return known
-    workloads = _find_or_make(
+    workloads = _find_or_create(
         Workload, {measurement.workload_key: measurement.workload for _, measurement in missing.values()}
     )
-    made = _find_or_make(
+    made = _find_or_create(
         Series,
         {
             key: _series_fields(run, measurement, targets, workloads)
@@ -151,7 +151,7 @@ def _store_runs(
 
 
 def _find_surplus(plans: Sequence[Plan]) -> list[int]:
-    """Return the runs that an earlier reading found in these submissions and this one does not."""
+    """Return runs of these submissions that an earlier parser version found and the current one does not."""
     kept = {plan.source.submission_id: len(plan.runs) for plan in plans}
     known = Run.objects.filter(submission_id__in=kept, document__gte=min(kept.values()))
     return [
@@ -162,7 +162,7 @@ def _find_surplus(plans: Sequence[Plan]) -> list[int]:
 
 
 def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
-    """Remove what an earlier reading stored of these runs; return the series that lost points."""
+    """Delete the stored measurements of these runs; return their series."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM benchapp_measurement WHERE run_id = ANY(%s) RETURNING series_id",
@@ -172,7 +172,7 @@ def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
 
 
 def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series: Mapping[bytes, int]) -> None:
-    """COPY the rows in: half the cost of the whole step goes when the ORM does not quote 28 values a row."""
+    """COPY the rows, which halves the cost of the whole step: the ORM quotes 28 values per row."""
     excluded = set(
         Run.objects.filter(pk__in=[row.pk for row in rows], excluded_at__isnull=False).values_list(
             "pk", flat=True
@@ -198,12 +198,12 @@ def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series:
 
 
 def _write_array(numbers: Sequence[int] | None) -> str | None:
-    """Return an array as PostgreSQL reads it: psycopg's way takes longer than all the rest of the row (measured)."""
+    """Return an array literal; psycopg's conversion takes longer than the rest of the row (measured)."""
     return None if numbers is None else f"{{{orjson.dumps(numbers).decode()[1:-1]}}}"
 
 
 def _store_traces(runs: Sequence[PlannedRun], rows: Sequence[Run]) -> None:
-    """Replace the traces of these runs; few have any."""
+    """Replace the traces of these runs."""
     Trace.objects.filter(run__in=rows).delete()
     traces = [
         Trace(
@@ -223,14 +223,14 @@ def _store_traces(runs: Sequence[PlannedRun], rows: Sequence[Run]) -> None:
 
 
 def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
-    """Keep count, first, last and badges of the touched series: added up, or anew where points went away."""
+    """Update count, first, last and badges of these series: incrementally, or recalculated if points were deleted."""
     times: dict[int, list[Any]] = defaultdict(list)
     for run in runs:
         for measurement in run.measurements:
             times[series[measurement.series_key]].append(run.values["started_at"])
     added = sorted((series_id, moments) for series_id, moments in times.items() if series_id not in replaced)
     touched = sorted({*times, *replaced})
-    # Locked in the order of ids: two writers that share series wait, and never for each other.
+    # Locked in the order of ids, to avoid deadlocks between writers that share series.
     list(Series.objects.select_for_update().filter(pk__in=touched).order_by("pk").values_list("pk"))
     with connection.cursor() as cursor:
         if added:
@@ -264,7 +264,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
 
 
 def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
-    """Give each series the badges of its newest measurement: one that arrives late changes nothing."""
+    """Set the badges of each series to those of its newest measurement, which need not be the one just stored."""
     cursor.execute(
         "UPDATE benchapp_series SET badges = newest.codes FROM ("
         "  SELECT wanted.id, ARRAY("

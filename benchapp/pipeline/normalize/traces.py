@@ -296,7 +296,7 @@ def _make_trace_log(timed: _TimedLog, values: LogValues) -> TraceLog:
 def _group_logs(
     timed: Sequence[_TimedLog], document: Document, groups: Mapping[int, Group]
 ) -> dict[tuple[int, ...], list[_TimedLog]]:
-    """Return the logs of each group, by the indices of its entries; each log from the start of its own job."""
+    """Return the logs of each group by the indices of its entries; each from the start of its job."""
     of_group: dict[tuple[int, ...], list[_TimedLog]] = defaultdict(list)
     only = document.groups[0] if len(document.groups) == 1 else None
     for each in timed:

@@ -1,10 +1,8 @@
 """Collect the inputs of the validity rules from the fio report and its context.
 
-What all measurements of one run share: its jobs, and what the sender said of the host and its storage.
-
-Facts of the environment that are read here, as the agent or any other sender writes them:
-- `md`: {`degraded`: number of members missing, `sync_action`: "idle" or what the array is doing}, of mdadm
-- `raid_state`: what btrfs, ZFS or a hardware controller says of its array: "optimal", or one of RAID_TROUBLES
+Facts of the environment that senders can provide:
+- `md`: {`degraded`: number of missing members, `sync_action`: of the md array, as in sysfs}
+- `raid_state`: state reported by btrfs, ZFS or a hardware controller: "optimal", or one of RAID_TROUBLES
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +20,7 @@ def _split(names: str) -> tuple[str, ...]:
     return tuple(names.split())
 
 
-# What the kernel's md writes while an array is not at rest; "idle" and "frozen" are at rest.
+# Values of sync_action of an md array that is busy; the others are "idle" and "frozen".
 _SYNC_ACTIONS: Final = frozenset({"resync", "recover", "reshape", "check", "repair"})
 RAID_TROUBLES: Final = frozenset(
     {"degraded", "partially degraded", "rebuilding", "recovering"}
@@ -35,7 +33,7 @@ _NETWORK_FILESYSTEMS: Final = frozenset(
     )
 )
 _MEMORY_FILESYSTEMS: Final = frozenset({"tmpfs", "ramfs"})
-# How the names of volumes begin that are reached over a network, as clouds and storage people name them.
+# Prefixes of volume types that are attached over a network.
 _NETWORK_VOLUMES: Final = _split(
     "gp2 gp3 io1 io2 st1 sc1 ebs pd- hyperdisk premium_ premiumv2 standard_ standardssd ultrassd"
     " nfs efs iscsi rbd ceph cinder longhorn nvme-of nvmeof"
@@ -45,9 +43,9 @@ _MEMORY_VOLUMES: Final = _split("pmem ram nvdimm tmpfs")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What all measurements of one run share.
+    """Inputs that all measurements of one run share.
 
-    jobs: by their index in the document. has_precise_values: False where the format rounds.
+    jobs: by index in the document. has_precise_values: False if the format rounds.
     """
 
     format: str
@@ -63,7 +61,7 @@ class RunContext:
 def read_run_context(
     document: Document, *, environment: Mapping[str, Any], target: Mapping[str, Any]
 ) -> RunContext:
-    """Return what all measurements of a run share; environment and target as `layout` reads them."""
+    """Return the shared inputs of a run; environment and target as `intake.metadata` returns them."""
     facts = environment.get("facts") or {}
     md = facts["md"] if isinstance(facts.get("md"), Mapping) else {}
     missing, action = str(md.get("degraded") or ""), str(md.get("sync_action") or "").lower()
@@ -119,12 +117,12 @@ def collect_validity_inputs(
     latency: Latency | None,
     steadiness: Steadiness | None = None,
 ) -> ValidityInputs:
-    """Return what is known of one direction of a group.
+    """Return the inputs for one direction of a group; None is unknown.
 
-    latency: the distribution that the metrics come from; steadiness: of the direction's log, where there is one.
+    latency: the distribution of the metrics; steadiness: of the direction's log, if any.
     """
     if context.format == "time":
-        # A shell's timing says how long it took and nothing else: no queue, no device, no samples.
+        # The shell's time has only a duration: no queue, device or samples.
         return ValidityInputs(error=group.error)
     jobs = [context.jobs[index] for index in group.jobs if index in context.jobs]
     is_read = direction.name == "read"
@@ -154,8 +152,8 @@ def collect_validity_inputs(
 
 
 def _describe_queue(group: Group, jobs: Sequence[Job], spec: WorkloadSpec) -> dict[str, Any]:
-    is_told = not _may_hide_jobs(jobs) and (group.iodepth or _tells(group, "iodepth"))
-    slots = (spec.iodepth or 0) * spec.numjobs if is_told else None
+    is_known = not _may_hide_jobs(jobs) and (group.iodepth or _reports(group, "iodepth"))
+    slots = (spec.iodepth or 0) * spec.numjobs if is_known else None
     ios = [part.total_ios for part in _list_parts(group.directions) if part.total_ios]
     return {
         "in_flight": _count_in_flight(group, jobs),
@@ -168,9 +166,9 @@ def _describe_queue(group: Group, jobs: Sequence[Job], spec: WorkloadSpec) -> di
 def _is_throttled(group: Group, jobs: Iterable[Job], spec: WorkloadSpec) -> bool | None:
     if not _THROTTLES.isdisjoint(spec.extra):
         return True
-    # fio divides what it sums by the longest run time: clones that ended before it left their slots empty.
+    # fio divides sums by the longest runtime: clones that ended earlier did not use their slots until then.
     may_end_apart = not spec.is_time_based and any(job.clones > 1 for job in jobs)
-    # A header of a text does not list all options: one of those that it leaves out may be a limit.
+    # The header of a text report does not list all options: an omitted one may be a limit.
     return False if group.has_all_options and not may_end_apart else None
 
 
@@ -205,15 +203,15 @@ def _describe_samples(context: RunContext, direction: Direction, latency: Latenc
 
 
 def _count_samples(direction: Direction, latency: Latency | None) -> int | None:
-    """Return how many samples a distribution has: fio's count, or the I/Os where an old version does not say."""
+    """Return the sample count of a distribution; the I/Os if an old fio version does not print it."""
     if latency is None:
         return None
     return direction.total_ios if latency.count is None else latency.count
 
 
 def _limit_samples(context: RunContext, direction: Direction) -> int | None:
-    """Return how many I/Os there were at most: fio cuts IOPS to a whole number where it prints no count."""
-    # Less than one a second is cut to nothing; a text rounds to a few digits, up or down.
+    """Return the maximum number of I/Os: without a count, fio truncates IOPS to a whole number."""
+    # Less than one per second is truncated to nothing; text reports round to a few digits.
     iops = 0.0 if direction.missing.get("iops") == "not-in-format" else direction.iops
     if iops is None or not direction.runtime_s or not context.has_precise_values:
         return None
@@ -225,7 +223,7 @@ def _may_hide_jobs(jobs: Iterable[Job]) -> bool:
 
 
 def _waits_for_media(direction: Direction, spec: WorkloadSpec) -> bool:
-    """Say whether no page cache could answer: flushes and trims reach the device, and so does what is flushed."""
+    """Return whether the page cache cannot complete the I/O: trims, flushes, and writes that are flushed."""
     if direction.name in ("write", "mixed"):
         return not _FLUSHES.isdisjoint(spec.extra)
     return direction.name != "read"
@@ -237,15 +235,15 @@ def _is_polling(group: Group, spec: WorkloadSpec) -> bool | None:
     return None if not group.has_all_options and spec.engine in _ENGINES_THAT_MAY_POLL else False
 
 
-def _tells(group: Group, *options: str) -> bool:
-    """Say whether the report would have said so if one of these options had been given."""
+def _reports(group: Group, *options: str) -> bool:
+    """Return whether the report would list one of these options if it was set."""
     if not group.options:
         return False
     return group.has_all_options or any(name in group.options for name in options)
 
 
 def _count_file_bytes(group: Group, spec: WorkloadSpec) -> int | None:
-    """Return what all files of the group take: clones have files of their own unless one is named for all."""
+    """Return the size of all files of the group: each clone has its own files, unless a filename is set."""
     size = spec.file_size_bytes
     if not size:
         return None
@@ -257,7 +255,7 @@ def _count_file_bytes(group: Group, spec: WorkloadSpec) -> int | None:
 
 
 def _reads_each_byte_once(direction: Direction, spec: WorkloadSpec, *, has_all_options: bool) -> bool:
-    """Say whether a job read its file through once, after fio (invalidate=1, the default) dropped it from the cache."""
+    """Return whether a job read its file once, after fio dropped it from the page cache (invalidate=1, the default)."""
     is_one_pass = spec.rw == "read" and spec.numjobs == 1 and not spec.is_time_based and has_all_options
     if not is_one_pass or "invalidate" in spec.extra or "loops" in spec.extra:
         return False
@@ -265,14 +263,14 @@ def _reads_each_byte_once(direction: Direction, spec: WorkloadSpec, *, has_all_o
 
 
 def _list_parts(directions: Iterable[Direction]) -> list[Direction]:
-    """Return the directions whose I/Os share the queue, each I/O once: "mixed" is read and write together."""
+    """Return the directions that share the queue, each I/O once: "mixed" contains read and write."""
     active = [part for part in directions if part.name in _QUEUED and part.total_ios]
     return [part for part in active if part.name == "mixed"] or active
 
 
 def _count_in_flight(group: Group, jobs: Sequence[Job]) -> float | None:
-    """Return IOPS × mean, added up over entries: each has its own run time, so that their means may not be pooled."""
-    # Of a group that lacks clones nothing is known, though some of its entries are here.
+    """Return the sum of IOPS × mean latency over entries, whose runtimes differ."""
+    # Unknown if clones of the group are missing from the report.
     if len(jobs) < len(group.jobs) or not _list_parts(group.directions):
         return None
     in_flight = 0.0
@@ -285,7 +283,7 @@ def _count_in_flight(group: Group, jobs: Sequence[Job]) -> float | None:
 
 
 def _find_total_mean(direction: Direction) -> float | None:
-    """Return the mean from submission to completion; clat alone would leave out where buffered I/O waits."""
+    """Return the mean latency from submission to completion: buffered I/O waits at submission."""
     if direction.total is not None:
         return direction.total.mean_ns
     return _add_submission(direction, direction.completion.mean_ns if direction.completion else None)
@@ -306,9 +304,9 @@ def _add_submission(direction: Direction, completion_ns: float | None) -> float 
 
 
 def _average_cpu(jobs: Sequence[Job]) -> float | None:
-    """Return user and system time of one clone, per cent: fio prints the average over the clones of an entry.
+    """Return user and system time of one job in percent: fio prints the average over the clones of an entry.
 
-    None for several entries of which one may hide jobs, so that their weights are not known.
+    None for several entries if one may hide jobs, because their weights are unknown.
     """
     if len(jobs) > 1 and _may_hide_jobs(jobs):
         return None

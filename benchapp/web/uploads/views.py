@@ -129,7 +129,7 @@ def _format_title(counts: UploadCounts) -> str:
 
 def _describe_outdated() -> str:
     """Return how many submissions an older parser read, whose values may differ; empty if none."""
-    count = count_outdated(at_most=OUTDATED_MAXIMUM)
+    count = count_outdated(limit=OUTDATED_MAXIMUM)
     if not count:
         return ""
     least = "at least " if count == OUTDATED_MAXIMUM else ""

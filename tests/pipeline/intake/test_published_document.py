@@ -167,7 +167,7 @@ def test_reading_again_changes_nothing() -> None:
 
     (outcome,) = renormalize([receipt.id], is_dry_run=False)
 
-    assert (outcome.unchanged, outcome.differences, outcome.refused) == (1, [], [])
+    assert (outcome.unchanged, outcome.differences, outcome.rejected) == (1, [], [])
     assert [series.measurement_count for series in Series.objects.all()] == [1, 1]
 
 

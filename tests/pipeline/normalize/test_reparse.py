@@ -181,7 +181,7 @@ def test_stored_submission_that_can_no_longer_be_read_keeps_its_runs(monkeypatch
     monkeypatch.setattr(plan, "read_output", fail)
     (outcome,) = renormalize(select_submissions(), is_dry_run=False)
 
-    assert [refusal.code for refusal in outcome.refused] == ["worse"]
+    assert [rejection.code for rejection in outcome.rejected] == ["worse"]
     assert Run.objects.count() == 1
     assert Submission.objects.get().state == State.STORED
 

@@ -61,7 +61,7 @@ def test_older_ones_are_counted_up_to_a_bound() -> None:
     submit_older(3)
     Submission.objects.filter(pk=Submission.objects.first().pk).update(body=None)  # type: ignore[union-attr]
 
-    assert (count_outdated(at_most=1), count_outdated(at_most=1000)) == (1, 2)
+    assert (count_outdated(limit=1), count_outdated(limit=1000)) == (1, 2)
 
 
 def test_what_can_no_longer_be_read_keeps_its_runs_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:

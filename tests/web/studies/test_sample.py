@@ -196,7 +196,7 @@ def test_loading_again_changes_nothing(sample: Loaded) -> None:
 def test_sample_is_read_again_like_everything_else(sample: Loaded) -> None:
     (outcome,) = renormalize(list(Submission.objects.values_list("id", flat=True)), is_dry_run=False)
 
-    assert (outcome.unchanged, outcome.differences, outcome.refused) == (30, [], [])
+    assert (outcome.unchanged, outcome.differences, outcome.rejected) == (30, [], [])
 
 
 def test_digits_that_were_hard_to_read_are_noted(sample: Loaded) -> None:
