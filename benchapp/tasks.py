@@ -29,13 +29,13 @@ from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
-# One task settles batches for this long, then lets others have the worker.
+# A task processes batches for this time, and then leaves the worker to others.
 _TASK_BUDGET_S: Final = 20.0
-# While a long backlog is worked off, charts follow it this closely.
+# Interval of summaries during a long backlog.
 _SUMMARY_INTERVAL_S: Final = 2.0
-# And what moved is found this closely behind it.
+# Interval of detection during a long backlog.
 _JUDGING_INTERVAL_S: Final = 5.0
-# Series of one transaction, which whoever stores results of one of them waits for: about half a second.
+# Series per transaction: their locks are held for about half a second.
 _JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 

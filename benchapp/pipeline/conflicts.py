@@ -1,8 +1,8 @@
 """Retry of transactions that PostgreSQL rolled back because of a deadlock or a serialization failure.
 
 To avoid deadlocks, rows are locked in this order: submissions, runs, series, the lock of incidents
-(`group.lock_incidents`), changes, incidents, subscriptions, notices, hosts; rows of one table by id. The retry covers
-conflicts that this order cannot avoid.
+(`incidents.grouping.lock_incidents`), changes, incidents, subscriptions, notices, hosts; rows of one table by id. The
+retry covers conflicts that this order cannot avoid.
 """
 
 import random
@@ -35,7 +35,7 @@ def is_conflict(error: BaseException) -> bool:
 def retry_conflicts(step: Callable[_P, _T]) -> Callable[_P, _T]:
     """Retry a function whose writes are one transaction after a deadlock, at most five times.
 
-    Inside the transaction of a caller it is not: that one is lost as a whole, and its own caller tries it again.
+    Not inside the transaction of a caller, which is rolled back as a whole: its own caller retries it.
     """
 
     @wraps(step)

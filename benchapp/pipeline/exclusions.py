@@ -45,8 +45,7 @@ def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> 
 def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
     """Include a run in medians and summaries again, and return it; no change if it is not excluded.
 
-    The reason stays in the row, so that the page can offer it again to who put the run back by mistake.
-    Raises UnknownRun.
+    The reason stays in the row, so that the page can offer it for excluding the run again. Raises UnknownRun.
     """
     with transaction.atomic():
         run = _lock(run_id)

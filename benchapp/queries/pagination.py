@@ -91,7 +91,7 @@ def read_cursor(after: str | None, kind: type[int] | type[UUID] = int) -> Cursor
 
 
 def cut_page(rows: Sequence[T], limit: int, *, cursor_of: Callable[[T], Cursor]) -> Page[T]:
-    """Return a page of rows selected with limit + 1: the extra row shows that there are more."""
+    """Return a page of rows selected with limit + 1: the extra row indicates a next page."""
     items = tuple(rows[:limit])
     has_more = len(rows) > limit
     return Page(items, cursor_of(items[-1]).encode() if has_more and items else None)

@@ -1,7 +1,7 @@
 """Find the first points of new levels in a history of measurements: method v1. See docs/detection.md.
 
-Linear in time; bounded memory: a history is judged in stretches, and what lies far enough behind the newest point is
-settled and not evaluated again. One more point therefore gives the same result as a complete evaluation.
+Linear in time; bounded memory: a history is evaluated in segments, and changes far enough before the newest point are
+settled and not evaluated again. Adding one point therefore gives the same result as a complete evaluation.
 Frozen once rows are stored with this version.
 """
 

@@ -67,14 +67,14 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Say whether the interval leaves out that nothing changed."""
+        """Return whether the interval excludes 1, no change."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
 def compare(a: Sequence[float] | _Floats, b: Sequence[float] | _Floats) -> Comparison:
-    """Compare two groups of finite values. Raises ValueError where one is empty."""
+    """Compare two groups of finite values. Raises ValueError if one is empty."""
     if not len(a) or not len(b):
-        raise ValueError(f"there is nothing to compare: {len(a)} values against {len(b)}")
+        raise ValueError(f"both groups need values: {len(a)} and {len(b)}")
     first, second = np.sort(np.asarray(a, dtype=float)), np.sort(np.asarray(b, dtype=float))
     u = _count_wins(first, second)
     low, high = bound_ratio(first, second)
@@ -107,11 +107,11 @@ def _find_quantile(ascending: _Floats, share: float) -> float:
 def bound_ratio(a: _Floats, b: _Floats, *, confidence: float = 0.95) -> tuple[float | None, float | None]:
     """Return the percentile bootstrap's interval of median(b) / median(a), of sorted values.
 
-    None where either has fewer than INTERVAL_FROM values or any value is not above 0.
+    None if either has fewer than INTERVAL_FROM values, or a value is not above 0.
     """
     if min(len(a), len(b)) < INTERVAL_FROM or a[0] <= 0 or b[0] <= 0:
         return None, None
-    # Sorted whole, which numpy does in a ninth of the time of its partition at two places (measured).
+    # A full sort takes a ninth of the time of a partition at two indices (measured).
     ratios = np.sort(_resample_medians(b, seed=_SEED + 1) / _resample_medians(a, seed=_SEED))
     tail = (1 - confidence) / 2
     low, high = (float(ratios[round(share * (RESAMPLES - 1))]) for share in (tail, 1 - tail))
@@ -119,7 +119,7 @@ def bound_ratio(a: _Floats, b: _Floats, *, confidence: float = 0.95) -> tuple[fl
 
 
 def adjust(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p-values adjusted for how many there are, in the same order (Benjamini and Hochberg 1995)."""
+    """Return p-values adjusted for multiple comparisons, in the same order (Benjamini and Hochberg 1995)."""
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     least = 1.0
@@ -141,7 +141,7 @@ def _resample_medians(values: _Floats, *, seed: int) -> _Floats:
     return medians
 
 
-# The ranks depend on the number of values alone: four hundred comparisons share a few dozen draws.
+# The ranks depend only on the number of values: 400 comparisons share a few dozen draws.
 @lru_cache(maxsize=512)
 def _draw_ranks(n: int, seed: int) -> tuple[_Ranks, _Ranks]:
     """Return, for each resample, the ranks that its two middle values have in the original; the same for odd n."""

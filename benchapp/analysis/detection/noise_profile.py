@@ -65,8 +65,8 @@ class StateResult:
 def profile_noise(values: Iterable[float], changes: Iterable[int] = ()) -> NoiseProfile:
     """Return the noise of a series around the levels that begin at 0 and at the given indices, as shares of the level.
 
-    Lag-1 correlation is 0 to 0.9, lifted by the bias of the fitted levels. Values that are not finite are passed over;
-    an index counts all values.
+    Lag-1 correlation is 0 to 0.9, corrected for the bias of the fitted levels. Non-finite values are ignored; indices
+    count all values.
     """
     given = np.asarray(list(values), dtype=np.float64)
     edges = [0, *sorted(index for index in set(changes) if 0 < index < len(given)), len(given)]
@@ -118,8 +118,7 @@ def judge_state(
 ) -> StateResult:
     """Return the status of a series with so many runs, the last one `silent_s` ago.
 
-    `wanted_change` is the relative change that its people want to hear of (0.05 is 5 %). Staleness goes before
-    learning, and learning before noise: what has no news needs no patience.
+    `wanted_change` is the relative change to detect (0.05 is 5 %). Staleness precedes learning, and learning noise.
     """
     if silent_s is not None and stale_after_s is not None and silent_s > stale_after_s:
         return StateResult(SeriesState.STALE, None)
@@ -136,7 +135,7 @@ def _take_residuals(level: Array) -> Array:
     largest = float(np.abs(level).max())
     if largest == 0:
         return np.zeros_like(level)
-    shares = level / largest  # or two huge values would overflow
+    shares = level / largest  # otherwise two huge values overflow
     median = float(np.median(shares))
     size = abs(median) or float(np.abs(shares).mean())
     limit = size * _MOST_RESIDUAL
@@ -146,12 +145,12 @@ def _take_residuals(level: Array) -> Array:
 def _measure_spread(residuals: Array) -> float:
     """Return the standard deviation without values beyond 5 spreads: includes both of two modes, excludes spikes."""
     low, high = np.quantile(residuals, (0.25, 0.75))
-    kept = residuals
+    included = residuals
     limit = _SPIKE_SPREADS * float(high - low) / _QUARTILES_APART
     if limit > 0:
-        kept = residuals[np.abs(residuals) <= limit]
+        included = residuals[np.abs(residuals) <= limit]
     # Each median costs one degree of freedom; one is a sufficient approximation.
-    return float(np.sqrt(np.sum(kept * kept) / max(len(kept) - 1, 1)))
+    return float(np.sqrt(np.sum(included * included) / max(len(included) - 1, 1)))
 
 
 def _measure_correlation(levels: Sequence[Array], spread: float) -> float:

@@ -1,6 +1,6 @@
-"""Corrected published numbers: the run that a newer import replaces stays, excluded, so that medians count once.
+"""Import published numbers: a submission for each run, whose id is derived from its content.
 
-Import published numbers: a submission for each run, whose id comes from its content.
+A run that a newer import corrects is kept and excluded, so that medians count it once.
 """
 
 from collections import Counter, defaultdict
@@ -21,18 +21,19 @@ from benchapp.pipeline.intake.submissions import AcceptOutcome, IncomingSubmissi
 from benchapp.pipeline.normalize.plan_published import FORMAT
 from benchapp.pipeline.normalize.summaries import summarize_series
 
-# Begins the reason of what was replaced; it stays in the row where somebody puts such a run back, which is respected.
+# Prefix of the reason of a corrected run. It stays if a user includes the run again, which is then not excluded again.
 CORRECTED_BY: Final = "corrected by run "
-_Place = tuple[int, datetime]
+# Target id and start.
+_TargetTime = tuple[int, datetime]
 _Values = Mapping[tuple[int, int], tuple[float | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """What an import corrected. runs: earlier ones that were excluded now.
+    """Corrections of an import. runs: number of earlier runs that it excluded.
 
-    superseded: runs of this import that a newer one had replaced before, which stays so. overlapping: earlier runs that
-    still count, as they hold more than what replaces them.
+    superseded: runs of this import that a newer one had corrected before; they stay excluded. overlapping: ids of
+    earlier runs that are not excluded, because they have series that the import has not.
     """
 
     runs: int
@@ -42,10 +43,10 @@ class Corrected:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """One published run. name: what tells it from others of its place; values: by series and repetition."""
+    """One published run. name: profile and labels; values: metrics by series and repetition."""
 
     id: int
-    place: _Place
+    target_time: _TargetTime
     source: Mapping[str, Any]
     name: tuple[str, Mapping[str, str]]
     environment_id: int
@@ -53,45 +54,47 @@ class _Published:
 
 
 def replace_corrected(submission_ids: Iterable[UUID], *, host_id: int) -> Corrected:
-    """Exclude the earlier runs that these published ones correct; safe to run again.
+    """Exclude the earlier runs that these published ones correct; idempotent.
 
-    Corrected is an earlier run of the same host, source (title or address), layout, time, profile and labels that these
-    submissions do not hold any more, where all its series are in the newer one: in the same environment whatever its
-    values are, in another one where they are the same. Another environment and other values are another measurement.
+    A run corrects an earlier one of the same host, source (title or URL), layout, time, profile and labels if it has
+    all its series: with any values in the same environment, with equal values in another one. Different values in
+    another environment are another measurement.
     """
     own = Run.objects.filter(submission_id__in=list(submission_ids), host_id=host_id, format=FORMAT)
     known = own.values_list("id", "target_id", "started_at", "excluded_at", "excluded_reason")
     rows = list(known)
-    standing = [row for row in rows if row[3] is None]
+    included = [row for row in rows if row[3] is None]
     superseded = sum(row[3] is not None and row[4].startswith(CORRECTED_BY) for row in rows)
-    earlier = _find_earlier({row[0] for row in rows}, {(row[1], row[2]) for row in standing}, host_id)
+    earlier = _find_earlier({row[0] for row in rows}, {(row[1], row[2]) for row in included}, host_id)
     if not earlier:
         return Corrected(0, superseded, ())
-    places = {place for _, place in earlier}
-    newer = [row[0] for row in standing if (row[1], row[2]) in places]
+    target_times = {target_time for _, target_time in earlier}
+    newer = [row[0] for row in included if (row[1], row[2]) in target_times]
     published = _read_published([*newer, *(run_id for run_id, _ in earlier)])
-    candidates: dict[_Place, list[_Published]] = defaultdict(list)
+    candidates: dict[_TargetTime, list[_Published]] = defaultdict(list)
     for run_id in newer:
-        candidates[published[run_id].place].append(published[run_id])
+        candidates[published[run_id].target_time].append(published[run_id])
     corrected, overlapping = 0, []
-    for run_id, place in earlier:
-        by = _find_successor(published[run_id], candidates[place])
+    for run_id, target_time in earlier:
+        by = _find_successor(published[run_id], candidates[target_time])
         if by is not None:
             exclude_run(run_id, None, reason=f"{CORRECTED_BY}{by}", via="import")
             corrected += 1
-        elif _is_overlapped(published[run_id], candidates[place]):
+        elif _is_overlapped(published[run_id], candidates[target_time]):
             overlapping.append(run_id)
     return Corrected(corrected, superseded, tuple(overlapping))
 
 
-def _find_earlier(own: set[int], places: set[_Place], host_id: int) -> list[tuple[int, _Place]]:
-    """Return the runs that count and stand at these places, and are not of this import."""
+def _find_earlier(
+    own: set[int], target_times: set[_TargetTime], host_id: int
+) -> list[tuple[int, _TargetTime]]:
+    """Return included runs of these targets and times that are not of this import."""
     found = (
         Run.objects.filter(
             host_id=host_id,
             format=FORMAT,
             excluded_at__isnull=True,
-            started_at__in={moment for _, moment in places},
+            started_at__in={moment for _, moment in target_times},
         )
         .exclude(excluded_reason__startswith=CORRECTED_BY)
         .order_by("id")
@@ -100,7 +103,7 @@ def _find_earlier(own: set[int], places: set[_Place], host_id: int) -> list[tupl
     return [
         (run_id, (target_id, moment))
         for run_id, target_id, moment in found
-        if run_id not in own and (target_id, moment) in places
+        if run_id not in own and (target_id, moment) in target_times
     ]
 
 
@@ -114,7 +117,7 @@ def _read_published(run_ids: Sequence[int]) -> dict[int, _Published]:
     return {
         run.pk: _Published(
             id=run.pk,
-            place=(run.target_id, run.started_at),
+            target_time=(run.target_id, run.started_at),
             source=run.command.get("source", {}),
             name=(run.profile, run.labels),
             environment_id=run.environment_id,
@@ -125,13 +128,15 @@ def _read_published(run_ids: Sequence[int]) -> dict[int, _Published]:
 
 
 def _find_successor(earlier: _Published, candidates: Sequence[_Published]) -> int | None:
-    """Return the newest run that corrects an earlier one; one of the same environment goes first."""
-    fitting = [run for run in _list_rivals(earlier, candidates) if _holds(run, earlier)]
-    best = max(fitting, key=lambda run: (run.environment_id == earlier.environment_id, run.id), default=None)
+    """Return the newest run that corrects an earlier one, preferably of the same environment."""
+    correcting = [run for run in _list_newer(earlier, candidates) if _corrects(run, earlier)]
+    best = max(
+        correcting, key=lambda run: (run.environment_id == earlier.environment_id, run.id), default=None
+    )
     return best.id if best else None
 
 
-def _holds(run: _Published, earlier: _Published) -> bool:
+def _corrects(run: _Published, earlier: _Published) -> bool:
     if run.environment_id == earlier.environment_id:
         return earlier.values.keys() <= run.values.keys()
     return all(run.values.get(key) == value for key, value in earlier.values.items())
@@ -140,31 +145,31 @@ def _holds(run: _Published, earlier: _Published) -> bool:
 def _is_overlapped(earlier: _Published, candidates: Sequence[_Published]) -> bool:
     return any(
         run.environment_id == earlier.environment_id and not earlier.values.keys().isdisjoint(run.values)
-        for run in _list_rivals(earlier, candidates)
+        for run in _list_newer(earlier, candidates)
     )
 
 
-def _list_rivals(earlier: _Published, candidates: Sequence[_Published]) -> Iterator[_Published]:
-    """Give the newer runs at the same place, of the same name, that were published in the same source."""
+def _list_newer(earlier: _Published, candidates: Sequence[_Published]) -> Iterator[_Published]:
+    """Yield newer runs with the same name that were published in the same source."""
     for run in candidates:
-        if run.id > earlier.id and run.name == earlier.name and _is_same(run.source, earlier.source):
+        if run.id > earlier.id and run.name == earlier.name and _is_same_source(run.source, earlier.source):
             yield run
 
 
-def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _is_same_source(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return any(one.get(name) and one.get(name) == other.get(name) for name in ("title", "url"))
 
 
-# Namespace of the ids: same host, same run, same id, whatever file it stands in.
+# Namespace of ids: the same run of a host has the same id in any file.
 _IDS: Final = UUID("0c8f6f0e-3f52-4f0b-9c07-5d3c1a9e7b42")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of the runs of one import.
+    """Result of one import.
 
-    reworded: there already with the same numbers, and another source around them, which stayed.
-    corrected: what these runs replaced. measurements: of the runs that are new. rejected: (submission, reason).
+    already_there: runs that were stored before; reworded: the same with another source, which is not stored.
+    measurements: of new runs. rejected: (submission, reason).
     """
 
     new: int
@@ -177,25 +182,23 @@ class Imported:
 
 
 def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, host_id: int) -> Imported:
-    """Take in the runs (members of a document of published numbers), work them in and summarise their series.
+    """Accept and process these runs, exclude what they correct (`replace_corrected`), and summarize their series.
 
-    What they correct is excluded (`replace_corrected`).
-
-    Raises BadEnvelope before anything is stored.
+    runs: as in a document of published numbers. Raises BadEnvelope before anything is stored.
     """
-    arrivals = [_make_arrival(run, source, host_id=host_id) for run in runs]
+    submissions = [_make_submission(run, source, host_id=host_id) for run in runs]
     with transaction.atomic():
-        receipts = [accept_or_retry(submission) for submission in arrivals]
-    process_submissions({receipt.id for receipt in receipts})
-    corrected = replace_corrected({receipt.id for receipt in receipts}, host_id=host_id)
-    outcomes = Counter(receipt.outcome for receipt in receipts)
-    fresh = [receipt.id for receipt in receipts if receipt.outcome == AcceptOutcome.NEW]
-    measurements = Measurement.objects.filter(run__submission_id__in=fresh)
+        results = [accept_or_retry(submission) for submission in submissions]
+    process_submissions({result.id for result in results})
+    corrected = replace_corrected({result.id for result in results}, host_id=host_id)
+    outcomes = Counter(result.outcome for result in results)
+    new_ids = [result.id for result in results if result.outcome == AcceptOutcome.NEW]
+    measurements = Measurement.objects.filter(run__submission_id__in=new_ids)
     series_ids = sorted(set(measurements.values_list("series_id", flat=True)))
     summarize_series(series_ids)
-    rejected = Submission.objects.filter(id__in=fresh, state=State.REJECTED)
+    rejected = Submission.objects.filter(id__in=new_ids, state=State.REJECTED)
     return Imported(
-        new=Run.objects.filter(submission_id__in=fresh).count(),
+        new=Run.objects.filter(submission_id__in=new_ids).count(),
         already_there=outcomes[AcceptOutcome.REPLAYED],
         reworded=outcomes[AcceptOutcome.CONFLICT],
         measurements=measurements.count(),
@@ -205,7 +208,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     )
 
 
-def _make_arrival(run: Mapping[str, Any], source: Publication, *, host_id: int) -> IncomingSubmission:
+def _make_submission(run: Mapping[str, Any], source: Publication, *, host_id: int) -> IncomingSubmission:
     document = {
         "schema": SCHEMA,
         "kind": KIND,

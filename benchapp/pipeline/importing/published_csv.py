@@ -1,4 +1,4 @@
-"""Read a CSV of published numbers into runs of the schema `benchapp-reported/1`, naming every bad cell: pure."""
+"""Parse a CSV of published numbers into runs of the schema `benchapp-reported/1`; lists all invalid cells. Pure."""
 
 import csv
 import io
@@ -25,10 +25,7 @@ _COMMENT: Final = "#"
 
 @dataclass(frozen=True, slots=True)
 class CellFault:
-    """One cell that cannot be read.
-
-    line: counted from 1 in the file, 0 for what was given for all rows. column: its header, "" for the whole line.
-    """
+    """One invalid cell. line: from 1, 0 for a default of all rows. column: its header, "" for the whole line."""
 
     line: int
     column: str
@@ -40,7 +37,7 @@ class CellFault:
 
 
 class BadTable(Exception):
-    """A CSV that cannot be read whole; faults: at most 100 of them, in the order of the file."""
+    """An invalid CSV; faults: at most 100, in the order of the file."""
 
     def __init__(self, faults: Sequence[CellFault]) -> None:
         super().__init__("; ".join(map(str, faults[:3])))
@@ -49,7 +46,7 @@ class BadTable(Exception):
 
 @dataclass(slots=True)
 class _RowParts:
-    """What one row says, by section."""
+    """The values of one row by section."""
 
     run: dict[str, Any] = field(default_factory=dict)
     target: dict[str, Any] = field(default_factory=dict)
@@ -63,14 +60,14 @@ class _RowParts:
 def read_table(text: str, defaults: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the runs of a CSV, as members of a document of published numbers, in the order of the file.
 
-    Rows of the same layout, labels (the study is one), environment and time are one run; in it, rows of the same
-    workload are one measurement as long as each brings another metric. Lines that begin with "#" are comments.
-    defaults: column → text for cells that are empty and columns that are not there. Raises BadTable.
+    Rows with the same layout, labels (including the study), environment and time are one run; rows of a run with the
+    same workload and different metrics are one measurement. Lines that start with "#" are comments. defaults: column →
+    text for empty cells and missing columns. Raises BadTable.
     """
     constants = _read_defaults(defaults or {})
     lines = [(number, line) for number, line in _list_lines(text)]
     if not lines:
-        raise BadTable([CellFault(1, "", "there is no line with the names of the columns")])
+        raise BadTable([CellFault(1, "", "the header line is missing")])
     header, columns = _read_header(*lines[0], constants)
     faults: list[CellFault] = []
     runs = _Runs()
@@ -81,15 +78,15 @@ def read_table(text: str, defaults: Mapping[str, str] | None = None) -> list[dic
         if len(faults) >= FAULTS_MAXIMUM:
             break
     if not faults and not runs.list_all():
-        faults.append(CellFault(lines[0][0], "", "there is no row of numbers below the names of the columns"))
+        faults.append(CellFault(lines[0][0], "", "no rows below the header line"))
     if faults:
         raise BadTable(faults)
     return runs.list_all()
 
 
 def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Give the lines that say something, with their numbers; a cell in quotes may span lines."""
-    # Comments are blanked, not dropped, so that the numbers stay those of the file.
+    """Yield the non-empty lines with their numbers; a quoted cell may span lines."""
+    # Comments are emptied, not removed, so that line numbers are those of the file.
     written = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     source = "\n".join("" if line.startswith(_COMMENT) else line for line in written)
     reader = csv.reader(io.StringIO(source, newline=""), strict=True)
@@ -100,7 +97,7 @@ def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise BadTable([CellFault(begins, "", f"this is no CSV: {error}")]) from error
+            raise BadTable([CellFault(begins, "", f"not a valid CSV: {error}")]) from error
         if begins > ROWS_MAXIMUM:
             raise BadTable([CellFault(begins, "", f"more than {ROWS_MAXIMUM} lines")])
         if any(cell.strip() for cell in cells):
@@ -112,34 +109,37 @@ def _read_header(
 ) -> tuple[list[str], list[CsvColumn]]:
     names = [cell.strip() for cell in cells]
     found = [find_column(name) for name in names]
-    there_are = ", ".join(list_columns())
     faults = [
-        CellFault(number, name or "a column", f"no column is called {name[:80]!r}; there are: {there_are}")
+        CellFault(
+            number,
+            name or "a column",
+            f"unknown column {name[:80]!r}. Available: {', '.join(list_columns())}",
+        )
         for name, column in zip(names, found, strict=True)
         if column is None
     ]
     columns = [column for column in found if column is not None]
-    places = [(column.section, column.member) for column in columns]
+    keys = [(column.section, column.member) for column in columns]
     faults += [
-        CellFault(number, name, "another column says the same")
+        CellFault(number, name, "duplicate of another column")
         for at, name in enumerate(names)
-        if not faults and places.index(places[at]) != at
+        if not faults and keys.index(keys[at]) != at
     ]
     if not faults:
-        faults += _find_missing(number, {*places, *((c.section, c.member) for c, _ in constants.values())})
+        faults += _find_missing(number, {*keys, *((c.section, c.member) for c, _ in constants.values())})
     if faults:
         raise BadTable(faults)
     return names, columns
 
 
-def _find_missing(number: int, places: set[tuple[str, str]]) -> Iterator[CellFault]:
-    if ("measurement", "rw") not in places:
-        yield CellFault(number, "", "there is no column rw (read, write, randread, randwrite, …)")
-    has_pair = {("pair", "metric"), ("pair", "value")} <= places
-    if not has_pair and not any(section == "metric" for section, _ in places):
-        yield CellFault(number, "", "there is no value: add columns metric and value, or one such as iops")
-    if ("run", "started_at") not in places:
-        yield CellFault(number, "", "nothing says when it was measured: add --date, or a column started_at")
+def _find_missing(number: int, keys: set[tuple[str, str]]) -> Iterator[CellFault]:
+    if ("measurement", "rw") not in keys:
+        yield CellFault(number, "", "column rw (read, write, randread, randwrite, …) is missing")
+    has_pair = {("pair", "metric"), ("pair", "value")} <= keys
+    if not has_pair and not any(section == "metric" for section, _ in keys):
+        yield CellFault(number, "", "no values: add the columns metric and value, or one such as iops")
+    if ("run", "started_at") not in keys:
+        yield CellFault(number, "", "no time of measurement: add --date, or a column started_at")
 
 
 def _read_defaults(given: Mapping[str, str]) -> dict[str, tuple[CsvColumn, Any]]:
@@ -147,9 +147,7 @@ def _read_defaults(given: Mapping[str, str]) -> dict[str, tuple[CsvColumn, Any]]
     for name, text in given.items():
         column = find_column(name)
         if column is None:
-            raise BadTable(
-                [CellFault(0, name, f"no column is called so; there are: {', '.join(list_columns())}")]
-            )
+            raise BadTable([CellFault(0, name, f"unknown column. Available: {', '.join(list_columns())}")])
         try:
             constants[name] = (column, column.read(text))
         except BadLayout as error:
@@ -166,9 +164,9 @@ def _read_row(
     constants: Mapping[str, tuple[CsvColumn, Any]],
     faults: list[CellFault],
 ) -> _RowParts | None:
-    """Return what a row says; None with its faults added where anything is wrong."""
+    """Return the values of a row; None if it is invalid, with its faults added."""
     if len(cells) != len(columns):
-        faults.append(CellFault(number, "", f"{len(cells)} cells under {len(columns)} columns"))
+        faults.append(CellFault(number, "", f"{len(cells)} cells, but {len(columns)} columns"))
         return None
     before = len(faults)
     parts = _RowParts()
@@ -187,7 +185,7 @@ def _read_row(
 
 
 def _finish_row(number: int, parts: _RowParts) -> Iterator[CellFault]:
-    """Work the metrics in, and give what is wrong with the row as a whole."""
+    """Add the metrics to the measurement; yield the faults of the row as a whole."""
     named = dict(parts.metric)
     if parts.pair:
         if len(parts.pair) < 2:
@@ -196,7 +194,7 @@ def _finish_row(number: int, parts: _RowParts) -> Iterator[CellFault]:
             return
         named[parts.pair["metric"]] = parts.pair["value"]
     if not named:
-        yield CellFault(number, "", "no value is in this row")
+        yield CellFault(number, "", "the row has no values")
     for name, text in named.items():
         try:
             metric, value = read_metric_value(name, text)
@@ -208,7 +206,7 @@ def _finish_row(number: int, parts: _RowParts) -> Iterator[CellFault]:
         yield CellFault(number, "rw", "the cell is empty")
         return
     if "started_at" not in parts.run:
-        yield CellFault(number, "started_at", "the cell is empty, and there is no --date")
+        yield CellFault(number, "started_at", "the cell is empty, and --date is not set")
     try:
         read_reported_direction(parts.measurement.get("direction"), parts.measurement["rw"], pointer="")
     except BadLayout as error:
@@ -216,14 +214,14 @@ def _finish_row(number: int, parts: _RowParts) -> Iterator[CellFault]:
 
 
 class _Runs:
-    """Runs as they come together from rows."""
+    """Collects rows into runs."""
 
     def __init__(self) -> None:
         self._runs: dict[bytes, dict[str, Any]] = {}
         self._measurements: dict[tuple[bytes, bytes], list[dict[str, Any]]] = {}
 
     def add(self, parts: _RowParts) -> None:
-        """Put a row to the run and, where it has no such metric yet, to the measurement that it belongs to."""
+        """Add a row to its run, and to its measurement unless that has one of its metrics."""
         head = {**parts.run, "target": parts.target, "labels": parts.labels, "environment": parts.environment}
         key = orjson.dumps(head, option=orjson.OPT_SORT_KEYS)
         run = self._runs.setdefault(key, {**head, "measurements": []})
@@ -231,12 +229,12 @@ class _Runs:
         workload = {
             name: value for name, value in parts.measurement.items() if name not in (*metrics, "note")
         }
-        place = (key, orjson.dumps(workload, option=orjson.OPT_SORT_KEYS))
-        same = self._measurements.setdefault(place, [])
-        known = next((each for each in same if metrics.isdisjoint(each)), None)
+        workload_key = (key, orjson.dumps(workload, option=orjson.OPT_SORT_KEYS))
+        measurements = self._measurements.setdefault(workload_key, [])
+        known = next((each for each in measurements if metrics.isdisjoint(each)), None)
         if known is None:
-            same.append(dict(parts.measurement))
-            run["measurements"].append(same[-1])
+            measurements.append(dict(parts.measurement))
+            run["measurements"].append(measurements[-1])
             return
         notes = dict.fromkeys(part["note"] for part in (known, parts.measurement) if "note" in part)
         known.update(parts.measurement)

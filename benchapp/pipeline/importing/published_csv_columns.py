@@ -1,4 +1,4 @@
-"""The columns that a CSV of published numbers may have, and how a cell of each is read: pure."""
+"""Columns of a CSV of published numbers, and the parser of each. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from benchapp.pipeline.intake.published_document import (
 
 Section = Literal["run", "target", "environment", "labels", "measurement", "metric", "pair"]
 
-# Volumes and files are made in powers of 1024, and sold and typed as GB: `-size=5G` of fio is 5 GiB.
+# Sizes of volumes and files are powers of 1024 although they are written as GB: `-size=5G` of fio is 5 GiB.
 _BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _BANDWIDTHS: Final = {
     **{
@@ -52,7 +52,7 @@ _STATISTICS: Final = {"": "mean", "mean_": "mean", "p50_": "p50", "p95_": "p95"}
     "p99_9_": "p99_9",
     "max_": "max",
 }
-# Name → the metric, and how many of its base units one is.
+# Name → metric, and factor to its base unit.
 METRICS: Final[dict[str, tuple[str, int]]] = {
     "iops": ("iops", 1),
     "elapsed_s": ("elapsed_s", 1),
@@ -68,7 +68,7 @@ _LABEL: Final = "label."
 
 @dataclass(frozen=True, slots=True)
 class CsvColumn:
-    """One column: where its values belong, under which name, and how the text of a cell becomes one."""
+    """One column: section and member of its values; read: parses a cell, raises BadLayout."""
 
     section: Section
     member: str
@@ -76,7 +76,7 @@ class CsvColumn:
 
 
 def find_column(name: str) -> CsvColumn | None:
-    """Return the column of a header; None where there is none of this name."""
+    """Return the column of this name; None if it is unknown."""
     plain = name.strip().lower()
     if plain.startswith(_LABEL) and len(plain) > len(_LABEL):
         return _label(name.strip()[len(_LABEL) :])
@@ -84,32 +84,32 @@ def find_column(name: str) -> CsvColumn | None:
 
 
 def list_columns() -> tuple[str, ...]:
-    """Return the names that a header may have; of sizes and metrics some, as each has one for every unit."""
+    """Return the names of columns; only examples of sizes and metrics, which have one for each unit."""
     return (*(name for name in _PLAIN if name not in METRICS), *_EXAMPLES, "label.NAME")
 
 
 def read_metric_value(metric: str, text: str) -> tuple[str, float]:
-    """Return the metric and its value in base units from a metric's name with its unit, and a cell."""
+    """Return metric and value in base units. metric: name with unit; text: the cell. Raises BadLayout."""
     if metric not in METRICS:
-        raise BadLayout("metric", f"{metric[:80]!r} is no metric; there are: {', '.join(METRICS)}")
+        raise BadLayout("metric", f"{metric[:80]!r} is not a valid metric. Available: {', '.join(METRICS)}")
     name, factor = METRICS[metric]
     return name, read_number(float(_read_decimal(text) * factor), name)
 
 
 def _read_decimal(text: str) -> Decimal:
     if not _NUMBER.fullmatch(text):
-        raise BadLayout("", f"{text[:80]!r} is no number: digits, and a point before decimals")
+        raise BadLayout("", f"{text[:80]!r} is not a valid number: use digits and a decimal point")
     try:
         return Decimal(text)
     except DecimalException:
-        raise BadLayout("", f"{text[:80]!r} is no number") from None
+        raise BadLayout("", f"{text[:80]!r} is not a valid number") from None
 
 
 def _size_reader(factor: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         size = _read_decimal(text) * factor
         if size != int(size):
-            raise BadLayout("", f"{text[:80]} is no whole number of bytes")
+            raise BadLayout("", f"{text[:80]} is not a whole number of bytes")
         checked = read_size(int(size), "")
         assert checked is not None
         return checked
@@ -146,12 +146,14 @@ def _read_seconds(text: str) -> float:
 
 def _read_direction(text: str) -> str:
     if text.lower() not in DirectionName.values:
-        raise BadLayout("", f"{excerpt(text)} is none of: {', '.join(DirectionName.values)}")
+        raise BadLayout(
+            "", f"{excerpt(text)} is not a valid direction. Available: {', '.join(DirectionName.values)}"
+        )
     return text.lower()
 
 
 def _read_moment(text: str) -> str:
-    """Return RFC 3339 text; a day is its first moment, UTC."""
+    """Return RFC 3339 text; a date is the start of the day, UTC."""
     whole = f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else text
     return read_measured_time(whole, "").isoformat().replace("+00:00", "Z")
 

@@ -1,4 +1,4 @@
-"""The sample that comes with benchapp: a published series of EBS benchmarks, and a study for each of its parts."""
+"""The sample data: a published series of EBS benchmarks, with a study for each of its parts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +17,10 @@ HOST: Final = "ebs-2013"
 FILE: Final = Path(__file__).resolve().parent.parent.parent / "samples" / "ebs-2013.csv"
 SOURCE: Final = Publication(
     title="Amazon EBS benchmarks, eight studies, April 2013",
-    note="A published series from the Tokyo region. Its tables are kept as facts; the days are not given, so that all"
-    " stands at the first of the month.",
+    note="A published series from the Tokyo region. The source has no days: all runs are dated the first of the month.",
 )
-# What holds for all rows of the file.
-_FOR_ALL: Final = {
+# Defaults of all rows of the file.
+_DEFAULTS: Final = {
     "started_at": "2013-04-01",
     "filesystem": "xfs",
     "mount_options": "noatime,logbufs=8",
@@ -36,7 +35,7 @@ _FOR_ALL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What loading the sample did. studies: (id, title) of all eight; new_studies: how many of them are new."""
+    """Result of loading the sample. studies: (id, title) of all eight; new_studies: number of new ones."""
 
     imported: Imported
     studies: tuple[tuple[int, str], ...]
@@ -44,12 +43,12 @@ class Loaded:
 
 
 def load_sample() -> Loaded:
-    """Import the numbers and make the studies, those that are not there yet: again it changes nothing.
+    """Import the numbers and create missing studies; idempotent.
 
-    A study is known by its title as long as nobody owns it. Raises UnknownHost where the host is retired.
+    A study without an owner is recognized by its title. Raises UnknownHost if the host is retired.
     """
     host = find_host(HOST, may_create=True)
-    runs = read_table(FILE.read_text(encoding="utf-8"), _FOR_ALL)
+    runs = read_table(FILE.read_text(encoding="utf-8"), _DEFAULTS)
     imported = import_published(runs, SOURCE, host_id=host.pk)
     made = [
         Study.objects.get_or_create(
@@ -60,7 +59,7 @@ def load_sample() -> Loaded:
                 "panels": [_make_panel(study.filter, panel) for panel in study.panels],
             },
         )
-        # The newest comes first in the list: so does the first part.
+        # Lists show the newest study first: the first part is created last.
         for study in reversed(SAMPLE_STUDIES)
     ]
     return Loaded(

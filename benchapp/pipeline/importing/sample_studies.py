@@ -1,4 +1,4 @@
-"""The eight parts of the sample: which numbers, which charts, and what they say, in our own words."""
+"""The eight studies of the sample: filters, charts and text."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class SamplePanel:
-    """One chart. filter: instead of the study's; narrower: beside it. more: further parameters of the address."""
+    """One chart. filter: replaces that of the study; narrower: further terms. more: further query parameters."""
 
     title: str
     narrower: str = ""
@@ -21,7 +21,7 @@ class SamplePanel:
 
 @dataclass(frozen=True, slots=True)
 class SampleStudy:
-    """One part of the series; filter: what all its numbers have in common, in the filter's language."""
+    """One study; filter: of all its charts, in the filter language."""
 
     title: str
     filter: str

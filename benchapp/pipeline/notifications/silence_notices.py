@@ -195,7 +195,7 @@ def _read_open_silences(subscriptions: Sequence[Subscription]) -> dict[int, list
     """Return the reported open silences by subscription; one query."""
     rows = Notice.objects.filter(
         subscription__in=subscriptions, key__startswith="host ", incident__isnull=True
-    ).values_list("subscription_id", "key", "pk", "state", "body__told_in")
+    ).values_list("subscription_id", "key", "pk", "state", "body__reported_in")
     ended = {(subscription_id, key) for subscription_id, key, *_ in rows if " back " in key}
     silences: dict[int, list[OpenSilence]] = defaultdict(list)
     for subscription_id, key, pk, state, group in rows:

@@ -58,7 +58,7 @@ class EnvironmentChange:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentHistory:
-    """The changes of one series in the order of time; left_out: how many older ones are not here."""
+    """The changes of one series by time; left_out: number of older ones that were omitted."""
 
     changes: tuple[EnvironmentChange, ...]
     left_out: int = 0
@@ -67,7 +67,7 @@ class EnvironmentHistory:
 def read_environment_changes(versions: Mapping[int, str]) -> dict[int, EnvironmentHistory]:
     """Return what changed between consecutive runs of one host, by series; two queries, none where all are known.
 
-    versions: as `read_series_versions` gives them. A pool's series also tells of its hosts' first runs.
+    versions: from `read_series_versions`. The series of a pool also have the first runs of its hosts.
     """
     return _KEPT.read(versions, None, load=_read_changes)
 

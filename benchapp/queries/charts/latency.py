@@ -31,8 +31,8 @@ COLUMNS_DEFAULT: Final = 300
 COLUMNS_MAXIMUM: Final = 2000
 # Of a heat map; each is an array that must be read whole.
 HISTOGRAMS_MAXIMUM: Final = 20_000
-# The name of each percentile, and where it comes from: those with a metric of their own are withheld there where too
-# few samples lie beyond them; for the others the same rule stands here (10 samples beyond it).
+# Percentiles by name. Those that are metrics are withheld by the parser if fewer than 10 samples are above them; the
+# same rule applies here to the others.
 FAN: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
 _OF_COLUMN: Final = {
     "p50": "latency_p50_ns",
@@ -62,7 +62,7 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """What there is to draw of a series' latencies."""
+    """Which latency data a series has."""
 
     percentiles: bool
     bins: bool

@@ -94,9 +94,10 @@ class SubmissionRef:
 class RunDetail:
     """One run.
 
-    command: argv, exit status, signal, standard error, job file as the agent said; empty where it did not.
+    command: argv, exit status, signal, standard error, job file as sent by the agent, else empty.
     previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
-    then; excluded_by: the user name, None for a program; excluded_reason: stays when the run is put back.
+    then; excluded_by: the user name, None for an API token without an owner; excluded_reason: kept when the run is
+    included again.
     """
 
     id: int
@@ -256,7 +257,7 @@ def _find_neighbours(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 # Of each series, how many measurements back a good one is looked for.
 LOOKED_AT: Final = 50
-# By the index measurement_by_series; in a run of equal ordinals the one of its own.
+# By the index measurement_by_series; of several repetitions in a run the one with the same ordinal.
 _BEFORE: Final = """
     SELECT good.id FROM benchapp_measurement own CROSS JOIN LATERAL (
       SELECT id FROM (

@@ -191,5 +191,7 @@ def check_metrics(metrics: Sequence[str]) -> Sequence[str]:
     """Return the metrics, all of which are in the catalogue. Raises UnknownMetric."""
     for metric in metrics:
         if metric not in METRIC_FIELDS:
-            raise UnknownMetric(f"{metric[:80]!r} is no metric; there are: {', '.join(METRIC_FIELDS)}")
+            raise UnknownMetric(
+                f"{metric[:80]!r} is not a valid metric. Available: {', '.join(METRIC_FIELDS)}"
+            )
     return metrics

@@ -35,7 +35,7 @@ def test_one_run_each_has_a_ratio_and_no_certainty() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [([], [1.0]), ([1.0], [])])
 def test_a_side_without_values_is_refused(a: list[float], b: list[float]) -> None:
-    with pytest.raises(ValueError, match="nothing to compare"):
+    with pytest.raises(ValueError, match="both groups need values"):
         compare(a, b)
 
 

@@ -237,7 +237,7 @@ def test_what_holds_for_all_rows_is_said_once(file: Path) -> None:
     ("options", "words"),
     [
         ({"set": ["filesystem"]}, "is not COLUMN=VALUE"),
-        ({"set": ["speed=1"]}, "for all rows, speed: no column is called so"),
+        ({"set": ["speed=1"]}, "for all rows, speed: unknown column"),
         ({"date": "April"}, "for all rows, started_at: 'April' is not a valid time"),
         ({"url": "javascript:x"}, "--url: 'javascript:x' is not a valid URL"),
         ({"host": "no host!"}, "no host!"),

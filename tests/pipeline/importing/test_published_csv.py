@@ -103,37 +103,37 @@ def test_every_bad_cell_is_named_by_line_and_column() -> None:
     assert faults(text) == [
         "line 3, volume_count: expected a whole number, not 'four'",
         f"line 4, rw: 'song' is not valid. Available: {patterns}",
-        "line 5: 3 cells under 4 columns",
-        "line 7, iops: '-1' is no number: digits, and a point before decimals",
-        "line 8: no value is in this row",
+        "line 5: 3 cells, but 4 columns",
+        "line 7, iops: '-1' is not a valid number: use digits and a decimal point",
+        "line 8: the row has no values",
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "line 1: there is no line with the names of the columns"),
-        ("rw,iops\n", "line 1: there is no row of numbers below the names of the columns"),
-        ("rw,iops,iops\nread,1,2\n", "line 1, iops: another column says the same"),
-        ("rw,volume_size_gb,volume_size\nread,1,2\n", "line 1, volume_size: another column says the same"),
-        ("iops\n1\n", "line 1: there is no column rw (read, write, randread, randwrite, …)"),
+        ("", "line 1: the header line is missing"),
+        ("rw,iops\n", "line 1: no rows below the header line"),
+        ("rw,iops,iops\nread,1,2\n", "line 1, iops: duplicate of another column"),
+        ("rw,volume_size_gb,volume_size\nread,1,2\n", "line 1, volume_size: duplicate of another column"),
+        ("iops\n1\n", "line 1: column rw (read, write, randread, randwrite, …) is missing"),
         (
             "rw,metric\nread,iops\n",
-            "line 1: there is no value: add columns metric and value, or one such as iops",
+            "line 1: no values: add the columns metric and value, or one such as iops",
         ),
         (
             "rw,metric,value\nread,speed,1\n",
-            "line 2, metric: 'speed' is no metric; there are: iops, elapsed_s",
+            "line 2, metric: 'speed' is not a valid metric. Available: iops, elapsed_s",
         ),
         ("rw,metric,value\nread,iops,\n", "line 2, value: the cell is empty"),
         ("rw,iops\n,1\n", "line 2, rw: the cell is empty"),
         ("rw,iops\nrandrw,1\n", "line 2, direction: randrw has two directions: set direction"),
         (
             "rw,iops\nread,16 000\n",
-            "line 2, iops: '16 000' is no number: digits, and a point before decimals",
+            "line 2, iops: '16 000' is not a valid number: use digits and a decimal point",
         ),
-        ('rw,iops\n"read,1\n', "line 2: this is no CSV: unexpected end of data"),
-        ("rw,file_size_gb,iops\nread,0.1,1\n", "line 2, file_size_gb: 0.1 is no whole number of bytes"),
+        ('rw,iops\n"read,1\n', "line 2: not a valid CSV: unexpected end of data"),
+        ("rw,file_size_gb,iops\nread,0.1,1\n", "line 2, file_size_gb: 0.1 is not a whole number of bytes"),
     ],
 )
 def test_fault_of_the_whole_says_what_to_do(text: str, fault: str) -> None:
@@ -143,12 +143,12 @@ def test_fault_of_the_whole_says_what_to_do(text: str, fault: str) -> None:
 def test_unknown_column_lists_the_known_ones() -> None:
     (fault,) = faults("rw,iops,speed\nread,1,2\n")
 
-    assert fault.startswith("line 1, speed: no column is called 'speed'; there are: study, ebs_optimized,")
+    assert fault.startswith("line 1, speed: unknown column 'speed'. Available: study, ebs_optimized,")
 
 
 def test_table_without_a_time_asks_for_a_date() -> None:
     assert faults("rw,iops\nread,1\n", {})[0] == (
-        "line 1: nothing says when it was measured: add --date, or a column started_at"
+        "line 1: no time of measurement: add --date, or a column started_at"
     )
     assert faults("rw,iops\nread,1\n", {"started_at": "April"})[0].startswith(
         "for all rows, started_at: 'April'"

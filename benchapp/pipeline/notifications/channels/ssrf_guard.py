@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 URL_MAXIMUM: Final = 500
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 _STANDARD_PORTS: Final = {"http": 80, "https": 443}
-# Of IPv6 only this is assigned to the public internet (IANA, IPv6 Global Unicast Address Assignments).
+# The only public range of IPv6 (IANA, IPv6 Global Unicast Address Assignments).
 _GLOBAL_UNICAST: Final = ip_network("2000::/3")
-# IANA, Special-Purpose Address Registries of IPv4 and IPv6 (2025), as far as Python calls them global in some version.
-# 3fff::/20 is RFC 9637. What translates or tunnels to IPv4 (6to4, Teredo) may reach any address of IPv4.
+# IANA, Special-Purpose Address Registries of IPv4 and IPv6 (2025): networks that some Python version considers global.
+# 3fff::/20 is RFC 9637. 6to4 and Teredo can lead to any address of IPv4.
 _SPECIAL: Final = tuple(
     ip_network(text)
     for text in (
@@ -38,8 +38,8 @@ _SPECIAL: Final = tuple(
         "3fff::/20",
     )
 )
-# What clouds answer to each of their machines, with credentials in some of them: AWS, Google, Azure and others at
-# 169.254.169.254; Azure's wire server at a public address; AWS containers; Oracle; Alibaba; AWS and Google over IPv6.
+# Metadata services of clouds, some of which provide credentials: AWS, Google, Azure and others at 169.254.169.254;
+# Azure's wire server at a public address; AWS containers; Oracle; Alibaba; AWS and Google over IPv6.
 _CLOUD_METADATA: Final = frozenset(
     ip_address(text)
     for text in (
@@ -113,7 +113,7 @@ def read_url(text: str, *, ports: Sequence[int]) -> WebhookUrl:
 def resolve_address(url: WebhookUrl, *, allowed: Sequence[Network], timeout_s: float) -> tuple[str, ...]:
     """Return the addresses to connect to, in the resolver's order. Raises AddressRefused, NameUnknown.
 
-    One address that is not allowed refuses all: which of them would be taken is not left to who answers for the name.
+    Raised if any address is not allowed, because the owner of the name controls the order.
     """
     found = tuple(dict.fromkeys(_look_up(url.host, url.port, timeout_s=timeout_s)))
     _refuse_private(found, allowed=allowed)
@@ -123,7 +123,7 @@ def resolve_address(url: WebhookUrl, *, allowed: Sequence[Network], timeout_s: f
 def refuse_private_number(url: WebhookUrl, *, allowed: Sequence[Network]) -> None:
     """Refuse a URL whose host is a number ("10.0.0.1", "[::1]", "127.1") that is not allowed. Raises AddressRefused.
 
-    Asks nobody; a name passes, and is judged whenever something is sent to it.
+    Without name resolution: names are accepted here, and checked on each delivery.
     """
     try:
         rows = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -133,11 +133,10 @@ def refuse_private_number(url: WebhookUrl, *, allowed: Sequence[Network]) -> Non
 
 
 def is_allowed(address: Address, *, allowed: Sequence[Network]) -> bool:
-    """Say whether a webhook may go to an address: it is public, or within a network that was named.
+    """Return whether a webhook may connect to an address: it is public, or in an allowed network.
 
-    The metadata service of a cloud must be named by its own address. An IPv6 address that contains one of IPv4 is that
-    one where it is mapped; by NAT64, 6to4 or Teredo it must be within a network that was named, and what it contains
-    be allowed, too.
+    The metadata service of a cloud is only allowed by its exact address. A mapped IPv6 address is treated as its IPv4
+    address; one of NAT64, 6to4 or Teredo must be in an allowed network, and the IPv4 address in it allowed too.
     """
     plain = _unwrap(address)
     if plain in _CLOUD_METADATA:
@@ -159,7 +158,7 @@ def _is_within(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def _read_embedded(address: Address) -> IPv4Address | None:
-    """Return the address of IPv4 to which NAT64, 6to4 or Teredo leads from one of IPv6, None where none does."""
+    """Return the IPv4 address in an IPv6 address of NAT64, 6to4 or Teredo; else None."""
     if isinstance(address, IPv4Address):
         return None
     if _is_within(address, _NAT64):
@@ -170,8 +169,7 @@ def _read_embedded(address: Address) -> IPv4Address | None:
 def _refuse_private(addresses: Sequence[str], *, allowed: Sequence[Network]) -> None:
     if not all(is_allowed(ip_address(address), allowed=allowed) for address in addresses):
         raise AddressRefused(
-            "this leads to an address that is not public; an operator may allow its network "
-            "(BENCHAPP_WEBHOOK_ALLOW_PRIVATE)"
+            "the address is not public; an operator can allow its network (BENCHAPP_WEBHOOK_ALLOW_PRIVATE)"
         )
 
 

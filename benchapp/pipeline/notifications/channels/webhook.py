@@ -150,8 +150,8 @@ def _exchange(
 ) -> _Answer:
     """Send the request and return the answer. The next address is tried only if connecting failed."""
     reached = _connect(url, addresses, deadline=deadline)
-    # A receiver that drips a byte at a time satisfies each read's own limit: this one ends them all. It has a handle
-    # of its own, as TLS takes the first one away.
+    # The timeout of a read does not end an answer that arrives byte by byte: this one does. A duplicated handle,
+    # because TLS detaches the first one.
     handle = reached.dup()
     watchdog = threading.Timer(max(deadline - time.monotonic(), 0.0), _shut, args=[handle])
     watchdog.daemon = True
