@@ -1,6 +1,7 @@
 """The metric catalog: name, base unit, better direction, label; and formatting of values."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -134,6 +135,22 @@ def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
     """
     throughput = "iops" if has_one_block_size else "bandwidth_bytes_per_s"
     return (throughput, "latency_mean_ns", "latency_p99_ns", "elapsed_s")
+
+
+# The metric whose changes divide the levels of one in which none are detected.
+_DETECTED_INSTEAD: Final[dict[str, tuple[str, ...]]] = {
+    "iops": ("iops", "bandwidth_bytes_per_s"),
+    "bandwidth_bytes_per_s": ("bandwidth_bytes_per_s", "iops"),
+    "latency_p50_ns": ("latency_mean_ns",),
+    "latency_p95_ns": ("latency_mean_ns",),
+    "latency_p99_9_ns": ("latency_p99_ns",),
+    "latency_max_ns": ("latency_p99_ns",),
+}
+
+
+def find_detected_metric(metric: str, detected: Collection[str]) -> str:
+    """Return the metric whose changes divide the levels of a metric: itself if it is one of those detected in."""
+    return next((name for name in _DETECTED_INSTEAD.get(metric, ()) if name in detected), metric)
 
 
 _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {

@@ -2,10 +2,9 @@
 
 post → queue.wake_up → normalize ─┐
 beat → sweep ─────────────────────┴─▶ normalize again while anything waits or is due
-       normalize ─▶ summarize the series that it touched: when nothing waits, and every 2 s while something does
-                 ─▶ judge them: when nothing waits, and every 5 s while something does
-       judge ─▶ changes, incidents and notices into the outbox, one transaction a batch ─▶ notify
-beat → renormalize what an older parser read, while nothing waits ─▶ summarize, judge
+       normalize ─▶ judge the series that it touched: when nothing waits, and every 2 s while something does
+       judge ─▶ changes, levels, incidents and notices in the outbox, one transaction per batch ─▶ notify
+beat → renormalize what an older parser read, while nothing waits ─▶ judge
 beat, page → notify: look for silent hosts, send what is due of the outbox
 beat → forget notices that were settled long ago
 """
@@ -24,17 +23,14 @@ from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
 from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
-from benchapp.pipeline.normalize.summaries import has_due, summarize_due
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
 # A task processes batches for this time, and then leaves the worker to others.
 _TASK_BUDGET_S: Final = 20.0
-# Interval of summaries during a long backlog.
-_SUMMARY_INTERVAL_S: Final = 2.0
-# Interval of detection during a long backlog.
-_JUDGING_INTERVAL_S: Final = 5.0
+# Interval of detection during a long backlog: levels and changes follow it this closely.
+_JUDGING_INTERVAL_S: Final = 2.0
 # Series per transaction: their locks are held for about half a second.
 _JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
@@ -53,22 +49,18 @@ def tune_collector(**_: object) -> None:
 
 @shared_task(time_limit=90)
 def normalize() -> None:
-    """Settle what waits and summarise what that touched. Never retried: rows wait still, the sweep comes every 10 s.
+    """Normalize waiting submissions. Never retried: their rows still wait, and the sweep comes every 10 s.
 
     The hard limit kills the worker's child, which drops its locks; the row has counted the attempt.
     """
-    started = summarized = hinted = time.monotonic()
+    started = hinted = time.monotonic()
     while time.monotonic() - started < _TASK_BUDGET_S:
-        is_idle = normalize_batch().claimed == 0
-        if not is_idle and time.monotonic() - summarized < _SUMMARY_INTERVAL_S:
-            continue
-        if summarize_due() == 0 and is_idle:
+        if normalize_batch().claimed == 0:
             _hint_judge()
             return
-        summarized = time.monotonic()
-        if summarized - hinted >= _JUDGING_INTERVAL_S:
+        if time.monotonic() - hinted >= _JUDGING_INTERVAL_S:
             _hint_judge()
-            hinted = summarized
+            hinted = time.monotonic()
     with transaction.atomic():
         normalize.delay_on_commit()
 
@@ -121,7 +113,7 @@ def sweep() -> None:
         if cursor.fetchone() != (True,):
             return
         forget_old_attempts(now=timezone.now())
-        if has_waiting() or has_due():
+        if has_waiting():
             normalize.delay_on_commit()
         elif has_judging_due():
             judge.delay_on_commit()
@@ -134,6 +126,4 @@ def renormalize() -> None:
     while settings.AUTO_RENORMALIZE and time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
         if reparse_outdated() == 0:
             break
-    while time.monotonic() - started < 2 * _TASK_BUDGET_S and summarize_due():
-        continue
     _hint_judge()

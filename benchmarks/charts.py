@@ -61,10 +61,10 @@ columns = "volume_type, volume_count, volume_size_bytes, raid_level, stripe_coun
 work = ("rw, block_size_bytes, block_size_text, iodepth, numjobs, file_size_bytes, file_size_text, is_direct, engine,"
         " read_share_percent, options")
 run(f'''INSERT INTO benchapp_series (key, key_version, scope, host_id, target_id, workload_id, direction, badges,
-         measurement_count, first_at, last_at, summary_is_due, judging_is_due, {{columns}}, {{work}})
+         measurement_count, first_at, last_at, judging_is_due, {{columns}}, {{work}})
         SELECT sha256((h.id || ' ' || t.id || ' ' || w.id)::bytea), 1, 'host:' || h.name, h.id, t.id, w.id,
                CASE WHEN w.rw LIKE '%%read' THEN 'read' ELSE 'write' END, '{{{{}}}}', %s,
-               now() - make_interval(hours => 6 * %s), now(), TRUE, FALSE, {{columns}}, {{work}}
+               now() - make_interval(hours => 6 * %s), now(), TRUE, {{columns}}, {{work}}
         FROM benchapp_host h CROSS JOIN benchapp_target t CROSS JOIN benchapp_workload w''', measurements, measurements)
 run('''INSERT INTO benchapp_submission (id, host_id, scope, kind, parameters, body, body_bytes, digest, received_at,
         state, attempts, settled_at, reason_code, reason, parser_version)
@@ -106,12 +106,11 @@ with connection.cursor() as cursor:
 BARE: Final = """
 import time
 from django.db import connection
-from benchapp.models import SeriesSummary
 taken = []
 for _ in range(10):
     started = time.perf_counter()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT series_id, median, p10, p90, n FROM benchapp_seriessummary WHERE metric = 'iops'")
+        cursor.execute("SELECT series_id, median, p10, p90, n FROM benchapp_level WHERE metric = 'iops' AND is_current")
         rows = cursor.fetchall()
     taken.append(time.perf_counter() - started)
 print(sorted(taken)[5] * 1000, len(rows))
@@ -131,11 +130,11 @@ def main() -> None:
         started = time.perf_counter()
         counts = servers.manage("shell", "--no-imports", "-c", seed).strip().splitlines()[-1].split()
         seeded_s = time.perf_counter() - started
-        servers.manage("summarize", "--all")
-        summarised_s = time.perf_counter() - started - seeded_s
+        servers.manage("redetect")
+        detected_s = time.perf_counter() - started - seeded_s
         print(f"{counts[1]} measurements in {counts[0]} series (seeded in {seeded_s:.0f} s)")
         print(
-            f"all series summarised anew: {summarised_s:.1f} s, {int(counts[0]) / summarised_s:.0f} series/s"
+            f"levels and changes of all series: {detected_s:.1f} s, {int(counts[0]) / detected_s:.0f} series/s"
         )
         # What autovacuum does within minutes: a table filled at once has no statistics, and no map of what is visible.
         servers.manage("shell", "--no-imports", "-c", VACUUM)
@@ -172,7 +171,7 @@ def _measure_server(base: str, long: int, usual: int, bare_ms: float) -> None:
 
 def _measure_renewed(servers: Servers) -> None:
     """Ask for the wide pictures while what they show changes: all series of one host, before each request."""
-    renew = "UPDATE benchapp_series SET summary_is_due = FALSE WHERE scope = 'host:host-0001' RETURNING id"
+    renew = "UPDATE benchapp_series SET judging_is_due = FALSE WHERE scope = 'host:host-0001' RETURNING id"
     for words, path in (
         ("scaling, 400 series renewed", "/scaling/"),
         ("matrix, 400 series renewed", "/matrix/"),

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchapp.models import Host, Series, SeriesSummary
+from benchapp.models import Host, Level, Series
 from tests.factories import NOON, make_host, make_series, make_target, make_workload
 
 CSV = Path(__file__).parents[1] / "benchapp" / "samples" / "ebs-2013.csv"
@@ -28,16 +28,16 @@ def make_ebs_series(*studies: int) -> Host:
     return host
 
 
-def make_summary(series: Series, metric: str, median: float, **values: Any) -> SeriesSummary:
-    """Make what one metric of a series stands at: one measurement, unless told otherwise."""
-    levels = {"n": 1, "p10": median, "p90": median, "minimum": median, "maximum": median, "last": median}
-    times = {"first_at": NOON, "last_at": NOON}
-    summary = SeriesSummary.objects.create(
-        series=series, metric=metric, median=median, **{**levels, **times, **values}
+def make_level(series: Series, metric: str, median: float, **values: Any) -> Level:
+    """Make the current level of one metric of a series: one run unless given otherwise."""
+    statistics = {"n": 1, "p10": median, "p90": median, "minimum": median, "maximum": median, "last": median}
+    times = {"from_at": NOON, "to_at": NOON, "first_run_id": 0, "is_current": True}
+    level = Level.objects.create(
+        series=series, metric=metric, median=median, **{**statistics, **times, **values}
     )
-    # As `summarize_due` does: whoever keeps what a series stands at sees by its row that it is another.
-    Series.objects.filter(pk=series.pk).update(summary_is_due=False)
-    return summary
+    # As detection does: whoever caches a series sees by its row that it has changed.
+    Series.objects.filter(pk=series.pk).update(judging_is_due=False)
+    return level
 
 
 def _make_line(host: Host, line: dict[str, str]) -> None:
@@ -63,6 +63,6 @@ def _make_line(host: Host, line: dict[str, str]) -> None:
     series = make_series(host=host, target=target, workload=workload, direction=direction)
     Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
     if line["iops"]:
-        make_summary(series, "iops", float(line["iops"]))
+        make_level(series, "iops", float(line["iops"]))
     else:
-        make_summary(series, "bandwidth_bytes_per_s", float(line["bandwidth_mb_s"]) * 1e6)
+        make_level(series, "bandwidth_bytes_per_s", float(line["bandwidth_mb_s"]) * 1e6)

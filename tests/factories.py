@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.db import transaction
+
 from benchapp.models import (
     TARGET_FIELDS,
     WORKLOAD_FIELDS,
@@ -36,6 +38,8 @@ from benchapp.models import (
     Workload,
 )
 from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.detection.histories import lock_series, read_histories
+from benchapp.pipeline.detection.levels import store_levels
 from benchapp.pipeline.intake.submissions import pack
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -180,7 +184,7 @@ def make_measurement(run: Run, series: Series | None = None, **fields: Any) -> M
     measurement = Measurement.objects.create(run=run, series=line, started_at=run.started_at, **values)
     times = list(Measurement.objects.filter(series=line).values_list("started_at", flat=True))
     Series.objects.filter(pk=line.pk).update(
-        measurement_count=len(times), first_at=min(times), last_at=max(times), summary_is_due=True
+        measurement_count=len(times), first_at=min(times), last_at=max(times), judging_is_due=True
     )
     return measurement
 
@@ -204,9 +208,22 @@ def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: A
     )
     moments = list(everything)
     Series.objects.filter(pk=series.pk).update(
-        measurement_count=len(moments), first_at=moments[0], last_at=moments[-1], summary_is_due=True
+        measurement_count=len(moments), first_at=moments[0], last_at=moments[-1], judging_is_due=True
     )
     return rows
+
+
+def calculate_levels(series_ids: Sequence[int] | None = None) -> None:
+    """Store the levels of these series, by default of all, by the changes that are stored; detects none."""
+    ids = Series.objects.values_list("pk", flat=True) if series_ids is None else series_ids
+    with transaction.atomic():
+        claimed = lock_series(list(ids))
+        store_levels(
+            read_histories([series.series_id for series in claimed]),
+            {series.series_id: series.metrics for series in claimed},
+        )
+        # As detection does: whoever caches a series sees by its row that it has changed.
+        Series.objects.filter(pk__in=[series.series_id for series in claimed]).update(judging_is_due=False)
 
 
 def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:

@@ -21,7 +21,7 @@ SECONDS = {
     "tests/api/ingest/test_wire.py": 11,
     "tests/agent/sweeping/test_sweep_loops.py": 9,
     "tests/test_migrations.py": 9,
-    "tests/pipeline/normalize/test_summaries_any_order.py": 9,
+    "tests/pipeline/detection/test_levels_any_order.py": 9,
     "tests/pipeline/detection/test_concurrent_detection.py": 8,
     "tests/embedded/test_postgres.py": 7,
     "tests/pipeline/detection/test_detect.py": 7,

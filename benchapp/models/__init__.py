@@ -5,6 +5,7 @@ from benchapp.models.change import Change, ChangeState, DetectionResult, Detecti
 from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
+from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
 from benchapp.models.planned_event import (
     PlannedEvent,
@@ -25,7 +26,6 @@ from benchapp.models.subscription import (
     RefusedAddress,
     Subscription,
 )
-from benchapp.models.summary import SeriesSummary
 from benchapp.models.target import TARGET_FIELDS, Target
 from benchapp.models.trace import Trace, TraceKind
 from benchapp.models.workload import WORKLOAD_FIELDS, Workload
@@ -52,6 +52,7 @@ __all__ = [
     "Invitation",
     "Kind",
     "LatencyKind",
+    "Level",
     "Measurement",
     "Notice",
     "NoticeState",
@@ -65,7 +66,6 @@ __all__ = [
     "Run",
     "Scope",
     "Series",
-    "SeriesSummary",
     "Severity",
     "State",
     "Study",

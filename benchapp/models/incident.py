@@ -36,6 +36,7 @@ class Incident(models.Model):
     """Changes that belong together: same time, and same host, pool or dimension value.
 
     scope: pool:NAME or host:NAME of its changes; "" for several. started_at: of its first change.
+    has_manual_severity: an editor set the severity; later changes do not alter it.
     is_regression: false for improvements, which send no notices. relative: of its largest change.
     common_factors: common factors, [{dimension, value, share, words}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
@@ -49,6 +50,7 @@ class Incident(models.Model):
     state = models.CharField(max_length=12, choices=IncidentState, default=IncidentState.NEW)
     verdict = models.CharField(max_length=11, choices=Verdict, blank=True, default=Verdict.NONE)
     severity = models.CharField(max_length=6, choices=Severity)
+    has_manual_severity = models.BooleanField(default=False)
     is_regression = models.BooleanField(default=True)
     started_at = models.DateTimeField()
     relative = models.FloatField()
@@ -93,7 +95,7 @@ class IncidentEvent(models.Model):
     """One event of an incident: its activity, its audit trail, and the earlier values for undo.
 
     kind: opened, grew, confirmed, withdrawn, recovered, reopened, acknowledged, resolved, assigned, commented, linked,
-    snoozed, merged, split, accepted, undone. by: null for automatic events. before: earlier values, for undo.
+    rated, snoozed, merged, split, accepted, undone. by: null for automatic events. before: earlier values, for undo.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="events", db_index=False)

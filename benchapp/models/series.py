@@ -40,9 +40,6 @@ class Series(TargetFields, WorkloadFields):
     last_at = models.DateTimeField(null=True, blank=True)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     judging_is_due = models.BooleanField(default=False, help_text="measurements changed since detection")
-    summary_is_due = models.BooleanField(
-        default=False, help_text="measurements changed since it was summarized"
-    )
 
     class Meta:
         verbose_name_plural = "series"
@@ -55,9 +52,7 @@ class Series(TargetFields, WorkloadFields):
             # queries.series.series.list_series: newest measurement first, and of one scope.
             models.Index(fields=["-last_at", "-id"], name="series_by_time"),
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
-            # pipeline.normalize.summaries.summarize_due: small, without summarized rows.
-            models.Index(fields=["id"], name="series_due", condition=models.Q(summary_is_due=True)),
-            # pipeline.detection.histories.claim_due: likewise.
+            # pipeline.detection.histories.claim_due: small, without evaluated rows.
             models.Index(fields=["id"], name="series_to_judge", condition=models.Q(judging_is_due=True)),
         )
 

@@ -1,10 +1,10 @@
-"""Detection, grouping and notices in one transaction: claim, read, detect, reconcile, group; idempotent.
+"""Detection, levels, grouping and notices in one transaction: claim, read, detect, reconcile, group; idempotent.
 
 Whoever changes measurements marks their series (`judging_is_due`) in the same transaction. A killed worker leaves only
 the mark; concurrent workers take different series. `redetect` evaluates history again, for example with a new method.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -14,17 +14,18 @@ from django.db.models import Q
 from django.utils import timezone
 
 from benchapp.grammar import parse_filter
-from benchapp.models import ChangeState, Series
+from benchapp.models import METRIC_FIELDS, ChangeState, Series
 from benchapp.models.filtering import match_series
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.detection.drift import judge_drift
 from benchapp.pipeline.detection.histories import (
-    READ_METRICS,
     Claimed,
+    StoredHistory,
     claim_due,
     lock_series,
     read_histories,
 )
+from benchapp.pipeline.detection.levels import store_levels
 from benchapp.pipeline.detection.rows import (
     ChangeRecord,
     MetricKey,
@@ -90,8 +91,10 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     if not claimed:
         return Judged()
     ids = [series.series_id for series in claimed]
+    # A separate statement after the locks, so that it sees everything committed before them.
+    histories = read_histories(ids)
     stored = read_changes(ids)
-    outcomes = _detect_all(claimed, stored)
+    outcomes = _detect_all(claimed, histories, stored)
     updates = [record for outcome in outcomes for record in outcome.updates]
     inserts = [record for outcome in outcomes for record in outcome.inserts]
     if updates:
@@ -102,6 +105,7 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids)
     Series.objects.filter(pk__in=ids).update(judging_is_due=False)
     drifted = judge_drift(ids, now=timezone.now())
+    store_levels(histories, {series.series_id: series.metrics for series in claimed})
     written = [*updates, *inserted]
     change_ids = (*(record.id for record in written if record.id is not None), *drifted.change_ids)
     grouped = group_changes(change_ids)
@@ -115,14 +119,14 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
 
 
 def _detect_all(
-    claimed: Sequence[Claimed], stored: dict[MetricKey, list[ChangeRecord]]
+    claimed: Sequence[Claimed],
+    histories: Mapping[int, StoredHistory],
+    stored: dict[MetricKey, list[ChangeRecord]],
 ) -> list[SeriesOutcome]:
-    ids = [series.series_id for series in claimed]
-    # A separate statement after the locks, so that it sees everything committed before them.
-    histories, baselines, now = read_histories(ids), read_baselines(ids), timezone.now()
+    baselines, now = read_baselines([series.series_id for series in claimed]), timezone.now()
     outcomes = []
     for series in claimed:
-        for metric in READ_METRICS:
+        for metric in METRIC_FIELDS:
             key = (series.series_id, metric)
             if metric in series.metrics or key in stored:
                 history = select_metric(

@@ -167,6 +167,11 @@ class HostRow:
     tokens: tuple[TokenRow, ...]
     schedule: HostSchedule | None
 
+    @property
+    def scope(self) -> str:
+        """Return the scope of its series: pool:NAME or host:NAME."""
+        return f"pool:{self.pool}" if self.pool else f"host:{self.name}"
+
 
 def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
     """Return a page of hosts by name; three queries, and one for schedules. Raises BadCursor."""

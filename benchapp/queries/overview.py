@@ -10,7 +10,8 @@ from django.utils import timezone
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Host, State, Submission
 from benchapp.queries.hosts import list_known, read_schedules
-from benchapp.queries.series.current_levels import CurrentLevel, read_current_levels
+from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
+from benchapp.queries.series.levels import CurrentLevel, read_current_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
 # Changes are searched in these only, not in a million series.
@@ -19,7 +20,6 @@ _RECENT_SERIES: Final = 100
 _HOSTS_MAXIMUM: Final = 500
 _COUNT_MAXIMUM: Final = 1000
 _RECENT: Final = timedelta(days=7)
-_MEANINGS: Final = {"worse": 0, "better": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class SeriesLevel:
     row: SeriesRow
     metric: Metric
     level: CurrentLevel
+    mark: SeriesMark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +44,24 @@ class SilentHost:
 class Overview:
     """What the overview page shows.
 
-    series: of the 100 most recent ones, first the regressed, then the improved, then the others by time. silent: of
-    the 500 hosts least recently seen, those silent for longest first. rejected: uploads of the last seven days.
+    series: of the 100 most recent ones, first those with an open regression, then with an open improvement, then the
+    others by time. silent: of the
+    500 hosts least recently seen, those silent for longest first. rejected: uploads of the last seven days.
     waiting: uploads not yet processed. Both counts stop at 1 000.
     """
 
     series: tuple[SeriesLevel, ...]
-    regressed_count: int
-    improved_count: int
     silent: tuple[SilentHost, ...]
     rejected: int
     waiting: int
 
 
 def read_overview(*, limit: int = 10) -> Overview:
-    """Return the overview in six to eight bounded queries. limit: maximum number of series."""
+    """Return the overview in at most eleven bounded queries. limit: maximum number of series."""
     found = _read_recent_series()
-    meanings = [one.level.shift.meaning for one in found if one.level.shift]
     found.sort(key=_rank)
     return Overview(
         series=tuple(found[:limit]),
-        regressed_count=meanings.count("worse"),
-        improved_count=meanings.count("better"),
         silent=_list_silent(),
         rejected=Submission.objects.filter(state=State.REJECTED, received_at__gte=timezone.now() - _RECENT)[
             :_COUNT_MAXIMUM
@@ -79,19 +76,22 @@ def _read_recent_series() -> list[SeriesLevel]:
     iops_levels = read_current_levels([row.id for row in rows], iops)
     others = [row.id for row in rows if row.id not in iops_levels]
     elapsed_levels = read_current_levels(others, elapsed) if others else {}
+    marks = {
+        **read_series_marks(list(elapsed_levels), metric=elapsed.name),
+        **read_series_marks(list(iops_levels), metric=iops.name),
+    }
     return [
-        SeriesLevel(row, iops if row.id in iops_levels else elapsed, level)
+        SeriesLevel(row, iops if row.id in iops_levels else elapsed, level, marks.get(row.id))
         for row in rows
         if (level := iops_levels.get(row.id) or elapsed_levels.get(row.id))
     ]
 
 
 def _rank(one: SeriesLevel) -> tuple[int, float]:
-    shift = one.level.shift
-    if shift is None or shift.meaning == "within":
+    if one.mark is None or one.mark.state != "open":
         # The sort is stable: these stay in order of time.
         return (2, 0.0)
-    return (_MEANINGS[shift.meaning], -abs(shift.percent))
+    return (0 if one.mark.is_regression else 1, -abs(one.mark.relative))
 
 
 def _list_silent() -> tuple[SilentHost, ...]:

@@ -12,12 +12,13 @@ from benchapp.queries.incidents.shapes import IncidentFilter, Tab
 from benchapp.queries.overview import Overview, SeriesLevel, read_overview
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
-from benchapp.web.charts.matrix.texts import ShiftWords, describe_shift, format_metric_value
+from benchapp.web.charts.matrix.texts import describe_previous, format_metric_value
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_first_steps
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import say_age
 
@@ -33,7 +34,8 @@ class OverviewSeries:
 
     series: SeriesLevel
     value: str
-    change: ShiftWords | None
+    title: str
+    mark: ShownMark | None
     sparkline: str
     age: str
 
@@ -68,32 +70,26 @@ def _make_row(series: SeriesLevel) -> OverviewSeries:
     return OverviewSeries(
         series=series,
         value=format_metric_value(level.median, series.metric),
-        change=describe_shift(level.shift, series.metric),
+        title=f"median of {level.n} runs{describe_previous(level, series.metric)}",
+        mark=show_mark(series.mark, metric=series.metric.name),
         sparkline=make_sparkline(level.recent),
         age=say_age(level.last_at),
     )
 
 
 def _format_title(overview: Overview, *, open_count: int) -> str:
-    """Summarize: "4 open regressions; recent series: 3 regressed, 1 improved; 2 hosts silent"."""
+    """Summarize: "4 open regressions; 2 hosts silent"."""
     parts = []
     if open_count:
         # The list is limited; the page Incidents has all of them.
         more = " or more" if open_count == _INCIDENTS else ""
         parts.append(f"{open_count}{more} open {'regression' if open_count == 1 else 'regressions'}")
-    if overview.regressed_count or overview.improved_count:
-        parts.append(f"recent series: {_format_counts(overview)}")
     if overview.silent:
         count = len(overview.silent)
         parts.append(f"{count} {'host' if count == 1 else 'hosts'} silent")
     if overview.rejected:
         parts.append(f"{overview.rejected} {'upload' if overview.rejected == 1 else 'uploads'} rejected")
-    if not (open_count or overview.regressed_count or overview.improved_count):
-        parts.insert(0, "No performance changes")
+    if not open_count:
+        parts.insert(0, "No open regressions")
     title = "; ".join(parts)
     return title[0].upper() + title[1:]
-
-
-def _format_counts(overview: Overview) -> str:
-    counts = ((overview.regressed_count, "regressed"), (overview.improved_count, "improved"))
-    return ", ".join(f"{count} {word}" for count, word in counts if count)

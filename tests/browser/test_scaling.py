@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from benchapp.models import Host, Series, SeriesSummary
+from benchapp.models import Host, Level, Series
 from tests.browser.test_every_page import check_everywhere
 from tests.browser.watch import Watched
 from tests.browser.world import World
-from tests.ebs import make_ebs_series, make_summary
+from tests.ebs import make_ebs_series, make_level
 from tests.factories import NOON, make_host, make_series, make_target, make_workload
 
 Visit = Callable[..., Watched]
@@ -33,7 +33,7 @@ def sweep(world: World, django_db_blocker: Any) -> Iterator[None]:
         hosts = [make_ebs_series(2, 3), _make_depths()]
     yield
     with django_db_blocker.unblock():
-        SeriesSummary.objects.filter(series__host__in=hosts).delete()
+        Level.objects.filter(series__host__in=hosts).delete()
         Series.objects.filter(host__in=hosts).delete()
         Host.objects.filter(pk__in=[host.pk for host in hosts]).delete()
 
@@ -49,7 +49,7 @@ def _make_depths() -> Host:
             Series.objects.filter(pk=series.pk).update(measurement_count=20, first_at=NOON, last_at=NOON)
             iops = most * depth / (depth + 8)
             for metric, value in (("iops", iops), ("latency_mean_ns", depth / iops * 1e9)):
-                make_summary(series, metric, value, n=20, p10=value * 0.93, p90=value * 1.05)
+                make_level(series, metric, value, n=20, p10=value * 0.93, p90=value * 1.05)
     return host
 
 

@@ -32,9 +32,9 @@ from benchapp.models import (
 )
 from benchapp.pipeline.access.accounts import create_invitation
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
-from benchapp.pipeline.normalize.summaries import summarize_series
 from tests.envelopes import read_fio
 from tests.factories import (
+    calculate_levels,
     make_change,
     make_detection_result,
     make_environment,
@@ -92,7 +92,7 @@ def make_world() -> World:
     rejected = _make_uploads(host)
     study = _make_study(admin)
     incident, moved = _make_incidents(admin)
-    summarize_series(list(Series.objects.values_list("pk", flat=True)))
+    calculate_levels(list(Series.objects.values_list("pk", flat=True)))
     return World(
         admin="ada",
         run=reverse("run", args=[runs[-1].pk]),

@@ -5,12 +5,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from structlog.testing import capture_logs
 
-from benchapp.models import Measurement, Role, Run, Series, SeriesSummary
+from benchapp.models import Level, Measurement, Role, Run, Series
 from benchapp.pipeline.exclusions import BadReason, UnknownRun, exclude_run, include_run
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize
-from benchapp.pipeline.normalize.summaries import summarize_due
-from tests.factories import make_series, make_user
+from tests.factories import calculate_levels, make_series, make_user
 from tests.pipeline.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
@@ -21,13 +20,13 @@ def test_excluded_run_counts_in_no_summary_and_counts_again_once_it_is_put_back(
     run = Run.objects.get(measurements__iops=900.0)
 
     excluded = exclude_run(run.pk, anna, reason="a backup  ran\n")
-    summarize_due()
+    calculate_levels()
 
     assert (excluded.excluded_by, excluded.excluded_reason) == (anna, "a backup ran")
-    assert SeriesSummary.objects.get(series=series).maximum == 200.0
+    assert Level.objects.get(series=series, metric="iops").maximum == 200.0
     include_run(run.pk, anna)
-    summarize_due()
-    assert SeriesSummary.objects.get(series=series).maximum == 900.0
+    calculate_levels()
+    assert Level.objects.get(series=series, metric="iops").maximum == 900.0
     run.refresh_from_db()
     assert (run.excluded_at, run.excluded_by) == (None, None)
 
@@ -46,11 +45,11 @@ def test_same_again_changes_nothing_and_another_reason_is_another_word() -> None
 
 def test_putting_back_what_counts_marks_nothing() -> None:
     make_series([100.0])
-    summarize_due()
+    calculate_levels()
 
     include_run(Run.objects.get().pk, None)
 
-    assert not Series.objects.get().summary_is_due
+    assert not Series.objects.get().judging_is_due
 
 
 def test_log_says_who_and_why() -> None:

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from benchapp.models import Role, Series
-from benchapp.pipeline.normalize.summaries import summarize_due
-from tests.factories import make_host, make_series, make_target, make_user, make_workload
+from benchapp.models import Role
+from tests.factories import calculate_levels, make_host, make_series, make_target, make_user, make_workload
 
 
 @pytest.fixture(autouse=True)
@@ -53,5 +52,4 @@ def measured(db: Any) -> None:
     host = make_host("db-1")
     for count, iops in ((1, 1000.0), (2, 1900.0), (4, 3123.0)):
         make_series([iops], host=host, target=make_target(volume_count=count), workload=make_workload())
-    Series.objects.update(summary_is_due=True)
-    summarize_due()
+    calculate_levels()

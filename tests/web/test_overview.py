@@ -7,8 +7,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import Host, State
-from benchapp.pipeline.normalize.summaries import summarize_series
+from benchapp.pipeline.judge import judge_series
 from tests.factories import make_host, make_series, make_submission, make_target
+from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page
 
 
@@ -21,7 +22,7 @@ def add(values, *, host: str, metric: str = "iops"):
         start_at=timezone.now() - timedelta(days=len(values)),
         step=timedelta(days=1),
     )
-    summarize_series([series.pk])
+    judge_series([series.pk])
     return series
 
 
@@ -33,16 +34,17 @@ def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
 
 
 def test_recent_changes_are_first_and_in_the_title(viewer: Client) -> None:
-    add([100.0] * 12, host="db-unchanged")
-    add([100.0] * 7 + [80.0] * 5, host="db-worse")
-    add([100.0] * 7 + [130.0] * 5, host="db-better")
+    add(make_level(100.0, 34), host="db-unchanged")
+    add(make_level(100.0, 24) + make_level(80.0, 10), host="db-worse")
+    add(make_level(100.0, 24) + make_level(130.0, 10), host="db-better")
     add([9.0], host="db-timed", metric="elapsed_s")
 
     words = Page(viewer.get(reverse("home"))).words
 
-    assert "Recent series: 1 regressed, 1 improved" in words
-    assert "▼ −20.0 % worse" in words
+    assert "1 open regression" in words
+    assert "▼ −20.0 % since" in words
     assert words.index("db-worse") < words.index("db-better") < words.index("db-unchanged")
+    assert "▲ +30.0 % since" in words
     assert "9.00 s" in words
 
 
@@ -51,7 +53,7 @@ def test_title_reports_no_changes(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("home"))).words
 
-    assert "No performance changes" in words
+    assert "No open regressions" in words
     assert "No silent hosts; no uploads rejected" in words
 
 
@@ -87,7 +89,7 @@ def test_overview_runs_as_many_queries_for_many_series_as_for_one(
     for number in range(4):
         add([1.0], host=f"db-{number}")
 
-    # Session, person; runs, measurements, counts; series, their last points, levels; uploads rejected and waiting;
-    # scheduled hosts; studies.
-    with django_assert_num_queries(14):
+    # Session, person; runs, measurements, counts; series, their last points, levels, marks; uploads rejected and
+    # waiting; scheduled hosts; studies.
+    with django_assert_num_queries(15):
         viewer.get(reverse("home"))

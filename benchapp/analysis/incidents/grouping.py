@@ -4,16 +4,26 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from statistics import median
 from typing import Final
 
 # Distance in runs of simultaneous changes: detection can be off by one run, and schedules jitter.
 _CLUSTER_RUNS: Final = 1.25
 # Distance in runs within which a change joins an incident: the start of a weak change is off by some runs.
 _INCIDENT_RUNS: Final = 5.0
-# Upper bound for runs rarer than daily.
-_APART_MAXIMUM: Final = timedelta(days=1) * _CLUSTER_RUNS
 # Lower bound, for unknown intervals.
 _APART_MINIMUM: Final = timedelta(hours=1)
+# Lower bound between hosts, which run at different times of the day.
+_HOSTS_APART_MINIMUM: Final = timedelta(days=1)
+
+
+def find_event_window(intervals_s: Sequence[float]) -> timedelta:
+    """Return the maximum distance of changes of one event on different hosts: 1.25 usual intervals, at least a day.
+
+    intervals_s: the usual interval of the runs of each changed series, in s.
+    """
+    usual = median(intervals_s or (0.0,))
+    return max(timedelta(seconds=usual) * _CLUSTER_RUNS, _HOSTS_APART_MINIMUM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +45,7 @@ class Moment:
         return self._measure(_INCIDENT_RUNS)
 
     def _measure(self, runs: float) -> timedelta:
-        usual = timedelta(seconds=self.interval_s) * runs
-        return min(max(usual, _APART_MINIMUM), _APART_MAXIMUM)
+        return max(timedelta(seconds=self.interval_s) * runs, _APART_MINIMUM)
 
 
 def cluster_moments(moments: Iterable[Moment]) -> list[list[Moment]]:
@@ -87,7 +96,7 @@ class IncidentSpan:
 
 
 def find_matching_incident(spans: Iterable[IncidentSpan], cluster: Sequence[Moment]) -> IncidentSpan | None:
-    """Return the nearest incident within five runs, at most a day, of a cluster; None if there is none."""
+    """Return the nearest incident within five runs of a cluster; None if there is none."""
     reached = [
         (distance, span.key, span.first_at, span)
         for span in spans

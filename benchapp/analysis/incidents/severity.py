@@ -1,4 +1,4 @@
-"""Severity of an incident, from size, breadth and confidence. Pure."""
+"""Severity of an incident, from size, reach and confidence. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,17 @@ _RANKS: Final[tuple[Rank, ...]] = ("low", "medium", "high")
 # Multiples of the metric's threshold: 15 % and 25 % for IOPS, 60 % and 100 % for p99.
 _LARGE: Final = 3.0
 _HUGE: Final = 5.0
-# Share of the series measured there.
-_BROAD_SHARE: Final = 0.5
-# Number of series that is broad in any case.
-_BROAD_CELLS: Final = 20
+# Share of the host, pool or volume type.
+_WIDE_REACH: Final = 0.5
+# Number of series that is wide in any case.
+_WIDE_SERIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One change: relative size, the metric's threshold, and whether it is confirmed."""
+    """One change: its series, relative size, the metric's threshold, and whether it is confirmed."""
 
+    series_id: int
     relative: float
     smallest: float
     is_confirmed: bool
@@ -33,14 +34,18 @@ class Weight:
         return abs(log1p(max(self.relative, expm1(-20)))) / limit
 
 
-def judge_severity(weights: Sequence[Weight], *, cells: int, all_cells: int) -> Rank:
-    """Return the severity; cells: changed series, of all that are measured there.
+def judge_severity(weights: Sequence[Weight], *, reach: float) -> Rank:
+    """Return the severity of at least one change. reach: affected share of the host, pool or volume type, 0 to 1.
 
-    The median size is used, so that one outlier does not raise it. Without a confirmed change it is one lower.
+    The size is the largest of each series, and of these the median: neither a metric that hardly changed nor a single
+    outlier decides. An incident with a wide reach is one step higher; without a confirmed change, one step lower.
     """
-    size = median(weight.size for weight in weights)
+    sizes: dict[int, float] = {}
+    for weight in weights:
+        sizes[weight.series_id] = max(weight.size, sizes.get(weight.series_id, 0.0))
+    size = median(sizes.values())
     rank = 2 if size >= _HUGE else 1 if size >= _LARGE else 0
-    if cells >= _BROAD_CELLS or (cells > 1 and cells >= _BROAD_SHARE * all_cells):
+    if len(sizes) >= _WIDE_SERIES or (len(sizes) > 1 and reach >= _WIDE_REACH):
         rank += 1
     if rank and not any(weight.is_confirmed for weight in weights):
         rank -= 1

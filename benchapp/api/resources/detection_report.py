@@ -24,6 +24,7 @@ from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.incidents import ChangeOutput, change_row
 from benchapp.api.resources.shapes import Row
+from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import DetectionStatus
 from benchapp.pipeline.detection.dry_run import (
     DetectionReport,
@@ -31,7 +32,7 @@ from benchapp.pipeline.detection.dry_run import (
     UnknownSeries,
     report_detection,
 )
-from benchapp.pipeline.detection.histories import READ_METRICS, to_time
+from benchapp.pipeline.detection.histories import to_time
 from benchapp.pipeline.detection.series import describe_levels
 from benchapp.queries.incidents.changes import list_changes_of_series
 
@@ -41,7 +42,7 @@ _POLICY = ("smallest_change", "baseline_from", "until")
 class DetectionReportParameters(Parameters):
     """Metric and policy."""
 
-    metric = serializers.ChoiceField(choices=READ_METRICS, required=False, default=READ_METRICS[0])
+    metric = serializers.ChoiceField(choices=tuple(SMALLEST_CHANGES), required=False, default="iops")
     dry_run = flag_parameter(help_text="true: apply the given policy; nothing is written")
     smallest_change = serializers.FloatField(
         required=False, min_value=0.01, max_value=10, help_text="relative, 0.05 is 5 %; with dry_run"

@@ -53,11 +53,13 @@ class MatrixCellOutput(Output):
     p10 = maybe_real()
     p90 = maybe_real()
     n = maybe_number()
-    recent_median = maybe_real()
-    baseline_median = maybe_real()
-    change_percent = maybe_real(help_text="of the recent median against the baseline's")
-    change = maybe_text()
-    first_at = maybe_time()
+    from_at = maybe_time()
+    previous_median = maybe_real(help_text="of the level before")
+    previous_until_at = maybe_time()
+    change_metric = maybe_text()
+    change_relative = maybe_real(help_text="of its open or accepted change: after / before − 1")
+    change_state = maybe_text()
+    incident = maybe_number()
     last_at = maybe_time()
     is_stale = serializers.BooleanField(allow_null=True)
     badges = badge_codes("badges of the newest measurement, most severe first")
@@ -176,7 +178,8 @@ def _make_head(matrix: Matrix) -> dict[str, Any]:
 
 def _make_cell(matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *, cell: MatrixCell) -> Row:
     values = (*panel.values, *row.values, matrix.x.values[place])
-    level, shift = cell.level, cell.level.shift if cell.level else None
+    level, mark = cell.level, cell.mark
+    previous = level.previous if level else None
     known = dict(zip(_list_names(matrix), values, strict=True))
     return known | {
         "state": cell.state,
@@ -186,11 +189,13 @@ def _make_cell(matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *
         "p10": level and level.p10,
         "p90": level and level.p90,
         "n": level and level.n,
-        "recent_median": level and level.recent_median,
-        "baseline_median": level and level.baseline_median,
-        "change_percent": shift and shift.percent,
-        "change": shift and shift.meaning,
-        "first_at": level and level.first_at,
+        "from_at": level and level.from_at,
+        "previous_median": previous and previous.median,
+        "previous_until_at": previous and previous.until_at,
+        "change_metric": mark and mark.metric,
+        "change_relative": mark and mark.relative,
+        "change_state": mark and mark.state,
+        "incident": mark and mark.incident_id,
         "last_at": level and level.last_at,
         "is_stale": level and level.is_stale,
         "badges": cell.badges,

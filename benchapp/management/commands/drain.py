@@ -12,14 +12,13 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
-from benchapp.pipeline.normalize.summaries import summarize_due
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
 log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0
-_SUMMARY_INTERVAL_S = 2.0
+_JUDGING_INTERVAL_S = 2.0
 _NOTIFY_INTERVAL_S = 60.0
 
 
@@ -33,18 +32,18 @@ class Command(BaseCommand):
         parser.add_argument("--loop", action="store_true", help="run until stopped, polling every second")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Process batches; summarize every few seconds during a long backlog; detect changes at the end."""
+        """Process batches; update levels and detect changes every few seconds during a long backlog."""
         is_loop = options["loop"]
-        processed, summarized, notified_at = 0, time.monotonic(), 0.0
+        processed, judged_at, notified_at = 0, time.monotonic(), 0.0
         try:
             while True:
                 claimed = self._try(_process_one_batch, is_loop=is_loop)
                 processed += claimed
-                if claimed and time.monotonic() - summarized < _SUMMARY_INTERVAL_S:
+                if claimed and time.monotonic() - judged_at < _JUDGING_INTERVAL_S:
                     continue
-                is_summarizing = self._try(summarize_due, is_loop=is_loop) > 0
-                summarized = time.monotonic()
-                if claimed or is_summarizing or self._try(_judge_one_batch, is_loop=is_loop):
+                judged = self._try(_judge_one_batch, is_loop=is_loop)
+                judged_at = time.monotonic()
+                if claimed or judged:
                     continue
                 if not is_loop:
                     break

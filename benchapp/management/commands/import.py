@@ -29,7 +29,7 @@ from benchapp.pipeline.importing.files import (
 )
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
-from benchapp.pipeline.normalize.summaries import summarize_due
+from benchapp.pipeline.judge import detect_and_notify
 from benchapp.queue import wake_up
 
 _BY_FILE: Final = "mtime"
@@ -99,7 +99,7 @@ class Command(BaseCommand):
         progress.close()
         if import_options.is_queued:
             wake_up()
-        while not import_options.is_queued and summarize_due():
+        while not import_options.is_queued and detect_and_notify().series_ids:
             continue
         return summary, asked[0]
 

@@ -12,7 +12,6 @@ from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import Rejection
 from benchapp.pipeline.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
 from benchapp.pipeline.normalize.reparse_report import ReparseDifference
-from benchapp.pipeline.normalize.summaries import summarize_due
 
 _SHOWN = 50
 
@@ -48,7 +47,7 @@ class Command(BaseCommand):
             total.add(outcome)
             self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
         self.stderr.write("")
-        while not options["dry_run"] and (summarize_due() or detect_and_notify().series_ids):
+        while not options["dry_run"] and detect_and_notify().series_ids:
             continue
         self._report(total, is_dry_run=options["dry_run"])
 

@@ -18,8 +18,8 @@ from benchapp.pipeline.identity import canonical_json
 from benchapp.pipeline.importing.files import accept_or_retry, process_submissions
 from benchapp.pipeline.intake.published_document import KIND, SCHEMA, Publication, read_reported
 from benchapp.pipeline.intake.submissions import AcceptOutcome, IncomingSubmission
+from benchapp.pipeline.judge import redetect
 from benchapp.pipeline.normalize.plan_published import FORMAT
-from benchapp.pipeline.normalize.summaries import summarize_series
 
 # Prefix of the reason of a corrected run. It stays if a user includes the run again, which is then not excluded again.
 CORRECTED_BY: Final = "corrected by run "
@@ -182,7 +182,7 @@ class Imported:
 
 
 def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, host_id: int) -> Imported:
-    """Accept and process these runs, exclude what they correct (`replace_corrected`), and summarize their series.
+    """Accept and process these runs, exclude what they correct (`replace_corrected`), and calculate their levels.
 
     runs: as in a document of published numbers. Raises BadEnvelope before anything is stored.
     """
@@ -195,7 +195,9 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     new_ids = [result.id for result in results if result.outcome == AcceptOutcome.NEW]
     measurements = Measurement.objects.filter(run__submission_id__in=new_ids)
     series_ids = sorted(set(measurements.values_list("series_id", flat=True)))
-    summarize_series(series_ids)
+    # Published history is not news: no notices.
+    for _ in redetect(series_ids, is_dry_run=False):
+        continue
     rejected = Submission.objects.filter(id__in=new_ids, state=State.REJECTED)
     return Imported(
         new=Run.objects.filter(submission_id__in=new_ids).count(),

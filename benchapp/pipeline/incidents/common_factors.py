@@ -6,7 +6,6 @@ For a pool, whose hosts share series: which of its hosts changed.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from statistics import median
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from django.db.models import Max, Min, QuerySet
 from psycopg import sql
 
 from benchapp.analysis.incidents.common_factors import CommonFactor, find_common_factors
+from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE
@@ -85,17 +85,19 @@ FACTOR_DIMENSIONS: Final = tuple(name for name in DIMENSIONS if name not in ("ho
 _COLUMNS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool", "pattern"))
 # Formatted as counts: "16 stripes".
 _COUNTED: Final = ("volume_count", "stripe_count", "numjobs")
-# Changes of another scope within a day count as simultaneous.
-_TOGETHER: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """Affected and measured series of an incident. common_factors: as `Incident.common_factors`."""
+    """Affected and measured series of an incident. common_factors: as `Incident.common_factors`.
+
+    reach: the share of the series of its hosts and pools that is affected, or of those of its volume type if larger.
+    """
 
     scopes: tuple[str, ...]
     cells: int
     all_cells: int
+    reach: float
     common_factors: list[dict[str, Any]]
 
 
@@ -123,7 +125,9 @@ def measure_breadth(incident: Incident) -> Breadth:
     if len(scopes) == 1:
         factors.extend(find_affected_hosts(changes, scopes[0]) if scopes[0].startswith("pool:") else ())
         factors.extend(_compare_elsewhere(incident, scopes[0], changed))
-    return Breadth(tuple(scopes), len(changed), len(cells), factors)
+    shares = [one.coverage for one in found if one.dimension == "volume_type"]
+    reach = max([len(changed) / max(len(cells), 1), *shares])
+    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors)
 
 
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -194,4 +198,11 @@ def _compare_elsewhere(
 
 def _find_time(incident: Incident) -> tuple[Any, Any]:
     span = Change.objects.filter(incident=incident).aggregate(first=Min("started_at"), last=Max("started_at"))
-    return span["first"] - _TOGETHER, span["last"] + _TOGETHER
+    window = find_event_window(read_intervals(incident))
+    return span["first"] - window, span["last"] + window
+
+
+def read_intervals(incident: Incident) -> list[float]:
+    """Return the usual interval of the runs around each change of an incident, in s; one query."""
+    rows = Change.objects.filter(incident=incident).values_list("evidence__interval_s", flat=True)
+    return [interval_s for interval_s in rows if interval_s]

@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import Case, Count, Q, Value, When
 
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
+from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.analysis.incidents.suspects import Elsewhere, FactDifference
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Environment, Host, Run
 from benchapp.pipeline.incidents.common_factors import CHANGED_SHARE, read_shares
@@ -27,7 +28,7 @@ _STEPS_MAXIMUM: Final = 2000
 # Changes of a pool that are read for the share of each host.
 _CHANGES_MAXIMUM: Final = 50
 # A change of daily runs is placed one run too early or late now and then.
-_TOGETHER: Final = timedelta(days=2)
+_WINDOW_MINIMUM: Final = timedelta(days=2)
 _STEPS: Final = (
     "SELECT host_id, was, environment_id, started_at FROM ("
     " SELECT host_id, environment_id, started_at, lag(environment_id) OVER"
@@ -104,7 +105,9 @@ class _HostStates:
         self.shares = {host: share for shares in pools.values() for host, share in shares.items()}
         scopes = {one.host.scope for one in host_changes}
         times = [one.at for one in host_changes]
-        span = (min(times) - _TOGETHER, max(times) + _TOGETHER)
+        intervals = [change.evidence.get("interval_s") or 0.0 for change in changes]
+        self.window = max(find_event_window(intervals), _WINDOW_MINIMUM)
+        span = (min(times) - self.window, max(times) + self.window)
         self.times = _read_changes(scopes, changes[0].is_regression, span=span)
         steady = DetectionResult.objects.filter(
             series__scope__in=scopes, series__judging_is_due=False, status=DetectionStatus.STEADY
@@ -117,7 +120,7 @@ class _HostStates:
         if one.host.scope in self.pools:
             return self.shares.get(one.host.name, 0.0) >= CHANGED_SHARE
         return any(
-            state != ChangeState.SUSPECTED and abs(at - one.at) <= _TOGETHER
+            state != ChangeState.SUSPECTED and abs(at - one.at) <= self.window
             for state, at in self.times.get(one.host.scope, ())
         )
 
@@ -127,7 +130,7 @@ class _HostStates:
             return False
         if one.host.scope in self.pools:
             return self.shares.get(one.host.name, 1.0) < CHANGED_SHARE
-        return not any(abs(at - one.at) <= _TOGETHER for _, at in self.times.get(one.host.scope, ()))
+        return not any(abs(at - one.at) <= self.window for _, at in self.times.get(one.host.scope, ()))
 
 
 def _split_pools(changes: Sequence[Change]) -> dict[str, dict[str, float]]:

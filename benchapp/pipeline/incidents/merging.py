@@ -1,17 +1,17 @@
-"""Merge incidents: on request, or automatically if three scopes changed within a day with the same suspect or the same
-common factor.
-"""
+"""Merge incidents: on request, or automatically if three scopes changed at once with the same suspect or factor."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from django.db.models import QuerySet
 
+from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.grammar import parse_filter
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User
 from benchapp.models.filtering import match_series
+from benchapp.pipeline.incidents.common_factors import read_intervals
 from benchapp.pipeline.incidents.events import Events, describe_state, write_event
 
 
@@ -52,7 +52,6 @@ def _close(other: Incident, target: Incident, *, by: User | None, now: datetime)
 
 # Scopes from which simultaneous changes are not coincidental.
 _SCOPES_MINIMUM: Final = 3
-_TOGETHER: Final = timedelta(days=1)
 # Share of an incident's changes with which the suspect must coincide.
 _SHARE_MINIMUM: Final = 0.5
 # Common factors of one scope only.
@@ -119,13 +118,14 @@ def _find_alike(incident: Incident, sign: Sign) -> list[Incident]:
 
 
 def _find_near(incident: Incident) -> QuerySet[Incident]:
+    window = find_event_window(read_intervals(incident))
     return Incident.objects.filter(
         state=IncidentState.NEW,
         is_regression=True,
         merged_into=None,
         assignee=None,
         recovered_at=None,
-        started_at__range=(incident.started_at - _TOGETHER, incident.started_at + _TOGETHER),
+        started_at__range=(incident.started_at - window, incident.started_at + window),
     ).order_by("pk")
 
 

@@ -62,7 +62,8 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     earlier = {name: getattr(incident, name) for name in ("change_count", "severity", "title")}
     breadth = measure_breadth(incident)
     largest = max(live, key=_measure_size)
-    incident.severity = Severity(_judge(live, breadth))
+    if not incident.has_manual_severity:
+        incident.severity = Severity(_judge(live, breadth))
     incident.title = write_title(largest, breadth)
     incident.started_at = live[0].started_at
     incident.relative = largest.relative
@@ -72,8 +73,10 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.updated_at = events.now
     incident.save(update_fields=_DESCRIPTION)
     is_new = earlier["change_count"] == 0
-    if not is_new and _RANKS[incident.severity] > _RANKS[Severity(earlier["severity"])]:
-        words = f"{earlier['severity']} → {incident.severity.value}; {earlier['change_count']} → {len(live)} changes"
+    if not is_new and _RANKS[Severity(incident.severity)] > _RANKS[Severity(earlier["severity"])]:
+        words = (
+            f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(live)} changes"
+        )
         # The notice of an incident that opened in this batch already has the new severity.
         is_notified = _sends_notices(incident) and incident.pk not in events.to_notify
         events.add(incident, "grew", words=words, before=earlier, is_notified=is_notified)
@@ -125,14 +128,19 @@ def _sends_notices(incident: Incident) -> bool:
 
 def _judge(live: Sequence[Change], breadth: Breadth) -> str:
     weights = [
-        Weight(change.relative, SMALLEST_CHANGES[change.metric], change.state == ChangeState.CONFIRMED)
+        Weight(
+            change.series_id,
+            change.relative,
+            SMALLEST_CHANGES[change.metric],
+            change.state == ChangeState.CONFIRMED,
+        )
         for change in live
     ]
-    return judge_severity(weights, cells=breadth.cells, all_cells=breadth.all_cells)
+    return judge_severity(weights, reach=breadth.reach)
 
 
 def _measure_size(change: Change) -> tuple[float, int]:
-    weight = Weight(change.relative, SMALLEST_CHANGES[change.metric], is_confirmed=False)
+    weight = Weight(change.series_id, change.relative, SMALLEST_CHANGES[change.metric], is_confirmed=False)
     return weight.size, -change.pk
 
 

@@ -14,7 +14,7 @@ from django.core.validators import URLValidator
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.models import Change, Incident, IncidentEvent, IncidentState, User, Verdict
+from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User, Verdict
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.incidents.events import WORDS_MAXIMUM, Events, describe_state, write_event
 from benchapp.pipeline.incidents.grouping import lock_incidents
@@ -109,6 +109,21 @@ def link(incident_id: int, *, by: User | None, url: str) -> IncidentEvent:
     before = {"link": incident.link}
     _set(incident, link=address)
     return _write(incident, "linked", by=by, words=address or "removed", before=before)
+
+
+@transaction.atomic
+def rate(incident_id: int, *, by: User | None, severity: str) -> IncidentEvent:
+    """Set the severity, which later changes then do not alter; "" sets it to automatic. Raises as `merge`."""
+    if severity and severity not in Severity.values:
+        raise BadTriage(f"{severity[:40]!r} is not a valid severity. Valid: {', '.join(Severity.values)}")
+    lock_incidents()
+    incident = lock_incident(incident_id)
+    before = {"severity": incident.severity, "has_manual_severity": incident.has_manual_severity}
+    _set(incident, severity=severity or incident.severity, has_manual_severity=bool(severity))
+    event = _write(incident, "rated", by=by, words=severity or "automatic", before=before)
+    if not severity:
+        refresh_incidents([incident_id], Events(timezone.now()))
+    return event
 
 
 @transaction.atomic

@@ -17,10 +17,33 @@ from benchapp.pipeline.incidents.triage import NotPossible, UnknownIncident, loc
 log = structlog.get_logger(__name__)
 
 UNDOABLE: Final = frozenset(
-    {"acknowledged", "resolved", "reopened", "assigned", "linked", "snoozed", "merged", "split", "accepted"}
+    {
+        "acknowledged",
+        "resolved",
+        "reopened",
+        "assigned",
+        "linked",
+        "rated",
+        "snoozed",
+        "merged",
+        "split",
+        "accepted",
+    }
 )
 _TIMES: Final = ("resolved_at", "recovered_at", "snoozed_until")
-_FIELDS: Final = ("state", "verdict", "assignee_id", "link", "scope", "merged_into_id", *_TIMES)
+_FIELDS: Final = (
+    *(
+        "state",
+        "verdict",
+        "assignee_id",
+        "link",
+        "scope",
+        "severity",
+        "has_manual_severity",
+        "merged_into_id",
+    ),
+    *_TIMES,
+)
 
 
 @transaction.atomic

@@ -235,7 +235,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
     with connection.cursor() as cursor:
         if added:
             cursor.execute(
-                "UPDATE benchapp_series SET summary_is_due = TRUE, judging_is_due = TRUE,"
+                "UPDATE benchapp_series SET judging_is_due = TRUE,"
                 " measurement_count = measurement_count + fresh.count,"
                 " first_at = LEAST(benchapp_series.first_at, fresh.first_at),"
                 " last_at = GREATEST(benchapp_series.last_at, fresh.last_at)"
@@ -251,7 +251,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
             )
         if replaced:
             cursor.execute(
-                "UPDATE benchapp_series SET summary_is_due = TRUE, judging_is_due = TRUE,"
+                "UPDATE benchapp_series SET judging_is_due = TRUE,"
                 " measurement_count = counted.count, first_at = counted.first_at,"
                 " last_at = counted.last_at FROM ("
                 "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"

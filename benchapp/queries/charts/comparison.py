@@ -10,7 +10,7 @@ from benchapp.analysis.charts.comparison import INTERVAL_FROM, Comparison, adjus
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE
-from benchapp.models import SeriesSummary
+from benchapp.models import Level
 from benchapp.queries.charts.comparison_labels import (
     EnvironmentDifference,
     Titles,
@@ -198,8 +198,8 @@ def _read_usual(
         for sides, metric, comparison in found
         if min(comparison.a.n, comparison.b.n) < INTERVAL_FROM
     }
-    rows = SeriesSummary.objects.filter(
-        series_id__in={series_id for series_id, _ in few}, n__gte=INTERVAL_FROM, median__gt=0
+    rows = Level.objects.filter(
+        is_current=True, series_id__in={series_id for series_id, _ in few}, n__gte=INTERVAL_FROM, median__gt=0
     ).values_list("series_id", "metric", "p10", "median", "p90")
     return {
         (series_id, metric): (p10 / median, p90 / median)

@@ -14,8 +14,8 @@ from benchapp.grammar import Filter, write_value
 from benchapp.models.filtering import match_series
 from benchapp.queries.charts.downsampling import SeriesPoints, read_columns
 from benchapp.queries.charts.environment_changes import EnvironmentHistory, read_environment_changes
-from benchapp.queries.charts.levels import LevelRow, read_levels
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
+from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 from benchapp.queries.series_versions import read_series_versions
 
@@ -214,13 +214,13 @@ def read_history(
     """Return the points of a span, or buckets where all lines together have more than 2 000 points.
 
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. bucket_count: of all lines
-    together. At most 240 000 runs are read, as many of each line. Two queries, and four where a series has changed
+    together. At most 240 000 runs are read, as many of each line. Three queries, and four where a series has changed
     since it was last asked for. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)
     columns = read_columns(ids, metrics=metrics, from_at=from_at, to_at=to_at, newest=newest)
-    levels = read_levels(chosen.versions, metrics=metrics)
+    levels = read_levels(ids, metrics)
     environments = read_environment_changes(chosen.versions)
     changes = list_changes_of(ids, metrics=metrics)
     run_count = sum(len(columns[each].points.at_us) for each in ids)

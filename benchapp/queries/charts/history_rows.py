@@ -11,8 +11,8 @@ from benchapp.queries.charts.downsampling import Buckets, SeriesPoints, from_us
 from benchapp.queries.charts.environment_changes import EnvironmentHistory
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, SeriesHistory
 from benchapp.queries.charts.latency import FAN, Fan, Heat
-from benchapp.queries.charts.levels import LevelRow
 from benchapp.queries.incidents.changes import ChangeMark
+from benchapp.queries.series.levels import LevelRow
 
 Row = dict[str, Any]
 

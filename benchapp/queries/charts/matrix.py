@@ -24,7 +24,8 @@ from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimen
 from benchapp.queries.charts.scaling_shapes import Axis, BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.series.current_levels import read_current_levels
+from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.series.levels import read_current_levels
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -169,9 +170,9 @@ class _MatrixBuilder:
         first = {
             key: next((place for place in places if counts[place]), None) for key, places in groups.items()
         }
-        levels = read_current_levels(
-            [ids[place] for place in first.values() if place is not None], self.metric
-        )
+        shown_ids = [ids[place] for place in first.values() if place is not None]
+        levels = read_current_levels(shown_ids, self.metric)
+        marks = read_series_marks(shown_ids, metric=self.metric.name)
         excluded = _find_excluded(
             [ids[place] for key in groups if first[key] is None for place in groups[key]]
         )
@@ -184,6 +185,7 @@ class _MatrixBuilder:
                 state="measured" if level else self._find_reason(places, excluded),
                 series_ids=tuple(ids[one] for one in sorted(places, key=lambda one: one != shown)),
                 level=level,
+                mark=None if place is None else marks.get(ids[place]),
                 badges=order_codes(self.table.column("badges")[shown]),
             )
         return cells

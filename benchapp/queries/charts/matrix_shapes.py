@@ -9,7 +9,8 @@ from benchapp.grammar import Filter, Value
 from benchapp.metrics import Metric
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import Axis
-from benchapp.queries.series.current_levels import CurrentLevel
+from benchapp.queries.incidents.series_marks import SeriesMark
+from benchapp.queries.series.levels import CurrentLevel
 
 CellState = Literal["measured", "failed", "excluded", "unvalued", "missing"]
 STATES: Final[tuple[CellState, ...]] = ("measured", "failed", "excluded", "unvalued", "missing")
@@ -22,12 +23,14 @@ class MatrixCell:
 
     state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all measurements are
     excluded; "unvalued": measured without this metric; "missing": not measured. series_ids: the most
-    recent first; level is that of the most recent one with a value. badges: codes of that series' newest measurement.
+    recent first; level and mark are those of the most recent one with a value. badges: codes of that series' newest
+    measurement.
     """
 
     state: CellState
     series_ids: tuple[int, ...] = ()
     level: CurrentLevel | None = None
+    mark: SeriesMark | None = None
     badges: tuple[str, ...] = ()
 
 

@@ -133,10 +133,10 @@ def _plain(value: Any) -> Any:
 
 def _load_standings(ids: NDArray[np.int64], *, metric: str) -> Columns:
     """Return what a metric of some series stands at; n is 0 where a series has no value of it."""
-    relation = FilteredRelation("summaries", condition=Q(summaries__metric=metric))
+    relation = FilteredRelation("levels", condition=Q(levels__metric=metric, levels__is_current=True))
     parts: dict[str, Any] = {"n": Coalesce(F("standing__n"), Value(0))}
     parts |= {level: Coalesce(F(f"standing__{level}"), Value(float("nan"))) for level in _LEVELS}
-    parts["at"] = Coalesce(F("standing__last_at"), F("last_at"))
+    parts["at"] = Coalesce(F("standing__to_at"), F("last_at"))
     kinds = {"n": "integer", **dict.fromkeys(_LEVELS, "double precision"), "at": "timestamptz"}
     versions, arrays = _fetch(_select(ids).annotate(standing=relation).annotate(**parts), kinds)
     names = {"at": f"{metric}.last_at"}

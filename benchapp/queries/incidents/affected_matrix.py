@@ -3,9 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Literal
 
+from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.dimensions import DIMENSIONS, Dimension, name_pattern
 from benchapp.grammar import Value
 from benchapp.metrics import CATALOGUE, Metric
@@ -15,8 +16,6 @@ from benchapp.queries.titles import describe_setting, describe_value, name_scope
 
 CellState = Literal["changed", "elsewhere", "unchanged", "unjudged", "missing"]
 Key = tuple[Value | None, ...]
-# Changes within a day of an incident count as simultaneous.
-TOGETHER: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ def _read_changes(incident_id: int) -> dict[tuple[str, int], dict[str, Any]]:
         Change.objects.filter(incident_id=incident_id)
         .exclude(state=ChangeState.WITHDRAWN)
         .order_by("id")
-        .values(*_CHANGE, "series__scope", "evidence__points_from")[:_CHANGES_MAXIMUM]
+        .values(*_CHANGE, "series__scope", "evidence__points_from", "evidence__interval_s")[:_CHANGES_MAXIMUM]
     )
     ordered = sorted(rows, key=lambda row: abs(row["relative"]))
     return {(row["metric"], row["series_id"]): dict(row) for row in ordered}
@@ -253,12 +252,13 @@ def _read_elsewhere(
 ) -> dict[int, dict[str, Any]]:
     """Return changes of the same direction at that time that are in another incident or in none."""
     times = [row["started_at"] for row in changes.values()]
+    window = find_event_window([row["evidence__interval_s"] or 0.0 for row in changes.values()])
     rows = (
         Change.objects.filter(
             series_id__in=list(series_ids),
             metric=metric,
             is_regression=incident.is_regression,
-            started_at__range=(min(times) - TOGETHER, max(times) + TOGETHER),
+            started_at__range=(min(times) - window, max(times) + window),
         )
         .exclude(state__in=(ChangeState.WITHDRAWN, ChangeState.SUSPECTED))
         .exclude(incident_id=incident.id)

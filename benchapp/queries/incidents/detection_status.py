@@ -19,7 +19,7 @@ from django.db.models.functions import Greatest
 from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 
-from benchapp.analysis.charts.shift import INTERVAL_FROM, INTERVALS, STALE_AFTER
+from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
 from benchapp.models import DetectionResult, DetectionStatus
 from benchapp.models.filtering import match_series

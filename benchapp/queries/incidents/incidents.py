@@ -85,6 +85,13 @@ def read_incident(incident_id: int) -> IncidentDetail | None:
     )
 
 
+def list_incidents_by_id(incident_ids: Sequence[int]) -> list[IncidentRow]:
+    """Return these incidents, latest start first; one query, none without ids."""
+    if not incident_ids:
+        return []
+    return _read_rows(Incident.objects.filter(pk__in=incident_ids).order_by("-started_at", "-id"))
+
+
 def count_new() -> int:
     """Count new regressions, at most 99; one query over the index of states."""
     return _filter_incidents(IncidentFilter(tab=Tab.NEW))[:COUNT_MAXIMUM].count()
@@ -215,6 +222,7 @@ _COPIED: Final = (
     "state",
     "verdict",
     "severity",
+    "has_manual_severity",
     "is_regression",
     "started_at",
     "relative",

@@ -52,6 +52,7 @@ class IncidentRow:
     state: str
     verdict: str
     severity: str
+    has_manual_severity: bool
     is_regression: bool
     started_at: datetime
     relative: float

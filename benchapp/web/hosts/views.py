@@ -17,11 +17,14 @@ from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as save_pool
 from benchapp.queries.hosts import TokenRow, page_hosts, read_host
+from benchapp.queries.incidents.incidents import list_incidents_by_id
+from benchapp.queries.incidents.series_marks import read_scope_marks
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
 from benchapp.web.hosts.schedule_texts import explain_no_schedule, list_lines
+from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
@@ -30,6 +33,7 @@ from benchapp.web.site.command_lines import say_agent_lines
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.series_marks import show_scope_mark
 
 HOSTS_ON_A_PAGE: Final = 100
 RUNS_OF_A_HOST: Final = 10
@@ -47,9 +51,18 @@ def hosts(request: HttpRequest) -> HttpResponse:
     page, links = turn_page(
         request, errors, read=lambda after: page_hosts(asked, after=after, limit=HOSTS_ON_A_PAGE)
     )
+    marks = read_scope_marks([row.scope for row in page.items])
     context = {
         **links,
-        "hosts": [(row, _count_active(row.tokens, now), explain_no_schedule(row)) for row in page.items],
+        "hosts": [
+            (
+                row,
+                _count_active(row.tokens, now),
+                explain_no_schedule(row),
+                show_scope_mark(marks.get(row.scope)),
+            )
+            for row in page.items
+        ],
         "form": form,
         "errors": errors,
         "is_filtering": is_filtering(form),
@@ -70,8 +83,12 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
     maintenance = list_maintenance(row.id)
     columns, runs = make_run_lines(list_runs(RunFilter(host=name), limit=RUNS_OF_A_HOST).items)
+    marks = read_scope_marks([row.scope])
+    incident_ids = marks[row.scope].incident_ids if row.scope in marks else ()
     context = {
         "host": row,
+        "mark": show_scope_mark(marks.get(row.scope)),
+        "incidents": make_incident_lines(list_incidents_by_id(incident_ids)),
         "columns": columns,
         "runs": runs,
         "schedule_lines": list_lines(row),

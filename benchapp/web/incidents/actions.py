@@ -30,6 +30,7 @@ _RESULTS: Final = {
     "assigned": "is assigned",
     "commented": "has a new comment",
     "linked": "has a new link",
+    "rated": "has a new severity",
     "snoozed": "is snoozed",
     "merged": "contains the merged incident",
     "split": "was split",
@@ -64,7 +65,7 @@ def triage_incident(request: HttpRequest, incident_id: int, action: str) -> Http
 
 
 def _describe_result(event: IncidentEvent) -> str:
-    words = f": {event.words}" if event.kind in ("assigned", "snoozed") else ""
+    words = f": {event.words}" if event.kind in ("assigned", "rated", "snoozed") else ""
     if event.kind == "split":
         words = f": incident {event.before['split_into']} has the selected changes"
     return f"Incident {event.incident_id} {_RESULTS.get(event.kind, event.kind)}{words}."
@@ -99,6 +100,10 @@ def _comment(incident_id: int, form: QueryDict, person: User) -> Step:
 
 def _link(incident_id: int, form: QueryDict, person: User) -> Step:
     return partial(triage.link, incident_id, by=person, url=form.get("link", ""))
+
+
+def _rate(incident_id: int, form: QueryDict, person: User) -> Step:
+    return partial(triage.rate, incident_id, by=person, severity=form.get("severity", ""))
 
 
 def _snooze(incident_id: int, form: QueryDict, person: User) -> Step:
@@ -136,6 +141,7 @@ ACTIONS: Final[dict[str, Callable[[int, QueryDict, User], Step]]] = {
     "assign": _assign,
     "comment": _comment,
     "link": _link,
+    "rate": _rate,
     "snooze": _snooze,
     "merge": _merge,
     "split": _split,

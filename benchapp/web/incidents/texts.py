@@ -33,6 +33,7 @@ _ACTIONS: Final = {
     "assigned": "assigned",
     "commented": "commented",
     "linked": "set the link",
+    "rated": "set the severity",
     "snoozed": "snoozed",
     "merged": "merged",
     "split": "split",

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.models import Role, Verdict
+from benchapp.models import Role, Severity, Verdict
 from benchapp.pipeline.incidents.accepted_levels import preview_accept
 from benchapp.pipeline.incidents.undo import UNDOABLE
 from benchapp.queries.incidents.detection_status import count_detection_status
@@ -182,6 +182,7 @@ def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
     is_open = row.state != "resolved"
     return {
         "people": list_editors(),
+        "severities": Severity.values,
         "merge_targets": list_merge_targets(row) if is_open else [],
         "can_split": is_open and len(live) > 1,
         "accepted": make_accepted_lines(preview_accept(row.id), live) if is_open else [],

@@ -12,9 +12,9 @@ from benchapp.metrics import CATALOGUE, Metric, find_limit, find_references
 from benchapp.queries.charts.environment_changes import read_environment_changes, read_time_zone
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
 from benchapp.queries.charts.latency import has_latencies
-from benchapp.queries.charts.levels import find_level, read_levels
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
+from benchapp.queries.series.levels import find_level, read_levels
 from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesDetail, SeriesRow, read_series, summarize_series
 from benchapp.queries.series_versions import read_series_versions
@@ -156,7 +156,7 @@ def _read_history(
     limit = find_limit(profile, metric.name)
     references = find_references(profile, metric.name, row.direction)
     versions = read_series_versions([row.id])
-    levels = read_levels(versions, metrics=[metric.name for metric in asked.metrics])[row.id][metric.name]
+    levels = read_levels([row.id], [metric.name for metric in asked.metrics])[row.id][metric.name]
     step = find_step(levels, **asked.span)
     title = (
         format_series_title(row, metric, summary) if step is None else format_change_title(row, step, metric)

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchapp.analysis.charts.heatmap import RunBins, make_heat
-from benchapp.analysis.charts.segments import cut_segments
 
 
 def test_few_runs_have_a_column_each_over_the_buckets_of_all():
@@ -47,15 +46,3 @@ def test_no_operation_is_lost(runs, count):
     if heat is not None:
         assert len(heat.counts) <= count
         assert (np.diff(heat.first_us) >= 0).all()
-
-
-def test_segments_lie_between_the_changes_with_their_medians():
-    first, second = cut_segments([1.0, 2.0, 3.0, 10.0, 12.0], [3])
-
-    assert (first.first, first.last, first.n, first.median) == (0, 2, 3, 2.0)
-    assert (second.first, second.last, second.n, second.median) == (3, 4, 2, 11.0)
-    assert (second.p10, second.p90) == (10.2, 11.8)
-
-
-def test_no_values_have_no_segments():
-    assert cut_segments([], []) == ()

@@ -4,7 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.analysis.incidents.grouping import IncidentSpan, Moment, cluster_moments, find_matching_incident
+from benchapp.analysis.incidents.grouping import (
+    IncidentSpan,
+    Moment,
+    cluster_moments,
+    find_event_window,
+    find_matching_incident,
+)
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = 3600.0
@@ -48,12 +54,15 @@ def test_densest_moment_takes_what_is_around_it_and_leaves_the_rest_apart() -> N
         (24.0, 24, True),  # daily runs, the day after
         (29.9, 24, True),
         (30.1, 24, False),
-        (31.0, 168, False),  # weekly runs: the sweep, not the week
+        (44.9, 36, True),  # runs every 36 h
+        (45.1, 36, False),
+        (209.0, 168, True),  # weekly runs, the week after
+        (211.0, 168, False),
         (0.9, 0, True),  # no interval is known
         (1.1, 0, False),
     ],
 )
-def test_reach_is_the_interval_of_the_runs_and_a_day_at_most(
+def test_reach_is_the_interval_of_the_runs_and_a_quarter(
     hours: float, interval_hours: float, is_together: bool
 ) -> None:
     moments = [at(1, 0, interval_s=interval_hours * HOUR), at(2, hours, interval_s=interval_hours * HOUR)]
@@ -82,3 +91,12 @@ def test_incident_may_span_twice_around_a_moment() -> None:
 
     assert find_matching_incident([late, early], [at(7, 1)]) == early
     assert find_matching_incident([early, early], [at(7, 1)]) == early
+
+
+@pytest.mark.parametrize(
+    ("interval_hours", "hours"), [([], 24.0), ([1, 1, 1], 24.0), ([36, 36, 1], 45.0), ([168], 210.0)]
+)
+def test_window_between_hosts_is_the_usual_interval_and_a_quarter_at_least_a_day(
+    interval_hours: list[int], hours: float
+) -> None:
+    assert find_event_window([each * HOUR for each in interval_hours]) == timedelta(hours=hours)

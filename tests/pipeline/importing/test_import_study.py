@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from benchapp.models import Host, Kind, Measurement, Run, SeriesSummary, Submission
+from benchapp.models import Host, Kind, Level, Measurement, Run, Submission
 from benchapp.pipeline.exclusions import include_run
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def test_rows_become_runs_of_a_host_named_after_the_file(file: Path) -> None:
 def test_series_are_summarised_at_once(file: Path) -> None:
     import_study(file)
 
-    assert sorted(SeriesSummary.objects.values_list("metric", "median")) == [
+    assert sorted(Level.objects.values_list("metric", "median")) == [
         ("bandwidth_bytes_per_s", 94935000.0),
         ("iops", 16000.0),
         ("iops", 19408.0),
@@ -107,7 +107,7 @@ def test_corrected_number_replaces_the_earlier_run_which_stays_excluded(file: Pa
     assert first.excluded_at is not None
     assert first.excluded_reason == f"corrected by run {Run.objects.latest('id').pk}"
     assert list_counted() == [17000.0, 19408.0]
-    assert SeriesSummary.objects.get(series__volume_count=1, metric="iops").median == 17000.0
+    assert Level.objects.get(series__volume_count=1, metric="iops").median == 17000.0
 
 
 def test_correcting_twice_changes_nothing_and_the_old_file_brings_nothing_back(file: Path) -> None:

@@ -1,9 +1,11 @@
 """One event on many hosts is one incident."""
 
+from datetime import timedelta
+
 import pytest
 
 from benchapp.models import Incident, IncidentEvent, IncidentState
-from tests.factories import make_host
+from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import judge_all, make_cells
 from tests.pipeline.incidents.test_grouping import fallen, steady
 
@@ -22,6 +24,20 @@ def test_three_hosts_with_the_same_kernel_are_one_incident() -> None:
     assert wide.title == "3 hosts or pools: IOPS −20 % in 3 of 3 series"
     assert Incident.objects.filter(merged_into=wide, state=IncidentState.RESOLVED).count() == 2
     assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["opened"]
+
+
+def test_three_hosts_that_run_every_36_hours_at_different_times_are_one_incident() -> None:
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    every = timedelta(hours=36)
+    for number in range(3):
+        start_at = NOON - 30 * every + number * timedelta(hours=15)
+        make_cells(
+            make_host(f"db-{number}"), [fallen(number)], kernels=kernels, step=every, start_at=start_at
+        )
+
+    judge_all()
+
+    assert Incident.objects.get(merged_into=None).change_count == 3
 
 
 def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from benchapp.grammar import parse_filter
-from benchapp.models import SeriesSummary
+from benchapp.models import Level
 from benchapp.queries.charts import comparison as module
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison.table import describe_verdict
@@ -77,7 +77,7 @@ def test_two_runs_are_seen_against_what_is_usual() -> None:
     host = make_host()
     series = make_series([100, 90], host=host)
     first, second = series.measurements.order_by("id").values_list("run_id", flat=True)
-    SeriesSummary.objects.create(
+    Level.objects.create(
         series=series,
         metric="iops",
         n=30,
@@ -87,8 +87,10 @@ def test_two_runs_are_seen_against_what_is_usual() -> None:
         minimum=80,
         maximum=120,
         last=90,
-        first_at=NOON,
-        last_at=NOON,
+        from_at=NOON,
+        to_at=NOON,
+        first_run_id=first,
+        is_current=True,
     )
 
     (pair,) = compare_sides(Side(run_id=first), Side(run_id=second)).pairs

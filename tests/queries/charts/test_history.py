@@ -8,6 +8,7 @@ from benchapp.grammar import parse_filter
 from benchapp.queries.charts.history import choose_series, read_history
 from tests.factories import (
     NOON,
+    calculate_levels,
     make_environment,
     make_host,
     make_measurement,
@@ -115,6 +116,7 @@ def test_span_is_inclusive_at_its_start_and_exclusive_at_its_end():
 
 def test_level_is_of_the_whole_history_whatever_the_span():
     series = make_series([10.0, 20.0, 30.0])
+    calculate_levels()
 
     history = read_history(choose(ids=[series.id]), metrics=["iops"], from_at=NOON + 2 * HOUR)
 
@@ -157,10 +159,10 @@ def test_second_look_asks_for_the_points_alone(django_assert_num_queries):
 
     with django_assert_num_queries(4):  # count, series, their last points, their versions
         chosen = choose(ids=ids)
-    # what changed around them, of which there is nothing, and their changes; points go beside Django
-    with django_assert_num_queries(2):
+    # levels, environment changes, changes of level; points are read beside Django
+    with django_assert_num_queries(3):
         read_history(chosen, metrics=["iops"])
-    with django_assert_num_queries(1):  # their changes
+    with django_assert_num_queries(2):  # levels, changes of level
         read_history(chosen, metrics=["iops"])
 
 

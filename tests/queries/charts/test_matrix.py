@@ -6,13 +6,22 @@ import pytest
 from django.utils import timezone
 
 from benchapp.grammar import parse_filter, write_filter
-from benchapp.models import Measurement, Series
-from benchapp.pipeline.normalize.summaries import summarize_series
+from benchapp.models import Change, Measurement, Series
+from benchapp.pipeline.judge import judge_series
 from benchapp.queries.charts import matrix as module
 from benchapp.queries.charts.matrix import read_matrix
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.web.charts.matrix.texts import list_omitted
-from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_workload
+from tests.factories import (
+    calculate_levels,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
+from tests.pipeline.detection.judging import make_level
 
 pytestmark = pytest.mark.django_db
 GIB = 2**30
@@ -31,7 +40,7 @@ def add(values=(100.0,), *, host="db-01", volumes=1, rw="randread", days_ago=1, 
         start_at=timezone.now() - timedelta(days=days_ago + len(values) - 1),
         step=timedelta(days=1),
     )
-    summarize_series([series.pk])
+    calculate_levels([series.pk])
     return series
 
 
@@ -118,7 +127,7 @@ def test_empty_cells_say_why() -> None:
     Series.objects.filter(pk=failed.pk).update(badges=["failed-job"])
     excluded = add([1.0], volumes=3)
     Measurement.objects.filter(series=excluded).update(is_excluded=True)
-    summarize_series([excluded.pk])
+    calculate_levels([excluded.pk])
     unvalued = add([], volumes=4)
     make_measurement(make_run(), unvalued, elapsed_s=9.0)
     add([1.0], volumes=5, rw="read")
@@ -146,13 +155,21 @@ def test_unknown_block_size_is_said_behind_the_pattern() -> None:
     assert list(rows_of(read())) == ["random read, unknown block size"]
 
 
-def test_change_is_of_the_newest_five_against_those_before() -> None:
-    add([100.0] * 7 + [80.0] * 5)
+def test_cell_is_of_the_current_level_with_its_open_change() -> None:
+    series = add(make_level(1000.0, 24) + make_level(780.0, 10))
+    judge_series([series.pk])
+    change = Change.objects.get(series=series)
 
     ((_, _, _, cell),) = read().walk()
 
-    assert (cell.level.shift.percent, cell.level.shift.meaning) == (-20.0, "worse")
-    assert cell.level.recent == (100.0,) * 7 + (80.0,) * 5
+    assert (cell.level.n, cell.level.from_at) == (10, change.started_at)
+    assert cell.level.median == pytest.approx(780.0, rel=0.01)
+    assert cell.level.previous.median == pytest.approx(1000.0, rel=0.01)
+    assert (cell.mark.state, cell.mark.relative, cell.mark.incident_id) == (
+        "open",
+        change.relative,
+        change.incident_id,
+    )
     assert not cell.level.is_stale
 
 
@@ -214,13 +231,15 @@ def test_what_makes_no_sense_is_refused(chosen: dict, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_matrix_takes_two_queries_and_one_more_for_what_has_no_value(django_assert_num_queries) -> None:
+def test_matrix_takes_three_queries_and_one_more_for_series_without_a_value(
+    django_assert_num_queries,
+) -> None:
     # Beside the one of scaling_rows, which has a cursor of its own that is not counted here.
     for volumes in (1, 2, 4):
         add([1.0], volumes=volumes)
 
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         read()
     make_measurement(make_run(), add([], volumes=8), elapsed_s=9.0)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         read()

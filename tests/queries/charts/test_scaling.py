@@ -9,7 +9,7 @@ from benchapp.models import Series
 from benchapp.queries.charts import series_columns as scaling_rows
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
-from tests.ebs import make_ebs_series, make_summary
+from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,
     make_host,
@@ -31,7 +31,7 @@ def make_sweep(values, *, metric="iops", target=None, workload=None, direction="
         series = make_series(target=layout, workload=workload, direction=direction, host=HOST[0])
         Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
         if value is not None:
-            make_summary(series, metric, value, **summary)
+            make_level(series, metric, value, **summary)
         made.append(series)
     return made
 
@@ -157,7 +157,7 @@ def test_host_of_a_pool_is_not_asked_for():
     make_series(pool="web", target=make_target(volume_count=1))
     for series in Series.objects.all():
         Series.objects.filter(pk=series.pk).update(last_at=NOON, measurement_count=1)
-        make_summary(series, "iops", 7.0)
+        make_level(series, "iops", 7.0)
     make_sweep({1: 1.0, 2: 2.0})
 
     assert [fixed.dimension for fixed in read().fixed] == ["host"]
@@ -283,7 +283,7 @@ def test_latency_over_throughput_has_its_knee():
         (128, 82e3, 16e5),
     ):
         (series,) = make_sweep({4: latency}, metric="latency_mean_ns", workload=make_workload(iodepth=depth))
-        make_summary(series, "iops", iops)
+        make_level(series, "iops", iops)
 
     chart = read(over="iops")
 
@@ -296,7 +296,7 @@ def test_latency_over_throughput_has_its_knee():
 def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones():
     layout = make_target(volume_count=1)
     series = make_series([100.0, 200.0, 300.0], target=layout, host=HOST[0], step=timedelta(days=1))
-    make_summary(series, "iops", 300.0)
+    make_level(series, "iops", 300.0)
     for day, fields in ((1, {"error": 5}), (1, {"is_excluded": True})):
         run = make_run(HOST[0], target=layout, started_at=NOON + timedelta(days=day))
         make_measurement(run, series, iops=9e9, **fields)
@@ -308,7 +308,7 @@ def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones(
 
 def test_ghost_stands_beside_as_many_days_before():
     series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
-    make_summary(series, "iops", 200.0)
+    make_level(series, "iops", 200.0)
 
     cell = read(as_of=date(2026, 12, 1), compare_days=5).facets[0].lines[0].cells[0]
 
@@ -317,7 +317,7 @@ def test_ghost_stands_beside_as_many_days_before():
 
 def test_series_that_began_later_are_not_in_a_past_picture():
     series = make_series([100.0], target=make_target(volume_count=1))
-    make_summary(series, "iops", 100.0)
+    make_level(series, "iops", 100.0)
 
     assert read(as_of=date(2020, 1, 1)).is_empty
 

@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, parse_filter
-from benchapp.models import Series, SeriesSummary
+from benchapp.models import Level, Series
 from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.normalize.summaries import mark_series, summarize_due, summarize_series
 from benchapp.queries.charts import series_columns as scaling_rows
 from benchapp.queries.charts.series_cache import Columns, SeriesColumnCache, Versions
 from benchapp.queries.charts.series_columns import make_kept, read_table
 from benchapp.queries.charts.series_table import Codes
-from tests.ebs import make_summary
-from tests.factories import make_series, make_target
-from tests.pipeline.normalize.test_summaries_any_order import STEPS, take
+from tests.ebs import make_level
+from tests.factories import calculate_levels, make_series, make_target
+from tests.pipeline.detection.test_levels_any_order import STEPS, take
 
 _METRICS = ("iops", "latency_p99_ns")
-_PARTS = ("n", "median", "p10", "p90", "last_at")
+_PARTS = ("n", "median", "p10", "p90", "to_at")
 _COLUMNS = (
     *("id", "measurement_count", "last_at", "badges"),
     *DIMENSIONS,
@@ -73,7 +72,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 @pytest.mark.django_db
 def test_what_nobody_wrote_is_asked_for_by_its_version_alone(fetched: list[tuple[str, ...]]) -> None:
     for count in (1, 2, 4):
-        make_summary(make_series([1.0], target=make_target(volume_count=count)), "iops", 1.0)
+        make_level(make_series([1.0], target=make_target(volume_count=count)), "iops", 1.0)
 
     read_table(Filter(), ["iops"])
     first = len(fetched)
@@ -101,7 +100,7 @@ def test_version_is_the_transaction_and_the_place_of_the_row() -> None:
 @pytest.mark.django_db
 def test_only_the_series_that_was_written_is_read_again(fetched: list[tuple[str, ...]]) -> None:
     first, second = make_series([1.0]), make_series([2.0])
-    summarize_due()
+    calculate_levels()
     read_table(Filter(), ["iops"])
     fetched.clear()
 
@@ -126,7 +125,7 @@ def test_filter_that_nothing_fits_has_its_columns_all_the_same(
 @pytest.mark.django_db
 def test_another_metric_reads_itself_alone(fetched: list[tuple[str, ...]]) -> None:
     make_series([1.0])
-    summarize_due()
+    calculate_levels()
     read_table(Filter(), ["iops"])
     fetched.clear()
 
@@ -138,15 +137,14 @@ def test_another_metric_reads_itself_alone(fetched: list[tuple[str, ...]]) -> No
 @pytest.mark.django_db
 def test_what_a_series_stands_at_moves_its_row_whoever_writes_it() -> None:
     make_series([1.0])
-    summarize_due()
+    calculate_levels()
     series = make_series([2.0, 3.0])
 
     for write in (
-        summarize_due,
-        lambda: summarize_series([series.pk]),
+        calculate_levels,
+        lambda: calculate_levels([series.pk]),
         lambda: exclude_run(series.measurements.latest("id").run_id, None, reason="noise"),
-        lambda: mark_series(after=0, limit=9),
-        summarize_due,
+        calculate_levels,
     ):
         before, standing = _read_versions(), _read_standings()
         write()
@@ -162,7 +160,7 @@ def test_after_any_order_of_changes_the_kept_columns_are_those_read_anew(
     steps: list[tuple[Any, ...]], read_anew: Callable[[], dict[str, list[Any]]]
 ) -> None:
     with transaction.atomic():
-        for step in (("arrive", 0, 100.0, 0), ("summarise", 2), *steps, ("summarise", 2)):
+        for step in (("arrive", 0, 100.0, 0), ("evaluate", 2), *steps, ("evaluate", 2)):
             before, standing = _read_versions(), _read_standings()
             take(*step)
             moved = {each for each in before if _read_versions().get(each) != before[each]}
@@ -180,21 +178,19 @@ def _read_versions() -> dict[int, tuple[str, str]]:
 
 
 def _read_standings() -> set[tuple[Any, ...]]:
-    return set(
-        SeriesSummary.objects.values_list("series_id", "metric", "n", "median", "p10", "p90", "last_at")
-    )
+    return set(Level.objects.values_list("series_id", "metric", "n", "median", "p10", "p90", "to_at"))
 
 
 @pytest.mark.django_db(transaction=True)
 def test_another_connection_is_seen_once_it_commits_and_not_before() -> None:
     series = make_series([1.0])
-    summarize_due()
+    calculate_levels()
     has_written, may_commit = threading.Event(), threading.Event()
 
     def write() -> None:
         with transaction.atomic():
             exclude_run(series.measurements.get().run_id, None, reason="noise")
-            summarize_due()
+            calculate_levels()
             has_written.set()
             may_commit.wait(timeout=30)
         connection.close()
@@ -213,7 +209,7 @@ def test_another_connection_is_seen_once_it_commits_and_not_before() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_what_was_rolled_back_is_forgotten() -> None:
     make_series([1.0])
-    summarize_due()
+    calculate_levels()
     before = read_all()
 
     with transaction.atomic():

@@ -8,14 +8,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.metrics import CATALOGUE
-from benchapp.models import Series
-from benchapp.pipeline.normalize.summaries import summarize_series
-from benchapp.queries.series.current_levels import RecentShift
-from benchapp.web.charts.matrix.texts import ShiftWords, describe_change_percent, describe_shift
+from benchapp.models import Incident, Series
+from benchapp.pipeline.judge import judge_series
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import say_age
 from tests.factories import make_host, make_series, make_target, make_workload
+from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -32,19 +30,23 @@ def add(values, *, volumes=1, rw="randread", metric="iops") -> Series:
         start_at=timezone.now() - timedelta(days=len(values)),
         step=timedelta(days=1),
     )
-    summarize_series([series.pk])
+    judge_series([series.pk])
     return series
 
 
 def test_cell_has_median_change_sparkline_age_and_a_link_to_its_history(viewer: Client) -> None:
-    series = add([24_000.0] * 7 + [18_000.0] * 5)
+    series = add(make_level(24_000.0, 24) + make_level(18_000.0, 10))
+    incident = Incident.objects.get()
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
     (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
     assert cell["href"] == f"/series/{series.pk}/?metric=iops"
-    assert "4k random read, 1 volume: 24\u202f000▼ −25.0 % worse than baseline1 d · n 12" in page.words
-    assert cell["title"] == "p10 18\u202f000 IOPS, p90 24\u202f000 IOPS; median 24000.0 operations/s"
+    assert f"▼ −25.0 % since {incident.started_at:%-d %b %Y}" in page.words
+    assert "4k random read, 1 volume: 18\u202f0271 d · n 10" in page.words
+    assert cell["title"].startswith("p10 17\u202f798 IOPS, p90 18\u202f221 IOPS; median 18027.0")
+    assert f"was 24\u202f036 IOPS until {incident.started_at - timedelta(days=1):%-d %b %Y}" in cell["title"]
+    assert f"/incidents/{incident.pk}/" in page.links
     assert page.has("polyline")
 
 
@@ -147,7 +149,7 @@ def test_api_and_csv_have_the_cells_of_the_page(viewer: Client) -> None:
     assert body["counts"]["measured"] == 2
     first = body["cells"][0]
     assert (first["pattern"], first["volume_count"], first["series"]) == ("randread", 1, series.pk)
-    assert (first["median"], first["change_percent"], first["change"], first["n"]) == (1e6, 0.0, "within", 12)
+    assert (first["median"], first["change_state"], first["incident"], first["n"]) == (1e6, None, None, 12)
     header, *rows = csv.reader(viewer.get(csv_url).content.decode().splitlines())
     assert header[:5] == ["pattern", "block_size_bytes", "volume_count", "state", "series"]
     assert header[5:7] == ["series_count", "median"]
@@ -165,28 +167,9 @@ def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_asse
     for volumes in range(1, 6):
         add([1.0], volumes=volumes)
 
-    # Session, person, standings; and the one of scaling_rows, which has a cursor of its own.
-    with django_assert_num_queries(4):
+    # Session, person, columns of series, levels, marks; and those beside Django's cursor.
+    with django_assert_num_queries(5):
         viewer.get(reverse("matrix"), {"q": "host:*"})
-
-
-@pytest.mark.parametrize(
-    ("shift", "metric", "words"),
-    [
-        (None, "iops", None),
-        (RecentShift(-20.0, "worse"), "iops", ShiftWords("▼ −20.0 % worse", "worse")),
-        (RecentShift(20.0, "worse"), "latency_p99_ns", ShiftWords("▲ +20.0 % worse", "worse")),
-        (RecentShift(8.0, "better"), "iops", ShiftWords("▲ +8.0 % better", "better")),
-        (RecentShift(-0.3, "within"), "iops", ShiftWords("−0.3 %", "within")),
-    ],
-)
-def test_change_has_sign_and_word(shift, metric: str, words) -> None:
-    assert describe_shift(shift, CATALOGUE[metric]) == words
-
-
-@pytest.mark.parametrize(("percent", "text"), [(0.04, "±0.0 %"), (8.26, "+8.3 %"), (-20, "−20.0 %")])
-def test_difference_has_its_sign(percent: float, text: str) -> None:
-    assert describe_change_percent(percent) == text
 
 
 @pytest.mark.parametrize(
@@ -213,32 +196,25 @@ def test_sparkline_fills_its_box_only_where_values_differ(values: list[float], p
 
 
 def test_title_and_summary_list_changes_and_the_caption_describes_a_cell(viewer: Client) -> None:
-    add([24_000.0] * 7 + [18_000.0] * 5)
-    add([24_000.0] * 7 + [30_000.0] * 5, volumes=2)
-    add([24_000.0] * 12, volumes=4)
+    add(make_level(24_000.0, 24) + make_level(18_000.0, 10))
+    add(make_level(24_000.0, 24) + make_level(30_000.0, 10), volumes=2)
+    add(make_level(24_000.0, 34), volumes=4)
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
-    assert "over volumes: 1 of 3 combinations worse, 1 better" in page.words
-    assert "Worse than baseline: 4k random read, 1 volume (−25.0 %)." in page.words
-    assert "Better than baseline: 4k random read, 2 volumes (+25.0 %)." in page.words
+    assert "over volumes: 1 of 3 combinations regressed, 1 improved" in page.words
+    assert "Regressed: 4k random read, 1 volume (−25.0 %)." in page.words
+    assert "Improved: 4k random read, 2 volumes (+25.0 %)." in page.words
     assert "higher is better. 3 of 3 combinations." in page.words
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ([24_000.0] * 12, "No significant change in 1 combination."),
-        ([24_000.0] * 3, "No changes: a change needs ten measurements."),
-    ],
-)
-def test_summary_without_changes_has_the_reason(values: list[float], words: str, viewer: Client) -> None:
-    add(values)
+def test_summary_without_open_changes(viewer: Client) -> None:
+    add(make_level(24_000.0, 12))
 
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
-    assert words in page.words
-    assert "combinations worse" not in page.words
+    assert "No open change in 1 combination." in page.words
+    assert "combinations regressed" not in page.words
 
 
 def test_cell_of_several_series_links_to_all_their_histories(viewer: Client) -> None:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from benchapp.models import Series
 from benchapp.web.charts.scaling.figure import show_scaling
 from benchapp.web.charts.scaling.request import apply_fixed
-from tests.ebs import make_ebs_series, make_summary
+from tests.ebs import make_ebs_series, make_level
 from tests.factories import NOON, make_host, make_series, make_target
 from tests.web.pages import Page
 
@@ -36,7 +36,7 @@ def describe(query: str) -> list[str]:
 def make_bar(count: int, value: float, *, host: Any, **summary: Any) -> Series:
     series = make_series(target=make_target(volume_count=count), host=host)
     Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
-    make_summary(series, "iops", value, **summary)
+    make_level(series, "iops", value, **summary)
     return series
 
 
@@ -264,7 +264,7 @@ def test_html_in_a_name_is_escaped(viewer: Client) -> None:
     hostile = "<img src=x onerror=alert(1)></script>"
     series = make_series(host=make_host(), target=make_target(volume_type=hostile, volume_count=1))
     Series.objects.filter(pk=series.pk).update(measurement_count=1, last_at=NOON)
-    make_summary(series, "iops", 5.0)
+    make_level(series, "iops", 5.0)
 
     response = viewer.get(reverse("scaling"), {"x": "volume_type", "limit": f"{hostile}:9"})
 

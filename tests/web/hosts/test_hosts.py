@@ -164,7 +164,8 @@ def test_query_count_does_not_depend_on_the_number_of_hosts(admin: Client, djang
     for number in range(4):
         make_token(host=make_run(make_host(f"db-{number}")).host)
 
-    with django_assert_num_queries(6):  # session, person, hosts, activity, tokens, new incidents of the bar
+    # Session, person, hosts, activity, tokens, marks, new incidents of the bar.
+    with django_assert_num_queries(7):
         admin.get(reverse("hosts"))
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Severity
 from benchapp.pipeline.incidents import triage
+from benchapp.pipeline.judge import judge_due
 from benchapp.web.incidents.texts import format_confidence
 from tests.factories import (
     NOON,
@@ -22,6 +23,7 @@ from tests.factories import (
     make_user,
     make_workload,
 )
+from tests.pipeline.detection import judging
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -330,6 +332,48 @@ def test_editor_assigns_links_snoozes_and_comments(editor: Client) -> None:
     assert "https://tickets.example/7" in page.links
     assert "snoozed until" in page.words
     assert "a look at the array" in page.words
+
+
+def test_editor_sets_the_severity_which_later_changes_keep_until_it_is_automatic_again(
+    editor: Client,
+) -> None:
+    (series,) = judging.make_cells(
+        make_host(), [judging.make_level(1000.0, 30) + judging.make_level(930.0, 10)]
+    )
+    judge_due()
+    incident = Incident.objects.get()
+    automatic = incident.severity
+
+    act(editor, incident, "rate", severity="high")
+    judging.add_runs(series, judging.make_level(930.0, 6))
+    judge_due()
+    incident.refresh_from_db()
+    rated = incident.severity
+    page = read_one(editor, incident)
+    act(editor, incident, "rate", severity="")
+    incident.refresh_from_db()
+
+    assert (automatic, rated, incident.severity, incident.has_manual_severity) == (
+        "low",
+        "high",
+        "low",
+        False,
+    )
+    assert "set the severity" in page.words
+    assert "high" in page.words
+
+
+def test_severity_that_does_not_exist_is_rejected_and_setting_one_can_be_undone(editor: Client) -> None:
+    incident = make_one()
+
+    rejected = act(editor, incident, "rate", severity="extreme")
+    act(editor, incident, "rate", severity="low")
+    event = incident.events.get(kind="rated")
+    act(editor, incident, "undo", event=event.pk)
+    incident.refresh_from_db()
+
+    assert "'extreme' is not a valid severity. Valid: high, medium, low" in Page(rejected).words
+    assert (incident.severity, incident.has_manual_severity) == ("medium", False)
 
 
 def test_merge_redirects_to_the_other_incident(editor: Client) -> None:

@@ -10,7 +10,7 @@ from benchapp.metrics import Metric
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.environment_changes import EnvironmentChange, EnvironmentHistory
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
-from benchapp.queries.charts.levels import LevelRow
+from benchapp.queries.series.levels import LevelRow
 from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
 COLUMNS: Final = ("Median", "p10", "p90", "Min", "Max", "Last")

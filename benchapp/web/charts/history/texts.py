@@ -8,8 +8,8 @@ import numpy as np
 
 from benchapp.metrics import PERCENTILES, Metric, ReferenceLimit, ReferenceLine, format_value
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
-from benchapp.queries.charts.levels import LevelRow
 from benchapp.queries.incidents.changes import ChangeMark
+from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.web.charts.history.table import find_valid, list_levels
 from benchapp.web.site.value_texts import say_signed, with_unit

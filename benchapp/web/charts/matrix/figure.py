@@ -16,18 +16,17 @@ from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixRow
 from benchapp.web.charts.matrix.texts import (
     LONG_REASONS,
     REASONS,
-    ShiftWords,
     describe_cell_place,
     describe_cell_spread,
     describe_cells,
     describe_changes,
     describe_matrix,
     describe_matrix_counts,
-    describe_shift,
     format_metric_value,
     list_omitted,
 )
 from benchapp.web.site.filter_bar import say_filter
+from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import say_age
 
@@ -43,7 +42,7 @@ class ShownCell:
     cell: MatrixCell
     title: str
     value: str
-    shift: ShiftWords | None
+    mark: ShownMark | None
     line: str
     age: str
     where: str
@@ -151,7 +150,7 @@ def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_l
         cell=cell,
         title=describe_cell_spread(level, matrix.metric) if level else "",
         value="" if level is None else format_metric_value(level.median, matrix.metric).removesuffix(" IOPS"),
-        shift=None if level is None else describe_shift(level.shift, matrix.metric),
+        mark=show_mark(cell.mark, metric=matrix.metric.name),
         line="" if level is None else make_sparkline(level.recent),
         age="" if level is None else say_age(level.last_at),
         where=describe_cell_place(matrix, row, place),

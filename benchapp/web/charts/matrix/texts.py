@@ -1,14 +1,14 @@
 """The texts of a matrix: title, cells, and what it does not show."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow
-from benchapp.queries.series.current_levels import CurrentLevel, RecentShift
+from benchapp.queries.series.levels import CurrentLevel
 from benchapp.queries.titles import describe_setting
+from benchapp.web.site.value_texts import say_signed
 
 REASONS: Final[dict[CellState, str]] = {
     "failed": "failed",
@@ -24,69 +24,66 @@ LONG_REASONS: Final[dict[CellState, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShiftWords:
-    """A change against the baseline as shown. kind: "better", "worse" or "within"."""
-
-    text: str
-    kind: str
-
-
 # More are in the cells.
 _CHANGES_NAMED: Final = 3
 
 
 def describe_matrix(matrix: Matrix) -> str:
-    """Return the title: "Median IOPS by pattern, over volumes: 1 of 30 combinations worse, 2 better"."""
+    """Return the title: "Median IOPS by pattern, over volumes: 1 of 30 combinations regressed, 2 improved"."""
     rows = " and ".join(row.label.lower() for row in matrix.rows)
     title = f"Median {matrix.metric.label} by {rows}, over {matrix.x.dimension.label.lower()}"
-    worse, better = (len(_find_changes(matrix, meaning)) for meaning in ("worse", "better"))
-    if not worse and not better:
+    regressed, improved = (
+        len(_find_open_changes(matrix, is_regression=is_regression)) for is_regression in (True, False)
+    )
+    if not regressed and not improved:
         return title
     cells = f"of {matrix.count('measured')} combinations"
-    if not worse:
-        return f"{title}: {better} {cells} better"
-    return f"{title}: {worse} {cells} worse" + (f", {better} better" if better else "")
+    if not regressed:
+        return f"{title}: {improved} {cells} improved"
+    return f"{title}: {regressed} {cells} regressed" + (f", {improved} improved" if improved else "")
 
 
 def describe_cells(matrix: Matrix) -> str:
     """Return the caption: the parts of a cell, the better direction, and the number of combinations."""
     hatched = " Hatched: no value, with the reason." if _has_gaps(matrix) else ""
     return (
-        f"Cell: median {matrix.metric.label}, change (newest five measurements vs. those before), newest 20 values,"
-        f" age, number of measurements; {matrix.metric.better} is better. {describe_matrix_counts(matrix)}.{hatched}"
+        f"Cell: median {matrix.metric.label} of the current level (runs since the last change), open or accepted"
+        f" change, newest 20 values, age, number of runs; {matrix.metric.better} is better."
+        f" {describe_matrix_counts(matrix)}.{hatched}"
     )
 
 
 def describe_changes(matrix: Matrix) -> Iterator[str]:
-    """Yield the changes that exceed the spread of earlier measurements, the largest first."""
-    judged = sum(cell.level is not None and cell.level.shift is not None for *_, cell in matrix.walk())
-    if not judged:
-        yield "No changes: a change needs ten measurements."
-        return
+    """Yield the open changes of the combinations, the largest first."""
+    measured = matrix.count("measured")
     has_changes = False
-    for meaning in ("worse", "better"):
-        found = _find_changes(matrix, meaning)
+    for is_regression, word in ((True, "Regressed"), (False, "Improved")):
+        found = _find_open_changes(matrix, is_regression=is_regression)
         if found:
             has_changes = True
             named = ", ".join(
-                f"{where} ({describe_change_percent(percent)})" for percent, where in found[:_CHANGES_NAMED]
+                f"{where} ({say_signed(relative)})" for relative, where in found[:_CHANGES_NAMED]
             )
             more = len(found) - _CHANGES_NAMED
             others = f" and {more} more" if more > 0 else ""
-            yield f"{meaning.title()} than baseline: {named}{others}."
-    if not has_changes:
-        yield f"No significant change in {judged} combination{'s' if judged > 1 else ''}."
+            yield f"{word}: {named}{others}."
+    if measured and not has_changes:
+        yield f"No open change in {measured} combination{'s' if measured > 1 else ''}."
 
 
-def _find_changes(matrix: Matrix, meaning: str) -> list[tuple[float, str]]:
-    """Return the cells with this meaning of the change, as (percent, place), the largest change first."""
+def _find_open_changes(matrix: Matrix, *, is_regression: bool) -> list[tuple[float, str]]:
+    """Return the cells with an open change in the metric, as (relative, place), the largest change first."""
     found = []
     for panel, row, place, cell in matrix.walk():
-        shift = cell.level.shift if cell.level else None
-        if shift is not None and shift.meaning == meaning:
+        mark = cell.mark
+        if (
+            mark
+            and mark.state == "open"
+            and mark.metric == matrix.metric.name
+            and mark.is_regression == is_regression
+        ):
             where = describe_cell_place(matrix, row, place)
-            found.append((shift.percent, f"{where}, {panel.label}" if panel.label else where))
+            found.append((mark.relative, f"{where}, {panel.label}" if panel.label else where))
     return sorted(found, key=lambda change: -abs(change[0]))
 
 
@@ -123,32 +120,22 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         yield f"Combinations with several series (different {labels}) show the most recent; the link opens all."
 
 
-def describe_shift(shift: RecentShift | None, metric: Metric) -> ShiftWords | None:
-    """Return a change with its sign, and a word if it exceeds the spread."""
-    if shift is None:
-        return None
-    percent = describe_change_percent(shift.percent)
-    if shift.meaning == "within":
-        return ShiftWords(percent, "within")
-    arrow = "▲" if shift.percent > 0 else "▼"
-    return ShiftWords(f"{arrow} {percent} {shift.meaning}", shift.meaning)
-
-
 def describe_cell_place(matrix: Matrix, row: MatrixRow, place: int) -> str:
     """Return the place of a cell, for screen readers: "4k random read, 8 volumes"."""
     return f"{row.label}, {describe_setting(matrix.x.dimension.name, matrix.x.values[place])}"
 
 
 def describe_cell_spread(level: CurrentLevel, metric: Metric) -> str:
-    """Return a cell's spread and its exact median: "p10 2.4 ms, p90 3.1 ms; median 2512345.0 ns"."""
+    """Return a cell's spread, exact median and previous level: "p10 2.4 ms, p90 3.1 ms; median 2512345.0 ns"."""
     low, high = (format_metric_value(value, metric) for value in (level.p10, level.p90))
-    return f"p10 {low}, p90 {high}; median {level.median!r} {metric.unit}"
+    return f"p10 {low}, p90 {high}; median {level.median!r} {metric.unit}{describe_previous(level, metric)}"
 
 
-def describe_change_percent(percent: float) -> str:
-    """Return a difference with its sign: "+8.3 %", "−20.0 %", "±0.0 %"."""
-    sign = "±" if abs(percent) < 0.05 else "+" if percent > 0 else "−"
-    return f"{sign}{abs(percent):.1f} %"
+def describe_previous(level: CurrentLevel, metric: Metric) -> str:
+    """Return the level before: "; was 30 315 IOPS until 8 Nov 2026"; "" without a change."""
+    if level.previous is None:
+        return ""
+    return f"; was {format_metric_value(level.previous.median, metric)} until {level.previous.until_at:%-d %b %Y}"
 
 
 def format_metric_value(value: float, metric: Metric) -> str:

@@ -31,7 +31,7 @@ function readCell(cell) {
   if (level === null) {
     return { reason: readText(cell) };
   }
-  const shift = cell.querySelector(".shift");
+  const shift = cell.querySelector(".series-mark");
   const line = cell.querySelector("polyline");
   return {
     level: readText(level),

@@ -1,4 +1,4 @@
-"""Whatever comes late, is corrected, excluded, put back or read anew: summaries are what the rows would give."""
+"""Levels are those of the stored rows after any order of late, corrected, excluded and reparsed runs."""
 
 import json
 from collections.abc import Sequence
@@ -15,11 +15,10 @@ from benchapp.pipeline.exclusions import exclude_run, include_run
 from benchapp.pipeline.intake.submissions import pack
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize
-from benchapp.pipeline.normalize.summaries import WINDOW, summarize_due
 from tests.envelopes import make_envelope, read_fio
-from tests.factories import NOON, make_points, make_run
+from tests.factories import NOON, calculate_levels, make_points, make_run
+from tests.pipeline.detection.test_levels import compute_from_scratch, read_all
 from tests.pipeline.normalize.test_batch import RECEIVED_AT, submit
-from tests.pipeline.normalize.test_summaries import compute_from_scratch, read_all
 
 pytestmark = pytest.mark.django_db
 
@@ -29,12 +28,12 @@ _ERRORS = st.sampled_from([0, 0, 0, 5])
 _PLACE = st.integers(0, 30)
 STEPS = st.one_of(
     st.tuples(st.just("arrive"), _HOURS, _IOPS, _ERRORS),
-    st.tuples(st.just("arrive many"), _HOURS, st.sampled_from([3, 9, WINDOW])),
+    st.tuples(st.just("arrive many"), _HOURS, st.sampled_from([3, 9, 100])),
     st.tuples(st.just("exclude"), _PLACE),
     st.tuples(st.just("put back"), _PLACE),
     st.tuples(st.just("read anew"), _PLACE),
     st.tuples(st.just("correct"), _PLACE, _HOURS, _IOPS, _ERRORS),
-    st.tuples(st.just("summarise"), st.integers(1, 2)),
+    st.tuples(st.just("evaluate"), st.integers(1, 2)),
 )
 
 
@@ -78,8 +77,8 @@ def take(step: str, *values: Any) -> None:
     elif step == "correct":
         for row in pick(submissions, values[0]):
             correct(row, write_output(*values[1:]))
-    elif step == "summarise":
-        summarize_due(limit=values[0])
+    elif step == "evaluate":
+        calculate_levels()
 
 
 def correct(row: Submission, output: str) -> None:
@@ -93,13 +92,12 @@ def correct(row: Submission, output: str) -> None:
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, min_size=2, max_size=12))
-def test_summary_after_any_order_of_changes_is_that_from_scratch(steps: list[tuple[Any, ...]]) -> None:
+def test_levels_after_any_order_of_changes_are_those_from_scratch(steps: list[tuple[Any, ...]]) -> None:
     with transaction.atomic():
         take("arrive", 0, 100.0, 0)
         for step in steps:
             take(*step)
-        while summarize_due():
-            continue
+        calculate_levels()
 
         assert Series.objects.count() == 2
         for series in Series.objects.all():

@@ -1,4 +1,4 @@
-"""Two summarisers, and those who store meanwhile: nobody waits for ever, nothing is lost."""
+"""Concurrent detection and storing: no deadlock, no lost change."""
 
 import threading
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from django.db import connection, transaction
 
-from benchapp.models import Measurement, Run, Series, SeriesSummary
+from benchapp.models import Level, Measurement, Run, Series
 from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.normalize.summaries import has_due, summarize_due
+from benchapp.pipeline.judge import has_judging_due, judge_due
 from tests.factories import make_series
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,35 +32,35 @@ def change(series: Series, value: float) -> None:
     """Change a measurement as the pipeline does: rows, then the lock of the series, then the mark."""
     Measurement.objects.filter(series=series).update(iops=value)
     Series.objects.select_for_update().get(pk=series.pk)
-    Series.objects.filter(pk=series.pk).update(summary_is_due=True)
+    Series.objects.filter(pk=series.pk).update(judging_is_due=True)
 
 
-def test_two_at_once_take_different_series_without_waiting() -> None:
+def test_two_workers_take_different_series_without_waiting() -> None:
     for value in (1.0, 2.0, 3.0):
         make_series([value])
     counts: list[int] = []
 
     with transaction.atomic():
-        first = summarize_due(limit=2)
-        start(lambda: counts.append(summarize_due())).join(timeout=120)
+        first = len(judge_due(limit=2).series_ids)
+        start(lambda: counts.append(len(judge_due().series_ids))).join(timeout=120)
 
-    assert (first, counts, has_due()) == (2, [1], False)
-    assert SeriesSummary.objects.count() == 3
+    assert (first, counts, has_judging_due()) == (2, [1], False)
+    assert Level.objects.count() == 3
 
 
-def test_series_that_is_being_stored_is_left_for_the_next_time() -> None:
+def test_series_that_is_being_stored_is_evaluated_later() -> None:
     series = make_series([1.0])
     counts: list[int] = []
 
     with transaction.atomic():
         change(series, 5.0)
-        start(lambda: counts.append(summarize_due())).join(timeout=120)
+        start(lambda: counts.append(len(judge_due().series_ids))).join(timeout=120)
 
-    assert (counts, summarize_due()) == ([0], 1)
-    assert SeriesSummary.objects.get().last == 5.0
+    assert (counts, len(judge_due().series_ids)) == ([0], 1)
+    assert Level.objects.get().last == 5.0
 
 
-def test_what_is_stored_while_its_series_is_summarised_leaves_it_due() -> None:
+def test_series_that_is_stored_during_detection_stays_due() -> None:
     series = make_series([1.0])
 
     def store() -> None:
@@ -68,12 +68,12 @@ def test_what_is_stored_while_its_series_is_summarised_leaves_it_due() -> None:
             change(series, 5.0)
 
     with transaction.atomic():
-        summarize_due()
+        judge_due()
         storing = start(store)
     storing.join(timeout=120)
 
-    assert (has_due(), summarize_due()) == (True, 1)
-    assert SeriesSummary.objects.get().last == 5.0
+    assert (has_judging_due(), len(judge_due().series_ids)) == (True, 1)
+    assert Level.objects.get().last == 5.0
 
 
 def test_runs_excluded_from_many_series_at_once_do_not_deadlock() -> None:
@@ -90,10 +90,10 @@ def test_runs_excluded_from_many_series_at_once_do_not_deadlock() -> None:
             )
 
     threads = [start(lambda run_id=run_id: exclude_run(run_id, None, reason="noise")) for run_id in runs]  # type: ignore[misc]
-    threads += [start(lambda: [summarize_due(limit=2) for _ in range(9)] and None) for _ in range(2)]
+    threads += [start(lambda: [judge_due(limit=2) for _ in range(9)] and None) for _ in range(2)]
     for thread in threads:
         thread.join(timeout=120)
-    while summarize_due():
+    while judge_due().series_ids:
         continue
 
-    assert SeriesSummary.objects.count() == 0
+    assert Level.objects.count() == 0

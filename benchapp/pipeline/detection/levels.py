@@ -1,0 +1,186 @@
+"""Store the levels of series: every number that represents a series on a page or in the API is one of these.
+
+A level begins with a stored change (not a suspected or withdrawn one), and where a series recovered from it. Metrics in
+which no changes are detected take the changes of the metric that they depend on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from django.db import connection
+from numpy.typing import NDArray
+
+from benchapp.analysis.detection.levels import LevelStatistics, divide_levels
+from benchapp.analysis.detection.recovery import find_end
+from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
+from benchapp.metrics import find_detected_metric
+from benchapp.models import METRIC_FIELDS, Change, ChangeState
+from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
+
+# Values of a sparkline.
+RECENT_MAXIMUM: Final = 20
+# A change begins a level once it is more than suspected.
+_BEGINS_LEVEL: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+
+_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
+_COLUMNS: Final = {
+    "series_id": "bigint",
+    "metric": "varchar",
+    "from_at": "timestamptz",
+    "to_at": "timestamptz",
+    "first_run_id": "bigint",
+    "n": "int",
+    "median": "float8",
+    "p10": "float8",
+    "p90": "float8",
+    "minimum": "float8",
+    "maximum": "float8",
+    "last": "float8",
+    "previous_median": "float8",
+    "previous_until_at": "timestamptz",
+    "change_id": "bigint",
+    "is_recovery": "boolean",
+    "is_current": "boolean",
+    "recent": "float8[]",
+}
+_KEY: Final = ("series_id", "metric", "from_at")
+_VALUES: Final = [name for name in _COLUMNS if name not in _KEY]
+# One JSON document for all rows: psycopg takes four times as long to write arrays of 5 000 values each (measured).
+_FRESH: Final = (
+    f"json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())})"
+)
+# Not those before the first run that was read: histories are read up to a maximum.
+_DELETE_OTHERS: Final = (
+    "DELETE FROM benchapp_level AS stored"
+    " USING unnest(%s::bigint[], %s::timestamptz[]) AS read(series_id, from_at)"
+    " WHERE stored.series_id = read.series_id AND stored.to_at >= read.from_at AND NOT EXISTS ("
+    f"SELECT 1 FROM {_FRESH} WHERE (fresh.series_id, fresh.metric, fresh.from_at)"  # nosec B608
+    " = (stored.series_id, stored.metric, stored.from_at))"
+)
+_END_OTHERS: Final = (
+    "UPDATE benchapp_level AS stored SET is_current = FALSE, recent = '{}' WHERE series_id = ANY(%s) AND is_current"
+    f" AND NOT EXISTS (SELECT 1 FROM {_FRESH} WHERE fresh.is_current"  # nosec B608
+    " AND (fresh.series_id, fresh.metric, fresh.from_at) = (stored.series_id, stored.metric, stored.from_at))"
+)
+# Equal rows are not written again: most runs of old history change nothing. (Names of our own columns.)
+_UPSERT: Final = (
+    f"INSERT INTO benchapp_level AS stored ({', '.join(_COLUMNS)}) SELECT {', '.join(_COLUMNS)}"  # nosec B608
+    f" FROM {_FRESH} ON CONFLICT ({', '.join(_KEY)})"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _VALUES)}"
+    f" WHERE ({', '.join(f'stored.{name}' for name in _VALUES)})"
+    f" IS DISTINCT FROM ({', '.join(f'excluded.{name}' for name in _VALUES)})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Boundary:
+    """The start of a level, in µs since 2000, with the change that causes it."""
+
+    at: int
+    change_id: int
+    is_recovery: bool = False
+
+
+def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]) -> None:
+    """Store the levels of these series, whose rows are locked; one query, and three statements.
+
+    metrics: those in which changes are detected, by series.
+    """
+    changes = _read_changes(histories)
+    rows = [
+        row
+        for series_id, history in histories.items()
+        for row in _list_rows(series_id, history, changes.get(series_id, {}), metrics[series_id])
+    ]
+    document = orjson.dumps(rows).decode()
+    ids = list(histories)
+    # From the first run that was read on; everything if all runs were read.
+    read_from = [
+        to_time(int(history.times[0])) if history.is_cut else _EVER for history in histories.values()
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_OTHERS, [ids, read_from, document])
+        # Before the new ones: each metric of a series has one current level.
+        cursor.execute(_END_OTHERS, [ids, document])
+        cursor.execute(_UPSERT, [document])
+
+
+def _read_changes(series_ids: Mapping[int, Any]) -> dict[int, dict[str, list[Change]]]:
+    rows = Change.objects.filter(series_id__in=list(series_ids), state__in=_BEGINS_LEVEL)
+    found: dict[int, dict[str, list[Change]]] = {}
+    for change in rows.order_by("started_at", "id"):
+        found.setdefault(change.series_id, {}).setdefault(change.metric, []).append(change)
+    return found
+
+
+def _list_rows(
+    series_id: int, history: StoredHistory, changes: Mapping[str, Sequence[Change]], detected: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    boundaries = {metric: _find_boundaries(history, metric, changes.get(metric, ())) for metric in detected}
+    for metric in METRIC_FIELDS:
+        is_known = np.isfinite(history.values[metric])
+        values, times = history.values[metric][is_known], history.times[is_known]
+        run_ids = history.run_ids[is_known]
+        known = boundaries.get(find_detected_metric(metric, detected), [])
+        boundaries_by_index = _locate(known, times)
+        levels = divide_levels(values, sorted(boundaries_by_index.keys() - {0}))
+        for previous, level in zip((None, *levels), levels, strict=False):
+            boundary = boundaries_by_index.get(level.first)
+            is_current = level is levels[-1]
+            yield {
+                "series_id": series_id,
+                "metric": metric,
+                "from_at": to_time(times[level.first]),
+                "to_at": to_time(times[level.end - 1]),
+                "first_run_id": int(run_ids[level.first]),
+                **_list_statistics(level),
+                "previous_median": previous and previous.median,
+                "previous_until_at": previous and to_time(times[previous.end - 1]),
+                "change_id": boundary and boundary.change_id,
+                "is_recovery": boundary is not None and boundary.is_recovery,
+                "is_current": is_current,
+                "recent": values[-RECENT_MAXIMUM:].tolist() if is_current else [],
+            }
+
+
+def _find_boundaries(history: StoredHistory, metric: str, changes: Sequence[Change]) -> list[_Boundary]:
+    """Return the starts of levels by a metric's changes: their first runs, and the ends of those that recovered."""
+    is_known = np.isfinite(history.values[metric])
+    values, times = history.values[metric][is_known], history.times[is_known]
+    # A drift starts 1 µs after its first run.
+    starts = [to_microseconds(change.started_at) - 1 for change in changes]
+    found = [_Boundary(at, change.pk) for at, change in zip(starts, changes, strict=True)]
+    places = np.searchsorted(times, starts).tolist()
+    for index, change in zip(places, changes, strict=True):
+        if not change.evidence.get("is_back") or index >= len(values):
+            continue
+        lasted = find_end(
+            values[index:].tolist(), before_median=change.before_median, after_median=change.after_median
+        )
+        end = index + lasted
+        # The recovery may be a separate change.
+        if end < len(values) and not any(index < other <= end + SAME_CHANGE_RUNS for other in places):
+            found.append(_Boundary(int(times[end]), change.pk, is_recovery=True))
+    return sorted(found, key=lambda boundary: boundary.at)
+
+
+def _locate(boundaries: Sequence[_Boundary], times: NDArray[np.int64]) -> dict[int, _Boundary]:
+    """Return the boundaries by the index of their first run; the last of several, none behind the newest run."""
+    places = np.searchsorted(times, [boundary.at for boundary in boundaries]).tolist()
+    return {place: one for place, one in zip(places, boundaries, strict=True) if place < len(times)}
+
+
+def _list_statistics(level: LevelStatistics) -> dict[str, Any]:
+    return {
+        "n": level.n,
+        "median": level.median,
+        "p10": level.p10,
+        "p90": level.p90,
+        "minimum": level.minimum,
+        "maximum": level.maximum,
+        "last": level.last,
+    }

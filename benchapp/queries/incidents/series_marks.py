@@ -1,0 +1,125 @@
+"""Marks of series and hosts: the open or accepted change that every page shows beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import log1p
+from typing import Final, Literal
+
+from django.db.models import Q
+
+from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.models import Change, ChangeState, IncidentState, Verdict
+
+MarkState = Literal["open", "recovered", "accepted"]
+_ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "recovered": 2}
+_LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+_OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesMark:
+    """The change of a series that matters most, of the metric shown if it has one, and its incident.
+
+    state: "open": its incident is open; "recovered": its incident is open, and the values are back at the level before;
+    "accepted": a person accepted the new level as the baseline. relative: after / before − 1.
+    """
+
+    series_id: int
+    change_id: int
+    incident_id: int
+    metric: str
+    state: MarkState
+    is_regression: bool
+    relative: float
+    started_at: datetime
+
+
+def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, SeriesMark]:
+    """Return the mark of each series that has one, by series id; one query.
+
+    Changes of the metric come before those of others, open ones before accepted and recovered ones, later ones before
+    earlier ones. An accepted change marks its series until the next change of that metric.
+    """
+    if not series_ids:
+        return {}
+    rows = (
+        Change.objects.filter(
+            Q(incident__state__in=_OPEN) | Q(incident__verdict=Verdict.EXPECTED, metric=metric),
+            series_id__in=list(series_ids),
+            state__in=_LIVE,
+        )
+        .order_by("series_id", "started_at", "id")
+        .values_list(
+            *("series_id", "id", "incident_id", "metric", "is_regression", "relative", "started_at"),
+            *("evidence__is_back", "incident__state"),
+        )
+    )
+    best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
+    for series_id, change_id, incident_id, of, is_regression, relative, started_at, is_back, incident in rows:
+        state: MarkState = "accepted" if incident not in _OPEN else "recovered" if is_back else "open"
+        rank = (int(of != metric), _ORDER[state])
+        if series_id not in best or rank <= best[series_id][0]:
+            best[series_id] = (
+                rank,
+                SeriesMark(
+                    series_id, change_id, incident_id, of, state, bool(is_regression), relative, started_at
+                ),
+            )
+    return {series_id: mark for series_id, (_, mark) in best.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeMark:
+    """The open regressions of a host or pool. largest: of its changes; incident_ids: newest first."""
+
+    largest: SeriesMark
+    incident_ids: tuple[int, ...]
+
+
+def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
+    """Return the mark of each scope, pool:NAME or host:NAME, with an open regression; one query.
+
+    Recovered changes count only if no other is open.
+    """
+    if not scopes:
+        return {}
+    rows = (
+        Change.objects.filter(
+            series__scope__in=list(scopes), state__in=_LIVE, is_regression=True, incident__state__in=_OPEN
+        )
+        .order_by("id")
+        .values_list(
+            *("series__scope", "series_id", "id", "incident_id", "metric", "is_regression"),
+            *("relative", "started_at", "evidence__is_back"),
+        )
+    )
+    found: dict[str, list[SeriesMark]] = {}
+    for (
+        scope,
+        series_id,
+        change_id,
+        incident_id,
+        metric,
+        is_regression,
+        relative,
+        started_at,
+        is_back,
+    ) in rows:
+        state: MarkState = "recovered" if is_back else "open"
+        mark = SeriesMark(
+            series_id, change_id, incident_id, metric, state, is_regression, relative, started_at
+        )
+        found.setdefault(scope, []).append(mark)
+    return {
+        scope: ScopeMark(
+            min(marks, key=lambda mark: (_ORDER[mark.state], -_measure_size(mark))),
+            tuple(sorted({mark.incident_id for mark in marks}, reverse=True)),
+        )
+        for scope, marks in found.items()
+    }
+
+
+def _measure_size(mark: SeriesMark) -> float:
+    """Return the size in multiples of the metric's threshold; half counts as much as double."""
+    return abs(log1p(max(mark.relative, -0.999))) / log1p(SMALLEST_CHANGES[mark.metric])

@@ -1,0 +1,174 @@
+"""Levels of series as detection stored them: the one source of every number that represents a series."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.utils import timezone
+
+from benchapp.analysis.detection.staleness import is_stale
+from benchapp.metrics import Metric
+from benchapp.models import Level
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRow:
+    """One level of one metric, in its base unit. from_at, to_at: start of its first and of its last run.
+
+    change: what begins it; None for the first level.
+    """
+
+    from_at: datetime
+    to_at: datetime
+    first_run_id: int
+    n: int
+    median: float
+    p10: float
+    p90: float
+    change: "LevelChange | None"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """The stored change that begins a level. relative: of that change, after / before − 1, in `metric`.
+
+    metric: another one for metrics in which no changes are detected. is_recovery: the level begins where the series
+    recovered from that change.
+    """
+
+    id: int
+    metric: str
+    relative: float
+    is_regression: bool
+    incident_id: int | None
+    is_recovery: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousLevel:
+    """The level before the current one. until_at: start of its last run."""
+
+    median: float
+    until_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentLevel:
+    """The current level of one metric of a series, in its base unit.
+
+    n: its runs. from_at, last_at: start of its first and of its last run. recent: the newest values of the series in
+    chronological order, also of the level before. previous, change: None for the first level. is_stale: the series is
+    no longer measured as often as before.
+    """
+
+    series_id: int
+    n: int
+    median: float
+    p10: float
+    p90: float
+    minimum: float
+    maximum: float
+    last: float
+    recent: tuple[float, ...]
+    from_at: datetime
+    last_at: datetime
+    previous: PreviousLevel | None
+    change: LevelChange | None
+    is_stale: bool
+
+
+def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
+    """Return the current level of each series by id, without series without a value; one query."""
+    now = timezone.now()
+    rows = list(
+        Level.objects.filter(metric=metric.name, series_id__in=series_ids, is_current=True).values_list(
+            *_CURRENT
+        )
+    )
+    return {
+        series_id: CurrentLevel(
+            series_id=series_id,
+            n=n,
+            median=median,
+            p10=p10,
+            p90=p90,
+            minimum=minimum,
+            maximum=maximum,
+            last=last,
+            recent=tuple(recent),
+            from_at=from_at,
+            last_at=last_at,
+            previous=None if until_at is None else PreviousLevel(before, until_at),
+            change=_make_change(*change),
+            is_stale=is_stale(first_at, last_at, n=count, now=now),
+        )
+        for (
+            series_id,
+            n,
+            median,
+            p10,
+            p90,
+            minimum,
+            maximum,
+            last,
+            recent,
+            from_at,
+            last_at,
+            before,
+            until_at,
+            first_at,
+            count,
+            *change,
+        ) in rows
+    }
+
+
+def read_levels(
+    series_ids: Sequence[int], metrics: Sequence[str]
+) -> dict[int, Mapping[str, tuple[LevelRow, ...]]]:
+    """Return the levels of each metric over the whole history, oldest first, by series; one query."""
+    found: dict[int, dict[str, list[LevelRow]]] = {
+        series_id: {metric: [] for metric in metrics} for series_id in series_ids
+    }
+    rows = Level.objects.filter(series_id__in=series_ids, metric__in=metrics).order_by("series_id", "from_at")
+    for series_id, metric, *values in rows.values_list("series_id", "metric", *_ROW, *_CHANGE):
+        from_at, to_at, first_run_id, n, median, p10, p90, *change = values
+        found[series_id][metric].append(
+            LevelRow(from_at, to_at, first_run_id, n, median, p10, p90, _make_change(*change))
+        )
+    return {
+        series_id: {metric: tuple(levels) for metric, levels in by_metric.items()}
+        for series_id, by_metric in found.items()
+    }
+
+
+def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
+    """Return the level that a time belongs to: the last that has begun; None before the first."""
+    return next((level for level in reversed(levels) if level.from_at <= at), None)
+
+
+def _make_change(
+    change_id: int | None,
+    metric: str,
+    relative: float,
+    is_regression: bool,
+    incident_id: int | None,
+    is_recovery: bool,
+) -> LevelChange | None:
+    if change_id is None:
+        return None
+    return LevelChange(change_id, metric, relative, is_regression, incident_id, is_recovery)
+
+
+_CHANGE: Final = (
+    *("change_id", "change__metric", "change__relative", "change__is_regression", "change__incident_id"),
+    "is_recovery",
+)
+_ROW: Final = ("from_at", "to_at", "first_run_id", "n", "median", "p10", "p90")
+_CURRENT: Final = (
+    *("series_id", "n", "median", "p10", "p90", "minimum", "maximum", "last", "recent"),
+    *("from_at", "to_at", "previous_median", "previous_until_at"),
+    *("series__first_at", "series__measurement_count"),
+    *_CHANGE,
+)

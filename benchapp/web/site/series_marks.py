@@ -1,0 +1,53 @@
+"""The mark of a series with an open or accepted change, the same on every page."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from django.urls import reverse
+
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
+from benchapp.web.site.value_texts import say_signed
+
+MarkKind = Literal["worse", "better", "settled"]
+_TITLES: Final = {
+    "open": "open incident",
+    "recovered": "open incident; the values are back at the level before",
+    "accepted": "accepted as the new baseline",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMark:
+    """A mark as a page shows it. kind: "worse", "better" (of an open incident) or "settled"; url: of its incident."""
+
+    text: str
+    title: str
+    kind: MarkKind
+    url: str
+
+
+def show_mark(mark: SeriesMark | None, *, metric: str) -> ShownMark | None:
+    """Return the mark of a series on a page about a metric: "▼ −21.7 % since 8 Nov 2026"."""
+    if mark is None:
+        return None
+    name = "" if mark.metric == metric else f"{CATALOGUE[mark.metric].label} "
+    size = f"{name}{say_signed(mark.relative)}"
+    day = f"{mark.started_at:%-d %b %Y}"
+    text = {
+        "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",
+        "recovered": f"recovered from {size}",
+        "accepted": f"accepted {size} on {day}",
+    }[mark.state]
+    kind: MarkKind = "settled" if mark.state != "open" else "worse" if mark.is_regression else "better"
+    return ShownMark(
+        text,
+        f"Incident {mark.incident_id}: {_TITLES[mark.state]}",
+        kind,
+        reverse("incident", args=[mark.incident_id]),
+    )
+
+
+def show_scope_mark(mark: ScopeMark | None) -> ShownMark | None:
+    """Return the largest open regression of a host or pool: "▼ IOPS −21.7 % since 8 Nov 2026"."""
+    return None if mark is None else show_mark(mark.largest, metric="")

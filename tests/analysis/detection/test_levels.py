@@ -1,0 +1,39 @@
+"""Levels of plain values."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchapp.analysis.detection.levels import divide_levels
+
+
+def interpolate(values: Sequence[float], share: float) -> float:
+    """Return the value at a share of the ranks, as a textbook defines it."""
+    ordered = sorted(values)
+    rank = share * (len(ordered) - 1)
+    low, high = ordered[math.floor(rank)], ordered[math.ceil(rank)]
+    return low + (rank - math.floor(rank)) * (high - low)
+
+
+def test_levels_are_the_values_between_the_starts() -> None:
+    first, second = divide_levels(np.array([1.0, 2.0, 3.0, 10.0, 12.0]), [3])
+
+    assert (first.first, first.end, first.n, first.median, first.last) == (0, 3, 3, 2.0, 3.0)
+    assert (second.first, second.end, second.n, second.median, second.last) == (3, 5, 2, 11.0, 12.0)
+    assert (second.p10, second.p90, second.minimum, second.maximum) == (10.2, 11.8, 10.0, 12.0)
+
+
+def test_no_values_have_no_levels() -> None:
+    assert divide_levels(np.array([]), []) == ()
+
+
+@given(values=st.lists(st.floats(1.0, 1e9), min_size=1, max_size=60))
+def test_percentiles_are_those_of_a_textbook(values: list[float]) -> None:
+    (level,) = divide_levels(np.array(values), [])
+
+    for found, share in ((level.p10, 0.1), (level.median, 0.5), (level.p90, 0.9)):
+        assert found == pytest.approx(interpolate(values, share))
