@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Callable, Mapping
+from typing import Any
 
 from agent.console import Console
 from agent.delivery.client import (
@@ -28,32 +27,22 @@ _ATTEMPT_MINIMUM_S = 5.0
 
 @dataclass
 class Delivery:
-    """The result of a delivery. urls: of delivered results, by id; problem: why some remain."""
+    """The result of a delivery.
+
+    urls: of delivered results, rejected: reasons, both by id; remaining: results still in the queue; problem: why.
+    """
 
     urls: dict[str, str] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
     remaining: int = 0
-    verdict: ExitCode = ExitCode.OK
+    exit_code: ExitCode = ExitCode.OK
     problem: str | None = None
-
-    def finish_entry(self, entry: Entry, finish: Callable[[Entry], None]) -> None:
-        """Remove a result from the queue; after a disk error the next delivery posts it again."""
-        try:
-            finish(entry)
-        except OSError as error:
-            self.remaining += 1
-            self.verdict = worst(self.verdict, ExitCode.TRY_LATER)
-            self.problem = f"cannot remove {entry.path} from the queue: {error}"
-
-    @property
-    def exit_code(self) -> ExitCode:
-        return worst(self.verdict, ExitCode.REJECTED if self.rejected else ExitCode.OK)
 
 
 def deliver(
     spool: Spool, client: Client, *, console: Console, budget_s: float, first_id: str | None = None
 ) -> Delivery:
-    """Post pending results, first_id first, then oldest first; requires the lock.
+    """Post pending results within budget_s, first_id first, then oldest first; requires the lock.
 
     A result that fails temporarily moves to the end of the queue, so that it does not block the others.
     """
@@ -65,40 +54,47 @@ def deliver(
         entry = queue.popleft()
         response = _post(client, entry, remaining_s=deadline - time.monotonic())
         outcome = classify_response(response, submission_id=entry.id)
-        if outcome == DeliveryOutcome.DELIVERED:
-            delivery.urls[entry.id] = _find_url(response, entry.id)
-            delivery.finish_entry(entry, spool.remove)
-            delay_s = 0.0
-        elif outcome == DeliveryOutcome.REJECTED:
-            delivery.rejected[entry.id] = response.describe()
-            console.warn(f"result {entry.id} was rejected: {response.describe()}; stored in rejected/")
-            delivery.finish_entry(entry, partial(spool.reject, reason=_name_reason(response)))
-        elif outcome == DeliveryOutcome.REFUSED:
-            queue.append(entry)
-            delivery.verdict = ExitCode.CONFIGURATION
-            delivery.problem = response.describe()
+        try:
+            if outcome == DeliveryOutcome.DELIVERED:
+                delivery.urls[entry.id] = _find_url(response, entry.id)
+                delay_s = 0.0
+                spool.remove(entry)
+                continue
+            if outcome == DeliveryOutcome.REJECTED:
+                delivery.rejected[entry.id] = response.describe()
+                delivery.exit_code = worst(delivery.exit_code, ExitCode.REJECTED)
+                console.warn(f"result {entry.id} was rejected: {response.describe()}; stored in rejected/")
+                spool.reject(entry, _name_reason(response))
+                continue
+        except OSError as error:
+            # The server has answered: not posted again before the next delivery.
+            delivery.remaining += 1
+            delivery.exit_code = worst(delivery.exit_code, ExitCode.TRY_LATER)
+            delivery.problem = f"cannot remove {entry.path} from the queue: {error}"
+            continue
+        queue.append(entry)
+        delivery.problem = response.describe()
+        if outcome == DeliveryOutcome.REFUSED:
+            delivery.exit_code = ExitCode.CONFIGURATION
             break
-        else:
-            queue.append(entry)
-            delay_s = choose_delay(delay_s, read_retry_after(response))
-            delivery.problem = response.describe()
-            if time.monotonic() + delay_s > deadline:
-                delivery.verdict = worst(delivery.verdict, ExitCode.TRY_LATER)
-                break
-            console.note(f"{response.describe()}; retrying in {format_duration(delay_s)}")
-            time.sleep(delay_s)
+        delay_s = choose_delay(delay_s, read_retry_after(response))
+        if time.monotonic() + delay_s > deadline:
+            delivery.exit_code = worst(delivery.exit_code, ExitCode.TRY_LATER)
+            break
+        console.note(f"{response.describe()}; retrying in {format_duration(delay_s)}")
+        time.sleep(delay_s)
     delivery.remaining += len(queue)
     return delivery
 
 
 def _post(client: Client, entry: Entry, *, remaining_s: float) -> Response:
+    """Post one result; a file that cannot be read is retried like a server without a response."""
     try:
         packed = entry.read()
     except OSError as error:
         return Response(None, {}, None, f"cannot read {entry.path}: {error}")
-    return client.post_submission(
-        entry.id, packed, limit_s=min(EXCHANGE_MAXIMUM_S, max(remaining_s, _ATTEMPT_MINIMUM_S))
-    )
+    limit_s = min(EXCHANGE_MAXIMUM_S, max(remaining_s, _ATTEMPT_MINIMUM_S))
+    return client.post_submission(entry.id, packed, limit_s=limit_s)
 
 
 def _name_reason(response: Response) -> dict[str, Any]:
@@ -109,41 +105,3 @@ def _name_reason(response: Response) -> dict[str, Any]:
 def _find_url(response: Response, submission_id: str) -> str:
     url = (response.body or {}).get("url") or response.headers.get("location")
     return str(url) if url else f"/api/v1/submissions/{submission_id}"
-
-
-@dataclass(frozen=True)
-class SubmissionStatus:
-    """The state of a submission on the server: received, stored or rejected."""
-
-    state: str
-    pages: tuple[str, ...]
-    reason: str | None
-
-
-def wait_until_processed(client: Client, submission_id: str, *, timeout_s: float) -> SubmissionStatus:
-    """Poll until the submission is stored or rejected, or timeout_s has passed."""
-    deadline = time.monotonic() + timeout_s
-    delay_s = 0.1
-    while True:
-        limit_s = max(deadline - time.monotonic(), _ATTEMPT_MINIMUM_S)
-        response = client.request("GET", f"/api/v1/submissions/{submission_id}", limit_s=limit_s)
-        submission_status = _read_submission_status(response.body or {})
-        if submission_status.state != "received" or time.monotonic() + delay_s > deadline:
-            return submission_status
-        time.sleep(delay_s)
-        delay_s = min(delay_s * 1.5, 2.0)
-
-
-def _read_submission_status(body: Mapping[str, Any]) -> SubmissionStatus:
-    state = body.get("state")
-    runs = body.get("runs")
-    reason = body.get("reason")
-    return SubmissionStatus(
-        state=state if state in ("stored", "rejected") else "received",
-        pages=tuple(
-            str(run["page"])
-            for run in (runs if isinstance(runs, list) else [])
-            if isinstance(run, dict) and run.get("page")
-        ),
-        reason=str(reason.get("detail") or reason.get("code")) if isinstance(reason, dict) else None,
-    )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Sequence
 from urllib.parse import urljoin
 
 from agent import __version__
-from agent.delivery.delivery import Delivery, SubmissionStatus, wait_until_processed
+from agent.delivery.delivery import Delivery
+from agent.delivery.submission_status import SubmissionStatus, wait_until_processed
 from agent.exit_codes import ConfigurationError, ExitCode, worst
 from agent.journal import Journal
 from agent.measuring.load import BusyLimits, TooBusy
@@ -38,8 +39,8 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
             return _skip_run(busy, request, session=session)
         if client is None:
             session.trim()
-            verdict = ExitCode.OK if arguments.no_send else ExitCode.CONFIGURATION
-            delivery = Delivery(remaining=len(session.spool.pending()), verdict=verdict)
+            code = ExitCode.OK if arguments.no_send else ExitCode.CONFIGURATION
+            delivery = Delivery(remaining=len(session.spool.pending()), exit_code=code)
         else:
             delivery = session.deliver(client, budget_s=arguments.budget, first_id=run.entry.id)
     submission_status = None

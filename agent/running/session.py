@@ -45,7 +45,7 @@ class Session:
         from agent.delivery.delivery import deliver
 
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
-        if delivery.verdict == ExitCode.OK:
+        if not delivery.remaining:
             from agent.delivery.report_schedule import send_pending_schedule
 
             send_pending_schedule(self.spool, client, console=self.console)

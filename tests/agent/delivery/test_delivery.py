@@ -11,7 +11,7 @@ import pytest
 from agent.console import Console
 from agent.delivery import delivery as module
 from agent.delivery.client import Client
-from agent.delivery.delivery import Delivery, deliver, wait_until_processed
+from agent.delivery.delivery import Delivery, deliver
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode
 from tests.agent import server as acts
@@ -111,9 +111,20 @@ def test_rejected_result_is_put_aside_with_its_reason(spool: Spool, server: Host
     assert refused.reason["detail"] == "it is no-report"
 
 
-@pytest.mark.parametrize(("act", "method"), [(acts.keep, "remove"), (acts.say(422, "no-report"), "reject")])
+@pytest.mark.parametrize(
+    ("act", "method", "exit_code"),
+    [
+        (acts.keep, "remove", ExitCode.TRY_LATER),
+        (acts.say(422, "no-report"), "reject", ExitCode.REJECTED),
+    ],
+)
 def test_result_that_a_full_disk_holds_in_its_place_holds_up_no_other(
-    spool: Spool, server: HostileServer, monkeypatch: pytest.MonkeyPatch, act: acts.Act, method: str
+    spool: Spool,
+    server: HostileServer,
+    monkeypatch: pytest.MonkeyPatch,
+    act: acts.Act,
+    method: str,
+    exit_code: ExitCode,
 ) -> None:
     def refuse(entry: Entry, reason: object = None) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -124,7 +135,7 @@ def test_result_that_a_full_disk_holds_in_its_place_holds_up_no_other(
     delivery = send(spool, server)
 
     assert len(server.posts()) == 4
-    assert (delivery.remaining, delivery.verdict) == (4, ExitCode.TRY_LATER)
+    assert (delivery.remaining, delivery.exit_code) == (4, exit_code)
     assert "from the queue: [Errno 28]" in str(delivery.problem)
 
 
@@ -163,27 +174,3 @@ def test_file_that_cannot_be_read_holds_up_no_other(spool: Spool, server: Hostil
     delivery = send(spool, server, budget_s=1.0)
 
     assert (set(delivery.urls), delivery.remaining) == (set(IDS[1:]), 1)
-
-
-def test_stored_submission_names_its_pages(server: HostileServer) -> None:
-    submission_status = wait_until_processed(make_client(server), IDS[0], timeout_s=60)
-
-    assert (submission_status.state, submission_status.pages, submission_status.reason) == (
-        "stored",
-        ("/runs/5/",),
-        None,
-    )
-
-
-def test_rejected_submission_tells_why(server: HostileServer) -> None:
-    server.settled_state = "rejected"
-
-    submission_status = wait_until_processed(make_client(server), IDS[0], timeout_s=60)
-
-    assert (submission_status.state, submission_status.reason) == ("rejected", "no fio report found")
-
-
-def test_wait_ends(server: HostileServer) -> None:
-    server.polls_until_settled = 1000
-
-    assert wait_until_processed(make_client(server), IDS[0], timeout_s=0.3).state == "received"

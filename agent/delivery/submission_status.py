@@ -1,0 +1,50 @@
+"""Wait until the server has stored or rejected a submission."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from agent.delivery.client import Client
+
+# Minimum time of a request, also at the end of the wait: a slow link needs it.
+_REQUEST_MINIMUM_S = 5.0
+
+
+@dataclass(frozen=True)
+class SubmissionStatus:
+    """The state of a submission on the server: received, stored or rejected."""
+
+    state: str
+    pages: tuple[str, ...]
+    reason: str | None
+
+
+def wait_until_processed(client: Client, submission_id: str, *, timeout_s: float) -> SubmissionStatus:
+    """Poll until the submission is stored or rejected, or timeout_s has passed."""
+    deadline = time.monotonic() + timeout_s
+    delay_s = 0.1
+    while True:
+        limit_s = max(deadline - time.monotonic(), _REQUEST_MINIMUM_S)
+        response = client.request("GET", f"/api/v1/submissions/{submission_id}", limit_s=limit_s)
+        submission_status = _read_submission_status(response.body or {})
+        if submission_status.state != "received" or time.monotonic() + delay_s > deadline:
+            return submission_status
+        time.sleep(delay_s)
+        delay_s = min(delay_s * 1.5, 2.0)
+
+
+def _read_submission_status(body: Mapping[str, Any]) -> SubmissionStatus:
+    state = body.get("state")
+    runs = body.get("runs")
+    reason = body.get("reason")
+    return SubmissionStatus(
+        state=state if state in ("stored", "rejected") else "received",
+        pages=tuple(
+            str(run["page"])
+            for run in (runs if isinstance(runs, list) else [])
+            if isinstance(run, dict) and run.get("page")
+        ),
+        reason=str(reason.get("detail") or reason.get("code")) if isinstance(reason, dict) else None,
+    )
