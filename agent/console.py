@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from agent.quantities import format_duration, format_time
 
 if TYPE_CHECKING:
-    from agent.journal import Journal
+    from agent.log_file import LogFile
 
 _BAR_WIDTH = 24
 _REDRAW_INTERVAL_S = 0.5
@@ -29,11 +29,11 @@ class Console:
         self.is_json = is_json
         self.is_unattended = False
         self._buffered: list[str] = []
-        self._journal: Journal | None = None
+        self._log: LogFile | None = None
 
-    def attach_journal(self, journal: Journal) -> None:
+    def attach_log(self, log_file: LogFile) -> None:
         """Write all further output also to a log."""
-        self._journal = journal
+        self._log = log_file
 
     def set_unattended(self) -> None:
         """Buffer progress output and print it, with times, only after an error: cron mails every line."""
@@ -41,10 +41,10 @@ class Console:
 
     def record(self, text: str) -> None:
         """Write a line to the log, and buffer it to be printed if an error follows."""
-        if self._journal is not None:
-            self._journal.write(text)
-            if self._journal.problem:
-                problem, self._journal = self._journal.problem, None
+        if self._log is not None:
+            self._log.write(text)
+            if self._log.problem:
+                problem, self._log = self._log.problem, None
                 self.warn(problem)
         if self.is_unattended and not self.is_quiet:
             self._buffered = [
@@ -66,8 +66,8 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print an error or warning, also with --quiet."""
-        if self._journal is not None:
-            self._journal.write(f"ERROR {text}")
+        if self._log is not None:
+            self._log.write(f"ERROR {text}")
         for line in self._buffered:
             print(line, file=sys.stderr)
         self._buffered = []

@@ -30,7 +30,7 @@ SECONDS = {
     "tests/test_run_tests.py": 7,
     "tests/web/accounts/test_sign_in.py": 7,
     "tests/web/studies/test_sample.py": 7,
-    "tests/agent/running/test_run.py": 6,
+    "tests/agent/running/test_run_command.py": 6,
 }
 # One unit for the folder: a Chromium and a web process serve all of it.
 FOLDERS = ("tests/browser",)

@@ -61,11 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: argparse.Namespace, console: Console) -> int:
-    from agent.commands import commands
+    from agent.commands import handlers
     from agent.exit_codes import AgentError, ExitCode, Interrupted
 
     try:
-        return int(getattr(commands, f"run_{arguments.command}")(arguments, console))
+        return int(getattr(handlers, f"run_{arguments.command}")(arguments, console))
     except AgentError as error:
         status = 128 + error.signal_number if isinstance(error, Interrupted) else int(error.exit_code)
         return _end(arguments, console, status=status, reason=str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from agent.profiles.needs import Needs
-from agent.profiles.profiles import Profile
+from agent.profiles.profile import Profile
 from agent.quantities import format_duration, format_size
 
 

@@ -14,7 +14,7 @@ from agent.exit_codes import AgentError, ConfigurationError, ExitCode
 from agent.measuring.fio import choose_engine, find_fio, prefer_engine
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import Workspace
-from agent.profiles.profiles import load_profile, make_plan
+from agent.profiles.profile import load_profile, make_plan
 from agent.running.session import Session
 
 # Charts are ordered by the host's clock; larger differences are visible.
@@ -90,7 +90,7 @@ def _check_directory(directory: str, session: Session, *, trusts_directory: bool
 
 def _check_schedule() -> str:
     """Return the installed schedules; none is valid, but cron or systemd must run for those installed."""
-    from agent.scheduling.scheduled import find_machine, find_schedules
+    from agent.scheduling.installed_schedules import find_machine, find_schedules
 
     found = find_schedules(find_machine())
     idle = sorted({one.kind for one in found if one.is_running is False})

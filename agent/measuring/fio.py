@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Callable, Sequence
 
 from agent.exit_codes import CannotMeasure
-from agent.measuring.orphans import find_path, kill_orphans
+from agent.measuring.orphan_processes import find_path, kill_orphans
 
 # cron's PATH is /usr/bin:/bin.
 _EXTRA_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/fio/bin"

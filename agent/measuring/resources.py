@@ -9,7 +9,7 @@ from agent.exit_codes import CannotMeasure
 from agent.measuring.workspace import check_free_space
 from agent.profiles.needs import Needs
 from agent.quantities import format_size
-from agent.storage.layout import read_text
+from agent.storage.sysfs import read_text
 
 
 def check_resources(directory: str, needs: Needs, *, reserve_bytes: int | None) -> None:

@@ -15,7 +15,7 @@ from typing import Iterator
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
 from agent.files import describe_user, write_durably
-from agent.measuring.orphans import kill_orphans
+from agent.measuring.orphan_processes import kill_orphans
 from agent.quantities import format_size
 
 _PREFIX = ".bench-agent-"

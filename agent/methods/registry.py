@@ -7,8 +7,8 @@ from functools import partial
 from typing import Callable, Mapping
 
 from agent.measuring.fio import make_environment
-from agent.methods.bench import JOBFILE, Bench, MethodResult, describe_test_file
-from agent.profiles.profiles import Plan
+from agent.methods.method_context import JOBFILE, MethodContext, MethodResult, describe_test_file
+from agent.profiles.profile import Plan
 
 
 def check_plan(plan: Plan) -> None:
@@ -19,46 +19,46 @@ def check_plan(plan: Plan) -> None:
         check_file(plan)
 
 
-def run_plan(bench: Bench) -> MethodResult:
+def run_plan(context: MethodContext) -> MethodResult:
     """Run the plan with its method."""
     from agent.methods.saturation import find_saturation
     from agent.methods.seqread import read_in_order
     from agent.methods.smallfiles import write_and_read
     from agent.methods.steady import write_until_steady
 
-    methods: Mapping[str, Callable[[Bench], MethodResult]] = {
+    methods: Mapping[str, Callable[[MethodContext], MethodResult]] = {
         "jobs": _run_jobs,
         "saturation": find_saturation,
         "seqread": read_in_order,
         "smallfiles": write_and_read,
         "steady": write_until_steady,
     }
-    return methods[bench.plan.profile.method](bench)
+    return methods[context.plan.profile.method](context)
 
 
-def _run_jobs(bench: Bench) -> MethodResult:
-    if bench.plan.profile.is_own:
-        return _run_own(bench)
-    jobfile = bench.write_jobfile()
-    result = bench.execute(jobfile)
-    return MethodResult(result, jobfile, result.has_report, describe_test_file(bench))
+def _run_jobs(context: MethodContext) -> MethodResult:
+    if context.plan.profile.is_own:
+        return _run_own(context)
+    jobfile = context.write_jobfile()
+    result = context.execute(jobfile)
+    return MethodResult(result, jobfile, result.has_report, describe_test_file(context))
 
 
-def _run_own(bench: Bench) -> MethodResult:
+def _run_own(context: MethodContext) -> MethodResult:
     """Run a custom job file and remove its passwords from the result."""
     from agent.measuring.jobfile import hide_secrets
 
-    jobfile = bench.write_jobfile()
-    _check_own(bench, jobfile)
-    result = bench.execute(jobfile)
+    jobfile = context.write_jobfile()
+    _check_own(context, jobfile)
+    result = context.execute(jobfile)
     hide = partial(hide_secrets, jobfile=jobfile, environ=make_environment())
     result = replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr))
-    return MethodResult(result, hide(jobfile), result.has_report, describe_test_file(bench))
+    return MethodResult(result, hide(jobfile), result.has_report, describe_test_file(context))
 
 
-def _check_own(bench: Bench, jobfile: str) -> None:
+def _check_own(context: MethodContext, jobfile: str) -> None:
     from agent.measuring.jobfile import check_by_fio
 
-    assert bench.fio is not None
-    bench.workspace.write_file(JOBFILE, jobfile)
-    check_by_fio(bench.fio.path, JOBFILE, bench.workspace.descriptor)
+    assert context.fio is not None
+    context.workspace.write_file(JOBFILE, jobfile)
+    check_by_fio(context.fio.path, JOBFILE, context.workspace.descriptor)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 
-from agent.measuring.rounds import join_jobfiles, join_results, read_figures
+from agent.measuring.joined_results import join_jobfiles, join_results, read_figures
 from agent.profiles.shipped import list_saturation_steps
 from agent.quantities import format_latency
 
 if TYPE_CHECKING:
-    from agent.methods.bench import Bench, MethodResult
+    from agent.methods.method_context import MethodContext, MethodResult
 
 # Two steps double the I/Os in flight twice; a smaller gain means saturation.
 _GAIN_MINIMUM = 1.05
@@ -63,22 +63,22 @@ def describe_knee(knee: Step | None, steps: Sequence[Step], *, limit_ns: int, en
     )
 
 
-def find_saturation(bench: Bench) -> MethodResult:
+def find_saturation(context: MethodContext) -> MethodResult:
     """Run the steps; each is one JSON document of the submission."""
-    from agent.methods.bench import MethodResult, describe_test_file
+    from agent.methods.method_context import MethodResult, describe_test_file
 
-    values = bench.plan.values
+    values = context.plan.values
     limit_ns = values["limit"]
     ladder = list_saturation_steps(
-        values["iodepth_maximum"], values["jobs_maximum"], is_synchronous=bench.engine == "psync"
+        values["iodepth_maximum"], values["jobs_maximum"], is_synchronous=context.engine == "psync"
     )
     steps: list[Step] = []
     results, jobfiles, end = [], [], None
     for iodepth, jobs in ladder:
         jobfiles.append(
-            bench.write_jobfile(step=f"iodepth-{iodepth}-jobs-{jobs}", iodepth=iodepth, jobs=jobs)
+            context.write_jobfile(step=f"iodepth-{iodepth}-jobs-{jobs}", iodepth=iodepth, jobs=jobs)
         )
-        results.append(bench.execute(jobfiles[-1]))
+        results.append(context.execute(jobfiles[-1]))
         figures = read_figures(results[-1])
         if figures is None:
             end = "a step failed"
@@ -97,7 +97,7 @@ def find_saturation(bench: Bench) -> MethodResult:
         "knee_p95_ns": knee.p95_ns if knee else None,
         "knee_iodepth": knee.iodepth if knee else None,
         "knee_jobs": knee.jobs if knee else None,
-        **describe_test_file(bench),
+        **describe_test_file(context),
     }
     finding = describe_knee(knee, steps, limit_ns=limit_ns, end=end)
     return MethodResult(result, join_jobfiles(jobfiles), result.has_report, facts, finding)

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from agent.exit_codes import CannotMeasure, ConfigurationError
-from agent.methods.extents import describe_extents, describe_filesystem_fragmentation
+from agent.methods.fragmentation import describe_extents, describe_filesystem_fragmentation
 
 if TYPE_CHECKING:
-    from agent.methods.bench import Bench, MethodResult
-    from agent.profiles.profiles import Plan
+    from agent.methods.method_context import MethodContext, MethodResult
+    from agent.profiles.profile import Plan
 
 # A link in the workspace: the file's own path may contain characters special to job files.
 LINK = "bench-agent.file"
@@ -28,15 +28,15 @@ def check_file(plan: Plan) -> None:
         raise ConfigurationError("--set drop_caches=yes: requires root")
 
 
-def read_in_order(bench: Bench) -> MethodResult:
+def read_in_order(context: MethodContext) -> MethodResult:
     """Drop the file from the page cache, read it once, and count its extents."""
-    from agent.methods.bench import MethodResult
+    from agent.methods.method_context import MethodResult
 
-    path = bench.plan.values["file"]
-    cache = _make_cold(path, drops_all=bench.plan.values["drop_caches"] == "yes")
-    os.symlink(path, LINK, dir_fd=bench.workspace.descriptor)
-    jobfile = bench.write_jobfile()
-    result = bench.execute(jobfile, options=("--readonly",))
+    path = context.plan.values["file"]
+    cache = _make_cold(path, drops_all=context.plan.values["drop_caches"] == "yes")
+    os.symlink(path, LINK, dir_fd=context.workspace.descriptor)
+    jobfile = context.write_jobfile()
+    result = context.execute(jobfile, options=("--readonly",))
     # Afterwards: the tools read the filesystem's maps into memory.
     facts: dict[str, Any] = {
         "file": path,

@@ -12,7 +12,7 @@ from agent.measuring.fio import FioResult
 from agent.profiles.shipped import SMALL_FILES
 
 if TYPE_CHECKING:
-    from agent.methods.bench import Bench, MethodResult
+    from agent.methods.method_context import MethodContext, MethodResult
 
 # The commands of the benchmark; the server reads direction and number of files from them.
 _WRITE = """for i in {0..1000}; do echo 'test' > "test${i}.txt"; done"""
@@ -34,17 +34,17 @@ class _Stopped(Exception):
     """Stopped by a signal or the time limit."""
 
 
-def write_and_read(bench: Bench) -> MethodResult:
+def write_and_read(context: MethodContext) -> MethodResult:
     """Time both loops in the workspace, without its removal."""
-    from agent.methods.bench import MethodResult
+    from agent.methods.method_context import MethodResult
 
     started_at, stopped_because, parts, problem = time.time(), None, [], ""
     try:
-        os.mkdir("files", dir_fd=bench.workspace.descriptor)
-        directory = os.open("files", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=bench.workspace.descriptor)
+        os.mkdir("files", dir_fd=context.workspace.descriptor)
+        directory = os.open("files", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=context.workspace.descriptor)
         try:
             for command, do in ((_WRITE, write_file), (_READ, read_file)):
-                timing = _time_loop(bench, directory, do)
+                timing = _time_loop(context, directory, do)
                 parts.append(f"$ time {command}\n\n{format_timing(timing)}\n")
         finally:
             os.close(directory)
@@ -93,14 +93,14 @@ def format_timing(timing: Timing) -> str:
     return "".join(f"{name}\t{int(value // 60)}m{value % 60:.6f}s\n" for name, value in named)
 
 
-def _time_loop(bench: Bench, directory: int, do: Callable[[str, int], None]) -> Timing:
+def _time_loop(context: MethodContext, directory: int, do: Callable[[str, int], None]) -> Timing:
     started, used = time.perf_counter(), os.times()
     for number in range(SMALL_FILES):
         do(f"test{number}.txt", directory)
-        if bench.stop.received is not None:
+        if context.stop.received is not None:
             raise _Stopped("stopped by a signal")
-        if bench.is_over:
-            raise _Stopped(f"stopped after the time limit of {bench.time_limit_s:.0f} s")
-        bench.tick()
+        if context.is_over:
+            raise _Stopped(f"stopped after the time limit of {context.time_limit_s:.0f} s")
+        context.tick()
     ended = os.times()
     return Timing(time.perf_counter() - started, ended.user - used.user, ended.system - used.system)

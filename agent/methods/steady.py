@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Sequence
 
-from agent.measuring.rounds import join_jobfiles, join_results, read_figures
+from agent.measuring.joined_results import join_jobfiles, join_results, read_figures
 
 if TYPE_CHECKING:
     from agent.measuring.fio import FioResult
-    from agent.methods.bench import Bench, MethodResult
+    from agent.methods.method_context import MethodContext, MethodResult
 
 # SNIA PTS 2.0: over five rounds, values within 20 % of their average, and their linear fit within 10 %.
 WINDOW = 5
@@ -72,23 +72,23 @@ def describe_steadiness(state: SteadyState | None, rounds: int) -> str:
     return f"steady after {rounds} rounds: {numbers}" if state.is_steady else f"not steady: {numbers}"
 
 
-def write_until_steady(bench: Bench) -> MethodResult:
+def write_until_steady(context: MethodContext) -> MethodResult:
     """Run rounds; each is one JSON document of the submission, without preconditioning."""
-    from agent.methods.bench import MethodResult, describe_test_file
+    from agent.methods.method_context import MethodResult, describe_test_file
 
-    values = bench.plan.values
+    values = context.plan.values
     results: list[FioResult] = []
     jobfiles: list[str] = []
     iops: list[float] = []
     state = None
     if values["precondition"] == "yes":
-        prepared = _precondition(bench)
+        prepared = _precondition(context)
         if not prepared.is_success:
-            return MethodResult(prepared, prepared_jobfile(bench), prepared.has_report)
+            return MethodResult(prepared, prepared_jobfile(context), prepared.has_report)
     while len(iops) < values["rounds"] and not (state and state.is_steady):
         # Unique names: reports of equal jobs could be read as snapshots of one execution.
-        jobfiles.append(bench.write_jobfile(round=f"round-{len(iops) + 1}"))
-        results.append(bench.execute(jobfiles[-1]))
+        jobfiles.append(context.write_jobfile(round=f"round-{len(iops) + 1}"))
+        results.append(context.execute(jobfiles[-1]))
         figures = read_figures(results[-1])
         if figures is None:
             break
@@ -98,22 +98,25 @@ def write_until_steady(bench: Bench) -> MethodResult:
     facts = {
         **_list_facts(state, iops),
         "preconditioned": values["precondition"],
-        **describe_test_file(bench),
+        **describe_test_file(context),
     }
     finding = describe_steadiness(state, len(iops))
     return MethodResult(result, join_jobfiles(jobfiles), result.has_report, facts, finding)
 
 
-def prepared_jobfile(bench: Bench) -> str:
+def prepared_jobfile(context: MethodContext) -> str:
     """Return the job file that writes the test file twice sequentially."""
-    iodepth = 1 if bench.engine == "psync" else bench.plan.values["iodepth"]
+    iodepth = 1 if context.engine == "psync" else context.plan.values["iodepth"]
     return _PRECONDITION.format(
-        size=bench.plan.values["size"], engine=bench.engine, direct=int(bench.is_direct), iodepth=iodepth
+        size=context.plan.values["size"],
+        engine=context.engine,
+        direct=int(context.is_direct),
+        iodepth=iodepth,
     )
 
 
-def _precondition(bench: Bench) -> FioResult:
-    return bench.execute(prepared_jobfile(bench))
+def _precondition(context: MethodContext) -> FioResult:
+    return context.execute(prepared_jobfile(context))
 
 
 def _list_facts(state: SteadyState | None, iops: Sequence[float]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from agent.console import Progress
 from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, read_target
 from agent.delivery.spool import Entry, Spool
 from agent.environment.cloud import find_instance
-from agent.environment.environment import describe_environment, find_instance_type
+from agent.environment.host_facts import describe_environment, find_instance_type
 from agent.environment.time_zone import find_process_zone
 from agent.exit_codes import CannotMeasure, Interrupted
 from agent.measuring.fio import Fio, FioResult, StopSignals, choose_engine, find_fio, prefer_engine
@@ -22,9 +22,9 @@ from agent.measuring.fio_logs import list_log_options, read_logs
 from agent.measuring.load import BusyLimits, Observation, check_load, observe
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import Workspace, clean_leftovers
-from agent.methods.bench import Bench, MethodResult
+from agent.methods.method_context import MethodContext, MethodResult
 from agent.methods.registry import check_plan, run_plan
-from agent.profiles.profiles import Plan, Profile
+from agent.profiles.profile import Plan, Profile
 from agent.quantities import format_duration
 from agent.running.session import Session
 from agent.storage.layout import describe_storage
@@ -196,8 +196,10 @@ def _run_in_workspace(
         engine, is_direct, fallbacks = _choose_engine(profile, setting.fio, workspace=workspace)
         for label in fallbacks.values():
             session.console.warn(f"{label}; results are comparable only with runs under the same fallback")
-        bench = partial(Bench, workspace=workspace, engine=engine, is_direct=is_direct, stop=stop)
-        outcome = _run_with_progress(bench, request, fio=setting.fio, session=session)
+        make_context = partial(
+            MethodContext, workspace=workspace, engine=engine, is_direct=is_direct, stop=stop
+        )
+        outcome = _run_with_progress(make_context, request, fio=setting.fio, session=session)
         logs = _collect_logs(workspace, session) if request.has_logs else {}
         # Before the test file is removed, which is I/O of the agent.
         after = observe(() if stop.received else setting.disks)
@@ -234,7 +236,7 @@ def _choose_engine(
 
 
 def _run_with_progress(
-    make_bench: Callable[..., Bench], request: RunRequest, *, fio: Fio | None, session: Session
+    make_context: Callable[..., MethodContext], request: RunRequest, *, fio: Fio | None, session: Session
 ) -> MethodResult:
     plan = request.plan
     options = list_log_options(fio.version) if fio and request.has_logs else ()
@@ -251,7 +253,7 @@ def _run_with_progress(
     progress.start()
     try:
         return run_plan(
-            make_bench(
+            make_context(
                 plan=plan,
                 fio=fio,
                 started=time.monotonic(),

@@ -14,7 +14,7 @@ from agent.exit_codes import ConfigurationError, ExitCode
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
-    from agent.delivery.delivery import Delivery
+    from agent.delivery.deliver import Delivery
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Session:
 
         In this order, so that a host that was offline delivers old results before they are dropped.
         """
-        from agent.delivery.delivery import deliver
+        from agent.delivery.deliver import deliver
 
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
         if not delivery.remaining:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from agent.exit_codes import ConfigurationError
 from agent.measuring.workspace import check_path_trusted
 from agent.methods.registry import check_plan
-from agent.profiles.profiles import Plan
+from agent.profiles.profile import Plan
 from agent.quantities import parse_duration
-from agent.running.run import choose_directory, read_plan
-from agent.scheduling.own_command import find_own_command
+from agent.running.run_command import choose_directory, read_plan
+from agent.scheduling.agent_command import find_own_command
 from agent.scheduling.timetable import Schedule, read_clock, read_interval
 
 if TYPE_CHECKING:

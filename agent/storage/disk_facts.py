@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Sequence
 
 from agent.storage.devices import Layer
-from agent.storage.identity import hash_identifier
+from agent.storage.hashed_ids import hash_identifier
 from agent.storage.sysfs import list_directory, read_bytes, read_choice, read_line, read_number
 
 _SECTOR_BYTES = 512

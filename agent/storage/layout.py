@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from agent.storage.backing import describe_caches, describe_loops, describe_overlay
+from agent.storage.backing_storage import describe_caches, describe_loops, describe_overlay
 from agent.storage.btrfs import read_btrfs
 from agent.storage.devices import (
     Layer,
@@ -22,13 +22,13 @@ from agent.storage.devices import (
     trace_layers,
 )
 from agent.storage.disk_facts import Disk, agree, describe_disks, read_disk
-from agent.storage.identity import hash_identifier
+from agent.storage.external_tools import Ask, ask_tool, run_no_tool
+from agent.storage.hashed_ids import hash_identifier
 from agent.storage.lvm import find_volumes, read_volume
 from agent.storage.mounts import Mount, choose_mount, find_mount, read_mounts
 from agent.storage.network_storage import describe_network, hide_ids, hide_login
 from agent.storage.raid import Array, count_volumes, describe_arrays, describe_target, read_md
 from agent.storage.sysfs import read_line, read_text
-from agent.storage.tools import Ask, ask_tool, run_no_tool
 from agent.storage.zfs import read_pool
 
 __all__ = ["Mount", "Storage", "describe_storage", "find_disks", "find_mount", "read_line", "read_text"]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Sequence
 
 from agent.storage.devices import Layer
+from agent.storage.external_tools import Ask
 from agent.storage.raid import Array
 from agent.storage.sysfs import read_line, read_number
-from agent.storage.tools import Ask
 
 _SECTOR_BYTES = 512
 # The smallest stripe that lvcreate makes.

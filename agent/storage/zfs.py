@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from agent.storage.external_tools import Ask
 from agent.storage.mounts import Mount
 from agent.storage.raid import Array
 from agent.storage.sysfs import read_line
-from agent.storage.tools import Ask
 
 # Groups of a pool that contain no data of a dataset, or only some.
 _ASIDE = ("logs", "cache", "spares", "special", "dedup")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Container, Iterable, Iterator, Mapping, Sequence
 
 from agent.exit_codes import ConfigurationError
-from agent.profiles.profiles import Plan, Profile, make_plan
+from agent.profiles.profile import Plan, Profile, make_plan
 from agent.quantities import format_duration, format_size
 from agent.sweeping.signatures import Signature
-from agent.sweeping.stripes import (
+from agent.sweeping.stripe_commands import (
     Stripe,
     build_commands,
     check_stripe,

@@ -10,8 +10,8 @@ from agent.config import Config
 from agent.delivery.envelope import check_labels, read_target
 from agent.exit_codes import ConfigurationError
 from agent.quantities import parse_count, parse_size
-from agent.running.run import read_pairs
-from agent.sweeping.stripes import BTRFS_CHUNK_BYTES, CHUNK_DEFAULT_BYTES, FILESYSTEMS, RAIDS
+from agent.running.run_command import read_pairs
+from agent.sweeping.stripe_commands import BTRFS_CHUNK_BYTES, CHUNK_DEFAULT_BYTES, FILESYSTEMS, RAIDS
 from agent.sweeping.sweep_plan import SIZE_PARAMETER, SweepRequest
 
 T = TypeVar("T")

@@ -14,10 +14,10 @@ from agent.measuring.fio import StopSignals
 from agent.measuring.workspace import clean_leftovers
 from agent.running.measure import RunRequest, measure
 from agent.running.session import Session
+from agent.sweeping.device_checks import DATA, Device, check_devices, inspect_device
 from agent.sweeping.signatures import read_content
-from agent.sweeping.stripe_work import build_stripe, remove_stripe, run_tool
-from agent.sweeping.stripes import Stripe, wipe_commands
-from agent.sweeping.sweep_devices import DATA, Device, check_devices, inspect_device
+from agent.sweeping.stripe_commands import Stripe, wipe_commands
+from agent.sweeping.stripe_operations import build_stripe, remove_stripe, run_tool
 from agent.sweeping.sweep_plan import Round, SweepPlan, SweepStep
 from agent.sweeping.sweep_state import SweepState
 
@@ -49,7 +49,7 @@ class ResultSender:
         self.session.trim()
 
     def _post(self, client: Client) -> None:
-        from agent.delivery.delivery import deliver
+        from agent.delivery.deliver import deliver
 
         delivery = deliver(self.session.spool, client, console=self.session.console, budget_s=0.0)
         self.urls.update(delivery.urls)

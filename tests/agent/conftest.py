@@ -19,7 +19,7 @@ from unittest import mock
 import pytest
 
 from agent.commands.cli import main
-from agent.scheduling.scheduled import Machine as Schedules
+from agent.scheduling.installed_schedules import Machine as Schedules
 from tests.agent.server import TOKEN, HostileServer
 
 ROOT = Path(__file__).parents[2]
@@ -135,8 +135,8 @@ class Machine:
 def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedules:
     """Keep every test away from this machine's own schedules, and from seconds of looking at its disks."""
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
-    monkeypatch.setattr("agent.scheduling.schedule.find_machine", lambda: schedules)
-    monkeypatch.setattr("agent.scheduling.scheduled.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.scheduling.installed_schedules.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.measuring.load.OBSERVATION_S", 0.005)
     return schedules
 

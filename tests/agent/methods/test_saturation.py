@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.methods.saturation import Step, describe_knee, find_end, find_knee, find_saturation
-from tests.agent.methods.benches import ScriptedBench
+from tests.agent.methods.contexts import ScriptedContext
 
 MS = 1_000_000
 LIMIT = 10 * MS
@@ -64,17 +64,17 @@ def test_knee_is_told_in_words() -> None:
 
 
 def saturate(directory: Path, *answers: tuple[float, float] | None, **settings: str):
-    bench = ScriptedBench("saturation", directory, list(answers), settings)
-    return bench, find_saturation(bench)  # type: ignore[arg-type]
+    context = ScriptedContext("saturation", directory, list(answers), settings)
+    return context, find_saturation(context)  # type: ignore[arg-type]
 
 
 def test_saturation_ends_with_the_step_that_passes_the_limit(tmp_path: Path) -> None:
-    bench, outcome = saturate(tmp_path, (100.0, 1 * MS), (190.0, 4 * MS), (200.0, 11 * MS), (0.0, 0))
+    context, outcome = saturate(tmp_path, (100.0, 1 * MS), (190.0, 4 * MS), (200.0, 11 * MS), (0.0, 0))
 
-    assert (len(bench.jobfiles), outcome.facts["saturation_steps"]) == (3, 3)
+    assert (len(context.jobfiles), outcome.facts["saturation_steps"]) == (3, 3)
     assert outcome.result.stdout.count("fio version") == 3
     assert (outcome.facts["knee_iops"], outcome.facts["knee_iodepth"]) == (190.0, 2)
-    assert "[iodepth-4-jobs-1]" in bench.jobfiles[2]
+    assert "[iodepth-4-jobs-1]" in context.jobfiles[2]
 
 
 def test_step_that_fails_ends_saturation_and_leaves_the_knee_so_far(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_step_that_fails_ends_saturation_and_leaves_the_knee_so_far(tmp_path: Pa
 
 
 def test_saturation_makes_no_more_steps_than_there_are(tmp_path: Path) -> None:
-    bench, outcome = saturate(
+    context, outcome = saturate(
         tmp_path, (100.0, MS), (200.0, MS), (400.0, MS), iodepth_maximum="2", jobs_maximum="2"
     )
 
     assert outcome.facts["saturation_end"] == "all steps completed"
-    assert "numjobs=2" in bench.jobfiles[2]
+    assert "numjobs=2" in context.jobfiles[2]

@@ -70,14 +70,14 @@ def test_signal_or_time_limit_ends_small_files(
     stop = StopSignals()
     stop.received = received
     with open_directory(tmp_path) as directory:
-        bench = SimpleNamespace(
+        context = SimpleNamespace(
             workspace=SimpleNamespace(descriptor=directory),
             stop=stop,
             is_over=is_over,
             time_limit_s=9.0,
             tick=lambda: None,
         )
-        outcome = write_and_read(bench)  # type: ignore[arg-type]
+        outcome = write_and_read(context)  # type: ignore[arg-type]
 
     assert outcome.result.stopped_because == why
     assert not outcome.is_complete

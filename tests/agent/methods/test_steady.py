@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.methods.steady import check_steady_state, describe_steadiness, write_until_steady
-from tests.agent.methods.benches import ScriptedBench
+from tests.agent.methods.contexts import ScriptedContext
 
 
 @pytest.mark.parametrize(
@@ -51,25 +51,25 @@ def test_steadiness_is_told_in_words() -> None:
     assert describe_steadiness(None, 3) == "not steady: 3 rounds, at least 5 are required"
 
 
-def make_rounds(directory: Path, *iops: float, **settings: str) -> ScriptedBench:
+def make_rounds(directory: Path, *iops: float, **settings: str) -> ScriptedContext:
     answers = [(each, 1.0) if each else None for each in iops]
-    return ScriptedBench("snia-steady", directory, answers, settings)
+    return ScriptedContext("snia-steady", directory, answers, settings)
 
 
 def test_rounds_end_when_they_are_steady(tmp_path: Path) -> None:
-    bench = make_rounds(tmp_path, 900.0, 500.0, *[100.0] * 20)
+    context = make_rounds(tmp_path, 900.0, 500.0, *[100.0] * 20)
 
-    outcome = write_until_steady(bench)  # type: ignore[arg-type]
+    outcome = write_until_steady(context)  # type: ignore[arg-type]
 
     assert (outcome.facts["steady_attained"], outcome.facts["steady_round"]) == ("yes", 7)
     assert outcome.facts["steady_iops"] == 100.0
-    assert ["[round-1]" in bench.jobfiles[0], "[round-7]" in bench.jobfiles[6]] == [True, True]
+    assert ["[round-1]" in context.jobfiles[0], "[round-7]" in context.jobfiles[6]] == [True, True]
 
 
 def test_rounds_end_after_the_most_that_are_wanted(tmp_path: Path) -> None:
-    bench = make_rounds(tmp_path, *range(100, 2600, 100))
+    context = make_rounds(tmp_path, *range(100, 2600, 100))
 
-    outcome = write_until_steady(bench)  # type: ignore[arg-type]
+    outcome = write_until_steady(context)  # type: ignore[arg-type]
 
     assert (outcome.facts["steady_attained"], outcome.facts["steady_round"]) == ("no", 25)
     assert outcome.finding.startswith("not steady: 2300 IOPS")
@@ -83,11 +83,11 @@ def test_round_that_fails_ends_them(tmp_path: Path) -> None:
 
 
 def test_preconditioning_is_no_round(tmp_path: Path) -> None:
-    bench = make_rounds(tmp_path, 5.0, *[100.0] * 5, precondition="yes")
+    context = make_rounds(tmp_path, 5.0, *[100.0] * 5, precondition="yes")
 
-    outcome = write_until_steady(bench)  # type: ignore[arg-type]
+    outcome = write_until_steady(context)  # type: ignore[arg-type]
 
-    assert "loops=2" in bench.jobfiles[0]
+    assert "loops=2" in context.jobfiles[0]
     assert (outcome.facts["steady_round"], outcome.facts["preconditioned"]) == (5, "yes")
     assert outcome.result.stdout.count("fio version") == 5
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.exit_codes import ConfigurationError
 from agent.measuring.fio import Fio, choose_engine
-from agent.profiles.profiles import Plan, Profile, list_profiles, load_profile, make_plan
+from agent.profiles.profile import Plan, Profile, list_profiles, load_profile, make_plan
 from agent.profiles.shipped import find_ebs_runtime, list_saturation_steps
 from tests.agent.conftest import Machine
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.scheduling.own_command import find_own_command, find_temporary_path
-from agent.scheduling.scheduled import Machine as Schedules
+from agent.scheduling.agent_command import find_own_command, find_temporary_path
+from agent.scheduling.installed_schedules import Machine as Schedules
 from agent.scheduling.timetable import (
     Schedule,
     find_next,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.journal import Journal
+from agent.log_file import LogFile
 from agent.measuring.splay import choose_splay, make_seed
 from agent.measuring.workspace import write_marker
 from tests.agent.conftest import Machine
-from tests.agent.running.test_run import TIME, wait_for
+from tests.agent.running.test_run_command import TIME, wait_for
 from tests.agent.server import HostileServer
 from tests.agent.storage.trees import plant
 
@@ -153,7 +153,7 @@ def test_full_log_is_put_aside_once(tmp_path: Path) -> None:
     last.write_text("the one before")
     log.write_text("x" * (2**20 - 30))
 
-    Journal(str(log)).write("an event that takes more than what is left")
+    LogFile(str(log)).write("an event that takes more than what is left")
 
     assert len(last.read_text()) == 2**20 - 30
     assert log.read_text().endswith("an event that takes more than what is left\n")
@@ -161,7 +161,7 @@ def test_full_log_is_put_aside_once(tmp_path: Path) -> None:
 
 
 def test_event_of_several_lines_is_one_line(tmp_path: Path) -> None:
-    Journal(str(tmp_path / "log")).write("one\ntwo\r\n\tthree \udcff")
+    LogFile(str(tmp_path / "log")).write("one\ntwo\r\n\tthree \udcff")
 
     assert (tmp_path / "log").read_text()[21:] == "one two three \\udcff\n"
 

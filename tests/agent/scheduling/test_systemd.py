@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.scheduling.scheduled import Machine as Schedules
+from agent.scheduling.installed_schedules import Machine as Schedules
 from agent.scheduling.systemd import (
     find_units,
     install_units,
@@ -298,7 +298,8 @@ def test_user_has_timers_of_its_own(machine: Machine, units: Path, monkeypatch: 
     (runtime / "systemd").mkdir(parents=True)
     environ = {"HOME": "/home/ann", "XDG_RUNTIME_DIR": str(runtime)}
     monkeypatch.setattr(
-        "agent.scheduling.schedule.find_machine", lambda: Schedules(root, is_root=False, environ=environ)
+        "agent.scheduling.schedule_command.find_machine",
+        lambda: Schedules(root, is_root=False, environ=environ),
     )
 
     ended = machine.install(kind="--systemd")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.storage.identity import hash_identifier
+from agent.storage.hashed_ids import hash_identifier
 from agent.storage.layout import Storage, describe_storage, find_disks
 from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
 from tests.agent.storage.trees import disk, join, nvme, plant, raid0, slaves

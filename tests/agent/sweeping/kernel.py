@@ -16,11 +16,11 @@ from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
 
 # Imported before anything is replaced: else the replacement would be what is put back.
-from agent.sweeping import stripe_work, sweep, sweep_run, sweep_state
+from agent.sweeping import stripe_operations, sweep_command, sweep_run, sweep_state
+from agent.sweeping.device_checks import Device
 from agent.sweeping.signatures import Content, Signature
-from agent.sweeping.stripe_work import ToolFailed
-from agent.sweeping.stripes import ARRAY, NAME, Stripe, StripeState, is_ours
-from agent.sweeping.sweep_devices import Device
+from agent.sweeping.stripe_commands import ARRAY, NAME, Stripe, StripeState, is_ours
+from agent.sweeping.stripe_operations import ToolFailed
 from tests.agent.conftest import Machine
 
 GIB = 2**30
@@ -214,24 +214,30 @@ class Kernel:
 def boot(kernel: Kernel) -> Iterator[None]:
     """Put the kernel under the sweeps of this process."""
     places = {
-        stripe_work: ("run_tool", "inspect_stripe", "find_foreign"),
+        stripe_operations: ("run_tool", "inspect_stripe", "find_foreign"),
         sweep_run: ("run_tool", "inspect_device", "measure", "read_content"),
-        sweep: ("inspect_device",),
+        sweep_command: ("inspect_device",),
         sweep_state: ("write_durably",),
     }
     with ExitStack() as stack:
         for module, names in places.items():
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, getattr(kernel, name)))
-        for name in ("stripe_work.wait_until_free", "stripe_work.wait_until_named", "sweep.find_fio"):
+        for name in (
+            "stripe_operations.wait_until_free",
+            "stripe_operations.wait_until_named",
+            "sweep_command.find_fio",
+        ):
             stack.enter_context(mock.patch(f"agent.sweeping.{name}"))
-        stack.enter_context(mock.patch("agent.sweeping.stripe_work._BUSY_S", 0.0))
-        stack.enter_context(mock.patch("agent.sweeping.stripe_work._BUSY_PAUSE_S", 0.0))
-        stack.enter_context(mock.patch("agent.sweeping.sweep.find_tool", lambda name: f"/sbin/{name}"))
+        stack.enter_context(mock.patch("agent.sweeping.stripe_operations._BUSY_S", 0.0))
+        stack.enter_context(mock.patch("agent.sweeping.stripe_operations._BUSY_PAUSE_S", 0.0))
+        stack.enter_context(
+            mock.patch("agent.sweeping.sweep_command.find_tool", lambda name: f"/sbin/{name}")
+        )
         if os.geteuid() != 0:
             # Root would refuse the files of whoever runs the tests.
             stack.enter_context(mock.patch("agent.config._check_writers"))
-            stack.enter_context(mock.patch("agent.sweeping.sweep.check_path_trusted"))
+            stack.enter_context(mock.patch("agent.sweeping.sweep_command.check_path_trusted"))
         stack.enter_context(mock.patch("os.geteuid", lambda: 0))
         stack.enter_context(mock.patch("os.fsync"))  # hundreds of deaths; none of them is a power cut
         yield

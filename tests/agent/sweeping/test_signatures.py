@@ -16,7 +16,7 @@ from agent.sweeping.signatures import (
     list_samples,
     read_signatures,
 )
-from agent.sweeping.stripes import wipe_commands
+from agent.sweeping.stripe_commands import wipe_commands
 
 MIB = 2**20
 MD = 0xA92B4EFC

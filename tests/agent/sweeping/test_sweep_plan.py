@@ -3,7 +3,7 @@
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.profiles.profiles import load_profile
+from agent.profiles.profile import load_profile
 from agent.sweeping.signatures import Signature
 from agent.sweeping.sweep_plan import (
     SweepPlan,

@@ -131,7 +131,9 @@ def test_mistake_is_told_before_anything_is_done(
 def test_missing_tools_are_told_with_their_packages(machine: Machine) -> None:
     with (
         boot(Kernel(*DEVICES)),
-        mock.patch("agent.sweeping.sweep.find_tool", lambda name: None if name[:2] in ("mk", "md") else name),
+        mock.patch(
+            "agent.sweeping.sweep_command.find_tool", lambda name: None if name[:2] in ("mk", "md") else name
+        ),
     ):
         ended = machine.run(*SWEEP, *SIZES)
 
@@ -182,7 +184,7 @@ def test_what_appears_after_the_question_is_not_lost(machine: Machine) -> None:
         kernel.held["/dev/a"] = [EXT4]
         return "yes\n"
 
-    with mock.patch("agent.sweeping.sweep.sys.stdin") as stdin:
+    with mock.patch("agent.sweeping.sweep_command.sys.stdin") as stdin:
         stdin.isatty.return_value = True
         stdin.readline.side_effect = answer
         with boot(kernel):
@@ -197,7 +199,7 @@ def test_what_appears_after_the_question_is_not_lost(machine: Machine) -> None:
 def test_terminal_is_asked_for_the_word_yes(machine: Machine, answer: str, status: int) -> None:
     kernel = Kernel(*DEVICES)
 
-    with mock.patch("agent.sweeping.sweep.sys.stdin") as stdin:
+    with mock.patch("agent.sweeping.sweep_command.sys.stdin") as stdin:
         stdin.isatty.return_value = True
         stdin.readline.return_value = answer
         with boot(kernel):

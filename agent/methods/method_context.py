@@ -9,8 +9,8 @@ from typing import Any, Callable, Mapping, Sequence
 
 from agent.measuring.fio import Fio, FioResult, StopSignals, build_argv, run_fio
 from agent.measuring.workspace import Workspace
-from agent.methods.extents import describe_extents
-from agent.profiles.profiles import Plan
+from agent.methods.fragmentation import describe_extents
+from agent.profiles.profile import Plan
 
 JOBFILE = "bench-agent.fio"
 
@@ -31,7 +31,7 @@ class MethodResult:
 
 
 @dataclass(frozen=True)
-class Bench:
+class MethodContext:
     """The context of a method; started: by time.monotonic(); fio: None if the method needs none."""
 
     plan: Plan
@@ -69,9 +69,9 @@ class Bench:
         )
 
 
-def describe_test_file(bench: Bench) -> dict[str, Any]:
+def describe_test_file(context: MethodContext) -> dict[str, Any]:
     """Return extent facts of fio's largest file; {} without a file or tool."""
-    descriptor = bench.workspace.descriptor
+    descriptor = context.workspace.descriptor
     with os.scandir(descriptor) as entries:
         largest = max(entries, key=_find_size, default=None)
     if largest is None or not _find_size(largest):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Sequence
 from agent.delivery.report_schedule import send_pending_schedule, store_pending_schedule
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.scheduling import crontab, systemd
-from agent.scheduling.own_command import find_temporary_path
+from agent.scheduling.agent_command import find_temporary_path
+from agent.scheduling.installed_schedules import Machine, find_machine, find_schedules
 from agent.scheduling.schedule_request import read_schedule_request, write_command
-from agent.scheduling.scheduled import Machine, find_machine, find_schedules
 from agent.scheduling.timetable import Schedule, find_next, find_slots, format_interval, make_entries
 
 if TYPE_CHECKING:

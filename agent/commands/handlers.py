@@ -15,7 +15,7 @@ from agent.running.session import open_session
 
 def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure, store the result, and deliver it with all pending results."""
-    from agent.running.run import run_profile
+    from agent.running.run_command import run_profile
 
     if not sys.stderr.isatty():
         console.set_unattended()
@@ -24,14 +24,14 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Vary stripes, file sizes or parameters step by step."""
-    from agent.sweeping.sweep import run_sweep as make_sweep
+    from agent.sweeping.sweep_command import run_sweep as make_sweep
 
     return make_sweep(arguments, open_session(arguments, console))
 
 
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Install, remove, show or report schedules."""
-    from agent.scheduling.schedule import run_schedule as act
+    from agent.scheduling.schedule_command import run_schedule as act
 
     return act(arguments, open_session(arguments, console))
 
@@ -107,7 +107,7 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """List the profiles and their parameters."""
     from agent.commands.profile_list import describe_profile, dump_profile
-    from agent.profiles.profiles import list_profiles, make_plan
+    from agent.profiles.profile import list_profiles, make_plan
 
     session = open_session(arguments, console)
     documents = []

@@ -12,7 +12,7 @@ import pytest
 
 from agent.exit_codes import StorageHangs
 from agent.measuring.fio import StopSignals, run_fio
-from agent.measuring.orphans import kill_orphans, list_orphans
+from agent.measuring.orphan_processes import kill_orphans, list_orphans
 from agent.measuring.workspace import Workspace, clean_leftovers
 from tests.agent.conftest import Machine, open_directory
 
@@ -28,8 +28,8 @@ def test_who_works_elsewhere_or_is_no_fio_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_process_that_survives_sigkill_means_that_the_storage_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.measuring.orphans.list_orphans", lambda directory: (2**30,))
-    monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
+    monkeypatch.setattr("agent.measuring.orphan_processes.list_orphans", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.orphan_processes.DEATH_S", 0.0)
 
     with pytest.raises(StorageHangs, match=f"process {2**30} does not end after SIGKILL"):
         kill_orphans("/data")
@@ -82,8 +82,8 @@ def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
 def test_run_on_storage_that_hangs_ends_and_leaves_it_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.measuring.orphans.list_orphans", lambda directory: (2**30,))
-    monkeypatch.setattr("agent.measuring.orphans.DEATH_S", 0.0)
+    monkeypatch.setattr("agent.measuring.orphan_processes.list_orphans", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.orphan_processes.DEATH_S", 0.0)
 
     ended = machine.measure("--no-send", "--time-limit", "1", FAKE_FIO="hanging")
 

@@ -17,7 +17,15 @@ from agent.measuring.fio import StopSignals, make_parent_death_hook
 from agent.storage.mounts import find_mount
 from agent.storage.sysfs import list_directory
 from agent.sweeping.signatures import Signature, read_signatures
-from agent.sweeping.stripes import NAME, VOLUME, Stripe, StripeState, build_commands, is_ours, undo_commands
+from agent.sweeping.stripe_commands import (
+    NAME,
+    VOLUME,
+    Stripe,
+    StripeState,
+    build_commands,
+    is_ours,
+    undo_commands,
+)
 
 # cron's PATH has no sbin.
 _EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"

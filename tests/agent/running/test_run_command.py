@@ -274,7 +274,7 @@ def test_host_that_was_off_for_long_brings_what_is_old_before_it_is_dropped(
 
 
 def test_fault_of_its_own_is_told_as_json_too(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.running.run.measure", lambda request, session: 1 / 0)
+    monkeypatch.setattr("agent.running.run_command.measure", lambda request, session: 1 / 0)
 
     ended = host.measure("--json")
 

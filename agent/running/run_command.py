@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Sequence
 from urllib.parse import urljoin
 
 from agent import __version__
-from agent.delivery.delivery import Delivery
+from agent.delivery.deliver import Delivery
 from agent.delivery.submission_status import SubmissionStatus, wait_until_processed
 from agent.exit_codes import ConfigurationError, ExitCode, worst
-from agent.journal import Journal
+from agent.log_file import LogFile
 from agent.measuring.load import BusyLimits, TooBusy
-from agent.profiles.profiles import Plan, load_profile, make_plan
+from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
 from agent.running.measure import RunRequest, SpooledRun, measure
 
@@ -54,7 +54,7 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
 def _open_log(arguments: argparse.Namespace, session: Session) -> None:
     log = arguments.log or session.config.log
     if log:
-        session.console.attach_journal(Journal(os.path.abspath(log)))
+        session.console.attach_log(LogFile(os.path.abspath(log)))
         session.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
 

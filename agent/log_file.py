@@ -11,7 +11,7 @@ from agent.quantities import format_time
 SIZE_MAXIMUM = 2**20
 
 
-class Journal:
+class LogFile:
     """Appends to a file, which is renamed to FILE.1 when full, replacing an older FILE.1."""
 
     def __init__(self, path: str) -> None:

@@ -15,11 +15,11 @@ from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
 from agent.measuring.fio import StopSignals, find_fio
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import check_path_trusted
-from agent.profiles.profiles import load_profile
-from agent.running.run import find_client
-from agent.sweeping.stripe_work import find_tool
-from agent.sweeping.stripes import list_tools
-from agent.sweeping.sweep_devices import Device, DeviceCheck, check_devices, inspect_device
+from agent.profiles.profile import load_profile
+from agent.running.run_command import find_client
+from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
+from agent.sweeping.stripe_commands import list_tools
+from agent.sweeping.stripe_operations import find_tool
 from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
 from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_with_resume
 from agent.sweeping.sweep_run import ResultSender, SweepRun, describe_refusal

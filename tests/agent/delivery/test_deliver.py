@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.console import Console
-from agent.delivery import delivery as module
+from agent.delivery import deliver as module
 from agent.delivery.client import Client
-from agent.delivery.delivery import Delivery, deliver
+from agent.delivery.deliver import Delivery, deliver
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode
 from tests.agent import server as acts

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.environment.control_groups import describe_limits, find_container
 from agent.environment.time_zone import find_time_zone
-from agent.storage.identity import hash_identifier
+from agent.storage.hashed_ids import hash_identifier
 from agent.storage.layout import Storage
 from agent.storage.sysfs import list_directory, read_choice, read_line, read_text
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from agent.measuring.fio import FioResult
-from agent.profiles.profiles import Plan, load_profile, make_plan
+from agent.profiles.profile import Plan, load_profile, make_plan
 
 
 @dataclass
-class ScriptedBench:
+class ScriptedContext:
     """answers: (IOPS, p95 in ns) of each execution in turn, None for one that fails."""
 
     profile: str

@@ -8,8 +8,7 @@ import pytest
 from agent.exit_codes import CannotMeasure, ConfigurationError, Interrupted
 from agent.measuring.fio import StopSignals
 from agent.sweeping.signatures import Signature
-from agent.sweeping.stripe_work import find_arrays, wait_until_named
-from agent.sweeping.stripes import (
+from agent.sweeping.stripe_commands import (
     Stripe,
     StripeState,
     build_commands,
@@ -20,6 +19,7 @@ from agent.sweeping.stripes import (
     undo_commands,
     wipe_commands,
 )
+from agent.sweeping.stripe_operations import find_arrays, wait_until_named
 from tests.agent.storage.trees import disk, join, plant, slaves
 
 DEVICES = ("/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme3n1", "/dev/nvme4n1")
@@ -262,7 +262,7 @@ def test_filesystem_is_not_made_before_udev_has_named_the_array(tmp_path: Path) 
 
 
 def test_array_that_nobody_names_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.sweeping.stripe_work._NAMED_S", -1.0)
+    monkeypatch.setattr("agent.sweeping.stripe_operations._NAMED_S", -1.0)
 
     with pytest.raises(CannotMeasure, match="/dev/md/x was created but does not exist"):
         wait_until_named("/dev/md/x", stop=StopSignals(), tick=lambda: None)
