@@ -45,15 +45,20 @@ class ToolFailed(CannotMeasure):
 
 @dataclass(frozen=True)
 class CleanupResult:
-    """Result of a cleanup: problems, and commands to run manually; both empty on success."""
+    """The result of a cleanup; both empty on success.
+
+    problems: what remains, and why; manual_commands: those that would have removed it, () for data of others.
+    """
 
     problems: tuple[str, ...] = ()
     manual_commands: tuple[tuple[str, ...], ...] = ()
 
     def describe(self) -> str:
         """Return it as text, one command per line."""
-        lines = [*self.problems, *(f"  {shlex.join(argv)}" for argv in self.manual_commands)]
-        return "cleanup is incomplete; run manually:\n" + "\n".join(lines)
+        text = f"cleanup is incomplete: {'; '.join(self.problems)}"
+        if not self.manual_commands:
+            return f"{text}\nthe sweep does not remove this; check these devices"
+        return "\n".join((f"{text}\nrun manually:", *(f"  {shlex.join(argv)}" for argv in self.manual_commands)))
 
 
 def find_tool(name: str) -> str | None:
