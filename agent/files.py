@@ -1,10 +1,8 @@
-"""Replace files atomically, describe their owner, and find commands outside of cron's PATH."""
+"""Replace files atomically, and describe their owner."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from typing import Mapping
 
 
 def write_durably(path: str, content: bytes) -> None:
@@ -65,9 +63,3 @@ def describe_user(uid: int) -> str:
         return f"user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
         return f"user {uid}"
-
-
-def find_command(name: str, environ: Mapping[str, str], *, root: str = "/") -> str | None:
-    """Return the path of a command or None; also searches sbin, which cron's PATH lacks."""
-    usual = [os.path.join(root, place) for place in ("usr/bin", "bin", "usr/sbin", "sbin")]
-    return shutil.which(name, path=os.pathsep.join([environ.get("PATH", ""), *usual]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +14,8 @@ from typing import IO, Any, Callable, Sequence
 
 from agent.exit_codes import CannotMeasure
 from agent.measuring.orphan_processes import find_path, kill_orphans
+from agent.programs import find_program
 
-# cron's PATH is /usr/bin:/bin.
-_EXTRA_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/fio/bin"
 _POLL_INTERVAL_S = 0.2
 # On SIGINT fio prints a report of its results so far; its jobs may wait for I/O in flight.
 _STOP_STEPS = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
@@ -91,7 +89,7 @@ class StopSignals:
 
 def find_fio(path: str | None = None) -> Fio:
     """Return the fio on PATH, or at a path; CannotMeasure if it is missing."""
-    found = shutil.which(path or "fio", path=os.environ.get("PATH", "") + ":" + _EXTRA_PATH)
+    found = find_program(path or "fio")
     if found is None:
         raise CannotMeasure(
             f"cannot execute {path}"
@@ -176,7 +174,7 @@ def _start(
 
 
 def make_environment() -> dict[str, str]:
-    """Return the environment for fio: locale C, without the agent's variables, such as the token."""
+    """Return the environment of other programs: locale C, without the agent's variables, such as the token."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_AGENT_")}
     return {**kept, "LC_ALL": "C"}
 

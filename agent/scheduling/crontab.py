@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 from agent.exit_codes import CannotMeasure, ConfigurationError
-from agent.files import find_command, replace_file
+from agent.files import replace_file
+from agent.programs import find_program
 from agent.scheduling.timetable import Schedule, find_slots, read_mark, write_mark
 
 BEGIN = "# BEGIN bench-agent: managed by `bench-agent schedule`; lines up to END may be rewritten"
@@ -45,7 +46,7 @@ class Table:
 
 def find_table(*, user: str | None, is_root: bool, environ: Mapping[str, str], root: str = "/") -> Table:
     """Return the crontab of a user, None for the current one; ConfigurationError without a usable cron."""
-    found = find_command("crontab", environ, root=root)
+    found = find_program("crontab", environ, root=root)
     owner = user or ("root" if is_root else "")
     if found:
         whose = ("-u", user) if user else ()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 from agent.exit_codes import ConfigurationError
-from agent.files import find_command, replace_file
+from agent.files import replace_file
+from agent.programs import find_program
 from agent.scheduling.timetable import Schedule, find_slots, format_interval, read_mark, write_mark
 
 _PREFIX = "bench-agent-"
@@ -78,7 +79,7 @@ class Units:
 
 def find_units(*, is_root: bool, environ: Mapping[str, str], root: str = "/") -> Units:
     """Return the location of units: the system's for root, else the user's own."""
-    systemctl = find_command("systemctl", environ, root=root)
+    systemctl = find_program("systemctl", environ, root=root)
     has_system = os.path.isdir(os.path.join(root, "run/systemd/system"))
     if is_root:
         directory = os.path.join(root, "etc/systemd/system")

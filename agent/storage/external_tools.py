@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Protocol
 
-# cron's PATH lacks the sbin directories.
-_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+from agent.programs import DIRECTORIES, find_program
+
+_PATH = os.pathsep.join("/" + directory for directory in DIRECTORIES)
 
 
 class Ask(Protocol):
@@ -18,7 +18,7 @@ class Ask(Protocol):
 
 def ask_tool(tool: str, *arguments: str, timeout_s: float = 2.0) -> str:
     """Return what a tool prints; "" if it is missing, fails or exceeds its time limit."""
-    found = shutil.which(tool, path=os.environ.get("PATH", "") + os.pathsep + _PATH)
+    found = find_program(tool)
     if found is None:
         return ""
     import subprocess

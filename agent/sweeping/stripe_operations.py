@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,7 +12,8 @@ from dataclasses import dataclass
 from typing import Callable, Iterable, Sequence
 
 from agent.exit_codes import CannotMeasure, Interrupted
-from agent.measuring.fio import StopSignals, make_parent_death_hook
+from agent.measuring.fio import StopSignals, make_environment, make_parent_death_hook
+from agent.programs import find_program
 from agent.storage.mounts import find_mount
 from agent.storage.sysfs import list_directory
 from agent.sweeping.signatures import Signature, read_signatures
@@ -27,8 +27,6 @@ from agent.sweeping.stripe_commands import (
     undo_commands,
 )
 
-# cron's PATH has no sbin.
-_EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 _POLL_INTERVAL_S = 0.05
 _TERMINATION_S = 10.0
 _OUTPUT_MAXIMUM = 4000
@@ -58,12 +56,9 @@ class CleanupResult:
         text = f"cleanup is incomplete: {'; '.join(self.problems)}"
         if not self.manual_commands:
             return f"{text}\nthe sweep does not remove this; check these devices"
-        return "\n".join((f"{text}\nrun manually:", *(f"  {shlex.join(argv)}" for argv in self.manual_commands)))
-
-
-def find_tool(name: str) -> str | None:
-    """Return the path of a program, also in sbin; None if it is missing."""
-    return shutil.which(name, path=os.environ.get("PATH", "") + ":" + _EXTRA_PATH)
+        return "\n".join(
+            (f"{text}\nrun manually:", *(f"  {shlex.join(argv)}" for argv in self.manual_commands))
+        )
 
 
 def run_tool(argv: Sequence[str], *, stop: StopSignals | None, tick: Callable[[], None]) -> str:
@@ -71,18 +66,15 @@ def run_tool(argv: Sequence[str], *, stop: StopSignals | None, tick: Callable[[]
 
     A signal in stop terminates it and raises Interrupted; without stop it is not interrupted.
     """
-    environment = {**os.environ, "LC_ALL": "C"}
-    for name in [name for name in environment if name.startswith("BENCH_AGENT_")]:
-        del environment[name]  # no tool needs the token
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 argv,
-                executable=find_tool(argv[0]),
+                executable=find_program(argv[0]),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=make_environment(),
                 start_new_session=True,
                 preexec_fn=make_parent_death_hook(),
             )

@@ -16,10 +16,10 @@ from agent.measuring.fio import StopSignals, find_fio
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import check_path_trusted
 from agent.profiles.profile import load_profile
+from agent.programs import find_program
 from agent.running.run_command import find_client
 from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
 from agent.sweeping.stripe_commands import list_tools
-from agent.sweeping.stripe_operations import find_tool
 from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
 from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_with_resume
 from agent.sweeping.sweep_run import ResultSender, SweepRun, describe_refusal
@@ -200,7 +200,7 @@ def _check_machine(plan: SweepPlan, session: Session) -> None:
     if os.geteuid() != 0:
         raise ConfigurationError("a sweep over devices creates and mounts filesystems; run it as root")
     tools = dict.fromkeys(tool for stripe in stripes for tool in list_tools(stripe))
-    missing = [tool for tool in tools if find_tool(tool) is None]
+    missing = [tool for tool in tools if find_program(tool) is None]
     if missing:
         packages = sorted({_PACKAGES.get(tool, "util-linux") for tool in missing})
         raise ConfigurationError(

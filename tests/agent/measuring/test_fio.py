@@ -69,7 +69,7 @@ def test_missing_engine_falls_back_to_psync(machine: Machine, monkeypatch: pytes
 
 def test_missing_fio_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr(module, "_EXTRA_PATH", "/nonexistent")
+    monkeypatch.setattr("agent.programs.DIRECTORIES", ())
 
     with pytest.raises(CannotMeasure, match="fio is not installed; run apt install fio"):
         find_fio()

@@ -87,7 +87,7 @@ def test_real_file_has_one_extent_or_more(tmp_path: Path) -> None:
 
 
 def test_absent_tool_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.storage.external_tools._PATH", str(tmp_path))
+    monkeypatch.setattr("agent.programs.DIRECTORIES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert describe_extents(__file__) == {}

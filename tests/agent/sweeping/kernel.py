@@ -232,7 +232,7 @@ def boot(kernel: Kernel) -> Iterator[None]:
         stack.enter_context(mock.patch("agent.sweeping.stripe_operations._BUSY_S", 0.0))
         stack.enter_context(mock.patch("agent.sweeping.stripe_operations._BUSY_PAUSE_S", 0.0))
         stack.enter_context(
-            mock.patch("agent.sweeping.sweep_command.find_tool", lambda name: f"/sbin/{name}")
+            mock.patch("agent.sweeping.sweep_command.find_program", lambda name: f"/sbin/{name}")
         )
         if os.geteuid() != 0:
             # Root would refuse the files of whoever runs the tests.

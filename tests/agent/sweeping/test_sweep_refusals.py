@@ -132,7 +132,8 @@ def test_missing_tools_are_told_with_their_packages(machine: Machine) -> None:
     with (
         boot(Kernel(*DEVICES)),
         mock.patch(
-            "agent.sweeping.sweep_command.find_tool", lambda name: None if name[:2] in ("mk", "md") else name
+            "agent.sweeping.sweep_command.find_program",
+            lambda name: None if name[:2] in ("mk", "md") else name,
         ),
     ):
         ended = machine.run(*SWEEP, *SIZES)
