@@ -82,30 +82,33 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
         environ.get("BENCH_AGENT_SPOOL") or values.get("spool.directory") or _default_spool_directory(environ)
     )
     reserve = values.get("run.reserve")
-    return Config(
-        path=chosen,
-        is_read=is_read,
-        url=check_url(url) if url else None,
-        token_file=_resolve(values.get("server.token_file") or default_token_file(chosen), chosen),
-        ca_file=_find_path(values, "server.ca_file", chosen),
-        timeout_s=_read(values, "server.timeout", default="30s", read=_parse_timeout),
-        spool_directory=_resolve(spool, chosen),
-        # A compressed result is 10 to 30 KB: enough for years of a daily run.
-        spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
-        spool_max_age_s=_read(values, "spool.max_age", default="90d", read=parse_duration),
-        directory=_find_path(values, "run.directory", chosen),
-        profile=values.get("run.profile"),
-        fio=_find_program(values, chosen),
-        reserve_bytes=_read(values, "run.reserve", default="0", read=parse_size) if reserve else None,
-        max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
-        busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
-        log=_find_path(values, "run.log", chosen),
-        uses_cloud_metadata=_read_choice(values, "run.cloud"),
-        sends_serials=_read_choice(values, "run.serials"),
-        trusts_directory=_read_choice(values, "run.trust_directory"),
-        target=_read_section(parser, "target"),
-        labels=_read_section(parser, "labels"),
-    )
+    try:
+        return Config(
+            path=chosen,
+            is_read=is_read,
+            url=check_url(url) if url else None,
+            token_file=_resolve(values.get("server.token_file") or default_token_file(chosen), chosen),
+            ca_file=_find_path(values, "server.ca_file", chosen),
+            timeout_s=_read(values, "server.timeout", default="30s", read=_parse_timeout),
+            spool_directory=_resolve(spool, chosen),
+            # A compressed result is 10 to 30 KB: enough for years of a daily run.
+            spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
+            spool_max_age_s=_read(values, "spool.max_age", default="90d", read=parse_duration),
+            directory=_find_path(values, "run.directory", chosen),
+            profile=values.get("run.profile"),
+            fio=_find_program(values, chosen),
+            reserve_bytes=_read(values, "run.reserve", default="0", read=parse_size) if reserve else None,
+            max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
+            busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
+            log=_find_path(values, "run.log", chosen),
+            uses_cloud_metadata=_read_choice(values, "run.cloud"),
+            sends_serials=_read_choice(values, "run.serials"),
+            trusts_directory=_read_choice(values, "run.trust_directory"),
+            target=_read_section(parser, "target"),
+            labels=_read_section(parser, "labels"),
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"{chosen}: {error}") from None
 
 
 def check_url(url: str) -> str:
@@ -189,7 +192,9 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
             parser.read_file(file)
     except FileNotFoundError:
         if must_exist:
-            raise ConfigurationError(f"no configuration file at {path}") from None
+            raise ConfigurationError(
+                f"configuration file {path} does not exist; name another one with --config"
+            ) from None
         return None
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
         raise ConfigurationError(f"cannot read the configuration: {error}") from None
@@ -245,7 +250,13 @@ def _read(values: Mapping[str, str], name: str, *, default: str, read: Callable[
     try:
         return read(values.get(name) or default)
     except ValueError as error:
-        raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
+        raise ValueError(f"{_format_name(name)}: {error}") from None
+
+
+def _format_name(name: str) -> str:
+    """Return [run] reserve for run.reserve."""
+    section, _, key = name.partition(".")
+    return f"[{section}] {key}"
 
 
 def _parse_timeout(text: str) -> int:
@@ -262,13 +273,13 @@ def _read_limit(values: Mapping[str, str], name: str, *, maximum: float) -> floa
     try:
         return parse_limit(values[name].rstrip("%"), maximum=maximum)
     except ValueError as error:
-        raise ConfigurationError(f"{name.replace('.', ' ')}: {error}") from None
+        raise ValueError(f"{_format_name(name)}: {error}") from None
 
 
 def _read_choice(values: Mapping[str, str], name: str) -> bool:
     text = values.get(name) or "no"
     if text.lower() not in ("yes", "no"):
-        raise ConfigurationError(f"{name.replace('.', ' ')} = {text}: use yes or no")
+        raise ValueError(f"{_format_name(name)} = {text}: use yes or no")
     return text.lower() == "yes"
 
 

@@ -63,7 +63,7 @@ def run_enroll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     session = open_session(arguments, console, must_exist=False)
     url = check_url(arguments.url)
     if url.startswith("http://") and not _is_loopback(url):
-        console.warn(f"{url} is not encrypted: tokens and results can be read in transit")
+        console.warn(f"{url} is not encrypted: tokens and results can be read in transit; use https")
     token = read_enrollment_token(arguments.token_file, os.environ)
     enrollment = enroll_host(
         session.config, url, name=arguments.name, enrollment_token=token, force=arguments.force

@@ -47,7 +47,7 @@ def send_pending_schedule(spool: Spool, client: Client, *, console: Console) -> 
         console.warn(f"the server rejected the schedule: {response.describe()}")
         _remove_if_unchanged(path, text)
         return ExitCode.REJECTED
-    console.note(f"the schedule is not reported yet: {response.describe()}")
+    console.note(f"the schedule is sent with the next delivery: {response.describe()}")
     return ExitCode.TRY_LATER
 
 

@@ -54,7 +54,7 @@ class _Service:
         self._address = address
         self._deadline = time.monotonic() + limit_s
 
-    def ask(self, path: str, headers: Mapping[str, str], *, method: str = "GET") -> _Response | None:
+    def request(self, path: str, headers: Mapping[str, str], *, method: str = "GET") -> _Response | None:
         """Return the response; None if it is late or invalid."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._address[0]}", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -116,14 +116,14 @@ def _order_providers(root: str) -> tuple[str, ...]:
 def _ask_ec2(service: _Service) -> Instance | None:
     """Use IMDSv2: its token also excludes services that only imitate IMDSv1."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-    token = service.ask("/latest/api/token", lifetime, method="PUT")
+    token = service.request("/latest/api/token", lifetime, method="PUT")
     if token is None or token.status != 200 or not re.fullmatch(r"[!-~]{1,500}", token.body):
         return None
     headers = {"X-aws-ec2-metadata-token": token.body}
     return _make_instance(
         "ec2",
-        _read_word(service.ask("/latest/meta-data/instance-type", headers)),
-        _read_word(service.ask("/latest/meta-data/placement/availability-zone", headers)),
+        _read_word(service.request("/latest/meta-data/instance-type", headers)),
+        _read_word(service.request("/latest/meta-data/placement/availability-zone", headers)),
     )
 
 
@@ -131,7 +131,7 @@ def _ask_gcp(service: _Service) -> Instance | None:
     """Responses are projects/NUMBER/machineTypes/TYPE; the customer's number is removed."""
     words = []
     for name in ("machine-type", "zone"):
-        response = service.ask(f"/computeMetadata/v1/instance/{name}", {"Metadata-Flavor": "Google"})
+        response = service.request(f"/computeMetadata/v1/instance/{name}", {"Metadata-Flavor": "Google"})
         is_google = response is not None and response.headers.get("metadata-flavor") == "Google"
         words.append(_read_word(response) if is_google else None)
         if words[0] is None:
@@ -141,7 +141,7 @@ def _ask_gcp(service: _Service) -> Instance | None:
 
 def _ask_azure(service: _Service) -> Instance | None:
     path = "/metadata/instance/compute?api-version=2021-02-01&format=json"
-    response = service.ask(path, {"Metadata": "true"})
+    response = service.request(path, {"Metadata": "true"})
     try:
         document: Any = json.loads(response.body) if response and response.status == 200 else {}
     except ValueError:

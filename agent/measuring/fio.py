@@ -92,13 +92,13 @@ def find_fio(path: str | None = None) -> Fio:
     found = find_program(path or "fio")
     if found is None:
         raise CannotMeasure(
-            f"cannot execute {path}"
+            f"cannot execute {path}; set fio in [run] of the configuration to an installed fio"
             if path
             else "fio is not installed; run apt install fio, or dnf install fio"
         )
-    version = _ask(found, "--version").strip()
+    version = _query(found, "--version").strip()
     # The first line is a heading.
-    engines = frozenset(line.strip() for line in _ask(found, "--enghelp").splitlines()[1:])
+    engines = frozenset(line.strip() for line in _query(found, "--enghelp").splitlines()[1:])
     return Fio(found, version, engines)
 
 
@@ -175,8 +175,8 @@ def _start(
 
 def make_environment() -> dict[str, str]:
     """Return the environment of other programs: locale C, without the agent's variables, such as the token."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_AGENT_")}
-    return {**kept, "LC_ALL": "C"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_AGENT_")}
+    return {**inherited, "LC_ALL": "C"}
 
 
 def _enter(directory: int) -> Callable[[], None]:
@@ -284,7 +284,7 @@ def _read_text(file: IO[bytes], maximum: int) -> str:
     return file.read(maximum).decode("utf-8", "replace")
 
 
-def _ask(path: str, option: str) -> str:
+def _query(path: str, option: str) -> str:
     try:
         ended = subprocess.run(
             [path, option],

@@ -48,4 +48,7 @@ def _check_inodes(directory: str, needed: int) -> None:
     state = os.statvfs(directory)
     # Filesystems that allocate inodes dynamically report 0 of 0.
     if state.f_files and state.f_favail < needed:
-        raise CannotMeasure(f"not enough inodes: {directory} has {state.f_favail} free, {needed} are needed")
+        raise CannotMeasure(
+            f"not enough inodes: {directory} has {state.f_favail} free, {needed} are needed; delete files, "
+            "or measure in another directory"
+        )

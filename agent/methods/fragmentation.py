@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable, Sequence
 
-from agent.storage.external_tools import ask_tool
+from agent.storage.external_tools import query_tool
 from agent.storage.layout import find_mount
 
 # filefrag may read the map of a file of terabytes, xfs_db that of a whole filesystem.
@@ -124,4 +124,4 @@ def _join_lengths(extents: Iterable[Extent]) -> Iterable[int]:
 
 
 def _ask(tool: str, *arguments: str) -> str:
-    return ask_tool(tool, *arguments, timeout_s=_TIMEOUT_S)
+    return query_tool(tool, *arguments, timeout_s=_TIMEOUT_S)

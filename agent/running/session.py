@@ -51,16 +51,16 @@ class Session:
             send_pending_schedule(self.spool, client, console=self.console)
         delivery.remaining -= self.trim()
         if delivery.remaining:
-            self.console.warn(f"{delivery.remaining} results not delivered: {delivery.problem}")
+            self.console.warn(
+                f"not delivered: {delivery.problem}; results in the spool: {delivery.remaining}"
+            )
         return delivery
 
     def trim(self) -> int:
         """Drop results that exceed the spool's limits, warn, and return their number."""
         dropped = self.spool.trim()
         if dropped:
-            self.console.warn(
-                f"{len(dropped)} old results were dropped; see max_bytes and max_age in [spool]"
-            )
+            self.console.warn(f"old results dropped: {len(dropped)}; see max_bytes and max_age in [spool]")
         return len(dropped)
 
     def finish(self, code: ExitCode, document: Mapping[str, Any]) -> ExitCode:

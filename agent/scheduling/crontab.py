@@ -110,15 +110,15 @@ def put_schedule(text: str, schedule: Schedule, command: Sequence[str], *, table
 
 def remove_schedule(text: str, profile: str | None, *, table: Table) -> str:
     """Return the text without the schedule of a profile, None for all; other lines stay unchanged."""
-    kept: list[str] = []
+    remaining: list[str] = []
     block = iter(_list_block(text))
     for line in block:
         schedule = read_mark(line)
         if schedule is not None and profile in (None, schedule.profile):
             next(block, None)  # the crontab line of this mark
         elif profile is not None:
-            kept.append(line)
-    return _replace_block(text, kept, table=table)
+            remaining.append(line)
+    return _replace_block(text, remaining, table=table)
 
 
 def write_line(schedule: Schedule, command: Sequence[str], *, user: str = "") -> str:
@@ -143,7 +143,8 @@ def quote(argument: str) -> str:
     """
     if re.search(r"[\x00-\x1f\x7f\\]", argument):
         raise ConfigurationError(
-            f"{argument!r} contains a backslash or control character, which cron versions handle differently"
+            f"{argument!r} contains a backslash or control character, which cron versions handle differently; "
+            "rename it, or use --systemd"
         )
     if not argument:
         return "''"

@@ -47,7 +47,7 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
     if plan.duration_s + splay_s >= every_s:
         raise ConfigurationError(
             f"--every {arguments.every}: {plan.profile.name} takes about {plan.duration_s:.0f} s plus up to "
-            f"{splay_s} s splay; runs would overlap"
+            f"{splay_s} s splay; runs would overlap, use a longer interval"
         )
     at_minute = read_clock(arguments.at) if arguments.at else 0
     return ScheduleRequest(plan, Schedule(plan.profile.name, directory, every_s, splay_s, at_minute))

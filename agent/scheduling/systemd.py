@@ -150,7 +150,9 @@ def write_calendar(schedule: Schedule) -> str:
 def quote(argument: str) -> str:
     """Quote an argument for ExecStart: no specifier, no variable, one word."""
     if re.search(r"[\x00-\x1f\x7f]", argument):
-        raise ConfigurationError(f"{argument!r} contains a control character, which units do not support")
+        raise ConfigurationError(
+            f"{argument!r} contains a control character, which units do not support; rename it"
+        )
     text = argument.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return text if re.fullmatch(r"[\w@%+=:,./$-]+", argument, re.ASCII) else f'"{text}"'
 
@@ -183,7 +185,7 @@ def install_units(
     if not is_new:
         # A running timer would keep its previous times.
         steps.append(("restart", name))
-    return paths, [problem for step in steps for problem in _ask_systemctl(units, *step)]
+    return paths, [problem for step in steps for problem in _run_systemctl(units, *step)]
 
 
 def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], list[str]]:
@@ -195,7 +197,7 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
         if schedule is None or profile not in (None, schedule.profile):
             continue
         if units.is_running:
-            problems += _ask_systemctl(units, "disable", "--now", name)
+            problems += _run_systemctl(units, "disable", "--now", name)
         for kind in ("timer", "service"):
             _remove(os.path.join(units.directory, name_unit(schedule.profile, kind)))
         _remove(os.path.join(units.directory, "timers.target.wants", name))
@@ -203,7 +205,7 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
         _remove(os.path.join(units.stamps, f"stamp-{name}"))
         removed.append(schedule)
     if removed and units.is_running:
-        problems += _ask_systemctl(units, "daemon-reload")
+        problems += _run_systemctl(units, "daemon-reload")
     return removed, problems
 
 
@@ -237,7 +239,7 @@ def _remove(path: str) -> None:
         raise ConfigurationError(f"cannot remove {path}: {error}") from None
 
 
-def _ask_systemctl(units: Units, *arguments: str) -> list[str]:
+def _run_systemctl(units: Units, *arguments: str) -> list[str]:
     """Run systemctl and return its errors; the units are written in any case."""
     argv = [units.systemctl or "systemctl", *(["--user"] if units.is_user else []), *arguments]
     try:

@@ -10,13 +10,13 @@ from agent.programs import DIRECTORIES, find_program
 _PATH = os.pathsep.join("/" + directory for directory in DIRECTORIES)
 
 
-class Ask(Protocol):
+class QueryTool(Protocol):
     """Run a tool and return what it prints; "" if it is missing, fails or exceeds its time limit."""
 
     def __call__(self, tool: str, *arguments: str) -> str: ...
 
 
-def ask_tool(tool: str, *arguments: str, timeout_s: float = 2.0) -> str:
+def query_tool(tool: str, *arguments: str, timeout_s: float = 2.0) -> str:
     """Return what a tool prints; "" if it is missing, fails or exceeds its time limit."""
     found = find_program(tool)
     if found is None:

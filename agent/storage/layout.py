@@ -22,7 +22,7 @@ from agent.storage.devices import (
     trace_layers,
 )
 from agent.storage.disk_facts import Disk, agree, describe_disks, read_disk
-from agent.storage.external_tools import Ask, ask_tool, run_no_tool
+from agent.storage.external_tools import QueryTool, query_tool, run_no_tool
 from agent.storage.hashed_ids import hash_identifier
 from agent.storage.lvm import find_volumes, read_volume
 from agent.storage.mounts import Mount, choose_mount, find_mount, read_mounts
@@ -62,17 +62,17 @@ class _Stack:
 
 
 def describe_storage(
-    path: str, *, root: str = "/", ask: Ask | None = None, sends_serials: bool = False
+    path: str, *, root: str = "/", query: QueryTool | None = None, sends_serials: bool = False
 ) -> Storage:
     """Return the layout under an absolute path without links.
 
-    ask: runs a tool; not used for recorded trees by default. sends_serials: return ids of disks without hashing.
+    query: runs a tool; not used for recorded trees by default. sends_serials: return ids of disks without hashing.
     """
     mounts = read_mounts(root)
     mount = choose_mount(mounts, path)
     if mount is None:
         return Storage({}, {}, {})
-    stack = _build_stack(mount, root=root, ask=ask or (ask_tool if root == "/" else run_no_tool))
+    stack = _build_stack(mount, root=root, query=query or (query_tool if root == "/" else run_no_tool))
     volumes = () if stack.is_tiered else stack.disks
     target = {
         "filesystem": mount.filesystem,
@@ -95,21 +95,21 @@ def describe_storage(
     return Storage(target, environment, facts)
 
 
-def _build_stack(mount: Mount, *, root: str, ask: Ask) -> _Stack:
+def _build_stack(mount: Mount, *, root: str, query: QueryTool) -> _Stack:
     devices = find_devices(mount, root=root)
     arrays: list[Array] = []
     volume = find_btrfs(mount, root=root)
     if volume:
         arrays.append(read_btrfs(volume))
     if mount.filesystem == "zfs":
-        pool, nodes = read_pool(mount, ask=ask, root=root)
+        pool, nodes = read_pool(mount, query=query, root=root)
         arrays.append(pool)
         found = [find_node(node, root=root) for node in nodes]
         # If one is unknown, the number of volumes would be wrong.
         devices = tuple(device for device in found if device) if all(found) else ()
     layers = trace_layers(devices)
     arrays.extend(read_md(layer) for layer in layers if layer.kind == "md")
-    arrays.extend(read_volume(layer, layers, ask=ask) for layer in find_volumes(layers))
+    arrays.extend(read_volume(layer, layers, query=query) for layer in find_volumes(layers))
     disks = tuple(map(read_disk, choose_disks(layers)))
     return _Stack(mount, devices, layers, disks, arrays)
 

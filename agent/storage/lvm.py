@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Sequence
 
 from agent.storage.devices import Layer
-from agent.storage.external_tools import Ask
+from agent.storage.external_tools import QueryTool
 from agent.storage.raid import Array
 from agent.storage.sysfs import read_line, read_number
 
@@ -45,7 +45,7 @@ def find_volumes(layers: Sequence[Layer]) -> list[Layer]:
     return found
 
 
-def read_volume(layer: Layer, layers: Sequence[Layer], *, ask: Ask) -> Array:
+def read_volume(layer: Layer, layers: Sequence[Layer], *, query: QueryTool) -> Array:
     """Return the array of a logical volume on several devices; level: None if unknown."""
     below = [each for each in layers if each.path in layer.below]
     facts: dict[str, Any] = {
@@ -53,7 +53,7 @@ def read_volume(layer: Layer, layers: Sequence[Layer], *, ask: Ask) -> Array:
         "minimum_io_size": read_line(layer.path, "queue/minimum_io_size"),
         "optimal_io_size": read_line(layer.path, "queue/optimal_io_size"),
     }
-    table = _read_table(layer, ask)
+    table = _read_table(layer, query)
     segments = parse_table(table)
     if segments:
         facts["layout_source"] = "table"
@@ -103,12 +103,12 @@ def _parse_segment(words: Sequence[str]) -> _Segment | None:
     return None
 
 
-def _read_table(layer: Layer, ask: Ask) -> str:
+def _read_table(layer: Layer, query: QueryTool) -> str:
     # Requires root, and is only needed for volumes on several devices.
     if getattr(os, "geteuid", lambda: -1)() != 0:
         return ""
     name = read_line(layer.path, "dm/name")
-    return ask("dmsetup", "table", name) if name else ""
+    return query("dmsetup", "table", name) if name else ""
 
 
 def _confirm(segments: Sequence[_Segment]) -> _Segment | None:

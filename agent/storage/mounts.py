@@ -98,10 +98,10 @@ def _merge_options(mount_options: str, filesystem_options: str, *, filesystem: s
         if option not in options and option not in ("rw", "ro"):
             options.append(option)
     hidden = _INSTANCE_OPTIONS | (_CEPH_INSTANCE_OPTIONS if filesystem == "ceph" else set())
-    kept = [option for option in options if option.partition("=")[0] not in hidden]
-    while len(",".join(kept)) > _MOUNT_OPTIONS_MAXIMUM:
-        kept.pop()
-    return ",".join(kept)
+    shown = [option for option in options if option.partition("=")[0] not in hidden]
+    while len(",".join(shown)) > _MOUNT_OPTIONS_MAXIMUM:
+        shown.pop()
+    return ",".join(shown)
 
 
 def _find_upper_directory(filesystem_options: str) -> str | None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from agent.storage.external_tools import Ask
+from agent.storage.external_tools import QueryTool
 from agent.storage.mounts import Mount
 from agent.storage.raid import Array
 from agent.storage.sysfs import read_line
@@ -63,11 +63,11 @@ def parse_status(text: str) -> Pool | None:
     )
 
 
-def read_pool(mount: Mount, *, ask: Ask, root: str = "/") -> tuple[Array, tuple[str, ...]]:
+def read_pool(mount: Mount, *, query: QueryTool, root: str = "/") -> tuple[Array, tuple[str, ...]]:
     """Return facts of a mounted dataset's pool, and its device nodes, () if unknown."""
     name = mount.source.partition("/")[0]
     state = read_line(root, "proc/spl/kstat/zfs", name, "state")
-    pool = parse_status(ask("zpool", "status", "-P", "-L", name)) if name else None
+    pool = parse_status(query("zpool", "status", "-P", "-L", name)) if name else None
     facts: dict[str, Any] = {
         "pool": name,
         "dataset": mount.source,

@@ -149,8 +149,8 @@ def _find_above(sysfs: str) -> list[str]:
         above = [os.path.join(device, name) for name in list_directory(device)]
         partitions = [path for path in above if os.path.exists(os.path.join(path, "partition"))]
         holders = os.path.join(device, "holders")
-        held = [os.path.realpath(os.path.join(holders, name)) for name in list_directory(holders)]
-        found.extend(path for path in partitions + held if path not in found)
+        users = [os.path.realpath(os.path.join(holders, name)) for name in list_directory(holders)]
+        found.extend(path for path in partitions + users if path not in found)
     return found
 
 

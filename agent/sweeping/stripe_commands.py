@@ -122,17 +122,19 @@ def undo_commands(stripe: Stripe, found: StripeState) -> tuple[tuple[str, ...], 
     commands.extend(("mdadm", "--stop", array) for array in found.arrays)
     if found.has_group:
         commands.append(("vgremove", "--force", "--yes", NAME))
-    members = [device for device, held in found.signatures if any(_is_md(each) for each in held)]
+    members = [device for device, signatures in found.signatures if any(_is_md(each) for each in signatures)]
     if members:
         commands.append(("mdadm", "--zero-superblock", *members))
-    physical = [device for device, held in found.signatures if any(_is_lvm(each) for each in held)]
+    physical = [
+        device for device, signatures in found.signatures if any(_is_lvm(each) for each in signatures)
+    ]
     if physical:
         commands.append(("pvremove", "--yes", *physical))
     rest = [
-        (device, [each for each in held if not (_is_md(each) or _is_lvm(each))])
-        for device, held in found.signatures
+        (device, [each for each in signatures if not (_is_md(each) or _is_lvm(each))])
+        for device, signatures in found.signatures
     ]
-    copies = [(device, [each for each in held if _is_copy(each)]) for device, held in rest]
+    copies = [(device, [each for each in signatures if _is_copy(each)]) for device, signatures in rest]
     return (*commands, *_wipefs_commands(rest), *_zero_commands(copies))
 
 

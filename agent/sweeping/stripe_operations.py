@@ -180,7 +180,9 @@ def wait_until_free(devices: Iterable[str]) -> None:
                 break
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise CannotMeasure(f"{device} is in use: {error.strerror}") from None
+                    raise CannotMeasure(
+                        f"{device} is in use: {error.strerror}; `fuser -v {device}` lists its users"
+                    ) from None
             time.sleep(_BUSY_PAUSE_S)
 
 

@@ -1,4 +1,4 @@
-"""What the agent's tests share: a machine of its own for each, with a server and an fio that do as told."""
+"""Fixtures of the agent's tests: a machine for each test, with a scripted server and fio."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.agent.server import TOKEN, HostileServer
 ROOT = Path(__file__).parents[2]
 
 FAKE_FIO = """#!/bin/sh
-# Stands in for fio; FAKE_FIO says how it behaves.
+# Replaces fio; FAKE_FIO selects its behavior.
 report='{"fio version": "fio-3.99", "jobs": [{"jobname": "x", "error": 0}]}'
 case "$1" in
   --version) echo fio-3.99; exit 0 ;;
@@ -45,7 +45,7 @@ esac
 """
 
 CRONTAB = """#!/bin/sh
-# Stands in for crontab: keeps the table in a file.
+# Replaces crontab: stores the table in a file.
 [ "$1" = -u ] && { name="crontab-of-$2"; shift 2; }
 table="$(dirname "$0")/${name:-crontab-of-me}"
 case "$1" in
@@ -93,7 +93,7 @@ class Machine:
         )
 
     def run(self, *arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in this process, which spares it the imports; `start` is for what must be a process."""
+        """Run a command in this process, which saves the imports; `start` runs it as a process."""
         stdout, stderr = io.StringIO(), io.StringIO()
         with (
             mock.patch.dict(os.environ, {**self.environ, **environ}, clear=True),
@@ -110,7 +110,7 @@ class Machine:
     def install(
         self, *options: str, kind: str = "--cron", every: str = "6h"
     ) -> subprocess.CompletedProcess[str]:
-        """Let the profile quick run by itself."""
+        """Schedule the profile quick."""
         return self.run(
             *("schedule", "install", kind, "--every", every, "--profile", "quick"),
             *("--directory", str(self.directory), *options),
@@ -133,7 +133,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedules:
-    """Keep every test away from this machine's own schedules, and from seconds of looking at its disks."""
+    """Hide this machine's schedules from every test, and skip the observation of its disks."""
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
     monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.scheduling.installed_schedules.find_machine", lambda: schedules)
@@ -143,7 +143,7 @@ def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedule
 
 @pytest.fixture
 def table(nobodys_machine: Schedules, tmp_path: Path) -> Path:
-    """A machine with a cron that runs; the file is its crontab."""
+    """A machine with a running cron; the file is its crontab."""
     command = tmp_path / "bin" / "crontab"
     command.parent.mkdir()
     command.write_text(CRONTAB)
@@ -167,7 +167,7 @@ def server() -> Iterator[HostileServer]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A machine that knows no server."""
+    """A machine without a configured server."""
     fio = tmp_path / "fio"
     fio.write_text(FAKE_FIO)
     fio.chmod(0o755)

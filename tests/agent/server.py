@@ -1,4 +1,4 @@
-"""A server that keeps the contract, or breaks it as its script says."""
+"""A server that follows the API, or violates it according to its script."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOKEN = "bench_host_0123456789"
-ENROLMENT_TOKEN = "enrol_0123456789"
+ENROLLMENT_TOKEN = "enrol_0123456789"
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One request as it came."""
+class ReceivedRequest:
+    """One received request."""
 
     method: str
     path: str
@@ -29,20 +29,20 @@ class Seen:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request; what it does is the next act of the server's script."""
+    """Answers one request with the next reply of the server's script."""
 
     server: HostileServer
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self.server.seen.append(Seen("GET", self.path, self.headers, b""))
+        self.server.seen.append(ReceivedRequest("GET", self.path, self.headers, b""))
         if self.path.endswith("/hosts/me"):
             self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
         else:
             submission_id = self.path.rpartition("/")[2]
             self.server.polls += 1
-            is_settled = self.server.polls > self.server.polls_until_settled
-            state = self.server.settled_state if is_settled else "received"
+            is_final = self.server.polls > self.server.polls_until_final
+            state = self.server.final_state if is_final else "received"
             page = {"id": 5, "url": "/api/v1/runs/5", "page": "/runs/5/"}
             reason = {"code": "no-report", "detail": "no fio report found"} if state == "rejected" else None
             runs = [page] if state == "stored" else []
@@ -50,15 +50,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append(Seen("POST", self.path, self.headers, body))
-        act = self.server.next_act()
-        act(self, body)
+        self.server.seen.append(ReceivedRequest("POST", self.path, self.headers, body))
+        reply = self.server.next_reply()
+        reply(self, body)
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append(Seen("PUT", self.path, self.headers, body))
-        act = self.server.next_act() if self.server.script else take_schedule
-        act(self, body)
+        self.server.seen.append(ReceivedRequest("PUT", self.path, self.headers, body))
+        reply = self.server.next_reply() if self.server.script else accept_schedule
+        reply(self, body)
 
     def answer(
         self,
@@ -86,39 +86,39 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(status, document, headers, "application/problem+json")
 
     def reset(self) -> None:
-        """Hang up with RST, so that the other side loses what was on its way."""
+        """Close with RST, so that the client loses data in transit."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
         self.close_connection = True
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-Act = Callable[[Handler, bytes], None]
+Reply = Callable[[Handler, bytes], None]
 
 
 class HostileServer(ThreadingHTTPServer):
-    """script: acts for the next posts; when it is empty, `usual` is played."""
+    """script: replies to the next requests; `usual` follows when it is empty."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.script: deque[Act] = deque()
-        self.usual: Act = keep
-        self.seen: list[Seen] = []
+        self.script: deque[Reply] = deque()
+        self.usual: Reply = accept
+        self.seen: list[ReceivedRequest] = []
         self.stored: dict[str, bytes] = {}
         self.first_answers: Counter[str] = Counter()
         self.schedule: object = None
         self.polls = 0
-        self.polls_until_settled = 1
-        self.settled_state = "stored"
+        self.polls_until_final = 1
+        self.final_state = "stored"
         self.server_time = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._lock = threading.Lock()
 
-    def next_act(self) -> Act:
+    def next_reply(self) -> Reply:
         with self._lock:
             return self.script.popleft() if self.script else self.usual
 
@@ -131,17 +131,17 @@ class HostileServer(ThreadingHTTPServer):
             assert self.stored.setdefault(submission_id, unpacked) == unpacked, "same id, other body"
         return submission_id, is_new
 
-    def posts(self) -> list[Seen]:
+    def posts(self) -> list[ReceivedRequest]:
         return [seen for seen in self.seen if seen.method == "POST"]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed is no error here."""
+        """Ignore clients that were killed."""
 
 
-def keep(handler: Handler, body: bytes) -> None:
-    """Do what the contract says."""
+def accept(handler: Handler, body: bytes) -> None:
+    """Follow the API."""
     if handler.path.endswith("/enrollments"):
-        if handler.headers["Authorization"] != f"Bearer {ENROLMENT_TOKEN}":
+        if handler.headers["Authorization"] != f"Bearer {ENROLLMENT_TOKEN}":
             handler.answer_problem(401, "token-unknown")
         else:
             handler.answer(201, {"host": json.loads(body)["name"], "token": TOKEN, "url": "/hosts/1/"})
@@ -158,45 +158,45 @@ def keep(handler: Handler, body: bytes) -> None:
             handler.answer(200, document, {"Location": url, "Idempotency-Replayed": "true"})
 
 
-def take_schedule(handler: Handler, body: bytes) -> None:
-    """Know what a host runs by itself."""
+def accept_schedule(handler: Handler, body: bytes) -> None:
+    """Accept the schedules of a host."""
     handler.server.schedule = json.loads(body)["entries"]
     handler.answer(200, {"entries": handler.server.schedule})
 
 
-def say(status: int, code: str = "x", **headers: str) -> Act:
-    """Response a problem; underscores in header names are hyphens."""
+def reply_problem(status: int, code: str = "x", **headers: str) -> Reply:
+    """Return a reply with a problem; underscores in header names are hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.answer_problem(status, code, named)
 
 
-def redirect(status: int, location: str) -> Act:
+def redirect(status: int, location: str) -> Reply:
     return lambda handler, body: handler.answer(status, b"", {"Location": location}, "text/html")
 
 
-def portal(handler: Handler, body: bytes) -> None:
-    """Response 200 with a page, as a captive portal does."""
+def captive_portal(handler: Handler, body: bytes) -> None:
+    """Return 200 with a page, as a captive portal does."""
     handler.answer(200, b"<html>Welcome to the hotel</html>", {}, "text/html")
 
 
 def wrong_id(handler: Handler, body: bytes) -> None:
-    """Acknowledge something else."""
+    """Acknowledge another id."""
     handler.answer(202, {"id": "00000000-0000-4000-8000-000000000000", "state": "received", "url": "/x"})
 
 
-def hang_up(handler: Handler, body: bytes) -> None:
-    """Reset instead of an answer."""
+def reset(handler: Handler, body: bytes) -> None:
+    """Close with RST instead of a response."""
     handler.reset()
 
 
-def store_and_hang_up(handler: Handler, body: bytes) -> None:
-    """Store, and lose the acknowledgement: the case that idempotency is for."""
+def store_and_reset(handler: Handler, body: bytes) -> None:
+    """Store a body and lose the acknowledgment."""
     handler.server.accept(body)
     handler.reset()
 
 
-def cut_short(handler: Handler, body: bytes) -> None:
-    """Announce more than comes."""
+def truncate(handler: Handler, body: bytes) -> None:
+    """Send less than Content-Length announces."""
     handler.send_response(202)
     handler.send_header("Content-Length", "500")
     handler.end_headers()
@@ -204,24 +204,24 @@ def cut_short(handler: Handler, body: bytes) -> None:
     handler.close_connection = True
 
 
-def babble(handler: Handler, body: bytes) -> None:
-    """Speak no HTTP."""
+def send_garbage(handler: Handler, body: bytes) -> None:
+    """Send something other than HTTP."""
     handler.wfile.write(b"\x16\x03\x01SSH-2.0-nonsense\r\n\r\n")
     handler.close_connection = True
 
 
-def dawdle(seconds: float) -> Act:
-    """Response late."""
+def delay(seconds: float) -> Reply:
+    """Return a reply that follows the API after a delay."""
 
-    def act(handler: Handler, body: bytes) -> None:
+    def reply(handler: Handler, body: bytes) -> None:
         time.sleep(seconds)
-        keep(handler, body)
+        accept(handler, body)
 
-    return act
+    return reply
 
 
-def trickle(handler: Handler, body: bytes) -> None:
-    """Send a header byte now and then, so that no read ever times out."""
+def send_slowly(handler: Handler, body: bytes) -> None:
+    """Send single header bytes, so that no read times out."""
     handler.wfile.write(b"HTTP/1.1 202 Accepted\r\nX-Slow: ")
     for _ in range(200):
         handler.wfile.write(b"a")

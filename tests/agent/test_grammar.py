@@ -1,4 +1,4 @@
-"""The agent runs on whatever Python a host has, 3.8 or later, with nothing installed."""
+"""The agent runs on Python 3.8 and later, without installed packages."""
 
 import ast
 import os
@@ -21,7 +21,7 @@ def test_file_is_python_3_8(path: Path) -> None:
 def find_python38() -> str | None:
     candidates = [shutil.which("python3.8"), *map(str, Path.home().glob(".pyenv/versions/3.8.*/bin/python3"))]
     for candidate in candidates:
-        # A shim of a version manager is on PATH even where that version is not chosen.
+        # A shim of a version manager is on PATH even if that version is not selected.
         if candidate and subprocess.run([candidate, "-V"], capture_output=True, check=False).returncode == 0:
             return candidate
     return None
@@ -52,8 +52,8 @@ def test_command_runs_on_python_3_8(arguments: list[str], tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("command", ["version", "profiles", "status"])
-def test_quick_command_loads_nothing_slow(command: str, tmp_path: Path) -> None:
-    """ssl, urllib.request and subprocess are two thirds of the start-up time; only who needs them pays."""
+def test_fast_command_imports_no_slow_module(command: str, tmp_path: Path) -> None:
+    """ssl, urllib.request and subprocess take two thirds of the start-up time."""
     script = (
         "import sys\nfrom agent.commands.cli import main\n"
         f"status = main([{command!r}, '--quiet'])\n"
@@ -72,7 +72,7 @@ def test_quick_command_loads_nothing_slow(command: str, tmp_path: Path) -> None:
     assert ended.stdout == "0 []\n"
 
 
-def test_help_tells_every_exit_code() -> None:
+def test_help_lists_every_exit_code() -> None:
     from agent.exit_codes import ExitCode
 
     ended = subprocess.run(
@@ -83,7 +83,7 @@ def test_help_tells_every_exit_code() -> None:
 
 
 def test_token_cannot_be_given_on_the_command_line() -> None:
-    """Whoever may run ps could read it."""
+    """Every user who may run ps could read it."""
     for command in ("enroll", "run", "flush", "check"):
         ended = subprocess.run(
             [sys.executable, "-m", "agent", command, "--help"],

@@ -41,14 +41,14 @@ def run(archive: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_zip_tells_its_version(archive: Path) -> None:
+def test_zip_prints_its_version(archive: Path) -> None:
     ended = run(archive, "version")
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(f"bench-agent {__version__} (Python ")
 
 
-def test_zip_holds_its_job_files(archive: Path) -> None:
+def test_zip_contains_its_job_files(archive: Path) -> None:
     ended = run(archive, "profiles")
 
     assert ended.returncode == 0
@@ -68,7 +68,7 @@ def test_zip_measures(archive: Path) -> None:
     assert ended.stdout.startswith("pending: ")
 
 
-def test_zip_can_be_executed_by_itself(archive: Path) -> None:
+def test_zip_is_executable(archive: Path) -> None:
     ended = subprocess.run([str(archive), "--help"], capture_output=True, text=True, check=False)
 
     assert ended.returncode == 0

@@ -1,4 +1,4 @@
-"""A worker's application whose reader dies of one text, as a fault in a C library would have it die."""
+"""A worker's application whose parser is killed by one text, as by a fault in a C library."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import django
 
 from benchapp.celery import app
 
-django.setup()  # Celery does this only after it has imported its application
+django.setup()  # Celery does this only after the import of its application
 
 from benchapp.pipeline.normalize import plan  # noqa: E402
 

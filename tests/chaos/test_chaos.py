@@ -1,4 +1,4 @@
-"""Accepted means durable: servers and workers are killed for real, and what was acknowledged is stored once."""
+"""Accepted submissions are durable: servers and workers are killed, and each acknowledged result is stored once."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def post_many(
         return list(clients.map(post_one, range(count)))
 
 
-def test_broker_killed_and_wiped_during_posts_loses_nothing(stack: Servers, token: str) -> None:
+def test_broker_killed_and_emptied_during_posts_loses_nothing(stack: Servers, token: str) -> None:
     stack.start_valkey()
     stack.start_worker()
     before = stack.count("stored")
@@ -81,7 +81,7 @@ def test_broker_killed_and_wiped_during_posts_loses_nothing(stack: Servers, toke
     assert stack.count("received") == 0
 
 
-def test_workers_killed_in_the_middle_of_their_work_lose_nothing(stack: Servers, token: str) -> None:
+def test_killed_workers_lose_nothing(stack: Servers, token: str) -> None:
     stack.start_valkey()
     before = stack.count("stored")
     assert post_many(stack, token, 150) == [202] * 150
@@ -96,7 +96,7 @@ def test_workers_killed_in_the_middle_of_their_work_lose_nothing(stack: Servers,
     assert duplicates == []
 
 
-def test_postgresql_killed_under_load_keeps_what_was_acknowledged(stack: Servers, token: str) -> None:
+def test_postgresql_killed_under_load_loses_nothing_acknowledged(stack: Servers, token: str) -> None:
     ids: list[str] = []
     statuses: dict[str, int] = {}
 
@@ -126,9 +126,7 @@ def test_postgresql_killed_under_load_keeps_what_was_acknowledged(stack: Servers
     assert set(statuses.values()) <= {200, 202, 503}
 
 
-def test_postmaster_killed_and_started_again_is_served_by_the_same_web_process(
-    stack: Servers, token: str
-) -> None:
+def test_web_process_survives_a_restart_of_postgresql(stack: Servers, token: str) -> None:
     body = pack_envelope()
     assert stack.post("/api/v1/submissions", body, token)[0] == 202
 
@@ -144,7 +142,7 @@ def test_postmaster_killed_and_started_again_is_served_by_the_same_web_process(
     )
 
 
-def test_payload_that_kills_its_worker_is_rejected_and_its_neighbours_are_stored(
+def test_payload_that_kills_its_worker_is_rejected_and_the_others_are_stored(
     stack: Servers, token: str
 ) -> None:
     stack.start_valkey()
@@ -157,7 +155,7 @@ def test_payload_that_kills_its_worker_is_rejected_and_its_neighbours_are_stored
     for body in bodies:
         assert stack.post("/api/v1/submissions", body, token)[0] == 202
 
-    # A task whose process died holds its place for ten seconds: with as many places as attempts none has to wait.
+    # A task whose process was killed occupies its slot for ten seconds: with a slot per attempt none waits.
     stack.start_worker(app="tests.chaos.poisoned", concurrency=6)
 
     def is_rejected() -> bool:

@@ -1,4 +1,4 @@
-"""Configuration from a file and the environment, and the token that nobody else may read."""
+"""Configuration from a file and the environment, and the token, which only its owner may read."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert (config.target, config.labels) == ({"volume_type": "gp3"}, {"Rack": "50% off"})
 
 
-def test_nothing_configured_has_defaults(tmp_path: Path) -> None:
+def test_missing_configuration_has_defaults(tmp_path: Path) -> None:
     config = load(tmp_path, "")
 
     assert (config.url, config.directory, config.reserve_bytes) == (None, None, None)
@@ -40,7 +40,7 @@ def test_nothing_configured_has_defaults(tmp_path: Path) -> None:
     assert (config.spool_max_bytes, config.spool_max_age_s) == (256 * 2**20, 90 * 86400)
 
 
-def test_environment_comes_before_the_file(tmp_path: Path) -> None:
+def test_environment_overrides_the_file(tmp_path: Path) -> None:
     config = load(
         tmp_path,
         "[server]\nurl=https://a.example\n[spool]\ndirectory=/a\n",
@@ -52,19 +52,19 @@ def test_environment_comes_before_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("[sever]\nurl=x\n", r"unknown section \[sever\]; available: server, spool, run, target, labels"),
         ("[server]\nurll=x\n", "unknown key 'urll' in \\[server\\]; available: url, token_file"),
-        ("[server]\ntimeout=fast\n", "server timeout: 'fast' is not a valid duration"),
-        ("[server]\ntimeout=0\n", "server timeout: '0' is not a valid timeout"),
+        ("[server]\ntimeout=fast\n", r"agent.ini: \[server\] timeout: 'fast' is not a valid duration"),
+        ("[server]\ntimeout=0\n", r"agent.ini: \[server\] timeout: '0' is not a valid timeout"),
         ("[server]\nurl=a\nurl=b\n", "already exists"),
         ("url=x\n", "no section headers"),
         ("[server]\nurl=ftp://x\n", "not a valid server URL"),
     ],
 )
-def test_wrong_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_invalid_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         load(tmp_path, text)
 
 
@@ -75,11 +75,11 @@ def test_relative_paths_start_at_the_configuration(tmp_path: Path) -> None:
     assert (config.fio, config.log) == (str(tmp_path / "bin/fio"), str(tmp_path / "run.log"))
 
 
-def test_name_of_a_program_is_looked_for_on_path(tmp_path: Path) -> None:
+def test_name_of_a_program_is_searched_on_path(tmp_path: Path) -> None:
     assert load(tmp_path, "[run]\nfio = fio-3.36\n").fio == "fio-3.36"
 
 
-def test_file_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
+def test_world_writable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "agent.ini").touch()
     (tmp_path / "agent.ini").chmod(0o666)
 
@@ -120,7 +120,7 @@ def test_other_users_read_a_configuration_that_their_group_may_write(
 
 
 @ONLY_ROOT
-def test_link_of_another_user_does_not_lead_root_to_his_file(tmp_path: Path) -> None:
+def test_root_does_not_follow_a_link_to_another_users_file(tmp_path: Path) -> None:
     (tmp_path / "his.ini").write_text("[run]\nfio = /tmp/mine\n")
     os.chown(tmp_path / "his.ini", 65534, 65534)
     (tmp_path / "agent.ini").symlink_to("his.ini")
@@ -130,7 +130,7 @@ def test_link_of_another_user_does_not_lead_root_to_his_file(tmp_path: Path) -> 
 
 
 def test_named_file_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no configuration file at"):
+    with pytest.raises(ConfigurationError, match="does not exist"):
         load_config(None, {"BENCH_AGENT_CONFIG": str(tmp_path / "none.ini")})
 
 
@@ -138,7 +138,7 @@ def test_named_file_must_exist(tmp_path: Path) -> None:
     "url",
     ["https://bench.example.com", "http://127.0.0.1:8000", "https://x.example/bench", "http://[::1]:8000"],
 )
-def test_address_is_taken(url: str) -> None:
+def test_valid_url_is_accepted(url: str) -> None:
     assert check_url(url + "/") == url
 
 
@@ -158,13 +158,13 @@ def test_address_is_taken(url: str) -> None:
         "https://ä.example",
     ],
 )
-def test_no_address_is_refused(url: str) -> None:
+def test_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError):
         check_url(url)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
-def test_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_token_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     config = load(tmp_path, "")
     Path(config.token_file).write_text("bench_secret\n")
     Path(config.token_file).chmod(mode)
@@ -182,13 +182,13 @@ def test_token_is_read_from_a_private_file(tmp_path: Path) -> None:
     assert read_token(config, {"BENCH_AGENT_TOKEN": "bench_other"}) == "bench_other"
 
 
-def test_missing_token_says_how_to_get_one(tmp_path: Path) -> None:
+def test_missing_token_names_the_command_that_creates_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="enroll this host with `bench-agent enroll URL`"):
         read_token(load(tmp_path, ""), {})
 
 
 @pytest.mark.parametrize("token", ["short", "two words here", "line\nX-Evil: 1", "ünïcödé-token"])
-def test_what_is_no_token_is_refused_without_showing_it(tmp_path: Path, token: str) -> None:
+def test_invalid_token_is_refused_without_showing_it(tmp_path: Path, token: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_token(load(tmp_path, ""), {"BENCH_AGENT_TOKEN": token})
 

@@ -1,4 +1,4 @@
-"""Enrol, check, status: what an operator does by hand."""
+"""The commands enroll, check, status and flush."""
 
 import errno
 import json
@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from agent.commands.enroll import set_option
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.conftest import Machine
-from tests.agent.server import ENROLMENT_TOKEN, TOKEN, HostileServer
+from tests.agent.server import ENROLLMENT_TOKEN, TOKEN, HostileServer
 
-# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 
-def test_enrolled_host_has_a_token_of_its_own(machine: Machine, server: HostileServer) -> None:
-    ended = machine.run("enroll", server.url + "/", "--name", "rack1-host7", stdin=ENROLMENT_TOKEN + "\n")
+def test_enrolled_host_has_its_own_token(machine: Machine, server: HostileServer) -> None:
+    ended = machine.run("enroll", server.url + "/", "--name", "rack1-host7", stdin=ENROLLMENT_TOKEN + "\n")
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == f"enrolled as rack1-host7; configuration: {machine.home}/agent.ini\n"
@@ -30,7 +30,7 @@ def test_enrolled_host_has_a_token_of_its_own(machine: Machine, server: HostileS
 
 
 def test_configuration_keeps_its_comments(machine: Machine, server: HostileServer) -> None:
-    machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+    machine.run("enroll", server.url, stdin=ENROLLMENT_TOKEN)
 
     text = (machine.home / "agent.ini").read_text()
     assert text.startswith("# mine\n[run]\n")
@@ -40,36 +40,36 @@ def test_configuration_keeps_its_comments(machine: Machine, server: HostileServe
 def test_enrollment_token_comes_from_a_file_or_the_environment(
     machine: Machine, server: HostileServer
 ) -> None:
-    (machine.home / "once").write_text(ENROLMENT_TOKEN)
+    (machine.home / "once").write_text(ENROLLMENT_TOKEN)
 
     from_file = machine.run("enroll", server.url, "--token-file", str(machine.home / "once"))
-    from_environment = machine.run("enroll", server.url, "--force", BENCH_AGENT_ENROLL_TOKEN=ENROLMENT_TOKEN)
+    from_environment = machine.run("enroll", server.url, "--force", BENCH_AGENT_ENROLL_TOKEN=ENROLLMENT_TOKEN)
 
     assert (from_file.returncode, from_environment.returncode) == (0, 0)
 
 
-def test_configuration_is_made_where_there_is_none(machine: Machine, server: HostileServer) -> None:
+def test_missing_configuration_is_created(machine: Machine, server: HostileServer) -> None:
     path = machine.home / "deep" / "agent.ini"
 
-    ended = machine.run("enroll", server.url, "--config", str(path), stdin=ENROLMENT_TOKEN)
+    ended = machine.run("enroll", server.url, "--config", str(path), stdin=ENROLLMENT_TOKEN)
 
     assert ended.returncode == 0
     assert path.exists()
     assert path.with_suffix(".token").exists()
 
 
-def test_configuration_is_named_as_one_names_files(
+def test_relative_configuration_path_is_accepted(
     machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(machine.home)
 
-    ended = machine.run("enroll", server.url, "--config", "here.ini", stdin=ENROLMENT_TOKEN)
+    ended = machine.run("enroll", server.url, "--config", "here.ini", stdin=ENROLLMENT_TOKEN)
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (machine.home / "here.token").read_text() == TOKEN + "\n"
 
 
-def test_full_disk_is_found_before_the_enrollment_token_is_spent(
+def test_full_disk_is_detected_before_the_enrollment_token_is_used(
     machine: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int) -> None:
@@ -77,17 +77,19 @@ def test_full_disk_is_found_before_the_enrollment_token_is_spent(
 
     monkeypatch.setattr("agent.files.os.fsync", refuse)
 
-    ended = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+    ended = machine.run("enroll", server.url, stdin=ENROLLMENT_TOKEN)
 
     assert ended.returncode == 2
     assert "is not writable: [Errno 28] No space left on device" in ended.stderr
     assert server.seen == []
 
 
-def test_enrolled_machine_is_not_enrolled_by_accident(machine: Machine, server: HostileServer) -> None:
-    machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+def test_enrolled_machine_is_not_enrolled_again_without_force(
+    machine: Machine, server: HostileServer
+) -> None:
+    machine.run("enroll", server.url, stdin=ENROLLMENT_TOKEN)
 
-    again = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+    again = machine.run("enroll", server.url, stdin=ENROLLMENT_TOKEN)
 
     assert again.returncode == 2
     assert "use --force" in again.stderr
@@ -95,27 +97,27 @@ def test_enrolled_machine_is_not_enrolled_by_accident(machine: Machine, server: 
 
 
 @pytest.mark.parametrize(
-    ("act", "status", "complaint"),
+    ("reply", "status", "message"),
     [
-        (acts.say(401), 2, "refused the enrollment"),
-        (acts.say(409, "host-exists"), 4, "it is host-exists"),
-        (acts.say(422), 4, "rejected the enrollment"),
-        (acts.say(503), 1, "enrollment failed"),
-        (acts.hang_up, 1, "cannot reach the server"),
-        (acts.portal, 1, "another service"),
-        (acts.redirect(308, "https://x.example/"), 2, "redirects are not followed"),
+        (replies.reply_problem(401), 2, "refused the enrollment"),
+        (replies.reply_problem(409, "host-exists"), 4, "it is host-exists"),
+        (replies.reply_problem(422), 4, "rejected the enrollment"),
+        (replies.reply_problem(503), 1, "enrollment failed"),
+        (replies.reset, 1, "cannot reach the server"),
+        (replies.captive_portal, 1, "another service"),
+        (replies.redirect(308, "https://x.example/"), 2, "redirects are not followed"),
     ],
 )
-def test_enrollment_that_fails_writes_nothing(
-    machine: Machine, server: HostileServer, act: acts.Act, status: int, complaint: str
+def test_failed_enrollment_writes_nothing(
+    machine: Machine, server: HostileServer, reply: replies.Reply, status: int, message: str
 ) -> None:
-    server.usual = act
+    server.usual = reply
     before = (machine.home / "agent.ini").read_text()
 
-    ended = machine.run("enroll", server.url, stdin=ENROLMENT_TOKEN)
+    ended = machine.run("enroll", server.url, stdin=ENROLLMENT_TOKEN)
 
     assert ended.returncode == status
-    assert complaint in ended.stderr
+    assert message in ended.stderr
     assert not (machine.home / "agent.token").exists()
     assert (machine.home / "agent.ini").read_text() == before
 
@@ -131,11 +133,11 @@ def test_enrollment_that_fails_writes_nothing(
         ("[labels]\na = b\n", "[labels]\na = b\n\n[server]\nurl = U\n"),
     ],
 )
-def test_one_option_is_set_and_the_rest_left_alone(text: str, expected: str) -> None:
+def test_one_option_is_set_and_the_others_are_unchanged(text: str, expected: str) -> None:
     assert set_option(text, "server", key="url", value="U") == expected
 
 
-def test_check_finds_all_well(host: Machine, server: HostileServer) -> None:
+def test_check_passes_on_a_working_machine(host: Machine, server: HostileServer) -> None:
     ended = host.run("check", "--directory", str(host.directory))
 
     assert ended.returncode == 0
@@ -146,7 +148,7 @@ def test_check_finds_all_well(host: Machine, server: HostileServer) -> None:
     assert host.leftovers() == []
 
 
-def test_check_tells_a_clock_that_is_wrong(host: Machine, server: HostileServer) -> None:
+def test_check_reports_a_wrong_clock(host: Machine, server: HostileServer) -> None:
     server.server_time = "2020-01-01T00:00:00Z"
 
     ended = host.run("check")
@@ -155,7 +157,7 @@ def test_check_tells_a_clock_that_is_wrong(host: Machine, server: HostileServer)
     assert "s ahead of the server" in ended.stdout
 
 
-def test_check_names_everything_that_is_missing(machine: Machine) -> None:
+def test_check_reports_everything_that_is_missing(machine: Machine) -> None:
     (machine.home / "fio").unlink()
 
     outcome = machine.run_json("check", "--directory", "/nonexistent")
@@ -165,7 +167,7 @@ def test_check_names_everything_that_is_missing(machine: Machine) -> None:
     assert wrong == {"fio", "directory", "server"}
 
 
-def test_check_tells_a_token_that_others_may_read(host: Machine) -> None:
+def test_check_reports_a_token_readable_by_others(host: Machine) -> None:
     del host.environ["BENCH_AGENT_TOKEN"]
     token_file = Path(host.home / "agent.token")
     token_file.write_text(TOKEN)
@@ -177,7 +179,7 @@ def test_check_tells_a_token_that_others_may_read(host: Machine) -> None:
     assert "chmod 600" in ended.stderr
 
 
-def test_check_tells_a_ca_file_that_cannot_be_used(host: Machine) -> None:
+def test_check_reports_an_unusable_ca_file(host: Machine) -> None:
     (host.home / "agent.ini").write_text("[server]\nca_file = missing.pem\n")
 
     checked = host.run_json("check", BENCH_AGENT_URL="https://127.0.0.1:9")
@@ -187,7 +189,7 @@ def test_check_tells_a_ca_file_that_cannot_be_used(host: Machine) -> None:
     assert server["detail"].startswith(f"cannot use ca_file {host.home}/missing.pem")
 
 
-def test_check_without_rights_in_the_spool_says_so(host: Machine) -> None:
+def test_check_reports_a_spool_without_permission(host: Machine) -> None:
     host.spool.write_text("a file where a directory should be")
 
     checked = host.run_json("check", "--directory", str(host.directory))
@@ -197,12 +199,12 @@ def test_check_without_rights_in_the_spool_says_so(host: Machine) -> None:
     assert f"cannot use the spool {host.spool}" in wrong["directory"]
 
 
-def test_check_of_a_server_that_is_away_is_for_later(host: Machine) -> None:
+def test_check_of_an_unreachable_server_is_temporary(host: Machine) -> None:
     assert host.run("check", BENCH_AGENT_URL="http://127.0.0.1:9").returncode == 1
 
 
-def test_status_tells_what_waits_and_what_was_rejected(host: Machine, server: HostileServer) -> None:
-    server.script.append(acts.say(422, "no-report"))
+def test_status_lists_pending_and_rejected_results(host: Machine, server: HostileServer) -> None:
+    server.script.append(replies.reply_problem(422, "no-report"))
     host.measure()
     host.measure("--no-send")
 
@@ -215,7 +217,7 @@ def test_status_tells_what_waits_and_what_was_rejected(host: Machine, server: Ho
     assert outcome["running_process"] is None
 
 
-def test_status_of_a_spool_that_cannot_be_read_is_no_empty_one(host: Machine) -> None:
+def test_status_of_an_unreadable_spool_is_an_error(host: Machine) -> None:
     host.spool.mkdir()
     (host.spool / "pending").write_text("root may read every directory, and this is none")
 
@@ -226,7 +228,7 @@ def test_status_of_a_spool_that_cannot_be_read_is_no_empty_one(host: Machine) ->
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
-def test_budget_that_never_ends_is_refused(host: Machine, seconds: str) -> None:
+def test_endless_budget_is_refused(host: Machine, seconds: str) -> None:
     with pytest.raises(SystemExit):
         host.run("flush", "--budget", seconds)
 
@@ -238,7 +240,9 @@ def test_flush_without_a_server_is_a_configuration_error(machine: Machine) -> No
     assert "enroll this host" in ended.stderr
 
 
-def test_python_of_windows_is_refused_in_words(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_for_windows_is_refused_with_the_reason(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.platform", "win32")
 
     ended = machine.run("status")
@@ -247,7 +251,7 @@ def test_python_of_windows_is_refused_in_words(machine: Machine, monkeypatch: py
     assert ended.stderr.endswith("use Cygwin's Python\n")
 
 
-def test_output_that_nobody_reads_is_no_fault(machine: Machine) -> None:
+def test_closed_output_is_not_an_error(machine: Machine) -> None:
     process = machine.start("profiles")
     assert process.stdout is not None
     process.stdout.close()

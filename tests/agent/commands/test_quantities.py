@@ -1,4 +1,4 @@
-"""Sizes, counts and durations as people write them."""
+"""Parsing and formatting of sizes, counts and durations."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_size_is_read(text: str, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "k", "-1", "4x", "4 k k", "1e9", "9999999999p", "٤"])
-def test_no_size_is_refused(text: str) -> None:
+def test_invalid_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_size(text)
 
@@ -47,7 +47,7 @@ def test_count_is_read(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "k", "-1", "1.5", "3000000000", "³", "1" * 30])
-def test_no_count_is_refused(text: str) -> None:
+def test_invalid_count_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_count(text)
 
@@ -61,7 +61,7 @@ def test_duration_is_read(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "s", "-5", "1.5h", "1w"])
-def test_no_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_duration(text)
 

@@ -1,4 +1,4 @@
-"""One request, and what its answer means."""
+"""HTTP requests, and the classification of responses."""
 
 import email.utils
 import shutil
@@ -20,11 +20,11 @@ from agent.delivery.client import (
     read_retry_after,
 )
 from agent.exit_codes import ConfigurationError
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.server import TOKEN, HostileServer
 
 ID = "6f1c2a9e-0000-4000-8000-000000000001"
-PACKED = acts.gzip.compress(acts.json.dumps({"id": ID}).encode())
+PACKED = replies.gzip.compress(replies.json.dumps({"id": ID}).encode())
 OURS = {"id": ID, "state": "received", "url": "/x"}
 PROBLEM = {"code": "x", "detail": "it is x"}
 
@@ -48,7 +48,7 @@ def make_client(url: str, *, timeout_s: float = 20.0, ca_file: str | None = None
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "body", "fate"),
+    ("status", "headers", "body", "outcome"),
     [
         (202, {}, OURS, DeliveryOutcome.DELIVERED),
         (200, {"idempotency-replayed": "true"}, OURS, DeliveryOutcome.DELIVERED),
@@ -81,10 +81,10 @@ def make_client(url: str, *, timeout_s: float = 20.0, ca_file: str | None = None
         (503, {}, PROBLEM, DeliveryOutcome.LATER),
     ],
 )
-def test_answer_decides_what_becomes_of_the_result(
-    status: int, headers: dict[str, str], body: dict[str, str] | None, fate: DeliveryOutcome
+def test_response_is_classified(
+    status: int, headers: dict[str, str], body: dict[str, str] | None, outcome: DeliveryOutcome
 ) -> None:
-    assert classify_response(Response(status, headers, body), submission_id=ID) == fate
+    assert classify_response(Response(status, headers, body), submission_id=ID) == outcome
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_answer_decides_what_becomes_of_the_result(
     ],
 )
 def test_retry_after_is_read_and_capped(value: str | None, seconds: float | None) -> None:
-    answer = Response(503, {"retry-after": value} if value else {}, None)
+    response = Response(503, {"retry-after": value} if value else {}, None)
 
-    assert read_retry_after(answer) == seconds
+    assert read_retry_after(response) == seconds
 
 
 def test_retry_after_may_be_a_date() -> None:
@@ -125,17 +125,17 @@ def test_delay_jitters_grows_and_is_bounded() -> None:
     assert len(set(delays)) > 100
 
 
-def test_delay_keeps_what_the_server_asks_and_adds_a_little() -> None:
+def test_delay_is_retry_after_and_at_most_a_tenth_more() -> None:
     delays = [choose_delay(0.0, 100.0) for _ in range(50)]
 
     assert all(100.0 <= delay <= 110.0 for delay in delays)
     assert len(set(delays)) > 10
 
 
-def test_result_is_posted_as_the_contract_says(server: HostileServer) -> None:
-    answer = make_client(server.url).post_submission(ID, PACKED)
+def test_result_is_posted_with_the_documented_headers(server: HostileServer) -> None:
+    response = make_client(server.url).post_submission(ID, PACKED)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.DELIVERED
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.DELIVERED
     (seen,) = server.seen
     assert (seen.method, seen.path, seen.body) == ("POST", "/api/v1/submissions", PACKED)
     assert seen.headers["Authorization"] == f"Bearer {TOKEN}"
@@ -144,59 +144,61 @@ def test_result_is_posted_as_the_contract_says(server: HostileServer) -> None:
     assert seen.headers["Idempotency-Key"] == ID
 
 
-def test_address_may_have_a_path(server: HostileServer) -> None:
+def test_url_may_have_a_path(server: HostileServer) -> None:
     make_client(server.url + "/bench").request("GET", "/api/v1/hosts/me")
 
     assert server.seen[0].path == "/bench/api/v1/hosts/me"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_token_does_not_follow_a_redirect(server: HostileServer, status: int) -> None:
-    server.usual = acts.redirect(status, server.url + "/elsewhere")
+def test_token_is_not_sent_to_a_redirect(server: HostileServer, status: int) -> None:
+    server.usual = replies.redirect(status, server.url + "/elsewhere")
 
-    answer = make_client(server.url).post_submission(ID, PACKED)
+    response = make_client(server.url).post_submission(ID, PACKED)
 
-    assert answer.status == status
-    assert "/elsewhere)" in answer.describe()
+    assert response.status == status
+    assert "/elsewhere)" in response.describe()
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("act", [acts.hang_up, acts.cut_short, acts.babble, acts.portal, acts.wrong_id])
-def test_wrong_reply_is_no_acknowledgement(server: HostileServer, act: acts.Act) -> None:
-    server.usual = act
+@pytest.mark.parametrize(
+    "reply", [replies.reset, replies.truncate, replies.send_garbage, replies.captive_portal, replies.wrong_id]
+)
+def test_invalid_response_is_not_an_acknowledgment(server: HostileServer, reply: replies.Reply) -> None:
+    server.usual = reply
 
-    answer = make_client(server.url).post_submission(ID, PACKED)
+    response = make_client(server.url).post_submission(ID, PACKED)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
-    assert answer.describe()
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.LATER
+    assert response.describe()
 
 
-def test_server_that_says_nothing_is_given_up(server: HostileServer) -> None:
-    server.usual = acts.dawdle(20.0)
+def test_silent_server_times_out(server: HostileServer) -> None:
+    server.usual = replies.delay(20.0)
     started_at = time.monotonic()
 
-    answer = make_client(server.url, timeout_s=0.2).post_submission(ID, PACKED)
+    response = make_client(server.url, timeout_s=0.2).post_submission(ID, PACKED)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.LATER
     assert time.monotonic() - started_at < 10.0
 
 
-def test_server_that_trickles_is_given_up(server: HostileServer) -> None:
+def test_slow_response_is_limited_as_a_whole(server: HostileServer) -> None:
     """Each read succeeds, so that only a limit on the whole exchange ends it."""
-    server.usual = acts.trickle
+    server.usual = replies.send_slowly
     started_at = time.monotonic()
 
-    answer = make_client(server.url).post_submission(ID, PACKED, limit_s=0.4)
+    response = make_client(server.url).post_submission(ID, PACKED, limit_s=0.4)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.LATER
     assert time.monotonic() - started_at < 8.0
 
 
-def test_nobody_at_the_address_is_for_later() -> None:
-    answer = make_client("http://127.0.0.1:9").post_submission(ID, PACKED)
+def test_refused_connection_is_temporary() -> None:
+    response = make_client("http://127.0.0.1:9").post_submission(ID, PACKED)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
-    assert "refused" in answer.describe()
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.LATER
+    assert "refused" in response.describe()
 
 
 def test_proxy_of_the_environment_is_used(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +216,7 @@ def test_missing_ca_file_is_a_configuration_error() -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate of our own for 127.0.0.1, with its key in one file."""
+    """A self-signed certificate for 127.0.0.1, with its key in one file."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl to make a certificate with")
     path = tmp_path / "server.pem"
@@ -241,25 +243,25 @@ def tls_server(certificate: Path) -> Iterator[HostileServer]:
         hostile.shutdown()
 
 
-def test_certificate_of_a_stranger_is_refused_before_the_token_is_sent(tls_server: HostileServer) -> None:
-    answer = make_client(tls_server.url).post_submission(ID, PACKED)
+def test_untrusted_certificate_is_refused_before_the_token_is_sent(tls_server: HostileServer) -> None:
+    response = make_client(tls_server.url).post_submission(ID, PACKED)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.REFUSED
-    assert "certificate is not trusted" in answer.describe()
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.REFUSED
+    assert "certificate is not trusted" in response.describe()
     assert tls_server.seen == []
 
 
 def test_certificate_named_by_ca_file_is_trusted(tls_server: HostileServer, certificate: Path) -> None:
-    answer = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED)
+    response = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.DELIVERED
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.DELIVERED
 
 
-def test_trickle_over_tls_is_given_up(tls_server: HostileServer, certificate: Path) -> None:
-    tls_server.usual = acts.trickle
+def test_slow_response_over_tls_is_limited_as_a_whole(tls_server: HostileServer, certificate: Path) -> None:
+    tls_server.usual = replies.send_slowly
     started_at = time.monotonic()
 
-    answer = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED, limit_s=0.4)
+    response = make_client(tls_server.url, ca_file=str(certificate)).post_submission(ID, PACKED, limit_s=0.4)
 
-    assert classify_response(answer, submission_id=ID) == DeliveryOutcome.LATER
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.LATER
     assert time.monotonic() - started_at < 8.0

@@ -1,4 +1,4 @@
-"""What is in the spool reaches the server, each result once, within a budget."""
+"""Delivery of the spool within a budget, each result once."""
 
 import errno
 import gzip
@@ -14,7 +14,7 @@ from agent.delivery.client import Client
 from agent.delivery.deliver import Delivery, deliver
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.server import TOKEN, HostileServer
 
 IDS = [f"6f1c2a9e-0000-4000-8000-00000000000{digit}" for digit in range(4)]
@@ -59,14 +59,16 @@ def test_everything_is_delivered_oldest_first(spool: Spool, server: HostileServe
     assert spool.pending() == []
 
 
-def test_own_result_goes_before_the_others(spool: Spool, server: HostileServer) -> None:
+def test_own_result_is_posted_first(spool: Spool, server: HostileServer) -> None:
     send(spool, server, first_id=IDS[3])
 
     assert posted_ids(server) == [IDS[3], *IDS[:3]]
 
 
-def test_same_bytes_are_sent_at_every_try(spool: Spool, server: HostileServer) -> None:
-    server.script.extend([acts.store_and_hang_up, acts.say(503), acts.hang_up, acts.portal])
+def test_every_attempt_sends_the_same_bytes(spool: Spool, server: HostileServer) -> None:
+    server.script.extend(
+        [replies.store_and_reset, replies.reply_problem(503), replies.reset, replies.captive_portal]
+    )
 
     send(spool, server)
 
@@ -77,8 +79,8 @@ def test_same_bytes_are_sent_at_every_try(spool: Spool, server: HostileServer) -
     assert set(server.stored) == set(IDS)
 
 
-def test_lost_acknowledgement_is_answered_as_a_replay(spool: Spool, server: HostileServer) -> None:
-    server.script.append(acts.store_and_hang_up)
+def test_lost_acknowledgment_is_answered_as_a_replay(spool: Spool, server: HostileServer) -> None:
+    server.script.append(replies.store_and_reset)
 
     delivery = send(spool, server)
 
@@ -87,9 +89,11 @@ def test_lost_acknowledgement_is_answered_as_a_replay(spool: Spool, server: Host
     assert spool.pending() == []
 
 
-def test_result_on_which_the_server_stumbles_holds_up_no_other(spool: Spool, server: HostileServer) -> None:
-    def stumble(handler: acts.Handler, body: bytes) -> None:
-        (acts.say(500) if handler.headers["Idempotency-Key"] == IDS[0] else acts.keep)(handler, body)
+def test_result_with_a_server_error_does_not_block_the_others(spool: Spool, server: HostileServer) -> None:
+    def stumble(handler: replies.Handler, body: bytes) -> None:
+        (replies.reply_problem(500) if handler.headers["Idempotency-Key"] == IDS[0] else replies.accept)(
+            handler, body
+        )
 
     server.usual = stumble
 
@@ -100,8 +104,8 @@ def test_result_on_which_the_server_stumbles_holds_up_no_other(spool: Spool, ser
     assert [entry.id for entry in spool.pending()] == [IDS[0]]
 
 
-def test_rejected_result_is_put_aside_with_its_reason(spool: Spool, server: HostileServer) -> None:
-    server.script.append(acts.say(422, "no-report"))
+def test_rejected_result_is_moved_to_rejected_with_its_reason(spool: Spool, server: HostileServer) -> None:
+    server.script.append(replies.reply_problem(422, "no-report"))
 
     delivery = send(spool, server)
 
@@ -112,24 +116,24 @@ def test_rejected_result_is_put_aside_with_its_reason(spool: Spool, server: Host
 
 
 @pytest.mark.parametrize(
-    ("act", "method", "exit_code"),
+    ("reply", "method", "exit_code"),
     [
-        (acts.keep, "remove", ExitCode.TRY_LATER),
-        (acts.say(422, "no-report"), "reject", ExitCode.REJECTED),
+        (replies.accept, "remove", ExitCode.TRY_LATER),
+        (replies.reply_problem(422, "no-report"), "reject", ExitCode.REJECTED),
     ],
 )
-def test_result_that_a_full_disk_holds_in_its_place_holds_up_no_other(
+def test_result_that_cannot_be_removed_does_not_block_the_others(
     spool: Spool,
     server: HostileServer,
     monkeypatch: pytest.MonkeyPatch,
-    act: acts.Act,
+    reply: replies.Reply,
     method: str,
     exit_code: ExitCode,
 ) -> None:
     def refuse(entry: Entry, reason: object = None) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    server.usual = act
+    server.usual = reply
     monkeypatch.setattr(spool, method, refuse)
 
     delivery = send(spool, server)
@@ -140,10 +144,10 @@ def test_result_that_a_full_disk_holds_in_its_place_holds_up_no_other(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 308])
-def test_credential_problem_stops_and_keeps_everything(
+def test_credential_problem_stops_the_delivery_and_drops_nothing(
     spool: Spool, server: HostileServer, status: int
 ) -> None:
-    server.usual = acts.say(status)
+    server.usual = replies.reply_problem(status)
 
     delivery = send(spool, server)
 
@@ -152,8 +156,8 @@ def test_credential_problem_stops_and_keeps_everything(
     assert len(spool.pending()) == 4
 
 
-def test_wait_beyond_the_budget_is_not_begun(spool: Spool, server: HostileServer) -> None:
-    server.usual = acts.say(429, Retry_After="3600")
+def test_delay_beyond_the_budget_is_not_started(spool: Spool, server: HostileServer) -> None:
+    server.usual = replies.reply_problem(429, Retry_After="3600")
     started_at = time.monotonic()
 
     delivery = send(spool, server, budget_s=60.0)
@@ -162,11 +166,11 @@ def test_wait_beyond_the_budget_is_not_begun(spool: Spool, server: HostileServer
     assert (len(server.posts()), delivery.exit_code) == (1, ExitCode.TRY_LATER)
 
 
-def test_no_budget_is_one_try_each(spool: Spool, server: HostileServer) -> None:
+def test_zero_budget_is_one_attempt_each(spool: Spool, server: HostileServer) -> None:
     assert send(spool, server, budget_s=0.0).exit_code == ExitCode.OK
 
 
-def test_file_that_cannot_be_read_holds_up_no_other(spool: Spool, server: HostileServer) -> None:
+def test_unreadable_file_does_not_block_the_others(spool: Spool, server: HostileServer) -> None:
     first = Path(spool.pending()[0].path)
     first.unlink()
     first.mkdir()

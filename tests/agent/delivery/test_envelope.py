@@ -1,4 +1,4 @@
-"""The document that is posted: its shape, its bytes, and what the operator may say."""
+"""The posted document: its shape, its bytes, targets and labels."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ def make(**changes: Any) -> dict[str, Any]:
     return make_envelope("6f1c2a9e-0000-4000-8000-000000000001", RESULT, **arguments)
 
 
-def test_envelope_has_the_shape_that_the_api_takes() -> None:
+def test_envelope_has_the_shape_of_the_api() -> None:
     envelope = make()
 
     assert envelope["schema"] == "benchapp-envelope/1"
@@ -60,8 +60,8 @@ def test_same_envelope_gives_the_same_bytes() -> None:
     assert pack_envelope(make()) == pack_envelope(make())
 
 
-def test_text_that_is_no_utf8_is_packed_as_utf8() -> None:
-    """A directory named in Latin-1 reaches Python as lone surrogates."""
+def test_invalid_utf8_is_packed_as_utf8() -> None:
+    """Python represents a directory name in Latin-1 with lone surrogates."""
     packed = pack_envelope(make(labels={"directory": "/srv/caf\udce9"}))
 
     assert json.loads(gzip.decompress(packed).decode("utf-8"))["labels"] == {"directory": "/srv/caf?"}
@@ -90,7 +90,7 @@ def test_target_is_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "complaint"),
+    ("name", "value", "message"),
     [
         ("volume_typ", "gp3", "unknown target field 'volume_typ'; available: name, volume_type"),
         ("volume_count", "four", "not a whole number"),
@@ -98,14 +98,14 @@ def test_target_is_typed() -> None:
         ("raid_level", "x" * 21, "21 characters exceed the maximum of 20"),
     ],
 )
-def test_wrong_target_is_refused(name: str, value: str, complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_invalid_target_is_refused(name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         read_target({name: value})
 
 
 @pytest.mark.parametrize(
     "labels", [{"": "x"}, {"x" * 101: "y"}, {"x": "y" * 501}, {str(number): "" for number in range(51)}]
 )
-def test_labels_that_the_server_refuses_are_refused_here(labels: dict[str, str]) -> None:
+def test_labels_that_the_server_refuses_are_refused_by_the_agent(labels: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError):
         check_labels(labels)

@@ -28,7 +28,7 @@ def age(spool: Spool, number: int, seconds: float) -> None:
     os.utime(spool.pending()[number].path, (then, then))
 
 
-def test_what_is_added_is_read_back_oldest_first(tmp_path: Path) -> None:
+def test_entries_are_listed_oldest_first(tmp_path: Path) -> None:
     spool = make_spool(tmp_path)
     for envelope_id, content in zip(IDS, (b"one", b"two"), strict=False):
         spool.add(envelope_id, content)
@@ -39,7 +39,7 @@ def test_what_is_added_is_read_back_oldest_first(tmp_path: Path) -> None:
     ]
 
 
-def test_envelope_is_on_disk_before_its_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_envelope_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = make_spool(tmp_path)
     order = []
     real_fsync, real_rename = os.fsync, os.rename
@@ -57,7 +57,7 @@ def test_directories_are_private(tmp_path: Path) -> None:
     assert Path(spool.directory).stat().st_mode & 0o077 == 0
 
 
-def test_rejected_keeps_its_reason_and_can_be_restored(tmp_path: Path) -> None:
+def test_rejected_entry_has_its_reason_and_can_be_restored(tmp_path: Path) -> None:
     spool = make_spool(tmp_path)
     entry = spool.add(IDS[0], b"one")
 
@@ -72,7 +72,7 @@ def test_rejected_keeps_its_reason_and_can_be_restored(tmp_path: Path) -> None:
     assert list(Path(spool.directory, "rejected").iterdir()) == []
 
 
-def test_oldest_is_dropped_and_counted_when_there_are_too_many_bytes(tmp_path: Path) -> None:
+def test_oldest_is_dropped_and_counted_above_the_maximum_size(tmp_path: Path) -> None:
     spool = make_spool(tmp_path, max_bytes=250)
     for envelope_id in IDS[:4]:
         spool.add(envelope_id, b"x" * 100)
@@ -86,7 +86,7 @@ def test_oldest_is_dropped_and_counted_when_there_are_too_many_bytes(tmp_path: P
     assert spool.count_dropped() == 2
 
 
-def test_old_is_dropped_but_never_the_newest(tmp_path: Path) -> None:
+def test_old_entries_are_dropped_except_the_newest(tmp_path: Path) -> None:
     spool = make_spool(tmp_path, max_age_s=3600)
     for envelope_id in IDS[:2]:
         spool.add(envelope_id, b"x")
@@ -97,8 +97,8 @@ def test_old_is_dropped_but_never_the_newest(tmp_path: Path) -> None:
     assert [entry.id for entry in spool.pending()] == [IDS[1]]
 
 
-def test_clock_that_was_not_set_makes_nothing_old(tmp_path: Path) -> None:
-    """A board without a clock boots in 1970; what it measured then is not 50 years old."""
+def test_unset_clock_drops_nothing(tmp_path: Path) -> None:
+    """A board without a clock boots in 1970; its results are not 50 years old."""
     spool = make_spool(tmp_path, max_age_s=3600)
     for envelope_id in IDS[:2]:
         spool.add(envelope_id, b"x")
@@ -107,14 +107,14 @@ def test_clock_that_was_not_set_makes_nothing_old(tmp_path: Path) -> None:
     assert spool.trim() == []
 
 
-def test_one_envelope_above_the_limit_is_kept(tmp_path: Path) -> None:
+def test_single_envelope_above_the_limit_is_not_dropped(tmp_path: Path) -> None:
     spool = make_spool(tmp_path, max_bytes=10)
     spool.add(IDS[0], b"x" * 100)
 
     assert spool.trim() == []
 
 
-def test_rejected_are_bounded_too(tmp_path: Path) -> None:
+def test_rejected_entries_are_bounded_too(tmp_path: Path) -> None:
     spool = make_spool(tmp_path, max_bytes=150)
     for envelope_id in IDS[:3]:
         spool.reject(spool.add(envelope_id, b"x" * 100), {"status": 422})
@@ -124,7 +124,7 @@ def test_rejected_are_bounded_too(tmp_path: Path) -> None:
     assert len(list(Path(spool.directory, "rejected").iterdir())) == 2
 
 
-def test_second_agent_is_told_who_is_at_work(tmp_path: Path) -> None:
+def test_second_agent_gets_the_process_of_the_first(tmp_path: Path) -> None:
     spool = make_spool(tmp_path)
     script = (
         "import sys\nfrom agent.delivery.spool import Spool\n"
@@ -149,7 +149,7 @@ def test_second_agent_is_told_who_is_at_work(tmp_path: Path) -> None:
     assert spool.find_holder() is None
 
 
-def test_half_written_files_are_removed_under_the_lock(tmp_path: Path) -> None:
+def test_incomplete_files_are_removed_under_the_lock(tmp_path: Path) -> None:
     spool = make_spool(tmp_path)
     torn = Path(spool.directory) / "pending" / f".new-20261121T100000Z-{IDS[0]}.json.gz"
     torn.write_bytes(b"half")
@@ -163,9 +163,7 @@ def refuse(*arguments: object) -> int:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_full_disk_keeps_nobody_from_emptying_the_spool(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spool_on_a_full_disk_can_be_delivered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = make_spool(tmp_path)
     entry = spool.add(IDS[0], b"x")
     monkeypatch.setattr("agent.delivery.spool.os.pwrite", refuse)
@@ -176,7 +174,7 @@ def test_full_disk_keeps_nobody_from_emptying_the_spool(
     assert spool.pending() == []
 
 
-def test_what_did_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = make_spool(tmp_path)
     monkeypatch.setattr("agent.delivery.spool.os.fsync", refuse)
 
@@ -186,7 +184,7 @@ def test_what_did_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyt
     assert list((tmp_path / "spool" / "pending").iterdir()) == []
 
 
-def test_full_disk_is_told_before_a_result_is_measured_that_it_could_not_hold(
+def test_full_disk_is_reported_before_the_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool = make_spool(tmp_path)
@@ -197,7 +195,7 @@ def test_full_disk_is_told_before_a_result_is_measured_that_it_could_not_hold(
         spool.check_room()
 
 
-def test_spool_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:
+def test_spool_that_cannot_be_created_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
 
     with pytest.raises(ConfigurationError, match="cannot use the spool"):
@@ -205,7 +203,7 @@ def test_spool_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"dropped": "many"}'])
-def test_torn_counts_start_again(tmp_path: Path, text: str) -> None:
+def test_invalid_counts_start_at_zero(tmp_path: Path, text: str) -> None:
     spool = make_spool(tmp_path, max_bytes=10)
     (Path(spool.directory) / "counts.json").write_text(text)
     for envelope_id in IDS[:2]:

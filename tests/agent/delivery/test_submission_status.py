@@ -25,7 +25,7 @@ def test_stored_submission_names_its_pages(client: Client) -> None:
 
 
 def test_rejected_submission_has_a_reason(client: Client, server: HostileServer) -> None:
-    server.settled_state = "rejected"
+    server.final_state = "rejected"
 
     submission_status = wait_until_processed(client, ID, timeout_s=60)
 
@@ -33,6 +33,6 @@ def test_rejected_submission_has_a_reason(client: Client, server: HostileServer)
 
 
 def test_wait_ends_after_its_timeout(client: Client, server: HostileServer) -> None:
-    server.polls_until_settled = 1000
+    server.polls_until_final = 1000
 
     assert wait_until_processed(client, ID, timeout_s=0.3).state == "received"

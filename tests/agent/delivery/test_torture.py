@@ -5,31 +5,31 @@ import time
 
 import pytest
 
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 HOSTILITIES = (
-    acts.hang_up,
-    acts.store_and_hang_up,
-    acts.portal,
-    acts.wrong_id,
-    acts.cut_short,
-    acts.babble,
-    acts.dawdle(0.3),
-    acts.say(429, Retry_After="1"),
-    acts.say(503, Retry_After="3600"),
-    acts.say(500),
-    acts.say(502),
-    acts.redirect(307, "http://127.0.0.1:9/"),
-    acts.keep,
-    acts.keep,
+    replies.reset,
+    replies.store_and_reset,
+    replies.captive_portal,
+    replies.wrong_id,
+    replies.truncate,
+    replies.send_garbage,
+    replies.delay(0.3),
+    replies.reply_problem(429, Retry_After="1"),
+    replies.reply_problem(503, Retry_After="3600"),
+    replies.reply_problem(500),
+    replies.reply_problem(502),
+    replies.redirect(307, "http://127.0.0.1:9/"),
+    replies.accept,
+    replies.accept,
 )
 ROUNDS = 20
-# On a machine that is busy with other tests an agent may take seconds to start: then fewer rounds, but these at least.
+# On a busy machine an agent may take seconds to start: then fewer rounds, but at least these.
 ROUNDS_MINIMUM = 6
 TIME_LIMIT_S = 4.0
 
@@ -38,8 +38,8 @@ def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None
     chance = random.Random(20261121)
     spooled: set[str] = set()
 
-    def misbehave(handler: acts.Handler, body: bytes) -> None:
-        # What arrives here lay in the spool; some of it is gone from there before it can be listed.
+    def misbehave(handler: replies.Handler, body: bytes) -> None:
+        # Received results were in the spool; some are removed before they can be listed.
         spooled.add(handler.headers["Idempotency-Key"])
         chance.choice(HOSTILITIES)(handler, body)
 
@@ -59,7 +59,7 @@ def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None
         process.kill()
         process.communicate()
         spooled.update(path.name.partition("-")[2][:36] for path in host.pending())
-    server.usual = acts.keep
+    server.usual = replies.accept
     ended = host.run("flush", "--budget", "60")
 
     assert ended.returncode == 0, ended.stderr

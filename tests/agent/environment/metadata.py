@@ -1,4 +1,4 @@
-"""A metadata service that answers as EC2, Google Cloud and Azure document theirs."""
+"""A metadata service as documented by EC2, Google Cloud and Azure."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +14,7 @@ AZURE_BODY = {
 
 
 class Metadata(ThreadingHTTPServer):
-    """A metadata service: which clouds it is, and what it was asked."""
+    """A metadata service: the clouds that it imitates, and the requests that it got."""
 
     daemon_threads = True
 

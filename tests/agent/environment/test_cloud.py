@@ -1,4 +1,4 @@
-"""What metadata services tell, from a service on loopback that answers as EC2, Google Cloud and Azure document."""
+"""Metadata services, from a service on loopback as documented by EC2, Google Cloud and Azure."""
 
 import json
 import socket
@@ -57,7 +57,7 @@ def ask(service: Metadata, tmp_path: Path, files: dict[str, str] | None = None) 
         ("azure", {}, Instance("azure", "Standard_D4s_v5", "westeurope-2")),
     ],
 )
-def test_instance_type_and_zone_are_told(
+def test_instance_type_and_zone_are_read(
     metadata: Metadata, tmp_path: Path, cloud: str, firmware: dict[str, str], instance: Instance
 ) -> None:
     metadata.clouds = (cloud,)
@@ -65,7 +65,7 @@ def test_instance_type_and_zone_are_told(
     assert ask(metadata, tmp_path, firmware) == instance
 
 
-def test_cloud_that_the_firmware_names_is_asked_alone(metadata: Metadata, tmp_path: Path) -> None:
+def test_only_the_cloud_named_by_dmi_is_queried(metadata: Metadata, tmp_path: Path) -> None:
     metadata.clouds = ("ec2", "gcp", "azure")
 
     ask(metadata, tmp_path, EC2)
@@ -77,7 +77,7 @@ def test_cloud_that_the_firmware_names_is_asked_alone(metadata: Metadata, tmp_pa
     ]
 
 
-def test_machine_of_another_maker_asks_nobody(metadata: Metadata, tmp_path: Path) -> None:
+def test_machine_of_another_vendor_queries_no_service(metadata: Metadata, tmp_path: Path) -> None:
     metadata.clouds = ("ec2",)
 
     assert ask(metadata, tmp_path, {f"{DMI}/sys_vendor": "Dell Inc.\n"}) is None
@@ -88,7 +88,7 @@ def test_machine_of_another_maker_asks_nobody(metadata: Metadata, tmp_path: Path
     "body", ["<html>Log in to the hotel</html>", "{", "[1]", '{"vmSize": 7}', "a b", "x" * 101]
 )
 @pytest.mark.parametrize("firmware", [EC2, GCP, AZURE, {}])
-def test_answer_of_something_else_is_unknown(
+def test_response_of_another_service_is_unknown(
     metadata: Metadata, tmp_path: Path, body: str, firmware: dict[str, str]
 ) -> None:
     metadata.body = body
@@ -96,12 +96,12 @@ def test_answer_of_something_else_is_unknown(
     assert ask(metadata, tmp_path, firmware) is None
 
 
-def test_service_that_knows_nothing_is_unknown(metadata: Metadata, tmp_path: Path) -> None:
+def test_service_without_values_is_unknown(metadata: Metadata, tmp_path: Path) -> None:
     assert ask(metadata, tmp_path) is None
     assert len(metadata.seen) == 3
 
 
-def test_azure_without_zones_tells_its_location(
+def test_azure_without_zones_gives_its_location(
     metadata: Metadata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata.clouds = ("azure",)
@@ -110,7 +110,7 @@ def test_azure_without_zones_tells_its_location(
     assert ask(metadata, tmp_path, AZURE) == Instance("azure", "Standard_D4s_v5", "westeurope")
 
 
-# Without its limit the agent would wait for ever; a busy machine takes its time.
+# Without its limit the agent would wait forever; a busy machine is slow.
 MUCH_LONGER_S = 20.0
 
 
@@ -126,7 +126,7 @@ def take_elapsed_s(address: tuple[str, int], tmp_path: Path) -> float:
     return time.monotonic() - started
 
 
-def test_silence_costs_no_more_than_the_limit(tmp_path: Path) -> None:
+def test_silent_service_takes_no_longer_than_the_limit(tmp_path: Path) -> None:
     with closing(listen()) as server:
         elapsed_s = take_elapsed_s(server.getsockname(), tmp_path)
 
@@ -134,8 +134,8 @@ def test_silence_costs_no_more_than_the_limit(tmp_path: Path) -> None:
     assert elapsed_s < MUCH_LONGER_S
 
 
-def test_trickle_costs_no_more_than_the_limit(tmp_path: Path) -> None:
-    """Each byte comes well within any time limit of a single read."""
+def test_slow_service_takes_no_longer_than_the_limit(tmp_path: Path) -> None:
+    """Each byte arrives within the time limit of a single read."""
     is_over = threading.Event()
 
     def trickle(server: socket.socket) -> None:
@@ -157,14 +157,14 @@ def test_trickle_costs_no_more_than_the_limit(tmp_path: Path) -> None:
     assert elapsed_s < MUCH_LONGER_S
 
 
-def test_refused_connection_is_unknown_at_once(tmp_path: Path) -> None:
+def test_refused_connection_is_unknown_immediately(tmp_path: Path) -> None:
     with closing(listen()) as server:
         address = server.getsockname()
 
     assert take_elapsed_s(address, tmp_path) < MUCH_LONGER_S
 
 
-def test_flood_is_cut(tmp_path: Path) -> None:
+def test_large_response_is_truncated(tmp_path: Path) -> None:
     def flood(server: socket.socket) -> None:
         for _ in range(3):
             connection, _ = server.accept()
@@ -183,21 +183,21 @@ def test_flood_is_cut(tmp_path: Path) -> None:
 
 
 def test_address_is_link_local() -> None:
-    """No router passes it on, and no option of ours changes it."""
+    """The address is not routed, and no option changes it."""
     assert ADDRESS == ("169.254.169.254", 80)
 
 
 @pytest.fixture
 def cloudy(host: Machine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A host in a cloud; the list is of how often its service was asked."""
-    asked: list[str] = []
+    """A host in a cloud; the list has the requests to its service."""
+    requests: list[str] = []
 
     def find() -> Instance:
-        asked.append("once")
+        requests.append("once")
         return Instance("ec2", "m5.2xlarge", "eu-central-1b")
 
     monkeypatch.setattr("agent.running.measure.find_instance", find)
-    return asked
+    return requests
 
 
 def posted(server: HostileServer) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def posted(server: HostileServer) -> dict[str, Any]:
     return json.loads(body)
 
 
-def test_nobody_is_asked_unless_that_was_asked_for(
+def test_no_service_is_queried_unless_enabled(
     host: Machine, server: HostileServer, cloudy: list[str]
 ) -> None:
     host.measure()
@@ -214,7 +214,7 @@ def test_nobody_is_asked_unless_that_was_asked_for(
     assert "cloud" not in posted(server)["environment"]["facts"]
 
 
-def test_option_asks_and_fills_the_instance_type(
+def test_option_enables_the_query_and_sets_the_instance_type(
     host: Machine, server: HostileServer, cloudy: list[str]
 ) -> None:
     host.measure("--cloud")
@@ -229,7 +229,7 @@ def test_option_asks_and_fills_the_instance_type(
     }
 
 
-def test_configuration_asks_and_a_word_of_the_operator_outweighs_the_answer(
+def test_configuration_enables_the_query_and_a_given_target_overrides_the_response(
     host: Machine, server: HostileServer, cloudy: list[str]
 ) -> None:
     config = Path(host.environ["BENCH_AGENT_CONFIG"])
@@ -242,7 +242,7 @@ def test_configuration_asks_and_a_word_of_the_operator_outweighs_the_answer(
 
 
 @pytest.mark.parametrize(("options", "is_shown"), [((), False), (("--serials",), True)])
-def test_serial_numbers_are_shown_only_where_that_was_asked_for(
+def test_serial_numbers_are_sent_only_if_enabled(
     host: Machine, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_shown: bool
 ) -> None:
     seen = []
@@ -260,11 +260,11 @@ def test_serial_numbers_are_shown_only_where_that_was_asked_for(
     assert seen == [is_shown]
 
 
-def test_choice_that_is_none_is_refused(host: Machine) -> None:
+def test_invalid_choice_is_refused(host: Machine) -> None:
     config = Path(host.environ["BENCH_AGENT_CONFIG"])
     config.write_text(config.read_text().replace("[run]", "[run]\ncloud = perhaps"))
 
     ended = host.measure()
 
     assert ended.returncode == 2
-    assert "run cloud = perhaps" in ended.stderr
+    assert "[run] cloud = perhaps: use yes or no" in ended.stderr

@@ -1,4 +1,4 @@
-"""Containers, and what they may use, from recorded trees of both versions of control groups."""
+"""Containers and their limits, from recorded trees of both versions of control groups."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def limits(tmp_path: Path, files: dict[str, str]) -> dict[str, object]:
     return describe_limits(root=plant(tmp_path, files)).get("limits", {})
 
 
-def test_container_of_docker_tells_its_limits(tmp_path: Path) -> None:
+def test_limits_of_a_docker_container_are_read(tmp_path: Path) -> None:
     files, links = join(container(), disk("nvme0n1", "259:0"))
     root = plant(tmp_path, files, links)
 
@@ -36,7 +36,7 @@ def test_container_of_docker_tells_its_limits(tmp_path: Path) -> None:
     }
 
 
-def test_narrowest_limit_of_all_groups_above_counts(tmp_path: Path) -> None:
+def test_lowest_limit_of_all_parent_groups_counts(tmp_path: Path) -> None:
     base = "sys/fs/cgroup/system.slice"
     files = {
         "proc/self/mountinfo": SECOND,
@@ -58,10 +58,8 @@ def test_narrowest_limit_of_all_groups_above_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("root", "below"), [("/", "docker/0abc/"), ("/docker/0abc", "")])
-def test_first_version_is_read_from_the_machine_and_from_within(
-    tmp_path: Path, root: str, below: str
-) -> None:
-    """In a container the group's own directory is mounted, while /proc tells the machine's path of it."""
+def test_version_1_is_read_inside_and_outside_of_a_container(tmp_path: Path, root: str, below: str) -> None:
+    """In a container the group's own directory is mounted, while /proc contains its path on the machine."""
     base = "sys/fs/cgroup"
     files = {
         "proc/self/mountinfo": FIRST.format(root=root),
@@ -101,7 +99,7 @@ def test_first_version_is_read_from_the_machine_and_from_within(
         },
     ],
 )
-def test_nothing_limited_is_nothing_told(tmp_path: Path, files: dict[str, str]) -> None:
+def test_groups_without_limits_give_no_facts(tmp_path: Path, files: dict[str, str]) -> None:
     assert limits(tmp_path, files) == {}
 
 
@@ -122,14 +120,14 @@ def test_nothing_limited_is_nothing_told(tmp_path: Path, files: dict[str, str]) 
         ({"proc/self/cgroup": "0::/user.slice/user-0.slice\n"}, None),
     ],
 )
-def test_container_is_named_where_something_names_it(
+def test_container_is_named_if_a_source_exists(
     tmp_path: Path, files: dict[str, str], kind: str | None
 ) -> None:
     assert find_container(root=plant(tmp_path, files)) == kind
 
 
 @pytest.mark.parametrize(("pid", "kind"), [("4026531836", None), ("4026532250", "docker")])
-def test_machine_made_of_a_containers_image_is_no_container(
+def test_machine_installed_from_a_container_image_is_not_a_container(
     tmp_path: Path, pid: str, kind: str | None
 ) -> None:
     root = plant(tmp_path, {".dockerenv": "", "proc/self/ns/x": ""})

@@ -1,4 +1,4 @@
-"""What may explain a change, read from recorded trees."""
+"""The environment of a run, from recorded trees."""
 
 from pathlib import Path
 
@@ -59,20 +59,20 @@ def test_machine_is_described(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_readable_is_nothing_known(tmp_path: Path) -> None:
+def test_unreadable_files_give_unknown_values(tmp_path: Path) -> None:
     environment = describe(tmp_path)
 
     assert {name for name, value in environment.items() if value is not None} == {"facts"}
 
 
-def test_governors_that_differ_are_all_told(tmp_path: Path) -> None:
+def test_different_governors_are_all_listed(tmp_path: Path) -> None:
     base = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
     root = plant(tmp_path, {base.format(0): "powersave\n", base.format(1): "performance\n"})
 
     assert describe_environment(NOTHING, directory="/", root=root)["governor"] == "performance,powersave"
 
 
-def test_processors_are_counted_where_sysfs_is_missing(tmp_path: Path) -> None:
+def test_processors_are_counted_without_sysfs(tmp_path: Path) -> None:
     assert describe(tmp_path, proc__cpuinfo=CPUINFO)["cpu_count"] == 2
 
 
@@ -90,7 +90,7 @@ def test_processors_are_counted_where_sysfs_is_missing(tmp_path: Path) -> None:
         ({"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\n"}, None),
     ],
 )
-def test_hypervisor_is_named_where_something_names_it(
+def test_hypervisor_is_named_if_a_source_exists(
     tmp_path: Path, files: dict[str, str], virtualization: str | None
 ) -> None:
     root = plant(tmp_path, files)
@@ -99,14 +99,16 @@ def test_hypervisor_is_named_where_something_names_it(
 
 
 @pytest.mark.parametrize(("vendor", "instance_type"), [("Amazon EC2", "m5.large"), ("Dell Inc.", None)])
-def test_instance_type_is_told_by_ec2_alone(tmp_path: Path, vendor: str, instance_type: str | None) -> None:
+def test_instance_type_is_read_from_dmi_on_ec2_only(
+    tmp_path: Path, vendor: str, instance_type: str | None
+) -> None:
     dmi = "sys/class/dmi/id"
     root = plant(tmp_path, {f"{dmi}/sys_vendor": f"{vendor}\n", f"{dmi}/product_name": "m5.large\n"})
 
     assert find_instance_type(root=root) == instance_type
 
 
-def test_facts_tell_what_else_may_explain_a_change(tmp_path: Path) -> None:
+def test_facts_include_settings_that_may_explain_a_change(tmp_path: Path) -> None:
     vulnerabilities = "sys/devices/system/cpu/vulnerabilities"
     cpu = "sys/devices/system/cpu"
     root = plant(
@@ -144,13 +146,13 @@ def test_facts_tell_what_else_may_explain_a_change(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("is_shown", "told"), [(False, "3ba3f187a03f"), (True, "0" * 32)])
-def test_id_of_the_machine_is_hashed_unless_asked_for(tmp_path: Path, is_shown: bool, told: str) -> None:
+@pytest.mark.parametrize(("is_shown", "value"), [(False, "3ba3f187a03f"), (True, "0" * 32)])
+def test_machine_id_is_hashed_unless_serials_are_enabled(tmp_path: Path, is_shown: bool, value: str) -> None:
     root = plant(tmp_path, {"etc/machine-id": "0" * 32 + "\n"})
 
     facts = describe_environment(NOTHING, directory="/", root=root, sends_serials=is_shown)["facts"]
 
-    assert facts["machine_id"] == told
+    assert facts["machine_id"] == value
 
 
 def test_container_and_its_limits_are_facts(tmp_path: Path) -> None:
@@ -160,8 +162,8 @@ def test_container_and_its_limits_are_facts(tmp_path: Path) -> None:
     assert facts["limits"]["cpus"] == 1.5
 
 
-def test_facts_of_this_machine_are_the_same_twice() -> None:
-    """The server makes an environment of each that differs: load or free memory must not be in it."""
+def test_facts_of_this_machine_are_stable() -> None:
+    """The server creates an environment for each difference: it must not contain load or free memory."""
     first = describe_environment(NOTHING, directory="/")
 
     assert describe_environment(NOTHING, directory="/") == first
@@ -193,7 +195,7 @@ def test_zone_of_the_machine_is_that_of_its_zone_file(
 
 
 @pytest.mark.parametrize(
-    ("told", "names", "zone"),
+    ("value", "names", "zone"),
     [
         ("Europe/Berlin", ("CET", "CEST"), "Europe/Berlin"),
         (":/usr/share/zoneinfo/Asia/Tokyo", ("JST", "JST"), "Asia/Tokyo"),
@@ -203,13 +205,13 @@ def test_zone_of_the_machine_is_that_of_its_zone_file(
         ("CET-1CEST,M3.5.0,M10.5.0/3", ("CET", "CEST"), None),
     ],
 )
-def test_zone_of_the_process_is_told_where_its_name_says_one(
-    told: str | None, names: tuple[str, str], zone: str | None
+def test_zone_of_the_process_is_used_if_its_name_is_a_zone(
+    value: str | None, names: tuple[str, str], zone: str | None
 ) -> None:
-    assert find_process_zone({} if told is None else {"TZ": told}, names) == zone
+    assert find_process_zone({} if value is None else {"TZ": value}, names) == zone
 
 
-def test_zone_of_the_machine_comes_before_that_of_the_process(tmp_path: Path) -> None:
+def test_zone_of_the_machine_overrides_that_of_the_process(tmp_path: Path) -> None:
     root = plant(tmp_path, {"etc/timezone": "Asia/Kolkata\n"})
 
     facts = describe_environment(NOTHING, directory="/", root=root, process_zone="UTC")["facts"]

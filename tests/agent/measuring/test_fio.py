@@ -1,4 +1,4 @@
-"""Find fio, run it, end it gently, and leave nothing behind."""
+"""Find fio, run it, stop it, and remove its files."""
 
 import os
 import signal
@@ -16,16 +16,16 @@ from agent.measuring.fio import FioResult, StopSignals, build_argv, choose_engin
 from agent.measuring.workspace import Workspace, check_free_space, clean_leftovers
 from tests.agent.conftest import Machine, open_directory
 
-# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 RUN_ID = "6f1c2a9e-0000-4000-8000-000000000001"
 
 
 def run_fake(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, behaviour: str, **options: object
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, behavior: str, **options: object
 ) -> FioResult:
-    monkeypatch.setenv("FAKE_FIO", behaviour)
+    monkeypatch.setenv("FAKE_FIO", behavior)
     found = find_fio(str(machine.home / "fio"))
     with StopSignals() as stop, open_directory(machine.directory) as directory:
         return run_fio(
@@ -38,7 +38,7 @@ def run_fake(
 
 
 def wait_for_traps(machine: Machine) -> Callable[[], None]:
-    """Return what holds the agent until the played fio has set its traps, however busy the machine is."""
+    """Return a function that waits until the fake fio has set its traps."""
 
     def wait() -> None:
         while not (machine.directory / "ready").exists():
@@ -67,7 +67,7 @@ def test_missing_engine_falls_back_to_psync(machine: Machine, monkeypatch: pytes
     assert choose_engine(find_fio(str(machine.home / "fio"))) == "psync"
 
 
-def test_missing_fio_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fio_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("agent.programs.DIRECTORIES", ())
 
@@ -75,7 +75,7 @@ def test_missing_fio_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None
         find_fio()
 
 
-def test_outputs_are_kept_apart(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_output_and_error_are_separate(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run_fake(machine, monkeypatch, "failing")
 
     assert result.has_report
@@ -84,14 +84,14 @@ def test_outputs_are_kept_apart(machine: Machine, monkeypatch: pytest.MonkeyPatc
     assert result.stderr == "fio: ENOSPC on laying out file\n"
 
 
-def test_no_token_reaches_fio(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_not_in_the_environment_of_fio(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     (machine.home / "fio").write_text("#!/bin/sh\nenv\n")
     monkeypatch.setenv("BENCH_AGENT_TOKEN", "bench_secret")
 
     assert "bench_secret" not in run_fake(machine, monkeypatch, "").stdout
 
 
-def test_fio_that_hangs_is_asked_to_end_and_its_report_kept(
+def test_fio_above_the_time_limit_is_interrupted_and_its_report_is_used(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = run_fake(machine, monkeypatch, "hanging", time_limit_s=0.3, tick=wait_for_traps(machine))
@@ -101,7 +101,7 @@ def test_fio_that_hangs_is_asked_to_end_and_its_report_kept(
     assert result.stderr.endswith("bench-agent: stopped after the time limit of 0 s\n")
 
 
-def test_fio_that_does_not_listen_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fio_that_ignores_signals_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = ((signal.SIGINT, 0.1), (signal.SIGTERM, 0.1), (signal.SIGKILL, 5.0))
     monkeypatch.setattr(module, "_STOP_STEPS", steps)
 
@@ -110,8 +110,8 @@ def test_fio_that_does_not_listen_is_killed(machine: Machine, monkeypatch: pytes
     assert (result.exit_status, result.signal) == (None, signal.SIGKILL)
 
 
-def test_second_signal_shortens_the_patience(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C, and Ctrl-C again, and once more."""
+def test_second_signal_shortens_the_wait(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, three times."""
     steps = ((signal.SIGINT, 300.0), (signal.SIGTERM, 300.0), (signal.SIGKILL, 60.0))
     monkeypatch.setattr(module, "_STOP_STEPS", steps)
     started_at = time.monotonic()
@@ -126,7 +126,7 @@ def test_second_signal_shortens_the_patience(machine: Machine, monkeypatch: pyte
     assert time.monotonic() - started_at < 120
 
 
-def test_workspace_is_removed_with_all_that_is_in_it(machine: Machine) -> None:
+def test_workspace_is_removed_with_its_contents(machine: Machine) -> None:
     with Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID) as workspace:
         Path(workspace.directory, "bench.test").write_text("x")
         Path(workspace.directory, "deeper").mkdir()
@@ -146,7 +146,7 @@ def test_workspace_is_removed_after_an_exception(machine: Machine) -> None:
     assert machine.leftovers() == []
 
 
-def test_leftover_of_a_killed_run_is_removed_once_found(machine: Machine) -> None:
+def test_workspace_of_a_killed_run_is_removed_once(machine: Machine) -> None:
     workspace = Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID)
     workspace.__enter__()
     workspace.write_file("bench.test", "x")
@@ -156,7 +156,7 @@ def test_leftover_of_a_killed_run_is_removed_once_found(machine: Machine) -> Non
     assert clean_leftovers(str(machine.spool)) == []
 
 
-def test_marker_of_a_disk_that_is_not_mounted_is_kept(machine: Machine) -> None:
+def test_marker_of_an_unmounted_disk_is_not_removed(machine: Machine) -> None:
     workspace = Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID)
     workspace.__enter__()
     machine.directory.rename(machine.home / "unmounted")
@@ -168,7 +168,7 @@ def test_marker_of_a_disk_that_is_not_mounted_is_kept(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"directory": "/etc"}', '{"directory": 5}', "[]"])
-def test_marker_that_names_nothing_of_ours_removes_nothing(machine: Machine, text: str) -> None:
+def test_marker_with_another_directory_removes_nothing(machine: Machine, text: str) -> None:
     markers = machine.spool / "running"
     markers.mkdir(parents=True)
     (markers / "x.json").write_text(text)
@@ -177,7 +177,7 @@ def test_marker_that_names_nothing_of_ours_removes_nothing(machine: Machine, tex
     assert list(markers.iterdir()) == []
 
 
-def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
+def test_link_instead_of_a_workspace_is_not_followed(machine: Machine) -> None:
     precious = machine.home / "precious"
     precious.mkdir()
     (precious / "file").write_text("x")
@@ -192,7 +192,7 @@ def test_link_in_place_of_a_workspace_is_not_followed(machine: Machine) -> None:
     assert (precious / "file").exists()
 
 
-def test_refusal_of_direct_io_is_noticed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_support_for_direct_io_is_detected(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels before 6.6 refuse it on tmpfs; newer ones have no common filesystem that does."""
     real_open = os.open
 
@@ -207,7 +207,7 @@ def test_refusal_of_direct_io_is_noticed(machine: Machine, monkeypatch: pytest.M
         monkeypatch.undo()
 
 
-def test_reserve_is_not_touched(machine: Machine) -> None:
+def test_reserve_remains_free(machine: Machine) -> None:
     check_free_space(str(machine.directory), 4096, reserve_bytes=0)
 
     with pytest.raises(CannotMeasure, match="must remain free; nothing was written"):
@@ -237,7 +237,7 @@ def test_fio_ends_when_its_agent_is_killed(machine: Machine) -> None:
 
 
 def wait_for_children(pid: int) -> list[int]:
-    """Return the children of a process, once fio has made its file."""
+    """Return the children of a process after fio has created its file."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

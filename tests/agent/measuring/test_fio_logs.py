@@ -1,4 +1,4 @@
-"""fio's logs: asked for by an option, taken along whole or left out with a word."""
+"""fio's logs: enabled by an option, and sent completely or omitted with a warning."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ def only_stored(server: HostileServer) -> dict[str, Any]:
 
 @pytest.fixture
 def logging_host(host: Machine) -> Machine:
-    """A host whose fio leaves one log and a file that is none."""
+    """A host whose fio writes one log and another file."""
     script = FAKE_FIO.replace(
         "touch bench-agent.test",
         'printf "1000, 33415, 0, 0, 0\\n" > bench-agent_iops.1.log; touch bench-agent.test',
@@ -31,7 +31,7 @@ def logging_host(host: Machine) -> Machine:
     return host
 
 
-def test_logs_are_off_unless_asked_for(logging_host: Machine, server: HostileServer) -> None:
+def test_logs_are_off_by_default(logging_host: Machine, server: HostileServer) -> None:
     logging_host.measure()
 
     assert "logs" not in only_stored(server)
@@ -56,7 +56,7 @@ def test_logs_are_in_the_envelope_as_fio_wrote_them(logging_host: Machine, serve
     ]
 
 
-def test_fio_that_wrote_none_costs_a_word_and_no_result(host: Machine, server: HostileServer) -> None:
+def test_missing_logs_are_a_warning_and_the_result_is_stored(host: Machine, server: HostileServer) -> None:
     ended = host.measure("--logs")
 
     assert ended.returncode == 0
@@ -64,7 +64,7 @@ def test_fio_that_wrote_none_costs_a_word_and_no_result(host: Machine, server: H
     assert "logs" not in only_stored(server)
 
 
-def test_logs_that_are_too_much_are_left_out_and_told(
+def test_too_large_logs_are_omitted_with_a_warning(
     logging_host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "_TOTAL_MAXIMUM", 20)
@@ -76,7 +76,7 @@ def test_logs_that_are_too_much_are_left_out_and_told(
     assert "logs" not in only_stored(server)
 
 
-def test_more_logs_than_the_server_takes_are_left_out(tmp_path: Path) -> None:
+def test_more_logs_than_the_server_accepts_are_omitted(tmp_path: Path) -> None:
     for number in range(201):
         (tmp_path / f"bench-agent_bw.{number}.log").write_text("0, 1, 0, 0\n")
 
@@ -96,13 +96,13 @@ def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:
     ("version", "has_clock"),
     [("fio-3.33", True), ("fio-3.26-19-ge7e53", True), ("fio-2.2.10", False), ("fio 2.0.8", False)],
 )
-def test_clock_is_asked_for_where_fio_knows_it(version: str, has_clock: bool) -> None:
+def test_epoch_times_are_enabled_from_fio_3(version: str, has_clock: bool) -> None:
     assert ("--log_unix_epoch=1" in list_log_options(version)) is has_clock
 
 
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
-def test_real_fio_logs_every_job_on_the_clock(host: Machine, server: HostileServer) -> None:
+def test_real_fio_logs_every_job_in_epoch_times(host: Machine, server: HostileServer) -> None:
     (host.home / "fio").unlink()
     (host.home / "fio").symlink_to(shutil.which("fio") or "")
 

@@ -1,4 +1,4 @@
-"""Job files of the operator's own."""
+"""Custom job files."""
 
 import json
 from pathlib import Path
@@ -34,14 +34,14 @@ def plan(text: str, **options: object):
     return plan_jobfile("/srv/my jobs.fio", text, **given)  # type: ignore[arg-type]
 
 
-def test_options_of_global_hold_for_the_jobs_after_it() -> None:
+def test_global_options_apply_to_the_jobs_after_them() -> None:
     reader, writer = parse_sections(MINE)
 
     assert (reader.name, reader.options["runtime"], reader.options["bs"]) == ("reader", "30", "8k")
     assert (writer.name, writer.options["runtime"]) == ("writer", "2m")
 
 
-def test_plan_knows_time_space_and_memory() -> None:
+def test_plan_has_time_space_and_memory() -> None:
     mine = plan(MINE)
 
     assert (mine.profile.name, mine.profile.steps) == ("my-jobs", ("reader", "writer"))
@@ -77,7 +77,7 @@ def test_job_without_a_runtime_needs_a_time_limit() -> None:
         ("external:/tmp/x.so", True),
     ],
 )
-def test_path_out_of_the_directory_is_known(value: str, is_so: bool) -> None:
+def test_path_outside_of_the_directory_is_recognized(value: str, is_so: bool) -> None:
     assert is_outside(value, {"HOME": "/root"}) is is_so
 
 
@@ -92,7 +92,7 @@ def test_path_out_of_the_directory_is_known(value: str, is_so: bool) -> None:
         "filename_format=/srv/$jobnum",
     ],
 )
-def test_option_that_leads_out_is_refused(line: str) -> None:
+def test_option_with_a_path_outside_is_refused(line: str) -> None:
     text = f"[a]\nruntime=1\n{line}\n"
 
     with pytest.raises(ConfigurationError, match=r"line 3: .*--allow-outside"):
@@ -102,7 +102,7 @@ def test_option_that_leads_out_is_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "complaint"),
+    ("text", "name", "message"),
     [
         ("[global]\nruntime=1\n", None, "no job section found"),
         ("[a]\nruntime=1\n", "quick", "name of a shipped profile"),
@@ -110,8 +110,8 @@ def test_option_that_leads_out_is_refused(line: str) -> None:
         ("include x.fio\n[a]\nruntime=1\n", None, "include is not supported"),
     ],
 )
-def test_job_file_that_cannot_be_is_refused(text: str, name: str | None, complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_invalid_job_file_is_refused(text: str, name: str | None, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         plan(text, name=name)
 
 
@@ -126,14 +126,14 @@ def run(machine: Machine, *arguments: str) -> str:
     return machine.run("run", "--directory", str(machine.directory), "--no-send", *arguments).stderr
 
 
-def test_missing_job_file_is_told(machine: Machine) -> None:
+def test_missing_job_file_is_reported(machine: Machine) -> None:
     assert "--jobfile /nonexistent.fio: " in run(machine, "--jobfile", "/nonexistent.fio")
 
 
 def test_job_file_has_no_parameters(machine: Machine, jobfile: Path) -> None:
-    complaint = run(machine, "--jobfile", str(jobfile), "--set", "size=1m")
+    message = run(machine, "--jobfile", str(jobfile), "--set", "size=1m")
 
-    assert "--set cannot be used with --jobfile" in complaint
+    assert "--set cannot be used with --jobfile" in message
 
 
 def test_allow_outside_without_a_job_file_is_refused(machine: Machine) -> None:
@@ -141,22 +141,22 @@ def test_allow_outside_without_a_job_file_is_refused(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("value", ["pa$$word", "${S3_KEY}"])
-def test_keys_of_a_job_file_are_not_told(value: str) -> None:
+def test_secrets_of_a_job_file_are_removed(value: str) -> None:
     jobfile = f"[global]\nhttp_s3_key={value}\n[a]\nrw=read\n"
     printed = '{"global options": {"http_s3_key": "pa$$word", "rw": "read"}, "x": "\\"q"}'
 
-    told = hide_secrets(jobfile + printed, jobfile, {"S3_KEY": "pa$$word"})
+    text = hide_secrets(jobfile + printed, jobfile, {"S3_KEY": "pa$$word"})
 
-    assert told.count("(not sent)") == 2
-    assert "pa$$word" not in told
-    assert '"rw": "read"' in told
+    assert text.count("(not sent)") == 2
+    assert "pa$$word" not in text
+    assert '"rw": "read"' in text
 
 
-def test_key_is_known_as_json_writes_it() -> None:
+def test_secret_is_recognized_in_json_encoding() -> None:
     assert hide_secrets('{"http_pass": "a\\"b"}', '[a]\nhttp_pass=a"b\n', {}) == '{"http_pass": "(not sent)"}'
 
 
-def test_password_in_a_job_file_reaches_no_spool(
+def test_password_in_a_job_file_is_not_stored_in_the_spool(
     host: Machine, server: HostileServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "s3.fio"

@@ -1,4 +1,4 @@
-"""Several executions of fio as one submission, and the figures that are read of each."""
+"""Several executions of fio as one submission, and the figures of each."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def direction(iops: float, p95: float, *, key: str = "clat_ns") -> dict[str, Any
         ('{"jobs": []}', None),
     ],
 )
-def test_figures_are_read_of_a_report(stdout: str, figures: Figures | None) -> None:
+def test_figures_are_read_from_a_report(stdout: str, figures: Figures | None) -> None:
     assert read_figures(make_result(stdout)) == figures
 
 
@@ -53,7 +53,7 @@ def test_executions_are_joined_in_order() -> None:
     assert (joined.started_at, joined.finished_at) == (10.0, 25.0)
 
 
-def test_later_job_files_are_told_by_what_differs() -> None:
+def test_later_job_files_are_listed_by_their_differences() -> None:
     assert join_jobfiles(["[a]\niodepth=1\n", "[b]\niodepth=2\n"]) == (
         "[a]\niodepth=1\n# execution 2: [b], iodepth=2\n"
     )

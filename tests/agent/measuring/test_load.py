@@ -1,4 +1,4 @@
-"""How busy the host and its disks are, and whether that puts a run off."""
+"""Load of the host and its disks, and limits above which a run is skipped."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ LATER = """\
 """
 
 
-def test_rates_are_of_all_disks_and_the_busy_share_of_the_busiest(tmp_path: Path) -> None:
+def test_rates_are_sums_and_the_busy_share_is_the_maximum(tmp_path: Path) -> None:
     disks = ("nvme0n1", "nvme1n1")
     before = read_counters(disks, root=plant(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
     after = read_counters(disks, root=plant(tmp_path / "b", {"proc/diskstats": LATER}))
@@ -52,7 +52,7 @@ def test_rates_are_of_all_disks_and_the_busy_share_of_the_busiest(tmp_path: Path
         ("259 0 nvme0n1 x\n259 2 nvme1n1\n", "no numbers"),
     ],
 )
-def test_what_cannot_be_told_is_unknown(tmp_path: Path, after: str, why: str) -> None:
+def test_missing_counters_give_unknown_rates(tmp_path: Path, after: str, why: str) -> None:
     disks = ("nvme0n1", "nvme1n1")
     first = read_counters(disks, root=plant(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
     last = read_counters(disks, root=plant(tmp_path / "b", {"proc/diskstats": after}))
@@ -60,7 +60,7 @@ def test_what_cannot_be_told_is_unknown(tmp_path: Path, after: str, why: str) ->
     assert find_rates(first, last, elapsed_s=1.0) is None, why
 
 
-def test_busy_share_is_never_more_than_all(tmp_path: Path) -> None:
+def test_busy_share_is_at_most_100_percent(tmp_path: Path) -> None:
     first = read_counters(("nvme1n1",), root=plant(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
     last = read_counters(("nvme1n1",), root=plant(tmp_path / "b", {"proc/diskstats": LATER}))
 
@@ -70,7 +70,7 @@ def test_busy_share_is_never_more_than_all(tmp_path: Path) -> None:
     assert rates.busy_percent == 100.0
 
 
-def test_idle_disks_are_seen_as_idle(tmp_path: Path) -> None:
+def test_idle_disks_have_no_load(tmp_path: Path) -> None:
     root = plant(tmp_path, {"proc/diskstats": DISKSTATS, "proc/loadavg": "0.42 0.30 0.20 1/99 1234\n"})
 
     seen = observe(("nvme0n1",), root=root, span_s=0.001)
@@ -81,7 +81,7 @@ def test_idle_disks_are_seen_as_idle(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_is_told_where_the_system_tells_nothing(tmp_path: Path) -> None:
+def test_missing_files_give_no_observation(tmp_path: Path) -> None:
     seen = observe(("sda",), root=str(tmp_path))
 
     assert seen == Observation(None, None)
@@ -89,7 +89,7 @@ def test_nothing_is_told_where_the_system_tells_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "high 1 2\n", "\n"])
-def test_load_that_is_no_number_is_unknown(tmp_path: Path, text: str) -> None:
+def test_invalid_load_is_unknown(tmp_path: Path, text: str) -> None:
     assert read_load(root=plant(tmp_path, {"proc/loadavg": text})) is None
 
 
@@ -106,7 +106,7 @@ def test_load_that_is_no_number_is_unknown(tmp_path: Path, text: str) -> None:
         (BusyLimits(load=4.0, busy_percent=20.0), 5.0, 0.0, True),
     ],
 )
-def test_run_is_put_off_beyond_a_limit(
+def test_run_above_a_limit_is_refused(
     limits: BusyLimits, load: Any, busy_percent: Any, is_put_off: bool
 ) -> None:
     other_io = None if busy_percent is None else DeviceIo(1.0, 2.0, busy_percent)
@@ -120,13 +120,13 @@ def test_run_is_put_off_beyond_a_limit(
 
 @pytest.fixture
 def busy_host(host: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A host whose load is 8 and whose disk others keep busy for 60 % of the time."""
+    """A host with load 8 and a disk that is 60 % busy with I/O of others."""
     seen = Observation(8.0, DeviceIo(1200.0, 300.0, 60.0))
     monkeypatch.setattr("agent.running.measure.observe", lambda disks: seen)
     return host
 
 
-def test_busy_host_is_tried_later_in_words(busy_host: Machine, server: HostileServer) -> None:
+def test_busy_host_is_a_temporary_failure_with_the_reason(busy_host: Machine, server: HostileServer) -> None:
     ended = busy_host.measure("--max-load", "4.0")
 
     assert ended.returncode == 1
@@ -134,7 +134,7 @@ def test_busy_host_is_tried_later_in_words(busy_host: Machine, server: HostileSe
     assert (busy_host.pending(), busy_host.leftovers(), server.seen) == ([], [], [])
 
 
-def test_skip_says_nothing_and_is_no_failure(busy_host: Machine, server: HostileServer) -> None:
+def test_skipped_run_prints_nothing_and_is_not_a_failure(busy_host: Machine, server: HostileServer) -> None:
     ended = busy_host.measure("--skip-if-busy")
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
@@ -144,7 +144,7 @@ def test_skip_says_nothing_and_is_no_failure(busy_host: Machine, server: Hostile
     assert "other I/O keeps the storage 60 % busy (1200 reads/s, 300 writes/s)" in skipped["reason"]
 
 
-def test_skip_holds_for_the_load_too_where_both_are_asked_for(busy_host: Machine) -> None:
+def test_skip_applies_to_the_load_too_if_both_are_set(busy_host: Machine) -> None:
     assert busy_host.measure("--skip-if-busy", "90%", "--max-load", "4").returncode == 0
     assert busy_host.pending() == []
 
@@ -158,14 +158,14 @@ def test_limits_come_from_the_configuration(busy_host: Machine) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf", "much"])
-def test_limit_that_is_none_is_refused(host: Machine, limit: str) -> None:
+def test_invalid_limit_is_refused(host: Machine, limit: str) -> None:
     ended = host.measure(f"--max-load={limit}")
 
     assert ended.returncode == 2
     assert "is not a number above 0" in ended.stderr
 
 
-def test_run_tells_what_was_seen_before_and_after(busy_host: Machine, server: HostileServer) -> None:
+def test_run_records_load_before_and_after(busy_host: Machine, server: HostileServer) -> None:
     busy_host.measure()
 
     (body,) = server.stored.values()

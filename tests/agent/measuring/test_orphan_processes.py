@@ -1,4 +1,4 @@
-"""Storage that hangs: its processes cannot be ended, and nobody who touches it comes back."""
+"""Unresponsive storage: its processes cannot be killed, and access to it blocks."""
 
 import os
 import shutil
@@ -16,18 +16,20 @@ from agent.measuring.orphan_processes import kill_orphans, list_orphans
 from agent.measuring.workspace import Workspace, clean_leftovers
 from tests.agent.conftest import Machine, open_directory
 
-# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 
-def test_who_works_elsewhere_or_is_no_fio_is_left_alone(tmp_path: Path) -> None:
+def test_other_processes_are_not_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=tmp_path) as other:
         kill_orphans(str(tmp_path))
 
         assert other.poll() is None
 
 
-def test_process_that_survives_sigkill_means_that_the_storage_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_survives_sigkill_is_reported_as_unresponsive_storage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("agent.measuring.orphan_processes.list_orphans", lambda directory: (2**30,))
     monkeypatch.setattr("agent.measuring.orphan_processes.DEATH_S", 0.0)
 
@@ -37,7 +39,7 @@ def test_process_that_survives_sigkill_means_that_the_storage_hangs(monkeypatch:
 
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
-def test_jobs_end_with_an_fio_that_was_killed(tmp_path: Path) -> None:
+def test_jobs_of_a_killed_fio_are_killed(tmp_path: Path) -> None:
     jobs = ("--name=a", "--rw=write", "--size=1m", "--time_based", "--runtime=60", "--rate=64k")
 
     def kill_main() -> None:
@@ -61,7 +63,7 @@ def test_jobs_end_with_an_fio_that_was_killed(tmp_path: Path) -> None:
 
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
-def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
+def test_jobs_are_killed_if_the_agent_fails(tmp_path: Path) -> None:
     def break_pipe() -> None:
         if (tmp_path / "a.0.0").exists():
             raise BrokenPipeError
@@ -79,7 +81,7 @@ def test_jobs_end_where_the_display_breaks(tmp_path: Path) -> None:
     assert list_orphans(str(tmp_path)) == ()
 
 
-def test_run_on_storage_that_hangs_ends_and_leaves_it_alone(
+def test_run_on_unresponsive_storage_ends_without_cleanup(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.measuring.orphan_processes.list_orphans", lambda directory: (2**30,))
@@ -98,7 +100,7 @@ def test_run_on_storage_that_hangs_ends_and_leaves_it_alone(
     assert machine.leftovers() == []
 
 
-def test_workspace_on_storage_that_hangs_is_not_touched(machine: Machine) -> None:
+def test_workspace_on_unresponsive_storage_is_not_accessed(machine: Machine) -> None:
     with pytest.raises(StorageHangs), Workspace(str(machine.directory), str(machine.spool), run_id="a"):
         raise StorageHangs("process 77")
 

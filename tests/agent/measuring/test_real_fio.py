@@ -42,7 +42,7 @@ def test_quick_measures_all_its_jobs(real_host: Machine, server: HostileServer) 
     assert real_host.leftovers() == []
 
 
-def test_stop_in_the_middle_leaves_no_file(real_host: Machine, server: HostileServer) -> None:
+def test_interrupted_run_leaves_no_file(real_host: Machine, server: HostileServer) -> None:
     process = real_host.start(
         "run", "--profile", "quick", "--directory", str(real_host.directory), "--set", "size=8m"
     )

@@ -1,4 +1,4 @@
-"""Root measures in a directory of another user, who may rename the run's own and put something in its place."""
+"""Root measures in a directory of another user, who may rename and replace the run's directory."""
 
 import os
 import subprocess
@@ -27,10 +27,10 @@ NAMES = ("bench-agent.fio", "bench-agent.test", "direct.probe", "owner.probe", "
 
 
 class OtherUser:
-    """A real second user who owns the directory that is measured, and files of root that he wants changed."""
+    """A second user, who owns the measured directory, and files of root that must not change."""
 
     def __init__(self, place: Path) -> None:
-        # pytest's own directories are closed to other users.
+        # Other users cannot read pytest's own directories.
         place.chmod(0o755)
         self.directory = place / "disk"
         self.directory.mkdir()
@@ -51,7 +51,7 @@ class OtherUser:
         )
 
     def replace_workspace(self, replacement: str = "ln -s ../precious $name") -> None:
-        """Do what the other user can: rename the directory of the run, and put something else in its place."""
+        """Act as the other user: rename the directory of the run, and put something else in its place."""
         script = f'set -e; for name in .bench-agent-*; do mv "$name" renamed; {replacement}; done'
         assert self.start(script).wait(60) == 0
 
@@ -72,7 +72,7 @@ def other() -> Iterator[OtherUser]:
 def act_around(
     monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, before: bool, act: Callable[[], None]
 ) -> None:
-    """Let the other user act once, right before or right after a call: an instant that he could also hit by chance."""
+    """Let the other user act once, immediately before or after a call."""
     real = getattr(owner, name)
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -93,7 +93,7 @@ def measure_there(machine: Machine, other: OtherUser, *options: str) -> subproce
 
 
 @pytest.mark.parametrize("profile", ["quick", "saturation", "snia-steady", "gitlab-smallfiles", "own"])
-def test_link_in_place_of_the_directory_of_a_run_is_not_followed(
+def test_link_instead_of_the_run_directory_is_not_followed(
     machine: Machine, other: OtherUser, monkeypatch: pytest.MonkeyPatch, profile: str
 ) -> None:
     jobfile = machine.home / "own.fio"
@@ -106,7 +106,7 @@ def test_link_in_place_of_the_directory_of_a_run_is_not_followed(
 
     assert ended.returncode == 0, ended.stderr
     assert other.read_precious() == UNTOUCHED
-    # What the run wrote went into its own directory, wherever that was, and is removed.
+    # The run wrote only into its own directory, which is removed.
     assert list((other.directory / "renamed").iterdir()) == []
 
 
@@ -114,7 +114,7 @@ def test_link_in_place_of_the_directory_of_a_run_is_not_followed(
     "replacement",
     ["ln -s ../precious $name", "mkdir $name", "mkdir -m 777 $name; ln -s ../../precious/files $name"],
 )
-def test_replacement_between_making_and_opening_ends_the_run(
+def test_replacement_between_creation_and_opening_ends_the_run(
     machine: Machine, other: OtherUser, monkeypatch: pytest.MonkeyPatch, replacement: str
 ) -> None:
     workspace = Workspace(str(other.directory), str(machine.spool), run_id=RUN_ID, trusts_parent=True)
@@ -146,7 +146,7 @@ def test_full_disk_leaves_no_directory(
     assert list((machine.spool / "running").iterdir()) == []
 
 
-def test_racing_user_changes_nothing(machine: Machine, other: OtherUser) -> None:
+def test_another_user_cannot_win_a_race(machine: Machine, other: OtherUser) -> None:
     race = "while :; do for name in .bench-agent-*; do mv $name r$$ && ln -s ../precious $name; done; done"
     with other.start(race) as racing:
         ended = [
@@ -160,9 +160,7 @@ def test_racing_user_changes_nothing(machine: Machine, other: OtherUser) -> None
 
 
 @pytest.mark.parametrize("replacement", ["ln -s ../precious $name", "mkdir $name; touch $name/kept"])
-def test_leftover_that_was_replaced_is_left_alone(
-    machine: Machine, other: OtherUser, replacement: str
-) -> None:
+def test_replaced_workspace_is_not_removed(machine: Machine, other: OtherUser, replacement: str) -> None:
     workspace = Workspace(str(other.directory), str(machine.spool), run_id=RUN_ID, trusts_parent=True)
     workspace.__enter__()
     workspace.write_file("bench.test", "x")
@@ -199,7 +197,7 @@ def test_configuration_can_trust_the_directory(machine: Machine, other: OtherUse
     ("mode", "is_trusted"),
     [(0o755, True), (0o1777, True), (0o1775, True), (0o775, False), (0o757, False), (0o777, False)],
 )
-def test_directory_that_others_can_write_is_refused_unless_it_is_sticky(
+def test_directory_writable_by_others_is_refused_unless_it_is_sticky(
     other: OtherUser, mode: int, is_trusted: bool
 ) -> None:
     directory = other.precious / "files"
@@ -212,7 +210,7 @@ def test_directory_that_others_can_write_is_refused_unless_it_is_sticky(
             check_path_trusted(str(directory))
 
 
-def test_every_directory_of_a_path_counts_also_where_it_leads_through_links(other: OtherUser) -> None:
+def test_every_directory_of_a_path_is_checked_also_through_links(other: OtherUser) -> None:
     (other.directory / "link").symlink_to(other.precious)
     outer = other.precious / "outer"
     outer.symlink_to(other.directory / "link")
@@ -221,7 +219,7 @@ def test_every_directory_of_a_path_counts_also_where_it_leads_through_links(othe
         check_path_trusted(str(outer / "files"))
 
 
-def test_links_that_root_made_are_trusted(other: OtherUser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_of_root_are_trusted(other: OtherUser, monkeypatch: pytest.MonkeyPatch) -> None:
     (other.precious / "relative").symlink_to("../precious/files")
     (other.precious / "absolute").symlink_to(other.precious / "relative")
     monkeypatch.chdir(other.precious)
@@ -230,19 +228,19 @@ def test_links_that_root_made_are_trusted(other: OtherUser, monkeypatch: pytest.
     check_path_trusted("files/../absolute/.")
 
 
-def test_circle_of_links_ends(other: OtherUser) -> None:
+def test_cycle_of_links_ends(other: OtherUser) -> None:
     (other.precious / "circle").symlink_to("circle")
 
     check_path_trusted(str(other.precious / "circle"))
 
 
-def test_other_users_measure_where_they_like(other: OtherUser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_users_measure_without_this_check(other: OtherUser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
 
     check_path_trusted(str(other.directory))
 
 
-def test_sweep_and_schedule_refuse_it_before_anything_is_done(machine: Machine, other: OtherUser) -> None:
+def test_sweep_and_schedule_refuse_an_untrusted_directory_first(machine: Machine, other: OtherUser) -> None:
     where = ("--profile", "quick")
     sweep = machine.run("sweep", "--directories", str(other.directory), "--no-send", *where)
     schedule = machine.run(
@@ -260,7 +258,7 @@ def test_sweep_and_schedule_refuse_it_before_anything_is_done(machine: Machine, 
     assert f"--directory {other.directory} --trust-directory" in trusted.stdout
 
 
-def test_sweep_keeps_the_choice_of_trust_for_its_steps(machine: Machine, other: OtherUser) -> None:
+def test_sweep_passes_the_trust_option_to_its_steps(machine: Machine, other: OtherUser) -> None:
     ended = machine.run(
         *(
             "sweep",
@@ -277,7 +275,7 @@ def test_sweep_keeps_the_choice_of_trust_for_its_steps(machine: Machine, other: 
     assert list(other.directory.iterdir()) == []
 
 
-def test_sweep_over_devices_refuses_a_spool_that_another_user_can_write(
+def test_sweep_over_devices_refuses_a_spool_writable_by_another_user(
     machine: Machine, other: OtherUser
 ) -> None:
     kernel = Kernel(*DEVICES)
@@ -290,7 +288,7 @@ def test_sweep_over_devices_refuses_a_spool_that_another_user_can_write(
     assert kernel.commands == []
 
 
-def test_check_reports_a_directory_that_is_not_trusted(machine: Machine, other: OtherUser) -> None:
+def test_check_reports_an_untrusted_directory(machine: Machine, other: OtherUser) -> None:
     options = ("check", "--directory", str(other.directory))
 
     assert f"FAILED   directory     {other.directory} belongs to user nobody" in machine.run(*options).stdout

@@ -1,4 +1,4 @@
-"""A bench whose fio answers as it is told, for what makes many executions."""
+"""A method context with a scripted fio."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agent.profiles.profile import Plan, load_profile, make_plan
 
 @dataclass
 class ScriptedContext:
-    """answers: (IOPS, p95 in ns) of each execution in turn, None for one that fails."""
+    """results: (IOPS, p95 in ns) of each execution in turn, None for one that fails."""
 
     profile: str
     directory: Path
-    answers: list[tuple[float, float] | None]
+    results: list[tuple[float, float] | None]
     settings: dict[str, str] = field(default_factory=dict)
     engine: str = "libaio"
     is_direct: bool = True
@@ -41,9 +41,9 @@ class ScriptedContext:
 
     def execute(self, jobfile: str, *, options: tuple[str, ...] = ()) -> FioResult:
         self.jobfiles.append(jobfile)
-        answer = self.answers.pop(0)
-        iops, p95 = answer or (0.0, 0.0)
+        result = self.results.pop(0)
+        iops, p95 = result or (0.0, 0.0)
         part = {"total_ios": int(iops), "iops": iops, "clat_ns": {"percentile": {"95.000000": p95}}}
-        job = {"error": 0 if answer else 28, "read": part, "write": {"total_ios": 0}}
+        job = {"error": 0 if result else 28, "read": part, "write": {"total_ios": 0}}
         report = json.dumps({"fio version": "fio-3.99", "jobs": [job]})
-        return FioResult(("fio",), 0 if answer else 1, None, report + "\n", "", 1.0, 2.0, None)
+        return FioResult(("fio",), 0 if result else 1, None, report + "\n", "", 1.0, 2.0, None)

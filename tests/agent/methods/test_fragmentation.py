@@ -1,4 +1,4 @@
-"""How a file lies on the disk, read from what the tools print."""
+"""Fragmentation of files, from recorded output of filefrag and xfs_bmap."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def test_filefrag_lists_extents() -> None:
     assert extents[2] == Extent(16 * MIB, 90112 * 4096, 904 * 4096)
 
 
-def test_extents_that_follow_one_another_are_one() -> None:
+def test_adjacent_extents_are_merged() -> None:
     found = measure_fragmentation(parse_filefrag(FILEFRAG) or ())
 
     assert found == Fragmentation(2, 2500 * 4096, 4096 * 4096, pytest.approx(4096 / 5000))
@@ -57,7 +57,7 @@ def test_xfs_bmap_lists_extents_without_holes() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "/proc/version: FIBMAP/FIEMAP unsupported", "no such file"])
-def test_other_output_tells_nothing(text: str) -> None:
+def test_other_output_gives_unknown_values(text: str) -> None:
     assert parse_filefrag(text) is None
     assert parse_xfs_bmap(text) is None
     assert parse_xfs_fragmentation(text) is None
@@ -86,7 +86,7 @@ def test_real_file_has_one_extent_or_more(tmp_path: Path) -> None:
     assert facts == {} or (facts["extents"] >= 1 and facts["extent_largest_bytes"] >= 4096)
 
 
-def test_absent_tool_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_gives_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.programs.DIRECTORIES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -1,4 +1,4 @@
-"""Where the knee is, and when no further step is needed."""
+"""The knee, and the end of the steps."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def steps(*pairs: tuple[float, float | None]) -> list[Step]:
         ([], None),
     ],
 )
-def test_knee_is_the_most_iops_under_the_limit(made: list[Step], knee: int | None) -> None:
+def test_knee_is_the_highest_iops_within_the_limit(made: list[Step], knee: int | None) -> None:
     assert find_knee(made, limit_ns=LIMIT) == (None if knee is None else made[knee])
 
 
@@ -51,7 +51,7 @@ def test_steps_end_at_the_limit_or_when_gains_end(made: list[Step], end: str | N
     assert find_end(made, limit_ns=LIMIT) == end
 
 
-def test_knee_is_told_in_words() -> None:
+def test_knee_is_described() -> None:
     made = steps((100, 1 * MS), (180, 2.5 * MS))
 
     assert describe_knee(made[1], made, limit_ns=LIMIT, end=None) == (
@@ -63,12 +63,12 @@ def test_knee_is_told_in_words() -> None:
     assert describe_knee(None, [], limit_ns=LIMIT, end="a step failed") == "no knee: the first step failed"
 
 
-def saturate(directory: Path, *answers: tuple[float, float] | None, **settings: str):
-    context = ScriptedContext("saturation", directory, list(answers), settings)
+def saturate(directory: Path, *results: tuple[float, float] | None, **settings: str):
+    context = ScriptedContext("saturation", directory, list(results), settings)
     return context, find_saturation(context)  # type: ignore[arg-type]
 
 
-def test_saturation_ends_with_the_step_that_passes_the_limit(tmp_path: Path) -> None:
+def test_saturation_ends_at_the_step_above_the_limit(tmp_path: Path) -> None:
     context, outcome = saturate(tmp_path, (100.0, 1 * MS), (190.0, 4 * MS), (200.0, 11 * MS), (0.0, 0))
 
     assert (len(context.jobfiles), outcome.facts["saturation_steps"]) == (3, 3)
@@ -77,7 +77,7 @@ def test_saturation_ends_with_the_step_that_passes_the_limit(tmp_path: Path) -> 
     assert "[iodepth-4-jobs-1]" in context.jobfiles[2]
 
 
-def test_step_that_fails_ends_saturation_and_leaves_the_knee_so_far(tmp_path: Path) -> None:
+def test_failed_step_ends_saturation_with_the_knee_so_far(tmp_path: Path) -> None:
     _, outcome = saturate(tmp_path, (100.0, 1 * MS), None)
 
     assert outcome.result.exit_status == 1
@@ -86,7 +86,7 @@ def test_step_that_fails_ends_saturation_and_leaves_the_knee_so_far(tmp_path: Pa
     assert outcome.facts["knee_iops"] == 100.0
 
 
-def test_saturation_makes_no_more_steps_than_there_are(tmp_path: Path) -> None:
+def test_saturation_ends_after_the_last_step(tmp_path: Path) -> None:
     context, outcome = saturate(
         tmp_path, (100.0, MS), (200.0, MS), (400.0, MS), iodepth_maximum="2", jobs_maximum="2"
     )

@@ -1,4 +1,4 @@
-"""A given file is read and never written to."""
+"""A given file is read and never written."""
 
 import os
 from pathlib import Path
@@ -21,15 +21,15 @@ def read(machine: Machine, *arguments: str) -> str:
     return ended.stderr
 
 
-def test_file_must_be_named(machine: Machine) -> None:
+def test_file_is_required(machine: Machine) -> None:
     assert "no file given; set --file" in read(machine, "--directory", str(machine.directory))
 
 
-def test_file_that_is_none_is_told(machine: Machine) -> None:
+def test_missing_file_is_reported(machine: Machine) -> None:
     assert "is not a file" in read(machine, "--file", str(machine.directory))
 
 
-def test_directory_beside_a_file_is_refused(machine: Machine, file: Path) -> None:
+def test_directory_together_with_a_file_is_refused(machine: Machine, file: Path) -> None:
     assert "cannot be used with --file" in read(
         machine, "--file", str(file), "--directory", str(machine.directory)
     )
@@ -44,7 +44,7 @@ def test_only_root_drops_all_caches(machine: Machine, file: Path) -> None:
     assert "only root" in read(machine, "--file", str(file), "--set", "drop_caches=yes")
 
 
-def test_job_file_names_a_link_and_fio_may_only_read(machine: Machine, file: Path) -> None:
+def test_job_file_uses_a_link_and_fio_is_read_only(machine: Machine, file: Path) -> None:
     ended = machine.run_json("run", "--profile", "seqread-fragmentation", "--no-send", "--file", str(file))
 
     assert (ended["exit_code"], ended["facts"]["file"]) == (0, str(file))

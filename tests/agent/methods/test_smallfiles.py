@@ -1,4 +1,4 @@
-"""Small files, timed as the shell would print it."""
+"""Small files, timed in the format of the shell."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ def test_timing_is_printed_as_bash_does() -> None:
     )
 
 
-def test_file_is_cut_to_nothing_before_it_is_written(tmp_path: Path) -> None:
+def test_file_is_truncated_before_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "test0.txt"
     path.write_text("something longer than it")
 
@@ -31,7 +31,7 @@ def test_file_is_cut_to_nothing_before_it_is_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"test\n"
 
 
-def test_small_files_need_no_fio_and_leave_nothing(machine: Machine) -> None:
+def test_small_files_need_no_fio_and_are_removed(machine: Machine) -> None:
     (machine.home / "fio").unlink()
 
     ended = machine.measure("--profile", "gitlab-smallfiles", "--no-send")
@@ -40,7 +40,7 @@ def test_small_files_need_no_fio_and_leave_nothing(machine: Machine) -> None:
     assert machine.leftovers() == []
 
 
-def test_server_reads_what_was_timed(machine: Machine) -> None:
+def test_server_parses_the_timings(machine: Machine) -> None:
     machine.measure("--profile", "gitlab-smallfiles", "--no-send")
     envelope = json.loads(gzip.decompress(machine.pending()[0].read_bytes()))
 
@@ -53,7 +53,7 @@ def test_server_reads_what_was_timed(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("option", [["--logs"], ["--set", "size=1m"]])
-def test_what_small_files_do_not_know_is_refused(machine: Machine, option: list[str]) -> None:
+def test_unsupported_options_of_small_files_are_refused(machine: Machine, option: list[str]) -> None:
     assert machine.measure("--profile", "gitlab-smallfiles", *option).returncode == 2
 
 
@@ -64,7 +64,7 @@ def test_what_small_files_do_not_know_is_refused(machine: Machine, option: list[
         (None, True, "stopped after the time limit of 9 s"),
     ],
 )
-def test_signal_or_time_limit_ends_small_files(
+def test_small_files_end_at_a_signal_or_the_time_limit(
     tmp_path: Path, received: int | None, is_over: bool, why: str
 ) -> None:
     stop = StopSignals()

@@ -1,4 +1,4 @@
-"""Steady state after SNIA PTS: five rounds, excursion 20 %, slope 10 %."""
+"""Steady state according to SNIA PTS: five rounds, excursion 20 %, slope 10 %."""
 
 from pathlib import Path
 
@@ -17,16 +17,18 @@ from tests.agent.methods.contexts import ScriptedContext
         # 20 % from lowest to highest, without a direction: at the limit is within it.
         ([110, 90, 100, 90, 110], 0.20, 0.0, True),
         ([111, 90, 100, 90, 109], 0.21, 0.016, False),
-        # A straight line down: its slope is its excursion.
+        # A falling line: its slope is its excursion.
         ([105, 102.5, 100, 97.5, 95], 0.10, 0.10, True),
         ([106, 103, 100, 97, 94], 0.12, 0.12, False),
-        # Upwards is no better.
+        # A rising line is not steady either.
         ([94, 97, 100, 103, 106], 0.12, 0.12, False),
         # One outlier in the middle has no slope, but an excursion.
         ([100, 100, 130, 100, 100], 30 / 106, 0.0, False),
     ],
 )
-def test_rounds_are_judged(rounds: list[float], excursion: float, slope: float, is_steady: bool) -> None:
+def test_steadiness_of_rounds_is_calculated(
+    rounds: list[float], excursion: float, slope: float, is_steady: bool
+) -> None:
     state = check_steady_state(rounds)
 
     assert state is not None
@@ -36,11 +38,11 @@ def test_rounds_are_judged(rounds: list[float], excursion: float, slope: float, 
 
 
 @pytest.mark.parametrize("rounds", [[], [100.0], [100.0] * 4, [0.0] * 5])
-def test_fewer_than_five_rounds_or_none_that_did_anything_tell_nothing(rounds: list[float]) -> None:
+def test_fewer_than_five_rounds_or_a_mean_of_zero_are_undecided(rounds: list[float]) -> None:
     assert check_steady_state(rounds) is None
 
 
-def test_steadiness_is_told_in_words() -> None:
+def test_steadiness_is_described() -> None:
     assert describe_steadiness(check_steady_state([100.0] * 5), 5) == (
         "steady after 5 rounds: 100 IOPS over the last 5 rounds, excursion 0.0 % (max. 20 %), "
         "slope 0.0 % (max. 10 %)"
@@ -52,8 +54,8 @@ def test_steadiness_is_told_in_words() -> None:
 
 
 def make_rounds(directory: Path, *iops: float, **settings: str) -> ScriptedContext:
-    answers = [(each, 1.0) if each else None for each in iops]
-    return ScriptedContext("snia-steady", directory, answers, settings)
+    results = [(each, 1.0) if each else None for each in iops]
+    return ScriptedContext("snia-steady", directory, results, settings)
 
 
 def test_rounds_end_when_they_are_steady(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_rounds_end_when_they_are_steady(tmp_path: Path) -> None:
     assert ["[round-1]" in context.jobfiles[0], "[round-7]" in context.jobfiles[6]] == [True, True]
 
 
-def test_rounds_end_after_the_most_that_are_wanted(tmp_path: Path) -> None:
+def test_rounds_end_at_their_maximum(tmp_path: Path) -> None:
     context = make_rounds(tmp_path, *range(100, 2600, 100))
 
     outcome = write_until_steady(context)  # type: ignore[arg-type]
@@ -75,14 +77,14 @@ def test_rounds_end_after_the_most_that_are_wanted(tmp_path: Path) -> None:
     assert outcome.finding.startswith("not steady: 2300 IOPS")
 
 
-def test_round_that_fails_ends_them(tmp_path: Path) -> None:
+def test_failed_round_ends_the_run(tmp_path: Path) -> None:
     outcome = write_until_steady(make_rounds(tmp_path, 100.0, 0.0))  # type: ignore[arg-type]
 
     assert outcome.result.exit_status == 1
     assert outcome.finding == "not steady: 1 round, at least 5 are required"
 
 
-def test_preconditioning_is_no_round(tmp_path: Path) -> None:
+def test_preconditioning_is_not_a_round(tmp_path: Path) -> None:
     context = make_rounds(tmp_path, 5.0, *[100.0] * 5, precondition="yes")
 
     outcome = write_until_steady(context)  # type: ignore[arg-type]
@@ -92,7 +94,7 @@ def test_preconditioning_is_no_round(tmp_path: Path) -> None:
     assert outcome.result.stdout.count("fio version") == 5
 
 
-def test_preconditioning_that_fails_ends_the_run(tmp_path: Path) -> None:
+def test_failed_preconditioning_ends_the_run(tmp_path: Path) -> None:
     outcome = write_until_steady(make_rounds(tmp_path, 0.0, precondition="yes"))  # type: ignore[arg-type]
 
     assert outcome.result.exit_status == 1

@@ -34,7 +34,7 @@ def write(name: str, *, engine: str = "libaio", **adjustments: str) -> configpar
 @pytest.mark.parametrize(
     "profile", [each for each in list_profiles() if each.uses_fio], ids=lambda profile: profile.name
 )
-def test_every_profile_makes_a_whole_job_file(profile: Profile) -> None:
+def test_every_profile_creates_a_complete_job_file(profile: Profile) -> None:
     text = make_plan(profile, {}).write_jobfile(engine="libaio", is_direct=True, **PLACES)
 
     assert "${" not in text
@@ -42,7 +42,7 @@ def test_every_profile_makes_a_whole_job_file(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("profile", list_profiles(), ids=lambda profile: profile.name)
-def test_every_profile_says_what_it_is_good_for_and_what_it_needs(profile: Profile) -> None:
+def test_every_profile_has_a_purpose_and_needs(profile: Profile) -> None:
     needs = make_plan(profile, {}).needs
 
     assert profile.summary and profile.purpose
@@ -121,22 +121,24 @@ def test_large_block_of_the_ebs_series_is_no_larger_than_its_file() -> None:
     assert write("ebs-series", size="4m")["read-32m"]["bs"] == str(4 * MIB)
 
 
-def test_runtime_of_the_ebs_series_may_be_set() -> None:
+def test_runtime_of_the_ebs_series_can_be_set() -> None:
     assert write("ebs-series", size="100G", runtime="3")["global"]["runtime"] == "3"
 
 
 @pytest.mark.parametrize(
-    ("name", "section", "said"),
+    ("name", "section", "options"),
     [
         ("netapp-latency", "latency", ("randwrite", "4096", "1", "1")),
         ("netapp-iops", "iops", ("randread", "4096", "32", "1")),
         ("netapp-throughput", "throughput", ("read", "65536", "32", "16")),
     ],
 )
-def test_netapp_profiles_are_the_published_commands(name: str, section: str, said: tuple[str, ...]) -> None:
+def test_netapp_profiles_are_the_published_commands(
+    name: str, section: str, options: tuple[str, ...]
+) -> None:
     jobs = write(name)
 
-    assert tuple(jobs[section][option] for option in ("rw", "bs", "iodepth", "numjobs")) == said
+    assert tuple(jobs[section][option] for option in ("rw", "bs", "iodepth", "numjobs")) == options
     assert [jobs["global"][option] for option in ("fallocate", "runtime", "ramp_time", "size")] == [
         "none",
         "60",
@@ -151,11 +153,11 @@ def test_rw_and_bs_of_netapp_profiles_are_selectable() -> None:
     assert (jobs["latency"]["rw"], jobs["latency"]["bs"]) == ("randread", "16384")
 
 
-def test_every_job_with_a_file_of_its_own_takes_its_space() -> None:
+def test_every_job_with_its_own_file_needs_space() -> None:
     assert plan("netapp-throughput", size="1G").file_size_bytes == 16 * GIB
 
 
-def test_gitlab_randrw_is_the_classic_command() -> None:
+def test_gitlab_randrw_is_the_published_command() -> None:
     jobs = write("gitlab-randrw")
 
     assert dict(jobs["randrw-4k"]) == {"rw": "randrw", "rwmixread": "75", "bs": "4k", "iodepth": "64"}
@@ -163,11 +165,11 @@ def test_gitlab_randrw_is_the_classic_command() -> None:
     assert "runtime" not in jobs["global"]
 
 
-def test_time_limit_leaves_time_to_write_a_large_file_for_the_first_time() -> None:
+def test_time_limit_includes_the_first_write_of_a_large_file() -> None:
     assert plan("ebs-series", size="100G").time_limit_s > 3 * 6 * 128 + 100 * GIB / 10**7
 
 
-def test_memory_of_many_jobs_with_large_blocks_is_known() -> None:
+def test_memory_of_many_jobs_with_large_blocks_is_calculated() -> None:
     assert plan("ebs-series").needs.memory_bytes == 8 * (32 + 2) * MIB
 
 
@@ -179,18 +181,16 @@ def test_memory_of_many_jobs_with_large_blocks_is_known() -> None:
         (6, 3, [(1, 1), (2, 1), (4, 1), (6, 1), (6, 2), (6, 3)]),
     ],
 )
-def test_saturation_raises_the_depth_and_then_the_jobs(
-    depth: int, jobs: int, steps: list[tuple[int, int]]
-) -> None:
+def test_saturation_increases_iodepth_then_jobs(depth: int, jobs: int, steps: list[tuple[int, int]]) -> None:
     assert list_saturation_steps(depth, jobs) == steps
 
 
-def test_saturation_without_a_queue_raises_jobs_alone() -> None:
+def test_saturation_with_a_synchronous_engine_increases_jobs_only() -> None:
     assert list_saturation_steps(4, 2, is_synchronous=True) == [(1, 1), (1, 2), (1, 4), (1, 8)]
 
 
 @pytest.mark.parametrize(
-    ("profile", "name", "value", "complaint"),
+    ("profile", "name", "value", "message"),
     [
         ("quick", "runtme", "1", "unknown parameter 'runtme'"),
         ("quick", "runtime", "0", "at least 1"),
@@ -208,17 +208,17 @@ def test_saturation_without_a_queue_raises_jobs_alone() -> None:
         ("gitlab-smallfiles", "size", "1m", "available: none"),
     ],
 )
-def test_wrong_parameter_is_refused(profile: str, name: str, value: str, complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_invalid_parameter_is_refused(profile: str, name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         make_plan(load_profile(profile), {name: value})
 
 
-def test_unknown_profile_names_those_that_there_are() -> None:
+def test_unknown_profile_lists_the_available_ones() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown profile '\.\./x'; available: ebs-series, .*quick"):
         load_profile("../x")
 
 
-def test_list_explains_every_profile(machine: Machine) -> None:
+def test_list_describes_every_profile(machine: Machine) -> None:
     text = machine.run("profiles").stdout
 
     assert text.count("  good for: ") == len(list_profiles())
@@ -226,7 +226,7 @@ def test_list_explains_every_profile(machine: Machine) -> None:
     assert "--set runtime=            runtime of each job (default: 16, 32, 64, 128 s" in text
 
 
-def test_list_is_for_programs_too(machine: Machine) -> None:
+def test_list_is_available_as_json(machine: Machine) -> None:
     profiles = {each["name"]: each for each in machine.run_json("profiles")["profiles"]}
 
     assert profiles["netapp-throughput"]["file_size_bytes"] == 160 * GIB
@@ -235,7 +235,7 @@ def test_list_is_for_programs_too(machine: Machine) -> None:
     assert profiles["ebs-series"]["parameters"]["runtime"] is None
 
 
-def test_plan_that_does_not_fit_is_refused_before_anything_is_written(machine: Machine) -> None:
+def test_plan_without_enough_space_is_refused_before_writing(machine: Machine) -> None:
     ended = machine.measure("--profile", "netapp-throughput", "--set", "size=1000T")
 
     assert ended.returncode == 3
@@ -260,7 +260,7 @@ def test_jobs_that_do_not_fit_into_memory_are_refused(machine: Machine) -> None:
         ("win32", {"windowsaio", "sync"}, "windowsaio"),
     ],
 )
-def test_engine_is_the_systems_own(platform: str, engines: set[str], engine: str) -> None:
+def test_engine_is_the_default_of_the_platform(platform: str, engines: set[str], engine: str) -> None:
     fio = Fio("fio", "fio-3.99", frozenset(engines))
 
     assert choose_engine(fio, platform=platform) == engine

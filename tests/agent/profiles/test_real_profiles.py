@@ -1,4 +1,4 @@
-"""Each profile by the real fio, tiny, up to the measurements that the server makes of it."""
+"""Each profile with real fio and small files, up to the measurements on the server."""
 
 import gzip
 import shutil
@@ -99,7 +99,7 @@ def test_gitlab_smallfiles_is_elapsed_time(real: Machine) -> None:
     assert all(each.values["elapsed_s"] > 0 for each in run.measurements)
 
 
-def test_saturation_is_a_run_each_step_of_one_sweep(real: Machine) -> None:
+def test_every_step_of_saturation_is_a_run_of_one_sweep(real: Machine) -> None:
     outcome, runs = measure(
         real, "saturation", "size=4m", "runtime=1", "limit=5s", "iodepth_maximum=2", "jobs_maximum=2"
     )
@@ -118,7 +118,7 @@ def test_saturation_is_a_run_each_step_of_one_sweep(real: Machine) -> None:
     assert str(runs[0].values["command"]["conditions"]["knee_iops"]) == str(outcome["facts"]["knee_iops"])
 
 
-def test_latency_above_the_limit_ends_saturation_at_once(real: Machine) -> None:
+def test_latency_above_the_limit_ends_saturation_immediately(real: Machine) -> None:
     outcome, runs = measure(real, "saturation", "size=4m", "runtime=1", "limit=1us")
 
     assert len(runs) == 1
@@ -137,7 +137,7 @@ def test_every_round_of_snia_steady_is_a_run_of_one_series(real: Machine) -> Non
     assert (outcome["facts"]["steady_round"], outcome["facts"]["preconditioned"]) == (2, "yes")
 
 
-def test_seqread_reads_a_file_once_and_leaves_it_as_it_was(real: Machine, tmp_path: Path) -> None:
+def test_seqread_reads_a_file_once_and_does_not_change_it(real: Machine, tmp_path: Path) -> None:
     file = tmp_path / "a file: with #signs"
     file.write_bytes(b"x" * (3 * 2**20 + 5))
     file.chmod(0o400)
@@ -156,7 +156,7 @@ def test_seqread_reads_a_file_once_and_leaves_it_as_it_was(real: Machine, tmp_pa
     assert run.environment["facts"]["directory"] == str(tmp_path)
 
 
-def test_own_job_file_is_a_profile(real: Machine, tmp_path: Path) -> None:
+def test_custom_job_file_is_a_profile(real: Machine, tmp_path: Path) -> None:
     jobfile = tmp_path / "nightly.fio"
     jobfile.write_text("[a]\nrw=randread\nbs=8k\nsize=4m\nruntime=1\ntime_based\n")
 
@@ -168,7 +168,7 @@ def test_own_job_file_is_a_profile(real: Machine, tmp_path: Path) -> None:
     assert describe(run) == [("read", "randread", 8192, 1, 1)]
 
 
-def test_fio_checks_an_own_job_file_before_it_runs(real: Machine, tmp_path: Path) -> None:
+def test_fio_checks_a_custom_job_file_before_it_runs(real: Machine, tmp_path: Path) -> None:
     jobfile = tmp_path / "nightly.fio"
     jobfile.write_text("[a]\nrw=sideways\nsize=4m\nruntime=1\n")
 
@@ -180,8 +180,8 @@ def test_fio_checks_an_own_job_file_before_it_runs(real: Machine, tmp_path: Path
 
 
 @pytest.mark.skipif(shutil.which("filefrag") is None, reason="there is not a filefrag: apt install e2fsprogs")
-def test_extents_of_the_test_file_are_told(real: Machine) -> None:
+def test_extents_of_the_test_file_are_recorded(real: Machine) -> None:
     outcome, _ = measure(real, "gitlab-randrw", "size=1m")
 
-    # A filesystem that does not tell leaves all of them out.
+    # A filesystem without support gives none of them.
     assert outcome["facts"] == {} or outcome["facts"]["extents"] >= 1

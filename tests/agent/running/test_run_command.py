@@ -1,4 +1,4 @@
-"""The whole command: measured, kept, delivered; and how it ends when it cannot be."""
+"""The command `run`: measure, store, deliver; and its errors."""
 
 import gzip
 import json
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -48,11 +48,11 @@ def test_run_delivers_what_fio_printed(host: Machine, server: HostileServer) -> 
 def test_result_is_in_the_spool_before_it_is_posted(host: Machine, server: HostileServer) -> None:
     spooled = []
 
-    def look(handler: acts.Handler, body: bytes) -> None:
+    def check_spool(handler: replies.Handler, body: bytes) -> None:
         spooled.extend(path.read_bytes() for path in host.pending())
-        acts.keep(handler, body)
+        replies.accept(handler, body)
 
-    server.usual = look
+    server.usual = check_spool
     host.measure()
 
     assert spooled == [server.posts()[0].body]
@@ -62,8 +62,8 @@ def test_wait_prints_the_page_of_the_run(host: Machine, server: HostileServer) -
     assert host.measure("--wait", "10").stdout == f"{server.url}/runs/5/\n"
 
 
-def test_wait_tells_of_a_rejection(host: Machine, server: HostileServer) -> None:
-    server.settled_state = "rejected"
+def test_wait_reports_a_rejection(host: Machine, server: HostileServer) -> None:
+    server.final_state = "rejected"
 
     ended = host.measure("--wait", "10")
 
@@ -80,27 +80,27 @@ def test_json_is_one_object(host: Machine, server: HostileServer) -> None:
     assert outcome["id"] in server.stored
 
 
-def test_quiet_says_nothing(host: Machine) -> None:
+def test_quiet_prints_nothing(host: Machine) -> None:
     ended = host.measure("--quiet")
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_server_away_keeps_the_result_for_the_next_flush(host: Machine, server: HostileServer) -> None:
-    server.usual = acts.say(503)
+def test_result_is_in_the_spool_while_the_server_is_unreachable(host: Machine, server: HostileServer) -> None:
+    server.usual = replies.reply_problem(503)
     ended = host.measure("--budget", "0")
 
     assert ended.returncode == 1
-    assert "1 results not delivered: status 503, it is x" in ended.stderr
+    assert "not delivered: status 503, it is x; results in the spool: 1" in ended.stderr
     assert len(host.pending()) == 1
 
-    server.usual = acts.keep
+    server.usual = replies.accept
     flushed = host.run("flush")
     assert (flushed.returncode, flushed.stdout) == (0, "1 delivered, 0 pending\n")
     assert len(server.stored) == 1
 
 
-def test_bad_token_keeps_everything_loudly(host: Machine) -> None:
+def test_invalid_token_is_an_error_and_the_result_stays_in_the_spool(host: Machine) -> None:
     ended = host.measure("--quiet", BENCH_AGENT_TOKEN="bench_wrong_token")
 
     assert ended.returncode == 2
@@ -108,7 +108,7 @@ def test_bad_token_keeps_everything_loudly(host: Machine) -> None:
     assert len(host.pending()) == 1
 
 
-def test_missing_token_does_not_cost_the_measurement(host: Machine) -> None:
+def test_missing_token_does_not_prevent_the_measurement(host: Machine) -> None:
     del host.environ["BENCH_AGENT_TOKEN"]
 
     ended = host.measure()
@@ -118,7 +118,7 @@ def test_missing_token_does_not_cost_the_measurement(host: Machine) -> None:
     assert len(host.pending()) == 1
 
 
-def test_ca_file_that_cannot_be_used_does_not_cost_the_measurement(host: Machine) -> None:
+def test_unusable_ca_file_does_not_prevent_the_measurement(host: Machine) -> None:
     (host.home / "agent.ini").write_text(f"[server]\nca_file = no.pem\n[run]\nfio = {host.home}/fio\n")
 
     ended = host.measure(BENCH_AGENT_URL="https://127.0.0.1:9")
@@ -129,20 +129,20 @@ def test_ca_file_that_cannot_be_used_does_not_cost_the_measurement(host: Machine
     assert len(host.pending()) == 1
 
 
-def test_size_of_the_file_is_an_option_too(host: Machine, server: HostileServer) -> None:
+def test_file_size_is_an_option_too(host: Machine, server: HostileServer) -> None:
     host.measure("--file-size", "128m")
 
     (body,) = server.stored.values()
     assert "size=134217728\n" in json.loads(body)["command"]["jobfile"]
 
 
-def test_no_send_only_keeps(host: Machine, server: HostileServer) -> None:
+def test_no_send_only_stores(host: Machine, server: HostileServer) -> None:
     assert host.measure("--no-send").returncode == 0
     assert (len(host.pending()), server.seen) == (1, [])
 
 
-def test_rejected_result_is_put_aside_and_can_be_tried_again(host: Machine, server: HostileServer) -> None:
-    server.script.append(acts.say(422, "no-report"))
+def test_rejected_result_can_be_retried(host: Machine, server: HostileServer) -> None:
+    server.script.append(replies.reply_problem(422, "no-report"))
 
     assert host.measure().returncode == 4
     assert (len(host.pending()), len(host.rejected())) == (0, 1)
@@ -150,7 +150,7 @@ def test_rejected_result_is_put_aside_and_can_be_tried_again(host: Machine, serv
     assert len(server.stored) == 1
 
 
-def test_failed_fio_with_a_report_is_delivered_and_told(host: Machine, server: HostileServer) -> None:
+def test_failed_fio_with_a_report_is_delivered_and_reported(host: Machine, server: HostileServer) -> None:
     ended = host.measure(FAKE_FIO="failing")
 
     assert ended.returncode == 3
@@ -161,27 +161,27 @@ def test_failed_fio_with_a_report_is_delivered_and_told(host: Machine, server: H
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "complaint"),
+    ("behavior", "message"),
     [
         ("silent", "fio failed with status 1: fio: engine libaio not loadable"),
         ("mute", "fio exited with status 0 without a report"),
     ],
 )
 def test_failed_fio_without_a_report_leaves_nothing_to_store(
-    host: Machine, server: HostileServer, behaviour: str, complaint: str
+    host: Machine, server: HostileServer, behavior: str, message: str
 ) -> None:
-    ended = host.measure(FAKE_FIO=behaviour)
+    ended = host.measure(FAKE_FIO=behavior)
 
     assert ended.returncode == 3
-    assert complaint in ended.stderr
+    assert message in ended.stderr
     assert (host.pending(), host.leftovers(), server.seen) == ([], [], [])
 
 
-def test_bad_token_is_told_before_a_failed_fio(host: Machine) -> None:
+def test_invalid_token_outranks_a_failed_fio(host: Machine) -> None:
     assert host.measure(FAKE_FIO="failing", BENCH_AGENT_TOKEN="bench_wrong_token").returncode == 2
 
 
-def test_time_limit_ends_fio_and_delivers_what_it_has(host: Machine, server: HostileServer) -> None:
+def test_time_limit_ends_fio_and_its_report_is_delivered(host: Machine, server: HostileServer) -> None:
     ended = host.measure("--time-limit", "1s", FAKE_FIO="hanging")
 
     assert ended.returncode == 3
@@ -192,7 +192,7 @@ def test_time_limit_ends_fio_and_delivers_what_it_has(host: Machine, server: Hos
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
-def test_signal_ends_fio_removes_its_files_and_keeps_nothing(
+def test_signal_ends_fio_removes_its_files_and_stores_nothing(
     host: Machine, server: HostileServer, number: int, status: int
 ) -> None:
     process = host.start("run", "--profile", "quick", "--directory", str(host.directory), FAKE_FIO="hanging")
@@ -227,7 +227,7 @@ def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileS
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "complaint"),
+    ("arguments", "status", "message"),
     [
         (["--set", "runtime=never"], 2, "not a whole number"),
         (["--target", "volume_typ=x"], 2, "unknown target field 'volume_typ'"),
@@ -238,18 +238,18 @@ def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileS
         (["--directory", "/proc"], 3, "/proc"),
     ],
 )
-def test_mistake_is_told_before_anything_is_measured(
-    host: Machine, server: HostileServer, arguments: list[str], status: int, complaint: str
+def test_invalid_arguments_are_refused_before_the_measurement(
+    host: Machine, server: HostileServer, arguments: list[str], status: int, message: str
 ) -> None:
     ended = host.measure(*arguments)
 
     assert ended.returncode == status
-    assert complaint in ended.stderr
+    assert message in ended.stderr
     assert "Traceback" not in ended.stderr
     assert (host.pending(), server.seen) == ([], [])
 
 
-def test_missing_fio_is_told(host: Machine) -> None:
+def test_missing_fio_is_reported(host: Machine) -> None:
     (host.home / "fio").unlink()
 
     ended = host.measure("--json")
@@ -259,9 +259,7 @@ def test_missing_fio_is_told(host: Machine) -> None:
     assert "cannot execute" in json.loads(ended.stdout)["error"]
 
 
-def test_host_that_was_off_for_long_brings_what_is_old_before_it_is_dropped(
-    host: Machine, server: HostileServer
-) -> None:
+def test_old_results_are_posted_before_they_are_dropped(host: Machine, server: HostileServer) -> None:
     for _ in range(2):
         host.measure("--no-send")
     for path in host.pending():
@@ -273,7 +271,7 @@ def test_host_that_was_off_for_long_brings_what_is_old_before_it_is_dropped(
     assert len(server.stored) == 3
 
 
-def test_fault_of_its_own_is_told_as_json_too(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_reported_as_json_too(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.running.run_command.measure", lambda request, session: 1 / 0)
 
     ended = host.measure("--json")
@@ -283,18 +281,18 @@ def test_fault_of_its_own_is_told_as_json_too(host: Machine, monkeypatch: pytest
     assert "ZeroDivisionError" in ended.stderr
 
 
-def test_dropped_results_are_told(host: Machine) -> None:
+def test_dropped_results_are_reported(host: Machine) -> None:
     with Path(host.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
         file.write("[spool]\nmax_bytes = 100\n")
     host.measure("--no-send")
 
     ended = host.measure("--no-send")
 
-    assert "1 old results were dropped" in ended.stderr
+    assert "old results dropped: 1;" in ended.stderr
     assert host.run_json("status")["dropped"] == 1
 
 
-def test_terminal_sees_one_line_that_is_redrawn(host: Machine) -> None:
+def test_terminal_shows_one_redrawn_line(host: Machine) -> None:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "agent", "run", "--profile", "quick", "--directory", str(host.directory)],
@@ -313,18 +311,18 @@ def test_terminal_sees_one_line_that_is_redrawn(host: Machine) -> None:
     assert line == "\rquick  [........................]  randread-4k, 0 s of 18 s\x1b[K\r\x1b[K"
 
 
-def test_cron_hears_nothing_of_a_good_run(host: Machine) -> None:
+def test_successful_run_prints_nothing_under_cron(host: Machine) -> None:
     assert host.measure().stderr == ""
 
 
-def test_cron_hears_what_came_before_a_failure_with_the_times(host: Machine) -> None:
+def test_failed_run_prints_its_log_with_times_under_cron(host: Machine) -> None:
     first, second = host.measure(FAKE_FIO="silent").stderr.splitlines()
 
     assert re.fullmatch(rf"{TIME} quick in {host.directory}: takes about 18 s", first)
     assert re.fullmatch(rf"{TIME} bench-agent: fio failed with status 1: .*", second)
 
 
-def test_quiet_run_tells_only_what_is_wrong(host: Machine) -> None:
+def test_quiet_run_prints_errors_only(host: Machine) -> None:
     (line,) = host.measure("--quiet", FAKE_FIO="silent").stderr.splitlines()
 
     assert re.fullmatch(rf"{TIME} bench-agent: fio failed with status 1: .*", line)

@@ -1,4 +1,4 @@
-"""The block in a crontab, to the letter, and what others wrote around it."""
+"""The text of the block in a crontab, and the lines around it."""
 
 import os
 import shlex
@@ -62,14 +62,14 @@ def put(text: str, one: Schedule, command: tuple[str, ...] = COMMAND) -> str:
         ("7d", "02:30", "30 2 * * 0"),
     ],
 )
-def test_interval_as_cron_says_it(every: str, at: str, spec: str) -> None:
+def test_interval_is_written_as_cron_fields(every: str, at: str, spec: str) -> None:
     one = Schedule("quick", "/data", read_interval(every), at_minute=read_clock(at))
 
     assert write_line(one, ("run",)) == f"{spec} run"
     assert write_line(one, ("run",), user="bench") == f"{spec} bench run"
 
 
-def test_block_stands_at_the_end_of_a_crontab() -> None:
+def test_block_is_at_the_end_of_a_crontab() -> None:
     assert put("", schedule()) == BLOCK
     assert put(OTHERS, schedule()) == OTHERS + BLOCK
     assert put("0 4 * * * backup", schedule()) == "0 4 * * * backup\n" + BLOCK
@@ -81,7 +81,7 @@ def test_installed_twice_is_installed_once() -> None:
     assert put(text, schedule()) == text
 
 
-def test_profile_installed_anew_takes_the_place_of_its_last() -> None:
+def test_reinstalled_profile_replaces_its_entry() -> None:
     text = put(put(OTHERS, schedule()), schedule("ebs-series"))
 
     changed = put(text, Schedule("quick", "/data", 86400))
@@ -94,7 +94,7 @@ def test_profile_installed_anew_takes_the_place_of_its_last() -> None:
 
 
 @pytest.mark.parametrize("after", ["", "\n", "5 5 * * * later\n", "\n\n# the end"])
-def test_not_a_character_of_others_is_touched(after: str) -> None:
+def test_other_lines_of_the_crontab_are_unchanged(after: str) -> None:
     text = OTHERS + BLOCK + after
 
     assert put(text, schedule()) == text
@@ -103,14 +103,14 @@ def test_not_a_character_of_others_is_touched(after: str) -> None:
     assert remove_schedule(text, "other", table=USERS) == text
 
 
-def test_what_somebody_wrote_into_our_block_stays_there() -> None:
+def test_foreign_lines_inside_the_block_remain() -> None:
     text = BLOCK.replace(MARK, f"# by hand\n{MARK}")
 
     assert "# by hand" in put(text, schedule())
     assert list_schedules(remove_schedule(text, "quick", table=USERS)) == []
 
 
-def test_block_without_its_end_is_left_to_a_person() -> None:
+def test_block_without_its_end_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="contains BEGIN but not"):
         put(BLOCK.replace(END, ""), schedule())
 
@@ -134,8 +134,8 @@ def test_block_without_its_end_is_left_to_a_person() -> None:
         "#x",
     ],
 )
-def test_argument_arrives_as_it_was_through_cron_and_shell(argument: str) -> None:
-    """Vixie cron takes the backslash from a per cent sign, other crons pass both on: the shell reads the same."""
+def test_argument_is_unchanged_by_cron_and_shell(argument: str) -> None:
+    """Vixie cron removes the backslash before a percent sign, other versions pass both: the shell reads the same."""
     quoted = quote(argument)
     assert "%" not in quoted.replace("\\%", "")
 
@@ -147,12 +147,12 @@ def test_argument_arrives_as_it_was_through_cron_and_shell(argument: str) -> Non
 
 
 @pytest.mark.parametrize("argument", ["a\nb", "a\\b", "a\x00b"])
-def test_argument_that_crons_read_differently_is_refused(argument: str) -> None:
+def test_argument_that_cron_versions_read_differently_is_refused(argument: str) -> None:
     with pytest.raises(ConfigurationError, match="contains a backslash or control character"):
         quote(argument)
 
 
-def test_command_that_cron_would_cut_is_refused() -> None:
+def test_command_above_the_limit_of_cron_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="the limit of cron is 998"):
         write_line(schedule(), ("x" * 999,))
 
@@ -166,11 +166,11 @@ def test_command_that_cron_would_cut_is_refused() -> None:
         ("MAILTO=a\nMAILTO = 'b'\n" + BLOCK + "MAILTO=c\n", "b"),
     ],
 )
-def test_who_is_mailed_is_read_from_above_our_block(text: str, aim: str) -> None:
+def test_mail_recipient_is_read_from_the_lines_before_the_block(text: str, aim: str) -> None:
     assert find_mail_recipient(text) == aim
 
 
-def test_crontab_is_written_to_the_letter(machine: Machine, table: Path) -> None:
+def test_crontab_has_the_expected_text(machine: Machine, table: Path) -> None:
     table.write_text(OTHERS)
 
     ended = machine.install("--at", "02:30", "--splay", "10m", "--set", "runtime=1")
@@ -187,7 +187,7 @@ def test_crontab_is_written_to_the_letter(machine: Machine, table: Path) -> None
 
 
 def run_line(host: Machine, table: Path) -> subprocess.CompletedProcess[str]:
-    """Run the line of the crontab as cron does, which stands elsewhere."""
+    """Run the line of the crontab as cron does, in another working directory."""
     (line,) = [text for text in table.read_text().splitlines() if text.startswith("0 0,6")]
     return subprocess.run(
         ["/bin/sh", "-c", line.split(" ", 5)[5]],
@@ -227,7 +227,7 @@ def test_scheduled_job_file_measures(
     assert len(server.stored) == 1
 
 
-def test_scheduled_reading_of_a_file_measures(
+def test_scheduled_seqread_measures(
     host: Machine, server: HostileServer, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(host.directory)
@@ -245,7 +245,7 @@ def test_scheduled_reading_of_a_file_measures(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root schedules for others")
-def test_root_schedules_for_another_user_who_tells_the_server(host: Machine, table: Path) -> None:
+def test_root_schedules_for_another_user_who_reports_to_the_server(host: Machine, table: Path) -> None:
     ended = host.install("--user", "nobody")
 
     assert ended.returncode == 0
@@ -257,7 +257,7 @@ def test_root_schedules_for_another_user_who_tells_the_server(host: Machine, tab
     assert "every 6 h" in host.run("schedule", "show", "--user", "nobody").stdout
 
 
-def test_removal_leaves_what_others_wrote(machine: Machine, table: Path) -> None:
+def test_removal_does_not_change_other_lines(machine: Machine, table: Path) -> None:
     table.write_text(OTHERS)
     machine.install()
 
@@ -267,7 +267,7 @@ def test_removal_leaves_what_others_wrote(machine: Machine, table: Path) -> None
     assert table.read_text() == OTHERS
 
 
-def test_dry_run_shows_our_block_and_writes_nothing(machine: Machine, table: Path) -> None:
+def test_dry_run_shows_the_block_and_writes_nothing(machine: Machine, table: Path) -> None:
     table.write_text(OTHERS)
 
     ended = machine.install("--dry-run")
@@ -278,7 +278,7 @@ def test_dry_run_shows_our_block_and_writes_nothing(machine: Machine, table: Pat
     assert not machine.spool.exists()
 
 
-def test_cron_that_does_not_run_is_told_of(
+def test_stopped_cron_is_a_warning(
     machine: Machine,
     table: Path,
     nobodys_machine: Schedules,
@@ -288,7 +288,7 @@ def test_cron_that_does_not_run_is_told_of(
     assert "cron is not running" in machine.install().stderr
 
 
-def test_cron_of_a_machine_that_hides_processes_is_unknown(
+def test_cron_is_unknown_if_processes_are_hidden(
     machine: Machine, table: Path, nobodys_machine: Schedules
 ) -> None:
     (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
@@ -297,7 +297,7 @@ def test_cron_of_a_machine_that_hides_processes_is_unknown(
     assert "cron is not running" not in machine.install().stderr
 
 
-def test_crontab_that_is_refused_is_an_error_in_words(machine: Machine, table: Path) -> None:
+def test_refused_crontab_is_an_error_with_the_reason(machine: Machine, table: Path) -> None:
     command = table.parent / "crontab"
     command.write_text("#!/bin/sh\n[ $1 = -l ] || { echo 'you (bench) are not allowed' >&2; exit 1; }\n")
 
@@ -307,8 +307,8 @@ def test_crontab_that_is_refused_is_an_error_in_words(machine: Machine, table: P
     assert "you (bench) are not allowed" in ended.stderr
 
 
-def test_crontab_that_cannot_be_read_is_not_written(machine: Machine, table: Path) -> None:
-    """Who took it for empty would lose all that is in it."""
+def test_unreadable_crontab_is_not_written(machine: Machine, table: Path) -> None:
+    """Treating it as empty would lose its contents."""
     command = table.parent / "crontab"
     command.write_text(f"#!/bin/sh\n[ $1 = - ] && touch {table}\necho 'spool: i/o error' >&2; exit 1\n")
 
@@ -319,9 +319,7 @@ def test_crontab_that_cannot_be_read_is_not_written(machine: Machine, table: Pat
     assert not table.exists()
 
 
-def test_root_without_the_command_writes_a_file_of_its_own(
-    machine: Machine, nobodys_machine: Schedules
-) -> None:
+def test_root_without_crontab_writes_a_file_in_cron_d(machine: Machine, nobodys_machine: Schedules) -> None:
     path = Path(nobodys_machine.root) / "etc" / "cron.d" / "bench-agent"
     path.parent.mkdir(parents=True)
 
@@ -341,7 +339,7 @@ def test_root_without_the_command_writes_a_file_of_its_own(
     assert not path.exists()
 
 
-def test_what_somebody_added_to_that_file_stays(machine: Machine, nobodys_machine: Schedules) -> None:
+def test_foreign_lines_of_that_file_remain(machine: Machine, nobodys_machine: Schedules) -> None:
     path = Path(nobodys_machine.root) / "etc" / "cron.d" / "bench-agent"
     path.parent.mkdir(parents=True)
     machine.install()
@@ -354,7 +352,7 @@ def test_what_somebody_added_to_that_file_stays(machine: Machine, nobodys_machin
     assert path.read_text().startswith("MAILTO=ops\n# Created by")
 
 
-def test_machine_without_cron_says_what_to_do(machine: Machine) -> None:
+def test_missing_cron_is_an_error_with_the_remedy(machine: Machine) -> None:
     ended = machine.install()
 
     assert ended.returncode == 2

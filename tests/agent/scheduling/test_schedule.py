@@ -1,4 +1,4 @@
-"""`bench-agent schedule`: the timetable, the command that is scheduled, and what the server is told."""
+"""`bench-agent schedule`: start times, the scheduled command, and the report to the server."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from agent.scheduling.timetable import (
     read_mark,
     write_mark,
 )
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts a command; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts a command; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 SATURDAY = datetime(2026, 11, 21, 14, 13)
@@ -52,16 +52,14 @@ def schedule(every_s: int = 21600, **fields: int) -> Schedule:
         ("1440m", "00:00", "2026-11-22 00:00"),
     ],
 )
-def test_next_run_is_told(every: str, at: str, next_at: str) -> None:
+def test_next_run_is_calculated(every: str, at: str, next_at: str) -> None:
     slots = find_slots(schedule(read_interval(every), at_minute=read_clock(at)))
 
     assert f"{find_next(slots, SATURDAY):%Y-%m-%d %H:%M}" == next_at
 
 
 @pytest.mark.parametrize("every", ["45m", "7m", "90m", "5h", "7h", "2d", "14d", "90s", "0", "1"])
-def test_interval_that_cron_does_not_keep_is_refused_with_what_is_possible(
-    machine: Machine, every: str
-) -> None:
+def test_unsupported_interval_is_refused_with_the_supported_ones(machine: Machine, every: str) -> None:
     ended = machine.install(every=every)
 
     assert ended.returncode == 2
@@ -70,7 +68,7 @@ def test_interval_that_cron_does_not_keep_is_refused_with_what_is_possible(
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         (("--at", "25:00"), "--at 25:00: not a time of day"),
         (("--at", "2:5"), "--at 2:5"),
@@ -86,13 +84,13 @@ def test_interval_that_cron_does_not_keep_is_refused_with_what_is_possible(
         (("--allow-outside",), "--allow-outside requires --jobfile"),
     ],
 )
-def test_mistake_is_told_before_anything_is_written(
-    machine: Machine, table: Path, options: tuple[str, ...], complaint: str
+def test_invalid_schedule_is_refused_before_writing(
+    machine: Machine, table: Path, options: tuple[str, ...], message: str
 ) -> None:
     ended = machine.install(*options)
 
     assert ended.returncode == 2
-    assert complaint in ended.stderr
+    assert message in ended.stderr
     assert not table.exists()
     assert not (machine.spool / "schedule.json").exists()
 
@@ -106,14 +104,14 @@ def test_mark_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "line", ["", "# bench-agent", "# bench-agent {}", "# bench-agent {]", "0 * * * * true"]
 )
-def test_other_lines_are_no_marks(line: str) -> None:
+def test_other_lines_are_not_marks(line: str) -> None:
     assert read_mark(line) is None
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"), [(21600, "6 h"), (900, "15 min"), (604800, "7 d"), (90, "90 s"), (5400, "90 min")]
 )
-def test_interval_is_said_in_its_largest_unit(seconds: int, words: str) -> None:
+def test_interval_is_formatted_in_its_largest_unit(seconds: int, words: str) -> None:
     assert format_interval(seconds) == words
 
 
@@ -127,7 +125,7 @@ def make_archive(path: Path) -> Path:
 
 
 def ask_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, ...]:
-    """Return what an agent that was started so would schedule."""
+    """Return the command that an agent started by argv would schedule."""
     ended = subprocess.run(
         [
             *(*argv, "schedule", "install", "--cron", "--every", "6h", "--profile", "quick"),
@@ -179,11 +177,13 @@ def test_installed_command_is_scheduled_by_its_own_path(tmp_path: Path) -> None:
         (("/usr/local/bin/bench-agent",), None),
     ],
 )
-def test_agent_that_the_next_boot_removes_is_told_of(command: tuple[str, ...], passing: str) -> None:
+def test_agent_in_a_temporary_directory_is_a_warning(command: tuple[str, ...], passing: str) -> None:
     assert find_temporary_path(command) == passing
 
 
-def test_server_is_told_at_install_and_at_remove(host: Machine, table: Path, server: HostileServer) -> None:
+def test_schedule_is_reported_at_install_and_remove(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
     ended = host.install("--splay", "10m")
 
     assert ended.returncode == 0
@@ -195,11 +195,20 @@ def test_server_is_told_at_install_and_at_remove(host: Machine, table: Path, ser
     assert not (host.spool / "schedule.json").exists()
 
 
-@pytest.mark.parametrize("act", [acts.hang_up, acts.say(503), acts.say(404), acts.say(401), acts.portal])
-def test_server_that_cannot_be_told_is_told_with_the_next_run(
-    host: Machine, table: Path, server: HostileServer, act: acts.Act
+@pytest.mark.parametrize(
+    "reply",
+    [
+        replies.reset,
+        replies.reply_problem(503),
+        replies.reply_problem(404),
+        replies.reply_problem(401),
+        replies.captive_portal,
+    ],
+)
+def test_unreported_schedule_is_reported_with_the_next_run(
+    host: Machine, table: Path, server: HostileServer, reply: replies.Reply
 ) -> None:
-    server.script.append(act)
+    server.script.append(reply)
 
     ended = host.install("--json")
 
@@ -211,18 +220,18 @@ def test_server_that_cannot_be_told_is_told_with_the_next_run(
     assert not (host.spool / "schedule.json").exists()
 
 
-def test_flush_tells_it_too(machine: Machine, table: Path, server: HostileServer) -> None:
+def test_unreported_schedule_is_reported_by_flush(
+    machine: Machine, table: Path, server: HostileServer
+) -> None:
     machine.install()
-    machine.environ.update(BENCH_AGENT_URL=server.url, BENCH_AGENT_TOKEN=acts.TOKEN)
+    machine.environ.update(BENCH_AGENT_URL=server.url, BENCH_AGENT_TOKEN=replies.TOKEN)
 
     assert machine.run("flush").returncode == 0
     assert server.schedule is not None
 
 
-def test_server_that_will_never_take_it_is_not_asked_again(
-    host: Machine, table: Path, server: HostileServer
-) -> None:
-    server.script.append(acts.say(400, "value-invalid"))
+def test_rejected_schedule_is_not_sent_again(host: Machine, table: Path, server: HostileServer) -> None:
+    server.script.append(replies.reply_problem(400, "value-invalid"))
 
     ended = host.install()
 
@@ -231,16 +240,16 @@ def test_server_that_will_never_take_it_is_not_asked_again(
     assert not (host.spool / "schedule.json").exists()
 
 
-def test_refused_report_is_no_report(host: Machine, table: Path, server: HostileServer) -> None:
+def test_refused_report_is_an_error(host: Machine, table: Path, server: HostileServer) -> None:
     host.install()
-    server.script.append(acts.say(400, "value-invalid"))
+    server.script.append(replies.reply_problem(400, "value-invalid"))
 
     ended = host.run("schedule", "report", "--json")
 
     assert (ended.returncode, json.loads(ended.stdout)["is_reported"]) == (4, False)
 
 
-def test_directory_that_is_no_utf_8_is_told_without_its_odd_bytes(
+def test_directory_with_invalid_utf8_is_reported_with_replaced_bytes(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
     odd = os.fsdecode(os.fsencode(host.home) + b"/disk\xff")
@@ -254,29 +263,29 @@ def test_directory_that_is_no_utf_8_is_told_without_its_odd_bytes(
     assert b"/disk\xff" in table.read_bytes()
 
 
-def test_run_is_as_quiet_as_ever_while_the_server_knows_no_schedules(
+def test_run_is_quiet_with_a_server_without_schedules(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
-    server.script.append(acts.say(404, "not-found"))
+    server.script.append(replies.reply_problem(404, "not-found"))
     host.install()
-    server.script.extend([acts.keep, acts.say(404, "not-found")])
+    server.script.extend([replies.accept, replies.reply_problem(404, "not-found")])
 
     ended = host.measure()
 
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_report_tells_it_once_more(host: Machine, table: Path, server: HostileServer) -> None:
+def test_report_sends_the_schedules_again(host: Machine, table: Path, server: HostileServer) -> None:
     host.install()
     server.schedule = None
 
     assert host.run("schedule", "report").returncode == 0
     assert server.schedule is not None
-    server.script.append(acts.say(503))
+    server.script.append(replies.reply_problem(503))
     assert host.run("schedule", "report").returncode == 1
 
 
-def test_show_tells_all_and_the_next_run(machine: Machine, table: Path) -> None:
+def test_show_lists_all_schedules_and_the_next_run(machine: Machine, table: Path) -> None:
     machine.install("--at", "02:30", "--splay", "10m")
 
     ended = machine.run("schedule", "show")
@@ -288,12 +297,12 @@ def test_show_tells_all_and_the_next_run(machine: Machine, table: Path) -> None:
     assert (shown["kind"], shown["every_s"], shown["splay_s"]) == ("cron", 21600, 600)
 
 
-def test_nothing_scheduled_is_said(machine: Machine, table: Path) -> None:
+def test_missing_schedule_is_reported(machine: Machine, table: Path) -> None:
     assert machine.run("schedule", "show").stdout.startswith("no schedules")
     assert machine.run("schedule", "remove", "--profile", "quick").stdout == "no schedule found for quick\n"
 
 
-def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(
+def test_check_lists_schedules_and_whether_they_start(
     host: Machine, table: Path, nobodys_machine: Schedules
 ) -> None:
     assert "ok       schedule      none;" in host.run("check").stdout
@@ -306,8 +315,8 @@ def test_check_tells_what_is_scheduled_and_whether_anything_starts_it(
     assert "every 6 h; cron is not running: scheduled runs do not start" in ended.stdout
 
 
-def test_what_holds_in_this_shell_only_is_told(host: Machine, table: Path) -> None:
+def test_settings_of_this_shell_are_a_warning(host: Machine, table: Path) -> None:
     ended = host.install()
 
     assert "BENCH_AGENT_TOKEN is not set in scheduled runs; set it in" in ended.stderr
-    assert acts.TOKEN not in table.read_text()
+    assert replies.TOKEN not in table.read_text()

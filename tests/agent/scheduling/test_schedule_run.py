@@ -1,4 +1,4 @@
-"""A run that nobody watches: its splay, its log, its turn among others, and what crashed ones left."""
+"""Scheduled runs: splay, log, waiting for the lock, and cleanup after a crash."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.agent.running.test_run_command import TIME, wait_for
 from tests.agent.server import HostileServer
 from tests.agent.storage.trees import plant
 
-# The agent has one thread when it starts fio; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 
@@ -30,7 +30,7 @@ def test_splay_is_the_same_for_a_host_and_a_day() -> None:
 
 
 def test_splay_spreads_a_fleet_evenly() -> None:
-    """Of 500 hosts in ten equal parts of ten minutes, each part gets its share."""
+    """500 hosts are distributed evenly over ten minutes."""
     delays = [choose_splay(600, seed=f"host {number}", day="2026-11-21") for number in range(500)]
 
     parts = [sum(part <= delay // 60 < part + 1 for delay in delays) for part in range(10)]
@@ -60,7 +60,7 @@ def test_run_waits_for_its_splay(
 
 
 def start_with_splay(host: Machine) -> subprocess.Popen[str]:
-    """Start a run that will wait for days, and return when it says so."""
+    """Start a run with a splay of days, and return when it waits."""
     log = host.home / "log"
     process = host.start(
         *("run", "--profile", "quick", "--directory", str(host.directory)),
@@ -87,7 +87,7 @@ def test_signal_ends_the_splay_at_once(
     assert (host.leftovers(), host.pending(), server.seen) == ([], [], [])
 
 
-def test_others_may_work_during_the_splay(host: Machine) -> None:
+def test_lock_is_free_during_the_splay(host: Machine) -> None:
     process = start_with_splay(host)
 
     assert host.measure().returncode == 0
@@ -95,7 +95,7 @@ def test_others_may_work_during_the_splay(host: Machine) -> None:
     process.communicate(timeout=60)
 
 
-def test_run_with_patience_takes_its_turn(host: Machine, server: HostileServer) -> None:
+def test_run_with_patience_waits_for_the_lock(host: Machine, server: HostileServer) -> None:
     options = ("run", "--profile", "quick", "--directory", str(host.directory))
     first = host.start(*options, FAKE_FIO="hanging")
     wait_for(lambda: list(host.directory.glob("*/bench-agent.test")))
@@ -111,7 +111,7 @@ def test_run_with_patience_takes_its_turn(host: Machine, server: HostileServer) 
     assert len(server.stored) == 1
 
 
-def test_log_tells_a_run_line_by_line(host: Machine) -> None:
+def test_log_has_a_line_for_each_event(host: Machine) -> None:
     log = host.home / "log"
 
     ended = host.measure("--log", str(log), "--quiet")
@@ -127,7 +127,7 @@ def test_log_tells_a_run_line_by_line(host: Machine) -> None:
     assert "/api/v1/submissions/" in lines[2]
 
 
-def test_log_marks_what_is_wrong(host: Machine) -> None:
+def test_log_marks_errors(host: Machine) -> None:
     log = host.home / "log"
     config = Path(host.environ["BENCH_AGENT_CONFIG"])
     config.write_text(config.read_text().replace("[run]", "[run]\nlog = log"))
@@ -140,7 +140,7 @@ def test_log_marks_what_is_wrong(host: Machine) -> None:
     assert len(lines) == 6
 
 
-def test_log_that_cannot_be_written_ends_no_run(host: Machine, server: HostileServer) -> None:
+def test_unwritable_log_does_not_end_the_run(host: Machine, server: HostileServer) -> None:
     ended = host.measure("--log", "/nonexistent/log")
 
     assert ended.returncode == 0
@@ -148,7 +148,7 @@ def test_log_that_cannot_be_written_ends_no_run(host: Machine, server: HostileSe
     assert len(server.stored) == 1
 
 
-def test_full_log_is_put_aside_once(tmp_path: Path) -> None:
+def test_full_log_is_rotated_once(tmp_path: Path) -> None:
     log, last = tmp_path / "log", tmp_path / "log.1"
     last.write_text("the one before")
     log.write_text("x" * (2**20 - 30))
@@ -160,13 +160,13 @@ def test_full_log_is_put_aside_once(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["log", "log.1"]
 
 
-def test_event_of_several_lines_is_one_line(tmp_path: Path) -> None:
+def test_multiline_event_is_one_line(tmp_path: Path) -> None:
     LogFile(str(tmp_path / "log")).write("one\ntwo\r\n\tthree \udcff")
 
     assert (tmp_path / "log").read_text()[21:] == "one two three \\udcff\n"
 
 
-def test_what_a_crashed_run_left_is_removed_before_the_next_measures(
+def test_files_of_a_crashed_run_are_removed_before_the_next_measurement(
     host: Machine, server: HostileServer
 ) -> None:
     left = host.directory / ".bench-agent-crashed"

@@ -1,4 +1,4 @@
-"""Service and timer to the letter, and what systemctl is asked."""
+"""The text of service and timer, and the calls of systemctl."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ from agent.scheduling.timetable import Schedule, read_clock, read_interval
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts a command; a test has the server's beside it, of which Python 3.12 warns.
+# The agent has one thread when it starts a command; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 MARK = '# bench-agent {"profile": "quick", "directory": "/data", "every_s": 21600, "splay_s": 600, "at_minute": 150}'
@@ -83,8 +83,8 @@ WantedBy=timers.target
 QUICK = Schedule("quick", "/data", 21600, splay_s=600, at_minute=150)
 COMMAND = ("/usr/bin/python3", "/opt/bench-agent.pyz", "run", "--profile", "quick", "--directory", "/data")
 SYSTEMCTL = """#!/bin/sh
-# Stands in for systemctl: notes what it is asked.
-echo "$*" >> "$(dirname "$0")/asked"
+# Replaces systemctl: records its arguments.
+echo "$*" >> "$(dirname "$0")/calls"
 [ -f "$(dirname "$0")/refusal" ] && { cat "$(dirname "$0")/refusal" >&2; exit 1; }
 exit 0
 """
@@ -92,7 +92,7 @@ exit 0
 
 @pytest.fixture
 def units(nobodys_machine: Schedules) -> Path:
-    """A machine that systemd runs; the directory is that of its units."""
+    """A machine with systemd; the directory is that of its units."""
     root = Path(nobodys_machine.root)
     (root / "run/systemd/system").mkdir(parents=True)
     command = root / "usr/bin/systemctl"
@@ -102,14 +102,14 @@ def units(nobodys_machine: Schedules) -> Path:
     return root / "etc/systemd/system"
 
 
-def asked(units: Path) -> list[str]:
-    log = units.parents[2] / "usr/bin/asked"
+def calls(units: Path) -> list[str]:
+    log = units.parents[2] / "usr/bin/calls"
     lines = log.read_text().splitlines() if log.exists() else []
     log.unlink(missing_ok=True)
     return lines
 
 
-def test_units_are_written_to_the_letter() -> None:
+def test_units_have_the_expected_text() -> None:
     assert write_service(QUICK, COMMAND) == SERVICE
     assert write_service(QUICK, COMMAND, is_user=True) == USER_SERVICE
     assert write_timer(QUICK) == TIMER
@@ -122,7 +122,7 @@ def test_service_of_a_user_names_the_user() -> None:
 
 
 @pytest.mark.parametrize("place", ["/etc/spool", "/usr/data", "/usr"])
-def test_what_a_run_writes_is_not_protected_from_it(place: str) -> None:
+def test_directories_that_a_run_writes_are_not_protected(place: str) -> None:
     assert "ProtectSystem" not in write_service(Schedule("quick", place, 21600), COMMAND)
     assert "ProtectSystem" not in write_service(QUICK, COMMAND, written=[place])
     assert "ProtectSystem" in write_service(QUICK, COMMAND, written=["/usrdata", "/var/lib/bench-agent"])
@@ -140,7 +140,7 @@ def test_what_a_run_writes_is_not_protected_from_it(place: str) -> None:
         ("7d", "02:30", "Sun *-*-* 02:30:00"),
     ],
 )
-def test_interval_as_systemd_says_it(every: str, at: str, calendar: str) -> None:
+def test_interval_is_written_as_on_calendar(every: str, at: str, calendar: str) -> None:
     one = Schedule("quick", "/data", read_interval(every), at_minute=read_clock(at))
 
     assert write_calendar(one) == calendar
@@ -161,11 +161,11 @@ def test_interval_as_systemd_says_it(every: str, at: str, calendar: str) -> None
         (";", '";"'),
     ],
 )
-def test_argument_as_a_unit_says_it(argument: str, quoted: str) -> None:
+def test_argument_is_quoted_for_a_unit(argument: str, quoted: str) -> None:
     assert quote(argument) == quoted
 
 
-def test_argument_that_no_unit_can_say_is_refused() -> None:
+def test_argument_with_control_characters_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="control character"):
         quote("a\nExecStart=/bin/sh")
 
@@ -175,7 +175,7 @@ def test_argument_that_no_unit_can_say_is_refused() -> None:
 )
 @pytest.mark.parametrize("is_user", [False, True])
 @pytest.mark.parametrize("every", ["15m", "6h", "24h", "7d"])
-def test_systemd_finds_no_fault_in_the_units(tmp_path: Path, is_user: bool, every: str) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path, is_user: bool, every: str) -> None:
     one = Schedule("quick", '/da ta/50% of "it"', read_interval(every), splay_s=600, at_minute=150)
     command = (sys.executable, *COMMAND[1:-1], one.directory)
     paths = [tmp_path / name_unit("quick", kind) for kind in ("service", "timer")]
@@ -198,7 +198,7 @@ def test_timer_is_installed_and_started(machine: Machine, units: Path) -> None:
     ended = machine.install("--at", "02:30", "--splay", "10m", kind="--systemd")
 
     assert ended.returncode == 0
-    assert asked(units) == ["daemon-reload", "enable --now bench-agent-quick.timer"]
+    assert calls(units) == ["daemon-reload", "enable --now bench-agent-quick.timer"]
     service = (units / "bench-agent-quick.service").read_text()
     start = f"ExecStart={sys.executable} {ROOT}/agent/__main__.py run --config {machine.environ['BENCH_AGENT_CONFIG']}"
     assert f"{start} --profile quick --directory {machine.directory} --patience 10800s\n" in service
@@ -206,13 +206,13 @@ def test_timer_is_installed_and_started(machine: Machine, units: Path) -> None:
     assert (units / "bench-agent-quick.timer").stat().st_mode & 0o777 == 0o644
 
 
-def test_timer_installed_anew_takes_its_new_moments(machine: Machine, units: Path) -> None:
+def test_reinstalled_timer_uses_its_new_times(machine: Machine, units: Path) -> None:
     machine.install(kind="--systemd")
-    asked(units)
+    calls(units)
 
     machine.install(kind="--systemd", every="12h")
 
-    assert asked(units) == [
+    assert calls(units) == [
         "daemon-reload",
         "enable --now bench-agent-quick.timer",
         "restart bench-agent-quick.timer",
@@ -223,15 +223,15 @@ def test_timer_installed_anew_takes_its_new_moments(machine: Machine, units: Pat
     ]
 
 
-def test_removed_timer_is_stopped_and_gone(host: Machine, units: Path, server: HostileServer) -> None:
+def test_removed_timer_is_stopped_and_deleted(host: Machine, units: Path, server: HostileServer) -> None:
     host.install(kind="--systemd")
     (units / "ssh.timer").write_text("[Timer]\n")
     (units / "bench-agent-mine.timer").write_text("# by hand\n[Timer]\n")
-    asked(units)
+    calls(units)
 
     host.run("schedule", "remove")
 
-    assert asked(units) == ["disable --now bench-agent-quick.timer", "daemon-reload"]
+    assert calls(units) == ["disable --now bench-agent-quick.timer", "daemon-reload"]
     assert sorted(path.name for path in units.iterdir()) == ["bench-agent-mine.timer", "ssh.timer"]
     assert server.schedule == []
 
@@ -244,7 +244,7 @@ def test_removed_timer_is_stopped_and_gone(host: Machine, units: Path, server: H
         (False, {"HOME": "/home/joe", "XDG_DATA_HOME": "/data/joe"}, "data/joe/systemd/timers"),
     ],
 )
-def test_removed_timer_has_nothing_to_make_up_for(
+def test_removed_timer_leaves_no_stamp(
     tmp_path: Path, is_root: bool, environ: dict[str, str], stamps: str
 ) -> None:
     units = find_units(is_root=is_root, environ=environ, root=str(tmp_path))
@@ -259,7 +259,9 @@ def test_removed_timer_has_nothing_to_make_up_for(
     assert not stamp.exists()
 
 
-def test_profile_moves_from_cron_to_systemd_and_back(machine: Machine, units: Path, table: Path) -> None:
+def test_schedule_of_a_profile_is_replaced_by_the_other_kind(
+    machine: Machine, units: Path, table: Path
+) -> None:
     machine.install()
 
     moved = machine.install(kind="--systemd")
@@ -273,7 +275,9 @@ def test_profile_moves_from_cron_to_systemd_and_back(machine: Machine, units: Pa
     assert list(units.iterdir()) == []
 
 
-def test_without_systemd_there_are_files_and_words(machine: Machine, nobodys_machine: Schedules) -> None:
+def test_units_are_written_without_a_running_systemd_with_a_warning(
+    machine: Machine, nobodys_machine: Schedules
+) -> None:
     ended = machine.install(kind="--systemd")
 
     assert ended.returncode == 0
@@ -283,7 +287,7 @@ def test_without_systemd_there_are_files_and_words(machine: Machine, nobodys_mac
     assert "systemd is not running: scheduled runs do not start" in machine.run("check").stdout
 
 
-def test_refusal_of_systemctl_is_told(machine: Machine, units: Path) -> None:
+def test_error_of_systemctl_is_reported(machine: Machine, units: Path) -> None:
     (units.parents[2] / "usr/bin/refusal").write_text("Access denied\n")
 
     ended = machine.install(kind="--systemd")
@@ -292,7 +296,7 @@ def test_refusal_of_systemctl_is_told(machine: Machine, units: Path) -> None:
     assert "daemon-reload failed: Access denied" in ended.stderr
 
 
-def test_user_has_timers_of_its_own(machine: Machine, units: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_has_its_own_timers(machine: Machine, units: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = str(units.parents[2])
     runtime = Path(root) / "run/user/1000"
     (runtime / "systemd").mkdir(parents=True)
@@ -306,7 +310,7 @@ def test_user_has_timers_of_its_own(machine: Machine, units: Path, monkeypatch: 
 
     own = Path(root) / "home/ann/.config/systemd/user"
     assert "ProtectSystem" not in (own / "bench-agent-quick.service").read_text()
-    assert asked(units) == ["--user daemon-reload", "--user enable --now bench-agent-quick.timer"]
+    assert calls(units) == ["--user daemon-reload", "--user enable --now bench-agent-quick.timer"]
     assert "loginctl enable-linger" in ended.stderr
 
 
@@ -316,4 +320,4 @@ def test_dry_run_shows_both_units(machine: Machine, units: Path) -> None:
     assert "OnCalendar=*-*-* 00,06,12,18:00:00" in ended.stdout
     assert "ExecStart=" in ended.stdout
     assert not units.exists()
-    assert asked(units) == []
+    assert calls(units) == []

@@ -1,4 +1,4 @@
-"""Storage of the kinds that machines have, as trees of /proc and /sys after the kernel's documentation."""
+"""Common storage layouts, as trees of /proc and /sys according to the kernel's documentation."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def mounted(tree: Tree, number: str, *, filesystem: str = "xfs", source: str = "
 
 
 def mount_only(line: str) -> Tree:
-    """Return a tree in which something is mounted that no device is under."""
+    """Return a tree with a mount without a device."""
     return {"proc/self/mountinfo": ROOT_MOUNT + line + "\n"}, {}
 
 
 def limits(minimum: int, optimal: int) -> dict[str, str]:
-    """Return the queue limits that tell of stripes."""
+    """Return the queue limits from which stripes are recognized."""
     return {"queue__minimum_io_size": f"{minimum}\n", "queue__optimal_io_size": f"{optimal}\n"}
 
 
@@ -71,7 +71,7 @@ def raid5(
 
 
 def logical_volume(count: int, *, minimum: int, optimal: int, disks: list[Tree] | None = None) -> Tree:
-    """Return dm-0, a logical volume over so many disks, as XFS at /data."""
+    """Return dm-0, a logical volume over this number of disks, as XFS at /data."""
     volume = disk(
         "dm-0", "253:0", dm__uuid="LVM-aB3xYz09\n", dm__name="vg-data\n", **limits(minimum, optimal)
     )
@@ -81,7 +81,7 @@ def logical_volume(count: int, *, minimum: int, optimal: int, disks: list[Tree] 
 
 
 def crypt_on_logical_volume() -> Tree:
-    """Return LUKS on a logical volume that is striped over three disks."""
+    """Return LUKS on a logical volume striped over three disks."""
     files, links = logical_volume(3, minimum=65536, optimal=196608)
     upper = disk("dm-1", "253:1", dm__uuid="CRYPT-LUKS2-0f3e-luks\n", dm__name="luks-data\n")
     tree = mounted(join((files, links), upper), "253:1", source="/dev/mapper/luks-data")
@@ -106,7 +106,7 @@ WWID = "3600a098038304437415d4b6a59684a52"
 
 
 def bcache(*, state: str = "dirty") -> Tree:
-    """Return a hard disk that an NVMe drive caches."""
+    """Return a hard disk with an NVMe cache."""
     hard, fast = disk("sda", "8:0", gib=4000), nvme(0)
     base = f"{BLOCK}/sda/bcache"
     hard[0].update({f"{base}/state": f"{state}\n", f"{base}/sequential_cutoff": "4.0M\n"})
@@ -118,7 +118,7 @@ def bcache(*, state: str = "dirty") -> Tree:
 
 
 def loop(backing: str = "/srv/image") -> Tree:
-    """Return a loop device at /data whose file lies on a virtio disk."""
+    """Return a loop device at /data whose file is on a virtio disk."""
     files, links = join(
         disk("loop0", "7:0", gib=1, loop__backing_file=f"{backing}\n", loop__dio="0\n", loop__offset="0\n"),
         disk("vda", "254:0", gib=256, queue__rotational="1\n"),
@@ -135,7 +135,7 @@ def btrfs(
     operation: str = "none",
     stale: str | None = None,
 ) -> Tree:
-    """Return a btrfs over so many NVMe volumes, of which the last are missing; stale: a profile that holds nothing."""
+    """Return a btrfs over NVMe volumes, of which the last are missing; stale: a profile without data."""
     present = count - missing
     files, links = join(*(nvme(index) for index in range(present)))
     base = "sys/fs/btrfs/1b2c-77"
@@ -156,7 +156,7 @@ def btrfs(
 
 
 def zfs(*disks: str, state: str = "ONLINE") -> Tree:
-    """Return the dataset tank/data; what its pool is made of stands nowhere in /proc or /sys."""
+    """Return the dataset tank/data; /proc and /sys do not contain the devices of its pool."""
     files, links = join(*(disk(name, f"8:{index * 16}", gib=500) for index, name in enumerate(disks)))
     files.update({f"dev/{name}": "" for name in disks})
     files["proc/spl/kstat/zfs/tank/state"] = f"{state}\n"
@@ -172,7 +172,7 @@ CONTAINER_MOUNTS = """\
 
 
 def container() -> Tree:
-    """Return a container of Docker with limits, as version 2 of control groups shows them within it."""
+    """Return a Docker container with limits, as seen inside it with version 2 of control groups."""
     group = "sys/fs/cgroup"
     files = {
         "proc/self/mountinfo": CONTAINER_MOUNTS,

@@ -1,4 +1,4 @@
-"""How a btrfs spreads its data: from recorded trees, and for real over loop devices."""
+"""Data profiles of btrfs: from recorded trees, and over real loop devices."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ MIB = 2**20
 MakeStripe = Callable[..., str]
 
 
-def look(tmp_path: Path, *arguments: Any, **options: Any) -> Storage:
+def describe(tmp_path: Path, *arguments: Any, **options: Any) -> Storage:
     return describe_storage("/data", root=plant(tmp_path, *btrfs(*arguments, **options)))
 
 
@@ -39,14 +39,14 @@ def look(tmp_path: Path, *arguments: Any, **options: Any) -> Storage:
 def test_profile_of_the_data_is_the_level(
     tmp_path: Path, count: int, profile: str, expected: tuple[Any, ...]
 ) -> None:
-    storage = look(tmp_path, count, profile=profile)
+    storage = describe(tmp_path, count, profile=profile)
 
     assert raid_of(storage) == expected
     assert storage.target["volume_size_bytes"] == 536870912000
 
 
-def test_facts_tell_profiles_and_what_goes_on(tmp_path: Path) -> None:
-    assert look(tmp_path, 4).facts["btrfs"] == {
+def test_facts_include_profiles_and_the_running_operation(tmp_path: Path) -> None:
+    assert describe(tmp_path, 4).facts["btrfs"] == {
         "data_profile": "raid0",
         "metadata_profile": "raid1",
         "missing_devices": 0,
@@ -57,7 +57,7 @@ def test_facts_tell_profiles_and_what_goes_on(tmp_path: Path) -> None:
 
 
 def test_missing_device_is_a_volume_of_a_degraded_array(tmp_path: Path) -> None:
-    storage = look(tmp_path, 2, profile="raid1", missing=1)
+    storage = describe(tmp_path, 2, profile="raid1", missing=1)
 
     assert raid_of(storage) == (2, "raid1", None, None)
     assert storage.facts["btrfs"]["missing_devices"] == 1
@@ -69,24 +69,24 @@ def test_missing_device_is_a_volume_of_a_degraded_array(tmp_path: Path) -> None:
     ("operation", "state"),
     [("none", None), ("balance", "reshaping"), ("device replace", "rebuilding"), ("swap activate", None)],
 )
-def test_moving_of_all_data_is_told_in_the_servers_words(
+def test_operations_that_move_all_data_are_raid_states(
     tmp_path: Path, operation: str, state: str | None
 ) -> None:
-    assert look(tmp_path, 2, operation=operation).facts.get("raid_state") == state
+    assert describe(tmp_path, 2, operation=operation).facts.get("raid_state") == state
 
 
-def test_profile_that_was_converted_from_counts_no_more(tmp_path: Path) -> None:
-    assert raid_of(look(tmp_path, 2, stale="single")) == (2, "raid0", 2, 65536)
+def test_profile_before_a_conversion_is_ignored(tmp_path: Path) -> None:
+    assert raid_of(describe(tmp_path, 2, stale="single")) == (2, "raid0", 2, 65536)
 
 
-def test_profiles_amid_a_conversion_are_unknown(tmp_path: Path) -> None:
+def test_profiles_during_a_conversion_are_unknown(tmp_path: Path) -> None:
     files, links = btrfs(2)
     files["sys/fs/btrfs/1b2c-77/allocation/data/single/total_bytes"] = "1024\n"
 
     assert raid_of(describe_storage("/data", root=plant(tmp_path, files, links))) == (2, None, None, None)
 
 
-def test_kernel_that_tells_no_allocation_leaves_the_level_unknown(tmp_path: Path) -> None:
+def test_kernel_without_allocation_has_an_unknown_level(tmp_path: Path) -> None:
     files, links = btrfs(2)
     files = {
         name: text for name, text in files.items() if "/allocation/" not in name and "/devinfo/" not in name
@@ -99,7 +99,7 @@ def test_kernel_that_tells_no_allocation_leaves_the_level_unknown(tmp_path: Path
 
 
 def find_obstacle() -> str | None:
-    """Return why this machine cannot make filesystems over loop devices; None where it can."""
+    """Return why this machine cannot create filesystems over loop devices; None if it can."""
     if os.geteuid() != 0:
         return "only root makes and mounts filesystems"
     for tool, package in (("mkfs.btrfs", "btrfs-progs"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")):
@@ -118,7 +118,7 @@ for_real = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
 
 @pytest.fixture
 def make_stripe(tmp_path: Path) -> Iterator[MakeStripe]:
-    """Mount a new filesystem over loop devices; all of it is taken away again."""
+    """Mount a new filesystem over loop devices, and remove it afterwards."""
     loops: list[str] = []
     mount_point = tmp_path / "mount"
     mount_point.mkdir()
@@ -141,7 +141,7 @@ def make_stripe(tmp_path: Path) -> Iterator[MakeStripe]:
 
 
 def measure_cost_ms(path: str) -> float:
-    """Return the CPU time of one look, kernel and all; what else this machine does is not counted."""
+    """Return the CPU time of one call, with kernel time, without that of other processes."""
     started = time.process_time()
     for _ in range(5):
         describe_storage(path)
@@ -150,7 +150,7 @@ def measure_cost_ms(path: str) -> float:
 
 @for_real
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
-def test_stripe_over_loop_devices_is_told_for_real(
+def test_real_btrfs_raid0_over_loop_devices_is_described(
     make_stripe: MakeStripe, tmp_path: Path, count: int
 ) -> None:
     path = make_stripe(count, "mkfs.btrfs", "-q", "-d", "raid0", "-m", "single")
@@ -168,14 +168,14 @@ def test_stripe_over_loop_devices_is_told_for_real(
 
 
 @for_real
-def test_mirror_is_told_for_real(make_stripe: MakeStripe) -> None:
+def test_real_btrfs_mirror_is_described(make_stripe: MakeStripe) -> None:
     path = make_stripe(2, "mkfs.btrfs", "-q", "-d", "raid1", "-m", "raid1")
 
     assert raid_of(describe_storage(path)) == (2, "raid1", None, None)
 
 
 @for_real
-def test_ext4_on_a_loop_device_is_told_for_real(make_stripe: MakeStripe) -> None:
+def test_real_ext4_on_a_loop_device_is_described(make_stripe: MakeStripe) -> None:
     storage = describe_storage(make_stripe(1, "mkfs.ext4", "-q"))
 
     assert storage.target["filesystem"] == "ext4"
@@ -186,7 +186,7 @@ def test_ext4_on_a_loop_device_is_told_for_real(make_stripe: MakeStripe) -> None
 @pytest.mark.skipif(
     shutil.which("mkfs.xfs", path=SBIN) is None, reason="mkfs.xfs is not installed: apt install xfsprogs"
 )
-def test_xfs_on_a_loop_device_is_told_for_real(make_stripe: MakeStripe) -> None:
+def test_real_xfs_on_a_loop_device_is_described(make_stripe: MakeStripe) -> None:
     storage = describe_storage(make_stripe(1, "mkfs.xfs", "-q", megabytes=320))
 
     assert storage.target["filesystem"] == "xfs"

@@ -1,4 +1,4 @@
-"""What disks tell of themselves, how their queues are set, and that their serial numbers stay at home."""
+"""Facts of disks and their queues, and hashing of serial numbers."""
 
 import hashlib
 from pathlib import Path
@@ -14,12 +14,12 @@ from tests.agent.storage.trees import disk, join, nvme, plant, raid0, slaves
 PCI = "sys/devices/pci0000:60/0000:60:03.2/0000:61:00.0"
 
 
-def look(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
+def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
     return describe_storage("/data", root=plant(tmp_path, *tree), **options)
 
 
 def pci_nvme(**files: str) -> Tree:
-    """Return an NVMe drive in its place on the bus, as /sys/devices has it."""
+    """Return an NVMe drive at its bus position in /sys/devices."""
     base = f"{PCI}/nvme/nvme0/nvme0n1"
     contents = {
         f"{base}/size": f"{3840 * 10**9 // 512}\n",
@@ -42,8 +42,8 @@ def pci_nvme(**files: str) -> Tree:
     return mounted((contents, links), "259:0", source="/dev/nvme0n1")
 
 
-def test_drive_tells_what_it_is_and_where_it_is_plugged_in(tmp_path: Path) -> None:
-    storage = look(tmp_path, pci_nvme())
+def test_drive_has_model_and_bus_position(tmp_path: Path) -> None:
+    storage = describe(tmp_path, pci_nvme())
 
     assert storage.environment == {
         "scheduler": "none",
@@ -80,32 +80,32 @@ def test_drive_tells_what_it_is_and_where_it_is_plugged_in(tmp_path: Path) -> No
         ({"current_link_width": "0\n"}, "link_width"),
     ],
 )
-def test_what_the_bus_does_not_know_is_unknown(tmp_path: Path, files: dict[str, str], unknown: str) -> None:
-    assert unknown not in look(tmp_path, pci_nvme(**files)).facts["disk"]["nvme0n1"]
+def test_missing_bus_attributes_are_unknown(tmp_path: Path, files: dict[str, str], unknown: str) -> None:
+    assert unknown not in describe(tmp_path, pci_nvme(**files)).facts["disk"]["nvme0n1"]
 
 
-def test_ids_are_told_as_they_are_where_that_was_asked_for(tmp_path: Path) -> None:
-    told = look(tmp_path, pci_nvme(), sends_serials=True).facts["disk"]["nvme0n1"]
+def test_ids_are_not_hashed_if_serials_are_enabled(tmp_path: Path) -> None:
+    found = describe(tmp_path, pci_nvme(), sends_serials=True).facts["disk"]["nvme0n1"]
 
-    assert (told["serial"], told["wwn"]) == ("S64HNE0T600001", "eui.36344630528029720025384500000001")
+    assert (found["serial"], found["wwn"]) == ("S64HNE0T600001", "eui.36344630528029720025384500000001")
 
 
-def test_scsi_serial_number_is_read_behind_its_head(tmp_path: Path) -> None:
+def test_scsi_serial_number_is_read_after_its_header(tmp_path: Path) -> None:
     files, links = mounted(disk("sda", "8:0"), "8:0")
     root = plant(tmp_path, files, links)
     page = tmp_path / BLOCK / "sda/device/vpd_pg80"
     page.parent.mkdir()
     page.write_bytes(b"\x00\x80\x00\x0cZ1D0ABCD    ")
 
-    told = describe_storage("/data", root=root, sends_serials=True).facts["disk"]["sda"]
+    found = describe_storage("/data", root=root, sends_serials=True).facts["disk"]["sda"]
 
-    assert told["serial"] == "Z1D0ABCD"
+    assert found["serial"] == "Z1D0ABCD"
 
 
-def test_virtio_serial_number_lies_at_the_disk(tmp_path: Path) -> None:
+def test_virtio_serial_number_is_an_attribute_of_the_disk(tmp_path: Path) -> None:
     tree = mounted(disk("vda", "254:0", serial="vol-0abc\n"), "254:0")
 
-    assert look(tmp_path, tree).facts["disk"]["vda"]["serial"] == hash_identifier("serial", "vol-0abc")
+    assert describe(tmp_path, tree).facts["disk"]["vda"]["serial"] == hash_identifier("serial", "vol-0abc")
 
 
 @pytest.mark.parametrize(
@@ -120,38 +120,38 @@ def test_virtio_serial_number_lies_at_the_disk(tmp_path: Path) -> None:
         ("pci0000:00/0000:00:05.0/odd/block/sda", None),
     ],
 )
-def test_path_in_sysfs_tells_the_bus(tmp_path: Path, base: str, transport: str | None) -> None:
+def test_transport_is_read_from_the_path_in_sysfs(tmp_path: Path, base: str, transport: str | None) -> None:
     base = f"sys/devices/{base}"
     tree = mounted(({f"{base}/size": "2048\n"}, {"sys/dev/block/8:0": base}), "8:0")
 
-    told = look(tmp_path, tree).facts["disk"][base.rpartition("/")[2]]
+    found = describe(tmp_path, tree).facts["disk"][base.rpartition("/")[2]]
 
-    assert told.get("transport") == transport
+    assert found.get("transport") == transport
 
 
-def test_queue_tells_what_all_disks_share(tmp_path: Path) -> None:
+def test_queue_has_the_settings_shared_by_all_disks(tmp_path: Path) -> None:
     files, links = raid0(4)
     for number in range(4):
         base = f"{BLOCK}/nvme{number}n1/queue"
         files.update({f"{base}/nr_requests": "127\n", f"{base}/read_ahead_kb": f"{128 + number}\n"})
 
-    assert look(tmp_path, (files, links)).facts["queue"] == {"nr_requests": "127"}
+    assert describe(tmp_path, (files, links)).facts["queue"] == {"nr_requests": "127"}
 
 
-def test_hundred_disks_are_told_by_what_they_share(tmp_path: Path) -> None:
-    """A server takes 500 facts at most."""
-    facts = look(tmp_path, raid0(100)).facts
+def test_more_than_64_disks_have_shared_facts_only(tmp_path: Path) -> None:
+    """A server accepts at most 500 facts."""
+    facts = describe(tmp_path, raid0(100)).facts
 
     assert "disk" not in facts
     assert len(facts["disks"]) == 100
 
 
-def test_facts_are_what_a_server_takes(tmp_path: Path) -> None:
+def test_facts_are_within_the_limits_of_the_server(tmp_path: Path) -> None:
     from benchapp.pipeline.intake.metadata import read_environment
 
     trees = (multipath(), bcache(), raid5(missing=1), raid0(16), pci_nvme())
     for number, tree in enumerate(trees):
-        facts = dict(look(tmp_path / str(number), tree).facts)
+        facts = dict(describe(tmp_path / str(number), tree).facts)
 
         read = read_environment({"facts": facts})["facts"]
 
@@ -168,7 +168,7 @@ def test_disks_are_found_below_a_device(tmp_path: Path) -> None:
     assert [Path(path).name for path in found] == ["nvme0n1", "nvme1n1"]
 
 
-def test_hash_tells_fields_apart_and_is_the_same_on_every_host() -> None:
+def test_hash_depends_on_field_and_value_only() -> None:
     assert hash_identifier("serial", "A") == hashlib.sha256(b"serial:A").hexdigest()[:12]
     assert hash_identifier("wwn", "A") != hash_identifier("serial", "A")
     assert hash_identifier("serial", "A", is_plain=True) == "A"

@@ -1,4 +1,4 @@
-"""Whether logical volumes are striped: from the device mapper's tables, and from limits of queues."""
+"""Stripes of logical volumes: from the device mapper's tables, and from limits of queues."""
 
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ LINEAR = "0 2097152 linear 8:0 2048\n2097152 2097152 linear 8:16 2048\n"
 RAID5 = "0 8388608 raid raid5_ls 3 128 region_size 1024 3 253:1 253:2 253:3 253:4 253:5 253:6\n"
 
 
-def look(tmp_path: Path, tree: Tree, *, table: str | None = None, **options: Any) -> Storage:
-    """Look as root where there is a table, else as a user who may read none."""
-    ask = (lambda *_: table) if table is not None else run_no_tool
-    return describe_storage("/data/bench", root=plant(tmp_path, *tree), ask=ask, **options)
+def describe(tmp_path: Path, tree: Tree, *, table: str | None = None, **options: Any) -> Storage:
+    """Describe the storage as root if a table is given, else as a user who may not read it."""
+    query = (lambda *_: table) if table is not None else run_no_tool
+    return describe_storage("/data/bench", root=plant(tmp_path, *tree), query=query, **options)
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def root_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
 
 
-def test_striped_logical_volume_is_told_by_its_limits(tmp_path: Path) -> None:
-    storage = look(tmp_path, logical_volume(3, minimum=65536, optimal=196608))
+def test_striped_logical_volume_is_recognized_by_its_limits(tmp_path: Path) -> None:
+    storage = describe(tmp_path, logical_volume(3, minimum=65536, optimal=196608))
 
     assert raid_of(storage) == (3, "raid0", 3, 65536)
     assert storage.facts["lvm"] == {
@@ -59,10 +59,10 @@ def test_striped_logical_volume_is_told_by_its_limits(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_logical_volume_whose_limits_prove_nothing_is_unknown(
+def test_logical_volume_with_ambiguous_limits_is_unknown(
     tmp_path: Path, minimum: int, optimal: int, disks: list[Tree] | None, why: str
 ) -> None:
-    storage = look(tmp_path, logical_volume(3, minimum=minimum, optimal=optimal, disks=disks))
+    storage = describe(tmp_path, logical_volume(3, minimum=minimum, optimal=optimal, disks=disks))
 
     assert raid_of(storage) == (3, None, None, None), why
     assert "layout_source" not in storage.facts["lvm"]
@@ -79,25 +79,23 @@ def test_logical_volume_whose_limits_prove_nothing_is_unknown(
         ("", (3, "raid0", 3, 65536)),
     ],
 )
-def test_table_outweighs_limits_where_it_says_what_we_know(
-    tmp_path: Path, table: str, expected: tuple[Any, ...]
-) -> None:
-    storage = look(tmp_path, logical_volume(3, minimum=65536, optimal=196608), table=table)
+def test_known_table_overrides_limits(tmp_path: Path, table: str, expected: tuple[Any, ...]) -> None:
+    storage = describe(tmp_path, logical_volume(3, minimum=65536, optimal=196608), table=table)
 
     assert raid_of(storage) == expected
 
 
-def test_table_is_not_asked_for_without_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_is_not_read_without_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
 
-    storage = look(tmp_path, logical_volume(3, minimum=65536, optimal=196608), table=LINEAR)
+    storage = describe(tmp_path, logical_volume(3, minimum=65536, optimal=196608), table=LINEAR)
 
     assert storage.facts["lvm"]["layout_source"] == "limits"
 
 
 @pytest.mark.usefixtures("root_user")
-def test_raid_of_lvm_is_told_by_its_table_alone(tmp_path: Path) -> None:
-    """Its parts are volumes of LVM again, those for data and those for metadata alike."""
+def test_lvm_raid_is_recognized_by_its_table_only(tmp_path: Path) -> None:
+    """Its parts for data and metadata are LVM volumes, too."""
     inner = [disk(f"dm-{n}", f"253:{n}", dm__uuid=f"LVM-part{n}\n") for n in range(1, 7)]
     outer = disk("dm-0", "253:0", dm__uuid="LVM-outer\n", dm__name="vg-data\n", **limits(65536, 131072))
     files, links = mounted(join(outer, *inner, *hard_disks(3)), "253:0")
@@ -105,15 +103,15 @@ def test_raid_of_lvm_is_told_by_its_table_alone(tmp_path: Path) -> None:
     for n in range(1, 7):
         links.update(slaves(f"dm-{n}", f"sd{'abc'[(n - 1) // 2]}"))
 
-    told = look(tmp_path / "a", (files, links), table=RAID5)
-    untold = look(tmp_path / "b", (files, links))
+    with_table = describe(tmp_path / "a", (files, links), table=RAID5)
+    without_table = describe(tmp_path / "b", (files, links))
 
-    assert raid_of(told) == (3, "raid5", None, 65536)
-    assert raid_of(untold) == (3, None, None, None)
+    assert raid_of(with_table) == (3, "raid5", None, 65536)
+    assert raid_of(without_table) == (3, None, None, None)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("0 8 striped 4 1024 8:0 0 8:16 0 8:32 0 8:48 0", ("raid0", 4, 524288)),
         ("0 8 linear 8:0 2048", ("linear", 1, None)),
@@ -122,10 +120,10 @@ def test_raid_of_lvm_is_told_by_its_table_alone(tmp_path: Path) -> None:
         ("0 8 raid raid10_near 3 128 raid10_copies 2 4 - 8:0 - 8:16 - 8:32 - 8:48", ("raid10", 4, 65536)),
     ],
 )
-def test_table_is_read(line: str, told: tuple[Any, ...]) -> None:
+def test_table_is_read(line: str, expected: tuple[Any, ...]) -> None:
     (segment,) = parse_table(line)
 
-    assert (segment.level, segment.members, segment.chunk_size_bytes) == told
+    assert (segment.level, segment.members, segment.chunk_size_bytes) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,11 +138,11 @@ def test_table_is_read(line: str, told: tuple[Any, ...]) -> None:
         "0 8 raid x 1 8 3",
     ],
 )
-def test_table_of_another_kind_tells_nothing(line: str) -> None:
+def test_table_of_another_kind_is_unknown(line: str) -> None:
     assert parse_table(line) == []
 
 
-def test_thin_volume_is_what_its_pool_lies_on(tmp_path: Path) -> None:
+def test_thin_volume_has_the_layout_of_its_pool(tmp_path: Path) -> None:
     files, links = join(
         disk("dm-4", "253:4", dm__uuid="LVM-thin\n"),
         disk("dm-3", "253:3", dm__uuid="LVM-pool-tpool\n", **limits(65536, 65536)),
@@ -157,7 +155,7 @@ def test_thin_volume_is_what_its_pool_lies_on(tmp_path: Path) -> None:
         links.update(slaves(upper, lower))
     links.update({**slaves("dm-3", "dm-1", "dm-2"), **slaves("md0", "sda", "sdb")})
 
-    assert raid_of(look(tmp_path, mounted((files, links), "253:4"))) == (2, "raid0", 2, 524288)
+    assert raid_of(describe(tmp_path, mounted((files, links), "253:4"))) == (2, "raid0", 2, 524288)
 
 
 def test_volume_with_a_cache_has_no_count_of_volumes(tmp_path: Path) -> None:
@@ -170,7 +168,7 @@ def test_volume_with_a_cache_has_no_count_of_volumes(tmp_path: Path) -> None:
     )
     links.update({**slaves("dm-0", "dm-1", "dm-2"), **slaves("dm-1", "nvme0n1"), **slaves("dm-2", "sda")})
 
-    storage = look(tmp_path, mounted((files, links), "253:0"))
+    storage = describe(tmp_path, mounted((files, links), "253:0"))
 
     assert raid_of(storage) == (None, None, None, None)
     assert storage.facts["disks"] == ["nvme0n1", "sda"]

@@ -28,7 +28,7 @@ NEW_CEPH = (
 )
 
 
-def look(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
+def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
     return describe_storage("/data/bench", root=plant(tmp_path, *tree), **options)
 
 
@@ -72,15 +72,15 @@ def look(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
         ("40 27 0:59 / /data rw - nfs4 odd rw", "rw", {}),
     ],
 )
-def test_server_and_options_are_told(
+def test_server_and_options_are_described(
     tmp_path: Path, line: str, options: str, network: dict[str, str]
 ) -> None:
-    storage = look(tmp_path, mount_only(line))
+    storage = describe(tmp_path, mount_only(line))
 
     assert storage.target["mount_options"] == options
     assert (storage.target["volume_count"], storage.target["volume_size_bytes"]) == (None, None)
-    told = storage.facts["network"]
-    assert {name: told[name] for name in network} == network
+    found = storage.facts["network"]
+    assert {name: found[name] for name in network} == network
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_server_and_options_are_told(
         "40 27 0:59 / /data rw - cifs //nas/x rw,username=admin,password=sesame,password2=sesame",
     ],
 )
-def test_who_logs_in_is_told_nowhere(tmp_path: Path, line: str) -> None:
-    told = str(look(tmp_path, mount_only(line)))
+def test_user_names_are_not_sent(tmp_path: Path, line: str) -> None:
+    found = str(describe(tmp_path, mount_only(line)))
 
-    assert not [word for word in ("admin", "sesame", "username", "OFFICE", "<hidden>") if word in told]
+    assert not [word for word in ("admin", "sesame", "username", "OFFICE", "<hidden>") if word in found]
 
 
-def test_read_ahead_of_a_network_filesystem_is_told(tmp_path: Path) -> None:
+def test_read_ahead_of_a_network_filesystem_is_described(tmp_path: Path) -> None:
     files, links = mount_only(NFS)
     files["sys/class/bdi/0:52/read_ahead_kb"] = "128\n"
 
-    assert look(tmp_path, (files, links)).facts["network"]["read_ahead_kb"] == "128"
+    assert describe(tmp_path, (files, links)).facts["network"]["read_ahead_kb"] == "128"
 
 
 def test_round_trip_finds_the_server_in_the_same_mount(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_round_trip_finds_the_server_in_the_same_mount(tmp_path: Path) -> None:
     assert find_server(mount) == Server("192.0.2.7", 2049)
 
 
-def test_overlay_in_a_container_does_not_tell_its_disks(tmp_path: Path) -> None:
-    """Where it writes is a path of the machine, which happens to be below / here as well."""
-    storage = look(tmp_path, container())
+def test_overlay_in_a_container_has_unknown_disks(tmp_path: Path) -> None:
+    """The upper directory is a path of the machine, which is below / here, too."""
+    storage = describe(tmp_path, container())
 
     assert (storage.target["filesystem"], storage.target["mount_options"]) == ("overlay", "rw,relatime")
     assert storage.target["volume_count"] is None
@@ -125,12 +125,12 @@ def test_overlay_in_a_container_does_not_tell_its_disks(tmp_path: Path) -> None:
     assert "devices" not in storage.facts
 
 
-def test_overlay_seen_from_its_machine_tells_where_it_writes(tmp_path: Path) -> None:
+def test_overlay_on_its_machine_has_its_upper_directory(tmp_path: Path) -> None:
     line = "40 27 0:54 / /data rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/srv/up,workdir=/srv/work"
     files, links = mount_only(line)
     files["srv/up/x"] = ""
 
-    assert look(tmp_path, (files, links)).facts["overlay"] == {
+    assert describe(tmp_path, (files, links)).facts["overlay"] == {
         "upper_directory": "/srv/up",
         "filesystem": "ext4",
         "mount_options": "rw,relatime,discard",
@@ -171,16 +171,16 @@ STRIPE = HEAD + (
 
 
 def pool_status(text: str) -> Any:
-    """Return a stand-in for `zpool status -P -L tank`."""
+    """Return a replacement for `zpool status -P -L tank`."""
 
-    def ask(tool: str, *arguments: str) -> str:
+    def query(tool: str, *arguments: str) -> str:
         return text if (tool, *arguments) == ("zpool", "status", "-P", "-L", "tank") else ""
 
-    return ask
+    return query
 
 
-def test_zfs_without_its_tool_tells_pool_and_dataset_only(tmp_path: Path) -> None:
-    storage = look(tmp_path, zfs("sda"))
+def test_zfs_without_its_tool_has_pool_and_dataset_only(tmp_path: Path) -> None:
+    storage = describe(tmp_path, zfs("sda"))
 
     assert storage.target["volume_count"] is None
     assert storage.target["raid_level"] is None
@@ -201,17 +201,17 @@ def test_zfs_without_its_tool_tells_pool_and_dataset_only(tmp_path: Path) -> Non
         (STRIPE, ("sda",), None, "stripe"),
     ],
 )
-def test_zfs_with_its_tool_tells_disks_and_level(
+def test_zfs_with_its_tool_has_disks_and_level(
     tmp_path: Path, text: str, disks: tuple[str, ...], count: int | None, level: str | None
 ) -> None:
-    storage = look(tmp_path, zfs(*disks), ask=pool_status(text.format(scan="none requested")))
+    storage = describe(tmp_path, zfs(*disks), query=pool_status(text.format(scan="none requested")))
 
     assert (storage.target["volume_count"], storage.target["raid_level"]) == (count, level)
     assert (storage.target["stripe_count"], storage.target["chunk_size_bytes"]) == (None, None)
     assert storage.target["volume_size_bytes"] == (536870912000 if count else None)
 
 
-def test_logs_caches_and_spares_of_a_pool_are_no_volumes() -> None:
+def test_logs_caches_and_spares_of_a_pool_are_not_volumes() -> None:
     pool = parse_status(RAIDZ.format(scan="scrub repaired 0B in 00:00:01 with 0 errors"))
 
     assert pool is not None
@@ -219,16 +219,16 @@ def test_logs_caches_and_spares_of_a_pool_are_no_volumes() -> None:
     assert not pool.is_resilvering
 
 
-def test_pool_that_resilvers_or_lacks_a_disk_is_told_in_the_servers_words(tmp_path: Path) -> None:
+def test_resilvering_or_degraded_pool_is_a_raid_state(tmp_path: Path) -> None:
     text = STRIPE.format(scan="resilver in progress since Sun Jul 25 16:07:49 2021")
 
-    resilvering = look(tmp_path / "a", zfs("sda", "sdb"), ask=pool_status(text))
-    degraded = look(tmp_path / "b", zfs("sda", state="DEGRADED"))
+    resilvering = describe(tmp_path / "a", zfs("sda", "sdb"), query=pool_status(text))
+    degraded = describe(tmp_path / "b", zfs("sda", state="DEGRADED"))
 
     assert resilvering.facts["raid_state"] == "rebuilding"
     assert degraded.facts["raid_state"] == "degraded"
 
 
 @pytest.mark.parametrize("text", ["", "no pools available\n", HEAD, "config:\n\n\tNAME\n"])
-def test_status_without_a_pool_tells_nothing(text: str) -> None:
+def test_status_without_a_pool_is_unknown(text: str) -> None:
     assert parse_status(text) is None

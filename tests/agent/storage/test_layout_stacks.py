@@ -1,4 +1,4 @@
-"""What is under a path through several layers, read from trees written after the kernel's documentation."""
+"""Storage under a path through several layers, from trees according to the kernel's documentation."""
 
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ from tests.agent.storage.layouts import (
 from tests.agent.storage.trees import disk, join, nvme, plant, slaves
 
 
-def look(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
+def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
     return describe_storage("/data/bench", root=plant(tmp_path, *tree), **options)
 
 
-def test_raid5_tells_members_and_chunk_but_no_stripes(tmp_path: Path) -> None:
-    storage = look(tmp_path, raid5())
+def test_raid5_has_members_and_chunk_but_no_stripes(tmp_path: Path) -> None:
+    storage = describe(tmp_path, raid5())
 
     assert raid_of(storage) == (3, "raid5", None, 524288)
     assert storage.facts["md"] == {
@@ -43,47 +43,47 @@ def test_raid5_tells_members_and_chunk_but_no_stripes(tmp_path: Path) -> None:
 
 
 def test_degraded_array_keeps_its_number_of_volumes(tmp_path: Path) -> None:
-    """Else the days without a disk would be another series, and nobody would see the loss in the chart."""
-    storage = look(tmp_path, raid5(missing=1))
+    """Otherwise the days without a disk would be another series, and the chart would not show the loss."""
+    storage = describe(tmp_path, raid5(missing=1))
 
     assert raid_of(storage) == (3, "raid5", None, 524288)
     assert storage.facts["md"]["degraded"] == "1"
     assert storage.facts["disks"] == ["sda", "sdb"]
 
 
-def test_array_that_recovers_tells_onto_which_member(tmp_path: Path) -> None:
-    storage = look(tmp_path, raid5(sync_action="recover", member_states={"sdc": "spare"}))
+def test_recovering_array_names_the_member(tmp_path: Path) -> None:
+    storage = describe(tmp_path, raid5(sync_action="recover", member_states={"sdc": "spare"}))
 
     assert raid_of(storage) == (3, "raid5", None, 524288)
     assert (storage.facts["md"]["degraded"], storage.facts["md"]["sync_action"]) == ("1", "recover")
     assert storage.facts["md"]["not_in_sync"] == ["sdc spare"]
 
 
-def test_spare_is_no_volume_of_the_array(tmp_path: Path) -> None:
+def test_spare_is_not_counted_as_a_volume(tmp_path: Path) -> None:
     files, links = raid5()
     extra, extra_links = disk("sdd", "8:48", gib=1000)
     links.update({**extra_links, **slaves("md5", "sdd")})
 
-    storage = look(tmp_path, ({**files, **extra, f"{BLOCK}/md5/md/dev-sdd/state": "spare\n"}, links))
+    storage = describe(tmp_path, ({**files, **extra, f"{BLOCK}/md5/md/dev-sdd/state": "spare\n"}, links))
 
     assert len(storage.facts["disks"]) == 4
     assert raid_of(storage)[0] == 3
 
 
 @pytest.mark.parametrize("states", [("clean", "active"), ("active-idle", "write-pending")])
-def test_state_that_changes_with_every_write_is_one(tmp_path: Path, states: tuple[str, str]) -> None:
-    """Each environment that differs is another to the server."""
+def test_states_that_alternate_with_every_write_are_merged(tmp_path: Path, states: tuple[str, str]) -> None:
+    """The server creates an environment for each difference."""
     seen = set()
     for number, state in enumerate(states):
         files, links = raid5()
         files[f"{BLOCK}/md5/md/array_state"] = state + "\n"
-        seen.add(str(look(tmp_path / str(number), (files, links)).facts["md"]))
+        seen.add(str(describe(tmp_path / str(number), (files, links)).facts["md"]))
 
     assert len(seen) == 1
 
 
 def test_encrypted_volume_is_seen_through(tmp_path: Path) -> None:
-    storage = look(tmp_path, crypt_on_logical_volume())
+    storage = describe(tmp_path, crypt_on_logical_volume())
 
     assert raid_of(storage) == (3, "raid0", 3, 65536)
     assert storage.facts["chain"] == [
@@ -96,7 +96,7 @@ def test_encrypted_volume_is_seen_through(tmp_path: Path) -> None:
 
 
 def test_array_of_arrays_has_no_single_level(tmp_path: Path) -> None:
-    """A stripe over mirrors is neither raid0 nor raid1; facts tell each."""
+    """A stripe over mirrors is neither raid0 nor raid1; the facts contain each."""
     mirrors = [
         disk(
             f"md{n}",
@@ -114,7 +114,7 @@ def test_array_of_arrays_has_no_single_level(tmp_path: Path) -> None:
         {**slaves("md0", "md1", "md2"), **slaves("md1", "sda", "sdb"), **slaves("md2", "sdc", "sdd")}
     )
 
-    storage = look(tmp_path, mounted((files, links), "9:0"))
+    storage = describe(tmp_path, mounted((files, links), "9:0"))
 
     assert raid_of(storage) == (4, None, None, None)
     assert (storage.facts["md"]["degraded"], storage.facts["md"]["sync_action"]) == ("1", "recover")
@@ -128,7 +128,7 @@ def test_array_of_arrays_has_no_single_level(tmp_path: Path) -> None:
 
 
 def test_multipath_is_one_volume_with_the_model_of_its_paths(tmp_path: Path) -> None:
-    storage = look(tmp_path, multipath())
+    storage = describe(tmp_path, multipath())
 
     assert (storage.target["volume_count"], storage.target["volume_size_bytes"]) == (1, 7516192768)
     assert storage.environment["device_model"] == "NETAPP LUN C-Mode"
@@ -136,10 +136,10 @@ def test_multipath_is_one_volume_with_the_model_of_its_paths(tmp_path: Path) -> 
     assert storage.facts["disk"]["dm-0"]["path_states"] == ["sda running", "sdb offline"]
 
 
-def test_number_of_a_multipath_disk_is_told_nowhere(tmp_path: Path) -> None:
-    """It is the name of its node as well."""
-    hidden = look(tmp_path / "a", multipath())
-    shown = look(tmp_path / "b", multipath(), sends_serials=True)
+def test_serial_number_of_a_multipath_disk_is_not_sent(tmp_path: Path) -> None:
+    """The node is named after it, too."""
+    hidden = describe(tmp_path / "a", multipath())
+    shown = describe(tmp_path / "b", multipath(), sends_serials=True)
 
     assert WWID not in str(hidden)
     assert hidden.facts["mount_source"] == "/dev/mapper/" + hidden.facts["disk"]["dm-0"]["wwn"]
@@ -150,19 +150,19 @@ def test_number_of_a_multipath_disk_is_told_nowhere(tmp_path: Path) -> None:
 def test_partition_of_a_multipath_disk_is_that_disk(tmp_path: Path) -> None:
     files, links = multipath()
     part, part_links = disk("dm-1", "253:1", dm__uuid=f"part1-mpath-{WWID}\n", dm__name=f"{WWID}-part1\n")
-    # kpartx's mapping is a device on its own, without the file that the kernel's partitions have.
+    # kpartx's mapping is a separate device, without the file of the kernel's partitions.
     links.update({**part_links, **slaves("dm-1", "dm-0")})
     tree = mounted(({**files, **part}, links), "253:1", source=f"/dev/mapper/{WWID}-part1")
 
-    storage = look(tmp_path, tree)
+    storage = describe(tmp_path, tree)
 
     assert storage.target["volume_count"] == 1
     assert storage.facts["chain"] == ["dm-1 partition", "dm-0 multipath"]
     assert WWID not in str(storage)
 
 
-def test_cached_disk_is_told_with_its_cache(tmp_path: Path) -> None:
-    storage = look(tmp_path, bcache())
+def test_cached_disk_is_described_with_its_cache(tmp_path: Path) -> None:
+    storage = describe(tmp_path, bcache())
 
     assert storage.target["volume_count"] is None
     assert storage.facts["bcache"]["bcache0"] == {
@@ -176,12 +176,12 @@ def test_cached_disk_is_told_with_its_cache(tmp_path: Path) -> None:
     assert storage.environment["device_model"] is None
 
 
-def test_cache_that_was_taken_away_is_told(tmp_path: Path) -> None:
-    assert look(tmp_path, bcache(state="no cache")).facts["bcache"]["bcache0"]["has_cache"] == 0
+def test_detached_cache_is_reported(tmp_path: Path) -> None:
+    assert describe(tmp_path, bcache(state="no cache")).facts["bcache"]["bcache0"]["has_cache"] == 0
 
 
-def test_loop_device_tells_what_its_file_lies_on(tmp_path: Path) -> None:
-    storage = look(tmp_path, loop())
+def test_loop_device_is_described_with_the_storage_of_its_file(tmp_path: Path) -> None:
+    storage = describe(tmp_path, loop())
 
     assert (storage.target["volume_count"], storage.target["volume_size_bytes"]) == (1, 2**30)
     assert storage.facts["loop"] == {
@@ -197,24 +197,24 @@ def test_loop_device_tells_what_its_file_lies_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backing", ["/srv/image (deleted)", "/of/another/container"])
-def test_loop_device_over_a_file_out_of_sight_tells_only_its_name(tmp_path: Path, backing: str) -> None:
-    storage = look(tmp_path, loop(backing))
+def test_loop_device_over_an_invisible_file_has_only_its_name(tmp_path: Path, backing: str) -> None:
+    storage = describe(tmp_path, loop(backing))
 
     assert storage.facts["loop"] == {
         "loop0": {"backing_file": backing, "direct_io": "0", "offset_bytes": "0"}
     }
 
 
-def test_bind_mount_tells_the_directory_that_is_mounted(tmp_path: Path) -> None:
+def test_bind_mount_has_its_root_directory(tmp_path: Path) -> None:
     files, links = disk("vda", "254:0")
     files["proc/self/mountinfo"] = "41 27 254:0 /srv/x /data rw - ext4 /dev/vda rw\n"
 
-    assert look(tmp_path, (files, links)).facts["mount_root"] == "/srv/x"
+    assert describe(tmp_path, (files, links)).facts["mount_root"] == "/srv/x"
 
 
-def test_mount_by_a_name_of_the_disks_serial_number_does_not_tell_it(tmp_path: Path) -> None:
+def test_mount_source_with_a_serial_number_is_hashed(tmp_path: Path) -> None:
     source = "/dev/disk/by-id/nvme-Samsung_SSD_S3Z8NB0K-part1"
     tree = mounted(nvme(0), "259:0", source=source)
 
-    assert look(tmp_path / "a", tree).facts["mount_source"] == "/dev/nvme0n1"
-    assert look(tmp_path / "b", tree, sends_serials=True).facts["mount_source"] == source
+    assert describe(tmp_path / "a", tree).facts["mount_source"] == "/dev/nvme0n1"
+    assert describe(tmp_path / "b", tree, sends_serials=True).facts["mount_source"] == source

@@ -1,4 +1,4 @@
-"""How far the server of a network filesystem is."""
+"""Round trip to the server of a network filesystem."""
 
 import socket
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def mount(filesystem: str, source: str, options: str = "rw") -> Mount:
         (mount("ext4", "/dev/sda1"), None),
     ],
 )
-def test_server_is_known_from_the_mount(mounted: Mount, server: Server | None) -> None:
+def test_server_is_read_from_the_mount(mounted: Mount, server: Server | None) -> None:
     assert find_server(mounted) == server
 
 
@@ -44,7 +44,7 @@ def test_round_trip_is_measured(listener: socket.socket) -> None:
     assert 0 < taken_s < 1
 
 
-def test_server_that_does_not_answer_has_no_round_trip() -> None:
+def test_unreachable_server_has_no_round_trip() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
@@ -57,7 +57,7 @@ def test_local_filesystem_has_no_round_trip(monkeypatch: pytest.MonkeyPatch) -> 
     assert describe_round_trip("/srv") == {}
 
 
-def test_network_filesystem_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_network_filesystem_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.storage.roundtrip.find_mount", lambda path: mount("nfs4", "filer:/vol"))
     monkeypatch.setattr("agent.storage.roundtrip.measure_round_trip", lambda server: None)
 

@@ -1,4 +1,4 @@
-"""Trees of /proc and /sys as kernels show them, written after the kernel's documentation and real machines."""
+"""Trees of /proc and /sys, according to the kernel's documentation and real machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROOT_MOUNT = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n"
 
 
 def plant(root: Path, files: dict[str, str], links: dict[str, str] | None = None) -> str:
-    """Write files, and links whose aims are paths below root; return root as text."""
+    """Write files, and links with targets below root; return root as text."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def nvme(index: int, *, firmware: str = "2.0") -> tuple[dict[str, str], dict[str
 
 
 def raid0(count: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return md0 of so many NVMe volumes, mounted at /data as XFS."""
+    """Return md0 of this number of NVMe volumes, mounted at /data as XFS."""
     members = [nvme(index) for index in range(count)]
     array = disk(
         "md0",

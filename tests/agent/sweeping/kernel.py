@@ -1,4 +1,4 @@
-"""A machine of devices, arrays, volume groups and mounts that sweeps are tried on, and that can die at any instant."""
+"""A simulated machine with devices, arrays, volume groups and mounts, which can be killed at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent.files import write_durably
 from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
 
-# Imported before anything is replaced: else the replacement would be what is put back.
+# Imported before anything is replaced: otherwise the replacement would be restored.
 from agent.sweeping import stripe_operations, sweep_command, sweep_run, sweep_state
 from agent.sweeping.device_checks import Device
 from agent.sweeping.signatures import Content, Signature
@@ -27,11 +27,11 @@ GIB = 2**30
 
 
 class Killed(BaseException):
-    """kill -9: nothing of the process happens any more."""
+    """kill -9: the process ends without cleanup."""
 
 
 class Kernel:
-    """What the tools of a sweep do, without doing it.
+    """A simulation of the tools of a sweep.
 
     dies_at: the event, from 1, at which the process is killed; is_done: whether that event still takes effect.
     refuses: the program that fails.
@@ -58,7 +58,7 @@ class Kernel:
         return not (self.array or self.group or self.mounted or any(self.held.values()))
 
     def happen(self, effect: Callable[[], Any]) -> Any:
-        """Let something happen, or die before or after it."""
+        """Do something, and be killed before or after it if planned."""
         if self.is_dead:
             raise Killed
         self.events += 1
@@ -82,12 +82,12 @@ class Kernel:
             raise ToolFailed(f"{argv[0]} ended with status 1: it will not")
         getattr(self, "_" + argv[0].replace(".", "_"))(argv)
         for device in (*self.array, *self.group, *(word for word in argv if word in self.held)):
-            # What only zeroes writes nothing on a device that is empty.
+            # Zeroing an empty device changes nothing.
             if self.written[device] or argv[0] not in ("wipefs", "dd"):
                 self.write_data(device)
 
     def write_data(self, device: str) -> None:
-        """Change what is on a device, other than its signatures."""
+        """Change the data on a device, except for its signatures."""
         self.written[device] += 1
 
     def read_content(self, device: str) -> Content:
@@ -155,7 +155,7 @@ class Kernel:
         for device in argv[2:]:
             if device in self.held:
                 self.held[device] = [
-                    # What is left is the label without its kind.
+                    # The label remains.
                     replace(each, name="LVM") if each.name == "LVM2" else each
                     for each in self.held[device]
                     if each.name in ("btrfs copy", "LVM2")
@@ -196,7 +196,7 @@ class Kernel:
         return Device(path, f"/sys/{path}", GIB, uses, tuple(self.held[path]), self.read_content(path))
 
     def measure(self, request: RunRequest, session: Session) -> SpooledRun:
-        """Keep a result, as real runs do: that is the instant from which on it counts."""
+        """Store a result, as a real run does; from then on it must not be lost."""
         assert self.mounted == request.directory
         assert request.run_id is not None
         failure = self.failure(request)
@@ -212,7 +212,7 @@ class Kernel:
 
 @contextmanager
 def boot(kernel: Kernel) -> Iterator[None]:
-    """Put the kernel under the sweeps of this process."""
+    """Run the sweeps of this process on the simulated kernel."""
     places = {
         stripe_operations: ("run_tool", "inspect_stripe", "find_foreign"),
         sweep_run: ("run_tool", "inspect_device", "measure", "read_content"),
@@ -235,11 +235,11 @@ def boot(kernel: Kernel) -> Iterator[None]:
             mock.patch("agent.sweeping.sweep_command.find_program", lambda name: f"/sbin/{name}")
         )
         if os.geteuid() != 0:
-            # Root would refuse the files of whoever runs the tests.
+            # Root would refuse the files of the user who runs the tests.
             stack.enter_context(mock.patch("agent.config._check_writers"))
             stack.enter_context(mock.patch("agent.sweeping.sweep_command.check_path_trusted"))
         stack.enter_context(mock.patch("os.geteuid", lambda: 0))
-        stack.enter_context(mock.patch("os.fsync"))  # hundreds of deaths; none of them is a power cut
+        stack.enter_context(mock.patch("os.fsync"))  # hundreds of kills, none of them a power failure
         yield
 
 

@@ -1,4 +1,4 @@
-"""Which devices a sweep may write: from recorded trees, and from decisions over plain values."""
+"""Checks of a sweep's devices: from recorded trees, and over plain values."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def sdb(**files: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def uses(tmp_path: Path, *parts: tuple[dict[str, str], dict[str, str]], **files: str) -> tuple[str, ...]:
-    """Return what is told of /dev/sdb; keyword names are paths in the tree with __ for a slash."""
+    """Return the uses of /dev/sdb; keyword names are paths in the tree with __ for a slash."""
     planted, links = join(*parts)
     planted["proc/self/mountinfo"] = ROOT_MOUNT
     planted.update({name.replace("__", "/"): text for name, text in files.items()})
@@ -33,13 +33,13 @@ def test_idle_disk_has_no_uses(tmp_path: Path) -> None:
     assert uses(tmp_path, sdb()) == ()
 
 
-def test_mounted_disk_is_told_by_its_number(tmp_path: Path) -> None:
+def test_mounted_disk_is_recognized_by_its_number(tmp_path: Path) -> None:
     found = uses(tmp_path, sdb(), proc__self__mountinfo=mount("8:16", "/dev/disk/by-id/x"))
 
     assert found == ("is mounted at /data",)
 
 
-def test_mount_point_is_told_as_one_writes_it(tmp_path: Path) -> None:
+def test_mount_point_is_unescaped(tmp_path: Path) -> None:
     found = uses(tmp_path, sdb(), proc__self__mountinfo=mount("8:16", "x").replace("/data", r"/my\040data"))
 
     assert found == ("is mounted at /my data",)
@@ -53,7 +53,7 @@ def test_mounted_partition_is_a_use_of_its_disk(tmp_path: Path) -> None:
     assert found == ("is mounted at /data",)
 
 
-def test_array_on_a_disk_and_its_mount_are_told(tmp_path: Path) -> None:
+def test_array_on_a_disk_and_its_mount_are_uses(tmp_path: Path) -> None:
     holder = {f"{BASE}/sdb/holders/md0": f"{BASE}/md0"}
 
     found = uses(
@@ -67,7 +67,7 @@ def test_array_on_a_disk_and_its_mount_are_told(tmp_path: Path) -> None:
     assert found == ("is in use by md0", "is mounted at /data")
 
 
-def test_mapping_is_told_by_its_name(tmp_path: Path) -> None:
+def test_mapping_is_named(tmp_path: Path) -> None:
     holder = {f"{BASE}/sdb/holders/dm-3": f"{BASE}/dm-3"}
 
     assert uses(tmp_path, sdb(), disk("dm-3", "253:3", dm__name="vg-data\n"), ({}, holder)) == (
@@ -85,27 +85,27 @@ def test_second_device_of_a_mounted_btrfs_is_in_use(tmp_path: Path) -> None:
     assert found == ("is part of the mounted btrfs 1b2c",)
 
 
-def test_swap_is_told(tmp_path: Path) -> None:
+def test_swap_is_a_use(tmp_path: Path) -> None:
     swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/sdb                partition\t1024\t0\t-2\n"
 
     assert uses(tmp_path, sdb(), proc__swaps=swaps) == ("is in use as swap (/dev/sdb)",)
 
 
-def test_disk_under_a_loop_device_is_held(tmp_path: Path) -> None:
+def test_disk_under_a_loop_device_is_in_use(tmp_path: Path) -> None:
     found = uses(tmp_path, sdb(), sys__block__loop5__loop__backing_file="/dev/sdb\n")
 
     assert found == ("is in use by loop5",)
 
 
-def test_read_only_disk_is_told(tmp_path: Path) -> None:
+def test_read_only_disk_is_reported(tmp_path: Path) -> None:
     assert uses(tmp_path, sdb(ro="1\n")) == ("is read-only",)
 
 
-def test_drive_without_a_medium_is_told(tmp_path: Path) -> None:
+def test_drive_without_a_medium_is_reported(tmp_path: Path) -> None:
     assert uses(tmp_path, sdb(size="0\n")) == ("has size 0 (no medium)",)
 
 
-def test_regular_file_is_no_device(tmp_path: Path) -> None:
+def test_regular_file_is_not_a_device(tmp_path: Path) -> None:
     path = tmp_path / "disk.img"
     path.write_bytes(b"x")
 
@@ -155,11 +155,11 @@ B = Device("/dev/b", "/sys/b", 128 * MIB)
         ),
     ],
 )
-def test_devices_are_judged(devices: list[Device], wiped: list[str], objections: tuple[str, ...]) -> None:
+def test_devices_are_checked(devices: list[Device], wiped: list[str], objections: tuple[str, ...]) -> None:
     assert check_devices(devices, wiped=wiped, needed_bytes=109 * MIB, left={"left"}).objections == objections
 
 
-def test_partition_beside_its_disk_is_refused(tmp_path: Path) -> None:
+def test_partition_together_with_its_disk_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, {"a/a1/partition": "1\n"})
     devices = [
         Device("/dev/a", str(tmp_path / "a"), 128 * MIB),
@@ -171,7 +171,7 @@ def test_partition_beside_its_disk_is_refused(tmp_path: Path) -> None:
     assert verdict.objections == ("a1 is a partition of a, also given",)
 
 
-def test_different_sizes_are_warned_of() -> None:
+def test_different_sizes_are_a_warning() -> None:
     verdict = check_devices([A, Device("/dev/b", "/sys/b", 256 * MIB)], wiped=[], needed_bytes=0)
 
     assert verdict.objections == ()

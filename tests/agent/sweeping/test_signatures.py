@@ -1,4 +1,4 @@
-"""What lies on a device, told by its magic numbers; made images, and real ones where the machine can make them."""
+"""Signatures on a device: generated images, and real ones if this machine can create them."""
 
 import shutil
 import struct
@@ -25,13 +25,13 @@ BCACHE = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
 
 
 def look(size_bytes: int, **pieces: bytes) -> list[Signature]:
-    """Return what an otherwise empty device holds; a piece is named by its offset: at_1080=b"…"."""
+    """Return the signatures of an otherwise empty device; keyword names are offsets: at_1080=b"…"."""
     places = {int(name.partition("_")[2]): content for name, content in pieces.items()}
     return list(find_signatures(make_reader(size_bytes, places), size_bytes))
 
 
 def make_reader(size_bytes: int, places: dict[int, bytes]) -> Read:
-    """Return what reads a device of zeros but for some places."""
+    """Return a read function of a device of zeros with some exceptions."""
 
     def read(offset: int, length: int) -> bytes:
         image = bytearray(max(0, min(length, size_bytes - offset)))
@@ -106,7 +106,9 @@ FORMATS: list[tuple[dict[str, bytes], str, int, str]] = [
 
 
 @pytest.mark.parametrize(("pieces", "name", "offset", "label"), FORMATS)
-def test_format_is_told_by_its_magic(pieces: dict[str, bytes], name: str, offset: int, label: str) -> None:
+def test_format_is_recognized_by_its_magic_number(
+    pieces: dict[str, bytes], name: str, offset: int, label: str
+) -> None:
     assert look(128 * MIB, **pieces) == [Signature(name, offset, label)]
 
 
@@ -139,7 +141,7 @@ def test_byte_in_any_sample_is_data(number: int) -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [0, 512, 8 * MIB, 12 * MIB, 12 * MIB + 4096, 2**40])
-def test_zeros_are_no_data_whatever_the_size(size_bytes: int) -> None:
+def test_zeros_are_not_data_at_any_size(size_bytes: int) -> None:
     assert find_content(make_reader(size_bytes, {}), size_bytes).data_at is None
 
 
@@ -161,7 +163,7 @@ def test_content_is_recognized_by_its_digest() -> None:
         {f"at_{131072 + 1024 * n}": struct.pack("<Q", ZFS) for n in range(128)},
     ],
 )
-def test_whatever_is_told_is_gone_once_it_is_wiped(tmp_path: Path, pieces: dict[str, bytes]) -> None:
+def test_reported_signatures_are_removed_by_a_wipe(tmp_path: Path, pieces: dict[str, bytes]) -> None:
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(128 * MIB)
@@ -179,16 +181,16 @@ def test_btrfs_has_a_third_copy_on_a_large_device() -> None:
     assert look(2**40, at_274877907008=b"_BHRfS_M") == [Signature("btrfs copy", 274877907008)]
 
 
-def test_empty_device_holds_nothing() -> None:
+def test_empty_device_has_no_signatures() -> None:
     assert look(128 * MIB) == []
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 512, 4096, 65536])
-def test_tiny_device_is_read_without_complaint(size_bytes: int) -> None:
+def test_tiny_device_is_read_without_error(size_bytes: int) -> None:
     assert look(size_bytes) == []
 
 
-def test_everything_is_told_by_offset() -> None:
+def test_signatures_are_sorted_by_offset() -> None:
     found = look(128 * MIB, at_510=b"\x55\xaa", at_512=b"EFI PART", at_0=b"XFSB")
 
     assert [signature.name for signature in found] == ["XFS", "MBR partition table", "GPT"]
@@ -212,7 +214,7 @@ def test_label_loses_control_characters() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else value,
 )
-def test_real_format_is_told(tmp_path: Path, command: list[str], name: str, label: str) -> None:
+def test_real_format_is_recognized(tmp_path: Path, command: list[str], name: str, label: str) -> None:
     tool = shutil.which(command[0], path="/usr/sbin:/sbin:/usr/bin:/bin")
     if tool is None:
         pytest.skip(f"{command[0]} is not installed")

@@ -1,4 +1,4 @@
-"""The commands that make a stripe and take it away, against lists that were written down."""
+"""The commands that build and remove a stripe, compared with expected lists."""
 
 import shlex
 from pathlib import Path
@@ -102,7 +102,7 @@ BTRFS_ON_MDADM = [
         (make_stripe(2, "mdadm", "btrfs", 64 * 1024), BTRFS_ON_MDADM),
     ],
 )
-def test_stripe_is_made_as_written_down(stripe: Stripe, commands: list[str]) -> None:
+def test_stripe_is_built_with_the_expected_commands(stripe: Stripe, commands: list[str]) -> None:
     assert lines(build_commands(stripe)) == commands
 
 
@@ -115,11 +115,11 @@ def test_stripe_is_made_as_written_down(stripe: Stripe, commands: list[str]) -> 
         (make_stripe(1, "mdadm", "xfs"), BARE_1_UNDONE),
     ],
 )
-def test_stripe_is_taken_away_as_written_down(stripe: Stripe, commands: list[str]) -> None:
+def test_stripe_is_removed_with_the_expected_commands(stripe: Stripe, commands: list[str]) -> None:
     assert lines(undo_commands(stripe, predict_state(stripe, size_bytes=100 * GIB))) == commands
 
 
-def test_third_copy_of_btrfs_is_foreseen_on_a_large_device() -> None:
+def test_third_copy_of_btrfs_is_expected_on_a_large_device() -> None:
     stripe = make_stripe(1, "btrfs", "btrfs")
 
     commands = lines(undo_commands(stripe, predict_state(stripe, size_bytes=500 * GIB)))
@@ -132,7 +132,7 @@ def test_third_copy_of_btrfs_is_foreseen_on_a_large_device() -> None:
     [
         (StripeState(), []),
         (StripeState(is_mounted=True), ["umount /mnt"]),
-        # Started by itself after a reboot, under another number.
+        # Assembled after a reboot, with another number.
         (
             StripeState(
                 arrays=("/dev/md127",), signatures=(("/dev/a", (Signature("md 1.2", 4096, "h:x"),)),)
@@ -148,11 +148,11 @@ def test_third_copy_of_btrfs_is_foreseen_on_a_large_device() -> None:
         ),
     ],
 )
-def test_only_what_is_there_is_taken_away(found: StripeState, commands: list[str]) -> None:
+def test_only_existing_parts_are_removed(found: StripeState, commands: list[str]) -> None:
     assert lines(undo_commands(make_stripe(2, "mdadm", "xfs"), found)) == commands
 
 
-def test_wipe_takes_all_kinds_off_and_leaves_other_devices_alone() -> None:
+def test_wipe_removes_all_signatures_of_the_named_devices_only() -> None:
     signatures = [
         ("/dev/a", [Signature("md 0.90", 65536), Signature("LVM2", 512)]),
         ("/dev/b", []),
@@ -182,12 +182,12 @@ def test_wipe_takes_all_kinds_off_and_leaves_other_devices_alone() -> None:
         (Signature("GPT", 512), False),
     ],
 )
-def test_what_a_sweep_wrote_is_known_by_its_name(signature: Signature, answer: bool) -> None:
+def test_signatures_of_a_sweep_are_recognized_by_their_name(signature: Signature, answer: bool) -> None:
     assert is_ours(signature) is answer
 
 
 @pytest.mark.parametrize(
-    ("stripe", "complaint"),
+    ("stripe", "message"),
     [
         (make_stripe(2, "btrfs", "xfs"), "--raid btrfs cannot be combined with --fs xfs"),
         (make_stripe(2, "btrfs", "btrfs"), "--chunk 512 KiB: btrfs has a fixed chunk size of 64 KiB"),
@@ -196,12 +196,12 @@ def test_what_a_sweep_wrote_is_known_by_its_name(signature: Signature, answer: b
         (make_stripe(2, "lvm", "xfs", 8 * 2**20), "--chunk 8 MiB: must be a power of two from 4k to 4m"),
     ],
 )
-def test_impossible_stripe_is_refused(stripe: Stripe, complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_invalid_stripe_is_refused(stripe: Stripe, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         check_stripe(stripe)
 
 
-def test_facts_name_what_was_made() -> None:
+def test_facts_describe_the_built_stripe() -> None:
     assert make_stripe(4, "mdadm", "xfs").list_facts() == {
         "raid_level": "raid0",
         "stripe_count": 4,
@@ -243,7 +243,7 @@ def test_array_is_found_by_its_members(tmp_path: Path) -> None:
     assert find_arrays([], root=root) == ()
 
 
-def test_array_is_found_that_udev_began_to_assemble(tmp_path: Path) -> None:
+def test_partly_assembled_array_is_found(tmp_path: Path) -> None:
     files, links = join(
         disk("md127", "9:127", md__level="\n", md__array_state="inactive\n"),
         disk("nvme1n1", "259:1", holders__md127=""),
@@ -253,7 +253,7 @@ def test_array_is_found_that_udev_began_to_assemble(tmp_path: Path) -> None:
     assert find_arrays(["/dev/nvme1n1", "/dev/nvme2n1"], root=root) == ("/dev/md127",)
 
 
-def test_filesystem_is_not_made_before_udev_has_named_the_array(tmp_path: Path) -> None:
+def test_filesystem_is_not_created_before_the_array_is_named(tmp_path: Path) -> None:
     node = tmp_path / "bench-agent"
 
     wait_until_named(str(node), stop=StopSignals(), tick=node.touch)
@@ -261,7 +261,7 @@ def test_filesystem_is_not_made_before_udev_has_named_the_array(tmp_path: Path) 
     assert node.exists()
 
 
-def test_array_that_nobody_names_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_array_without_a_link_of_udev_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.sweeping.stripe_operations._NAMED_S", -1.0)
 
     with pytest.raises(CannotMeasure, match="/dev/md/x was created but does not exist"):

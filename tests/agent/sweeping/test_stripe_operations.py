@@ -1,4 +1,4 @@
-"""What remains of a stripe after its cleanup."""
+"""Messages of an incomplete cleanup."""
 
 from agent.sweeping.stripe_operations import CleanupResult
 

@@ -1,4 +1,4 @@
-"""The command `sweep` on a machine that is played: made, stopped, killed at every instant, resumed."""
+"""The command `sweep` on a simulated machine: completed, stopped, killed at any time, resumed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from agent.exit_codes import Interrupted
 from agent.running.measure import RunRequest
 from agent.running.session import Session
 from agent.sweeping.signatures import Signature
-from tests.agent import server as acts
+from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
 from tests.agent.sweeping.kernel import (
@@ -32,7 +32,7 @@ from tests.agent.sweeping.kernel import (
 
 
 @pytest.mark.parametrize("raid", ["mdadm", "lvm", "btrfs"])
-def test_sweep_measures_each_step_and_leaves_bare_devices(machine: Machine, raid: str) -> None:
+def test_sweep_measures_each_step_and_cleans_the_devices(machine: Machine, raid: str) -> None:
     kernel = Kernel(*DEVICES)
 
     ended = run_sweep(machine, kernel, "--raid", raid, *SIZES)
@@ -48,7 +48,7 @@ def test_sweep_measures_each_step_and_leaves_bare_devices(machine: Machine, raid
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("raid", ["mdadm", "lvm", "btrfs"])
-def test_sweep_that_is_killed_at_any_instant_goes_on(tmp_path: Path, raid: str, is_done: bool) -> None:
+def test_sweep_killed_at_any_time_can_be_resumed(tmp_path: Path, raid: str, is_done: bool) -> None:
     for instant in range(1, 200):
         machine = make_machine(tmp_path / f"{instant}")
         kernel = Kernel(*DEVICES)
@@ -62,7 +62,7 @@ def test_sweep_that_is_killed_at_any_instant_goes_on(tmp_path: Path, raid: str, 
         else:
             break
         if not list((machine.spool / "sweeps").glob("*.json")):
-            continue  # it had not begun
+            continue  # it had not started
 
         with boot(kernel):
             ended = machine.run("sweep", "--resume", state(machine)["id"], "--no-send")
@@ -84,7 +84,7 @@ def make_machine(home: Path) -> Machine:
     )
 
 
-def test_volume_group_that_may_be_lost_is_gone_before_the_first_step(machine: Machine) -> None:
+def test_wiped_volume_group_is_removed_before_the_first_step(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.held["/dev/b"] = [Signature("LVM2", 512, "data")]
 
@@ -93,7 +93,7 @@ def test_volume_group_that_may_be_lost_is_gone_before_the_first_step(machine: Ma
     assert (ended.returncode, kernel.is_bare) == (0, True), ended.stderr
 
 
-def test_wipe_that_leaves_something_does_not_say_that_nothing_was_written(machine: Machine) -> None:
+def test_incomplete_wipe_is_reported_as_such(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.held["/dev/b"] = [EXT4]
 
@@ -105,7 +105,7 @@ def test_wipe_that_leaves_something_does_not_say_that_nothing_was_written(machin
     assert "nothing was written" not in ended.stderr
 
 
-def test_failed_step_is_kept_and_the_sweep_goes_on(machine: Machine) -> None:
+def test_failed_step_is_recorded_and_the_sweep_continues(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.failure = lambda request: "fio failed with status 1" if len(kernel.measured) == 1 else None
 
@@ -128,7 +128,7 @@ def test_step_without_a_report_has_no_run(machine: Machine) -> None:
     assert [(step["state"], step["run_id"]) for step in state(machine)["steps"]] == [("failed", None)] * 4
 
 
-def test_sweep_ends_at_the_first_error_if_it_shall(machine: Machine) -> None:
+def test_sweep_ends_at_the_first_error_with_stop_on_error(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.failure = lambda request: "fio failed with status 1"
 
@@ -144,7 +144,7 @@ def test_sweep_ends_at_the_first_error_if_it_shall(machine: Machine) -> None:
     ("raid", "tool", "failed"),
     [("mdadm", "mdadm", 2), ("lvm", "vgcreate", 2), ("mdadm", "mkfs.xfs", 4), ("lvm", "mount", 4)],
 )
-def test_stripe_that_cannot_be_made_fails_its_steps_only(
+def test_failed_build_of_a_stripe_fails_its_steps_only(
     machine: Machine, raid: str, tool: str, failed: int
 ) -> None:
     kernel = Kernel(*DEVICES)
@@ -153,13 +153,13 @@ def test_stripe_that_cannot_be_made_fails_its_steps_only(
     ended = run_sweep(machine, kernel, "--raid", raid, *SIZES)
 
     assert f"{tool} ended with status 1: it will not" in ended.stderr
-    if tool == "mdadm":  # it made nothing that it would have to stop
+    if tool == "mdadm":  # it created nothing to be stopped
         assert kernel.is_bare
     assert step_states(machine) == ["done"] * (4 - failed) + ["failed"] * failed
     assert (ended.returncode, kernel.is_bare) == (3, True)
 
 
-def test_what_cannot_be_taken_away_is_told_with_the_commands(machine: Machine) -> None:
+def test_incomplete_cleanup_is_reported_with_the_commands(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.refuses = "umount"
 
@@ -177,9 +177,9 @@ def test_what_cannot_be_taken_away_is_told_with_the_commands(machine: Machine) -
     assert (kernel.is_bare, step_states(machine)) == (True, ["done", "done"])
 
 
-def test_resumed_sweep_does_not_touch_what_others_made_meanwhile(machine: Machine) -> None:
+def test_resumed_sweep_does_not_change_data_of_others(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
-    # The process dies right after the second mkfs: /dev/a and /dev/b are ours then.
+    # The process is killed after the second mkfs: both devices have signatures of the sweep.
     kernel.dies_at, kernel.is_done = 20, True
     with pytest.raises(Killed):
         run_sweep(machine, kernel, *SIZES)
@@ -195,7 +195,7 @@ def test_resumed_sweep_does_not_touch_what_others_made_meanwhile(machine: Machin
     assert kernel.held["/dev/a"] == [EXT4]
 
 
-def test_next_sweep_needs_no_wipe_for_what_the_last_one_left(machine: Machine) -> None:
+def test_next_sweep_needs_no_wipe_for_contents_of_the_last_one(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     first = run_sweep(machine, kernel, *SIZES)
 
@@ -206,7 +206,7 @@ def test_next_sweep_needs_no_wipe_for_what_the_last_one_left(machine: Machine) -
     assert kernel.read_content("/dev/b").data_at == 8192
 
 
-def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
+def test_contents_changed_since_the_last_sweep_are_data(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     run_sweep(machine, kernel, *SIZES)
     kernel.write_data("/dev/b")
@@ -224,7 +224,7 @@ def test_what_changed_since_the_last_sweep_is_data(machine: Machine) -> None:
     assert wiped.returncode == 0, wiped.stderr
 
 
-def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machine: Machine) -> None:
+def test_contents_changed_since_a_stop_are_not_lost_by_resume(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
 
     def stop(request: RunRequest, session: Session) -> Any:
@@ -244,8 +244,8 @@ def test_what_changed_since_a_sweep_was_stopped_is_not_lost_by_its_resume(machin
     assert kernel.read_content("/dev/a") == before
 
 
-def test_what_one_sweep_may_lose_is_not_lost_by_another(machine: Machine) -> None:
-    """The first sweep never gets as far as /dev/b, where the data of an unknown format still are."""
+def test_wipe_of_one_sweep_does_not_apply_to_another(machine: Machine) -> None:
+    """The first sweep does not reach /dev/b, whose data has an unknown format."""
     kernel = Kernel(*DEVICES)
     kernel.write_data("/dev/b")
     first = run_sweep(machine, kernel, "--stripes", "1", "--wipe", "/dev/b", *SIZES)
@@ -257,7 +257,7 @@ def test_what_one_sweep_may_lose_is_not_lost_by_another(machine: Machine) -> Non
     assert kernel.written["/dev/b"] == 1
 
 
-def test_signal_puts_everything_back_and_tells_how_to_go_on(machine: Machine) -> None:
+def test_signal_cleans_up_and_names_the_command_to_resume(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
 
     def stop(request: RunRequest, session: Session) -> Any:
@@ -299,7 +299,7 @@ def test_result_that_was_delivered_before_the_resume_is_not_measured_again(
     with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", keep_and_die), pytest.raises(Killed):
         host.run(*SWEEP, "--stripes", "1", "--yes")
     kernel.is_dead = False
-    # The stand-in of a server answers for any id that it is asked for.
+    # The test server knows every id.
     with boot(kernel):
         ended = host.run("sweep", "--resume", "last")
 
@@ -324,9 +324,9 @@ def test_directories_are_swept_with_fio_and_delivered_between_steps(
 ) -> None:
     posts_at: list[int] = []
 
-    def look(handler: acts.Handler, body: bytes) -> None:
+    def look(handler: replies.Handler, body: bytes) -> None:
         posts_at.append(len(host.pending()))
-        acts.keep(handler, body)
+        replies.accept(handler, body)
 
     server.usual = look
     ended = host.run(
@@ -350,8 +350,8 @@ def test_directories_are_swept_with_fio_and_delivered_between_steps(
     assert host.leftovers() == []
 
 
-def test_server_that_is_away_does_not_hold_up_the_sweep(host: Machine, server: HostileServer) -> None:
-    server.usual = acts.say(503)
+def test_unreachable_server_does_not_delay_the_sweep(host: Machine, server: HostileServer) -> None:
+    server.usual = replies.reply_problem(503)
 
     ended = host.run(
         *("sweep", "--directories", str(host.directory), "--profile", "quick", "--budget", "0"),
@@ -364,7 +364,7 @@ def test_server_that_is_away_does_not_hold_up_the_sweep(host: Machine, server: H
     assert len(server.posts()) <= 4
 
 
-def test_quiet_sweep_says_nothing(host: Machine) -> None:
+def test_quiet_sweep_prints_nothing(host: Machine) -> None:
     ended = host.run(
         "sweep", "--directories", str(host.directory), "--profile", "quick", "--quiet", "--set", "iodepth=1,2"
     )
@@ -372,7 +372,7 @@ def test_quiet_sweep_says_nothing(host: Machine) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_progress_tells_step_and_time_left(machine: Machine) -> None:
+def test_progress_shows_step_and_remaining_time(machine: Machine) -> None:
     ended = run_sweep(machine, Kernel(*DEVICES), *SIZES)
 
     lines = [line for line in ended.stderr.splitlines() if line.startswith("sweep: ")]
@@ -384,7 +384,7 @@ def test_progress_tells_step_and_time_left(machine: Machine) -> None:
     ]
 
 
-def test_sweep_of_another_version_is_put_right_and_not_gone_on_with(machine: Machine) -> None:
+def test_sweep_of_another_version_is_cleaned_up_and_not_continued(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.dies_at = 12
     with pytest.raises(Killed):
@@ -401,7 +401,7 @@ def test_sweep_of_another_version_is_put_right_and_not_gone_on_with(machine: Mac
     assert kernel.is_bare
 
 
-def test_state_that_cannot_be_read_is_told(machine: Machine) -> None:
+def test_unreadable_state_is_reported(machine: Machine) -> None:
     (machine.spool / "sweeps").mkdir(parents=True)
     (machine.spool / "sweeps" / "x.json").write_text("{}")
 

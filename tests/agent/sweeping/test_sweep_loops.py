@@ -1,4 +1,4 @@
-"""Sweeps for real, as root: btrfs RAID0 over loop devices."""
+"""Real sweeps, as root: btrfs RAID0 over loop devices."""
 
 import json
 import os
@@ -19,13 +19,13 @@ from tests.agent.server import HostileServer
 from tests.agent.sweeping.loops import SBIN, run_tool
 
 MIB = 2**20
-# Sparse; the least that mkfs.xfs takes is 300 MiB.
+# Sparse; the minimum of mkfs.xfs is 300 MiB.
 IMAGE_BYTES = 320 * MIB
 MakeLoops = Callable[..., list[str]]
 
 
 def find_obstacle() -> str | None:
-    """Return why this machine cannot make a btrfs over loop devices; None where it can."""
+    """Return why this machine cannot create a btrfs over loop devices; None if it can."""
     if os.geteuid() != 0:
         return "only root makes and mounts filesystems"
     for tool, package in (("mkfs.btrfs", "btrfs-progs"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")):
@@ -107,7 +107,7 @@ def test_raid0_over_1_2_and_4_devices_is_measured(
     assert not os.path.ismount(host.spool / "sweeps" / "mount")
 
 
-def test_stripe_is_taken_away_where_a_link_leads_to_the_spool(
+def test_stripe_is_removed_if_the_spool_is_a_link(
     host: Machine, server: HostileServer, make_loops: MakeLoops
 ) -> None:
     (host.home / "large disk").mkdir()
@@ -130,7 +130,7 @@ def test_raid0_over_16_devices_is_measured_with_fio(
     (host.home / "fio").symlink_to(shutil.which("fio") or "")
     loops = make_loops(16)
 
-    # One job, where `quick` has four.
+    # One job instead of the four of `quick`.
     ended = host.run(
         *sweep(loops, "--stripes", "1,2,4,8,16", "--yes", "--set", "ramp=0", profile="netapp-iops")
     )
@@ -157,7 +157,7 @@ def test_raid0_over_16_devices_is_measured_with_fio(
         ),
     ],
 )
-def test_killed_sweep_is_put_right_and_goes_on(
+def test_killed_sweep_is_cleaned_up_and_continued(
     host: Machine, server: HostileServer, make_loops: MakeLoops, filesystem: str
 ) -> None:
     loops = make_loops(2 if filesystem == "btrfs" else 1)
@@ -208,7 +208,7 @@ def test_signal_unmounts_and_wipes(host: Machine, server: HostileServer, make_lo
     assert (are_bare(loops), mount.is_mount(), server.seen) == (True, False, [])
 
 
-def test_failed_fio_is_stored_and_everything_put_back(
+def test_failed_fio_is_stored_and_the_devices_are_cleaned(
     host: Machine, server: HostileServer, make_loops: MakeLoops
 ) -> None:
     loops = make_loops(1)
@@ -221,7 +221,7 @@ def test_failed_fio_is_stored_and_everything_put_back(
     assert are_bare(loops)
 
 
-def test_filesystem_is_refused_and_lives_on(machine: Machine, make_loops: MakeLoops) -> None:
+def test_filesystem_is_refused_and_unchanged(machine: Machine, make_loops: MakeLoops) -> None:
     loops = make_loops(2)
     run_tool("mkfs.ext4", "-q", "-L", "precious", loops[1])
 
@@ -247,7 +247,7 @@ def test_filesystem_is_refused_and_lives_on(machine: Machine, make_loops: MakeLo
         (9000, b"\0\0raw data of a database"),
     ],
 )
-def test_data_of_unknown_formats_are_refused_and_live_on(
+def test_data_of_unknown_formats_is_refused_and_unchanged(
     machine: Machine, make_loops: MakeLoops, offset: int, content: bytes
 ) -> None:
     loops = make_loops(1)
@@ -299,7 +299,7 @@ def test_second_sweep_over_the_same_devices_needs_no_wipe(machine: Machine, make
     assert f"{loops[0]} contains" not in third.stderr
 
 
-def test_wipe_takes_the_named_filesystem(machine: Machine, make_loops: MakeLoops) -> None:
+def test_wipe_removes_the_named_filesystem(machine: Machine, make_loops: MakeLoops) -> None:
     loops = make_loops(2)
     for loop in loops:
         run_tool("mkfs.btrfs", "-q", "-L", "old", loop)
@@ -310,7 +310,7 @@ def test_wipe_takes_the_named_filesystem(machine: Machine, make_loops: MakeLoops
     assert are_bare(loops)
 
 
-def test_mounted_device_is_refused_whatever_is_said(
+def test_mounted_device_is_refused_with_any_options(
     machine: Machine, make_loops: MakeLoops, tmp_path: Path
 ) -> None:
     loops = make_loops(1)
@@ -329,7 +329,7 @@ def test_mounted_device_is_refused_whatever_is_said(
     assert [signature.name for signature in read_signatures(loops[0])] == ["ext4"]
 
 
-def test_device_that_a_process_holds_is_refused(machine: Machine, make_loops: MakeLoops) -> None:
+def test_device_open_in_a_process_is_refused(machine: Machine, make_loops: MakeLoops) -> None:
     loops = make_loops(1)
     descriptor = os.open(loops[0], os.O_RDONLY | os.O_EXCL)
     try:

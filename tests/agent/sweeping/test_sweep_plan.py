@@ -1,4 +1,4 @@
-"""The steps of a sweep, worked out before anything is done."""
+"""The plan of a sweep."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def plan(**changes: object) -> SweepPlan:
     return plan_sweep(request, load_profile("quick"), mount_point="/mnt")
 
 
-def test_stripe_is_made_once_for_all_file_sizes() -> None:
+def test_stripe_is_built_once_for_all_file_sizes() -> None:
     assert [[step.label for step in each.steps] for each in plan().rounds] == [
         ["1 stripe, size=8m", "1 stripe, size=16m"],
         ["4 stripes, size=8m", "4 stripes, size=16m"],
@@ -55,7 +55,7 @@ def test_every_parameter_with_several_values_is_an_axis() -> None:
     assert found.steps[3].plan.values["runtime"] == 2
 
 
-def test_directories_are_places_without_stripes() -> None:
+def test_directories_have_no_stripes() -> None:
     found = plan(devices=(), stripes=(), directories=("/a", "/b"))
 
     assert [(each.directory, each.stripe) for each in found.rounds] == [("/a", None), ("/b", None)]
@@ -74,14 +74,14 @@ def test_sweep_of_one_step_is_named_by_its_profile() -> None:
     assert step.label == "quick"
 
 
-def test_time_is_that_of_the_jobs_and_of_making_stripes() -> None:
+def test_duration_includes_jobs_and_building_stripes() -> None:
     assert plan().duration_s == 4 * 4 * 1.5 + 2 * 5.0
 
 
 @pytest.mark.parametrize(
     ("changes", "needed_bytes"),
     [
-        # XFS wants 300 MiB, one device alone too.
+        # XFS needs 300 MiB, also on one device.
         ({}, 300 * MIB),
         ({"stripes": (4,)}, 75 * MIB),
         ({"raid": "btrfs", "filesystem": "btrfs", "chunk_bytes": 65536, "stripes": (4,)}, 109 * MIB),
@@ -90,14 +90,14 @@ def test_time_is_that_of_the_jobs_and_of_making_stripes() -> None:
         ({"parameters": {"size": ("886m",)}, "stripes": (2,)}, 525 * MIB),
     ],
 )
-def test_devices_need_room_for_file_filesystem_and_reserve(
+def test_devices_need_space_for_file_filesystem_and_reserve(
     changes: dict[str, object], needed_bytes: int
 ) -> None:
     assert plan(**changes).needed_bytes == needed_bytes
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "message"),
     [
         ({"stripes": (5,)}, "--stripes 5: must be from 1 to 4"),
         ({"stripes": (0,)}, "--stripes 0"),
@@ -107,8 +107,8 @@ def test_devices_need_room_for_file_filesystem_and_reserve(
         ({"parameters": {"iodepth": tuple(map(str, range(1, 600)))}}, "1198 steps; a sweep has 1 to 1000"),
     ],
 )
-def test_impossible_sweep_is_refused(changes: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_invalid_plan_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         plan(**changes)
 
 
@@ -141,7 +141,7 @@ mdadm --zero-superblock /dev/sdb /dev/sdc
 """
 
 
-def test_whole_sweep_is_listed_as_written_down() -> None:
+def test_commands_of_a_sweep_match_the_expected_list() -> None:
     found = plan(
         stripes=(1, 2),
         parameters={"size": ("8m",), "runtime": ("1",)},
@@ -155,7 +155,7 @@ def test_whole_sweep_is_listed_as_written_down() -> None:
     assert "\n".join(lines) + "\n" == RECORDED
 
 
-def test_steps_that_are_over_are_not_listed() -> None:
+def test_finished_steps_are_not_listed() -> None:
     titles = [title for title, _ in list_commands(plan(), size_bytes=2**30, over={1, 2, 3})]
 
     assert titles == [
@@ -165,7 +165,7 @@ def test_steps_that_are_over_are_not_listed() -> None:
     ]
 
 
-def test_plan_is_told_in_words() -> None:
+def test_plan_is_described() -> None:
     assert describe_plan(plan(raid="lvm")).splitlines() == [
         "4 steps of quick, about 34 s; largest test file: 16 MiB",
         "  xfs on /dev/sdb: 1 stripe, size=8m; 1 stripe, size=16m",
@@ -173,7 +173,7 @@ def test_plan_is_told_in_words() -> None:
     ]
 
 
-def test_request_survives_its_way_through_a_file() -> None:
+def test_request_is_restored_from_a_file() -> None:
     import json
 
     request = plan(target={"volume_type": "gp3"}, labels={"a": "b"}, wiped=("/dev/sdb",)).request

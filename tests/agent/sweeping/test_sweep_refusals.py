@@ -1,4 +1,4 @@
-"""What a sweep refuses, shows and asks before it writes anything, on a machine that is played."""
+"""Checks, dry run and confirmation of a sweep before it writes, on a simulated machine."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.agent.sweeping.kernel import (
 )
 
 
-def test_device_that_holds_something_is_refused(machine: Machine) -> None:
+def test_device_with_data_is_refused(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.held["/dev/b"] = [EXT4, Signature("md 1.2", 4096, "box:data")]
 
@@ -34,7 +34,7 @@ def test_device_that_holds_something_is_refused(machine: Machine) -> None:
     assert (kernel.commands, kernel.held["/dev/b"][0]) == ([], EXT4)
 
 
-def test_wipe_loses_what_it_names_and_nothing_else(machine: Machine) -> None:
+def test_wipe_applies_to_the_named_devices_only(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.held.update({"/dev/a": [EXT4], "/dev/b": [EXT4]})
 
@@ -46,7 +46,7 @@ def test_wipe_loses_what_it_names_and_nothing_else(machine: Machine) -> None:
     assert kernel.commands == []
 
 
-def test_device_that_is_in_use_is_refused_even_so(machine: Machine) -> None:
+def test_device_in_use_is_refused_also_with_wipe(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.array = ("/dev/a",)
 
@@ -56,7 +56,7 @@ def test_device_that_is_in_use_is_refused_even_so(machine: Machine) -> None:
     assert "/dev/a is in use by md127" in ended.stderr
 
 
-def test_without_a_terminal_yes_must_be_said(machine: Machine) -> None:
+def test_yes_is_required_without_a_terminal(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
 
     ended = run_sweep(machine, kernel, "--file-sizes", "8m")
@@ -78,7 +78,7 @@ def test_dry_run_prints_commands_and_does_nothing(machine: Machine) -> None:
     assert (kernel.commands, machine.spool.exists()) == ([], False)
 
 
-def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
+def test_dry_run_lists_objections(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     kernel.held["/dev/b"] = [EXT4]
 
@@ -93,7 +93,7 @@ def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ([], "set either --devices or --directories"),
         (["--devices", "/dev/a", "--directories", "/tmp"], "set either --devices or --directories"),
@@ -114,9 +114,7 @@ def test_dry_run_tells_what_would_be_refused(machine: Machine) -> None:
         (["--resume", "1234"], "--resume 1234: unknown sweep; available: none"),
     ],
 )
-def test_mistake_is_told_before_anything_is_done(
-    machine: Machine, arguments: list[str], complaint: str
-) -> None:
+def test_invalid_sweep_is_refused_first(machine: Machine, arguments: list[str], message: str) -> None:
     profile = [] if "--resume" in arguments else ["--profile", "quick"]
     kernel = Kernel("/dev/a")
 
@@ -124,11 +122,11 @@ def test_mistake_is_told_before_anything_is_done(
         ended = machine.run("sweep", *profile, "--yes", *arguments)
 
     assert ended.returncode == 2
-    assert complaint in ended.stderr
+    assert message in ended.stderr
     assert kernel.commands == []
 
 
-def test_missing_tools_are_told_with_their_packages(machine: Machine) -> None:
+def test_missing_tools_are_listed_with_their_packages(machine: Machine) -> None:
     with (
         boot(Kernel(*DEVICES)),
         mock.patch(
@@ -150,7 +148,7 @@ def test_other_users_than_root_are_refused(machine: Machine) -> None:
     assert "run it as root" in ended.stderr
 
 
-def test_directory_without_room_is_refused_before_the_first_step(machine: Machine) -> None:
+def test_directory_without_space_is_refused_before_the_first_step(machine: Machine) -> None:
     ended = machine.run(
         "sweep", "--directories", str(machine.directory), "--profile", "quick", "--file-sizes", "8m,4p"
     )
@@ -177,8 +175,8 @@ def run_with_own_stdin(self: Machine, *arguments: str) -> Any:
     return subprocess.CompletedProcess(arguments, status, stdout.getvalue(), stderr.getvalue())
 
 
-def test_what_appears_after_the_question_is_not_lost(machine: Machine) -> None:
-    """Somebody makes a filesystem while the plan is read."""
+def test_data_written_after_the_confirmation_is_not_lost(machine: Machine) -> None:
+    """Another process creates a filesystem before the plan is confirmed."""
     kernel = Kernel(*DEVICES)
 
     def answer() -> str:
@@ -197,7 +195,7 @@ def test_what_appears_after_the_question_is_not_lost(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("answer", "status"), [("yes\n", 0), ("y\n", 2), ("\n", 2), ("", 2)])
-def test_terminal_is_asked_for_the_word_yes(machine: Machine, answer: str, status: int) -> None:
+def test_confirmation_is_read_from_the_terminal(machine: Machine, answer: str, status: int) -> None:
     kernel = Kernel(*DEVICES)
 
     with mock.patch("agent.sweeping.sweep_command.sys.stdin") as stdin:
