@@ -40,6 +40,23 @@ def test_missing_configuration_has_defaults(tmp_path: Path) -> None:
     assert (config.spool_max_bytes, config.spool_max_age_s) == (256 * 2**20, 90 * 86400)
 
 
+@pytest.mark.parametrize(
+    ("uid", "environ", "directory"),
+    [
+        (0, {}, "/var/lib/bench-agent"),
+        (1000, {}, "/home/ada/.local/state/bench-agent"),
+        (1000, {"XDG_STATE_HOME": "/home/ada/state"}, "/home/ada/state/bench-agent"),
+    ],
+)
+def test_default_spool_is_that_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, environ: dict[str, str], directory: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setenv("HOME", "/home/ada")
+
+    assert load(tmp_path, "", **environ).spool_directory == directory
+
+
 def test_environment_overrides_the_file(tmp_path: Path) -> None:
     config = load(
         tmp_path,

@@ -1,10 +1,15 @@
 """A given file is read and never written."""
 
+import gzip
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from agent.exit_codes import ConfigurationError
+from agent.methods.seqread import check_file
+from agent.profiles.profile import load_profile, make_plan
 from tests.agent.conftest import Machine
 
 
@@ -39,9 +44,20 @@ def test_file_smaller_than_a_block_is_refused(machine: Machine, file: Path) -> N
     assert "smaller than one block" in read(machine, "--file", str(file), "--set", "bs=4m")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may drop the kernel's caches")
-def test_only_root_drops_all_caches(machine: Machine, file: Path) -> None:
-    assert "only root" in read(machine, "--file", str(file), "--set", "drop_caches=yes")
+def test_only_root_drops_all_caches(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(load_profile("seqread-fragmentation"), {"file": str(file), "drop_caches": "yes"})
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(ConfigurationError, match="drop_caches=yes: requires root"):
+        check_file(plan)
+
+
+def test_remainder_below_one_block_is_not_read(file: Path) -> None:
+    file.write_bytes(b"x" * (2**21 + 4096))
+
+    plan = make_plan(load_profile("seqread-fragmentation"), {"file": str(file)})
+
+    assert plan.values["size"] == 2**21
 
 
 def test_job_file_uses_a_link_and_fio_is_read_only(machine: Machine, file: Path) -> None:
@@ -49,3 +65,6 @@ def test_job_file_uses_a_link_and_fio_is_read_only(machine: Machine, file: Path)
 
     assert (ended["exit_code"], ended["facts"]["file"]) == (0, str(file))
     assert sorted(path.name for path in file.parent.iterdir() if path.name.startswith(".bench")) == []
+    (path,) = machine.pending()
+    envelope = json.loads(gzip.decompress(path.read_bytes()))
+    assert "--readonly" in envelope["command"]["argv"]

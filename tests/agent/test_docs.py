@@ -1,0 +1,61 @@
+"""The agent's pages of the documentation against the code."""
+
+import argparse
+import re
+from pathlib import Path
+
+from agent.commands.cli import _build_parser
+from agent.config import _KEYS
+from agent.delivery.envelope import TARGET_FIELDS
+from agent.profiles.profile import list_names
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+COMMON = {"--help", "--config", "--json", "--quiet"}
+
+
+def list_options(*command: str) -> set[str]:
+    """Return the long options of a command, except those of all commands."""
+    parser = _build_parser()
+    for name in command:
+        (commands,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+        parser = commands.choices[name]
+    return {
+        option for action in parser._actions for option in action.option_strings if option[:2] == "--"
+    } - COMMON
+
+
+def read_first_column(page: str, heading: str) -> list[str]:
+    """Return the code spans in the first column of the table under a heading of the first row."""
+    table = (DOCS / page).read_text().partition(f"| {heading} |")[2].partition("\n\n")[0]
+    return [
+        name
+        for row in re.findall(r"^\| ([^|]+(?:\\\|[^|]+)*) \|", table, re.MULTILINE)
+        for name in re.findall(r"`([^`]+)`", row)
+    ]
+
+
+def test_every_profile_has_a_row() -> None:
+    assert sorted(read_first_column("profiles.md", "profile")) == list_names()
+
+
+def test_every_option_of_a_sweep_has_a_row() -> None:
+    documented = {name.split()[0] for name in read_first_column("sweeps.md", "option")}
+
+    assert documented == list_options("sweep")
+
+
+def test_every_option_of_a_schedule_has_a_row() -> None:
+    assert set(read_first_column("agent.md", "option")) == list_options("schedule", "install")
+
+
+def test_every_target_field_has_a_row() -> None:
+    assert set(read_first_column("discovery.md", "field")) | {"name"} >= set(TARGET_FIELDS)
+
+
+def test_every_configuration_key_has_a_row() -> None:
+    table = (DOCS / "agent.md").read_text().partition("| section |")[2].partition("\n\n")[0]
+    keys = re.findall(r"^\|[^|]*\|([^|]+)\|", table, re.MULTILINE)
+
+    assert sorted(re.findall(r"`(\w+)`", " ".join(keys))) == sorted(
+        key for section in _KEYS.values() for key in section
+    )
