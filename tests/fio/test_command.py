@@ -24,7 +24,7 @@ def test_each_file_becomes_one_line_of_json(capfdbinary: pytest.CaptureFixture[b
     assert reports[0]["documents"][0]["finished_at"].endswith("Z")
 
 
-def test_unreadable_file_is_named_with_its_reason(capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_file_is_listed_with_a_reason(capfd: pytest.CaptureFixture[str]) -> None:
     status = main([EMPTY, "/nowhere/file", GOOD])
 
     output, errors = capfd.readouterr()
@@ -62,7 +62,7 @@ def test_logs_are_read_after_the_outputs_with_the_unit_of_their_version(
 
 
 @pytest.mark.parametrize("outputs", [[], [GOOD, str(OUTPUTS / "versions" / "fio-2.16" / "json.json")]])
-def test_latencies_without_one_version_are_named_with_their_reason(
+def test_latency_logs_without_a_single_version_are_skipped_with_a_reason(
     outputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a_clat.1.log").write_text("500, 7, 0, 4096\n")

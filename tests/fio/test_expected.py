@@ -44,7 +44,7 @@ def make_case(file: ExpectedFile) -> ParameterSet:
 
 
 @pytest.mark.parametrize("file", [make_case(file) for file in TABLE])
-def test_output_says_what_the_table_says(file: ExpectedFile) -> None:
+def test_output_has_the_values_of_the_table(file: ExpectedFile) -> None:
     path = next(root / file.name for root in (COPIES, ORIGINALS) if (root / file.name).is_file())
 
     differences = list(compare_file(file, read_or_refuse(path.read_bytes())))
@@ -53,7 +53,7 @@ def test_output_says_what_the_table_says(file: ExpectedFile) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_output_has_a_line_in_the_table(part: str) -> None:
+def test_every_output_has_a_row_in_the_table(part: str) -> None:
     listed = {file.name for file in TABLE}
 
     assert [
@@ -63,7 +63,7 @@ def test_every_output_has_a_line_in_the_table(part: str) -> None:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("part", PARTS)
-def test_every_line_of_the_table_has_its_output(part: str) -> None:
+def test_every_row_of_the_table_has_an_output(part: str) -> None:
     assert sorted(file.name for file in read_table(part)) == sorted(list_files(ORIGINALS, part))
 
 

@@ -75,7 +75,7 @@ def read_or_refuse(output: bytes) -> None:
 
 @FAST
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(output: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_refused(output: bytes) -> None:
     read_or_refuse(output)
 
 
@@ -144,7 +144,7 @@ PATHS = list(list_paths(CONTENT))
 
 @FAST
 @given(st.lists(st.tuples(st.sampled_from(PATHS), values), min_size=1, max_size=4))
-def test_any_value_anywhere_is_read_or_refused(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_arbitrary_value_at_any_key_is_read_or_refused(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     content = copy.deepcopy(CONTENT)
     for path, value in changes:
         replace_value(content, path, value)
@@ -183,7 +183,7 @@ def test_real_report_damaged_anywhere_is_read_or_refused(place: int, damage: byt
 @pytest.mark.parametrize(
     "head", [b"", b'{"fio version" : "fio-3.1",\n', b'{"fio version":"x","jobs":[{"jobname":']
 )
-def test_time_is_in_proportion_to_the_text(piece: bytes, head: bytes) -> None:
+def test_time_is_proportional_to_the_length_of_the_text(piece: bytes, head: bytes) -> None:
     output = head + piece * (2**17 // len(piece))
     started = time.process_time()
 
@@ -193,7 +193,7 @@ def test_time_is_in_proportion_to_the_text(piece: bytes, head: bytes) -> None:
     assert time.process_time() - started < 2
 
 
-def test_memory_is_in_proportion_to_the_text() -> None:
+def test_memory_is_proportional_to_the_length_of_the_text() -> None:
     output = make_output(*[make_job(f"job{number}") for number in range(500)])
 
     tracemalloc.start()
@@ -204,18 +204,18 @@ def test_memory_is_in_proportion_to_the_text() -> None:
     assert peak < 10 * len(output)
 
 
-def test_nesting_beyond_any_limit_is_refused() -> None:
+def test_deep_nesting_is_refused() -> None:
     with pytest.raises(UnreadableOutput):
         read_output(b'{"fio version": "x", "jobs": ' + b'{"a": ' * 100_000)
 
 
-def test_number_of_many_digits_spoils_only_its_report() -> None:
+def test_number_of_many_digits_affects_only_its_report() -> None:
     output = make_output(make_job("a")).replace(b'"error": 0', b'"error": ' + b"9" * 5000)
 
     read_or_refuse(output)
 
 
-def test_warnings_are_bounded() -> None:
+def test_number_of_warnings_is_limited() -> None:
     report = read_output(make_output(jobs=[make_job(), *[1] * 1000]))
 
     assert len(report.warnings) == 101

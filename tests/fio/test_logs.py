@@ -109,7 +109,7 @@ def test_latencies_are_microseconds_before_fio_3_and_nanoseconds_since() -> None
         assert list(log.directions["read"].values) == [value]
 
 
-def test_latencies_of_an_unknown_version_are_refused_and_rates_are_not() -> None:
+def test_latencies_but_not_rates_of_an_unknown_version_are_refused() -> None:
     refusal = refuse(b"1000, 300061, 0, 0\n", name="a_lat.1.log", version=NONE)
 
     assert refusal.code == "log-unit-unknown"
@@ -129,7 +129,7 @@ def test_latencies_of_an_unknown_version_are_refused_and_rates_are_not() -> None
         "500, 7, 900, 2, 4096, 8192, 0x0000, 123456789",
     ],
 )
-def test_every_set_of_columns_is_understood(line: str) -> None:
+def test_every_set_of_columns_is_read(line: str) -> None:
     log = read(f"{line}\r\n{line}\r\n")
 
     assert list(log.directions) == ["trim"]
@@ -137,7 +137,7 @@ def test_every_set_of_columns_is_understood(line: str) -> None:
     assert (list(trim.at_s), list(trim.values), list(trim.block_bytes)) == ([0.5, 0.5], [7, 7], [4096, 4096])
 
 
-def test_maximum_after_the_mean_is_distinguished_from_the_direction_even_late() -> None:
+def test_maximum_after_the_mean_is_distinguished_from_the_direction_in_later_lines() -> None:
     log = read("500, 1, 1, 0, 0, 0\n1000, 7, 900, 1, 0, 0\n")
 
     assert list(log.directions["read"].values) == [1]
@@ -157,19 +157,19 @@ def test_one_log_for_all_jobs_has_no_job() -> None:
     assert (log.job, len(log.directions["read"].at_s)) == (None, 16)
 
 
-def test_cut_last_line_is_dropped_and_reported() -> None:
+def test_truncated_last_line_is_dropped_and_reported() -> None:
     log = read("500, 7, 0, 0\n1000, 8, 0, 0\n1500, 9")
 
     assert (list(log.directions["read"].values), log.is_cut) == ([7, 8], True)
 
 
-def test_last_line_whose_block_size_may_be_cut_is_dropped() -> None:
+def test_last_line_with_a_possibly_truncated_block_size_is_dropped() -> None:
     log = read("1, 7, 0, 4096\n2, 8, 0, 40")
 
     assert (list(log.directions["read"].values), log.is_cut) == ([7], True)
 
 
-def test_last_line_that_only_lacks_its_end_is_kept() -> None:
+def test_complete_last_line_without_newline_is_kept() -> None:
     log = read("500, 7, 0, 0\n1000, 8, 0, 0")
 
     assert (list(log.directions["read"].values), log.is_cut) == ([7, 8], False)
@@ -188,7 +188,7 @@ def test_last_line_that_only_lacks_its_end_is_kept() -> None:
         b"1," * 900,
     ],
 )
-def test_nonsense_is_refused_naming_its_line(line: bytes) -> None:
+def test_invalid_line_is_refused_with_its_number(line: bytes) -> None:
     refusal = refuse(b"1, 2, 0, 0\n\n" + line + b"\n4, 2, 0, 0\n")
 
     assert refusal.code == "unreadable-log"
@@ -202,7 +202,7 @@ def test_nonsense_is_refused_naming_its_line(line: bytes) -> None:
     )
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_any_text_is_a_log_or_refused(parts: list[bytes]) -> None:
+def test_arbitrary_text_is_a_log_or_refused(parts: list[bytes]) -> None:
     try:
         log = read_log("a_lat.1.log", b"".join(parts), version=FIO_3)
     except UnreadableLog as refusal:
@@ -221,7 +221,7 @@ def test_any_text_is_a_log_or_refused(parts: list[bytes]) -> None:
         "{}, {}, 900, {}, 4096, 8192, 0x0000, 18446744073709551615",
     ],
 )
-def test_lines_read_at_once_are_as_those_read_one_by_one(line: str) -> None:
+def test_fast_path_gives_the_same_values_as_reading_field_by_field(line: str) -> None:
     text = "".join(line.format(number // 3, 7 * number, number % 2) + "\n" for number in range(9_000))
 
     at_once = read(text, name="a_lat.1.log", version=FIO_2)
@@ -232,7 +232,7 @@ def test_lines_read_at_once_are_as_those_read_one_by_one(line: str) -> None:
     assert list(at_once.directions["read"].values[:3]) == [0, 14_000, 28_000]
 
 
-def test_invalid_line_far_after_the_first_is_named() -> None:
+def test_late_invalid_line_is_named() -> None:
     lines = [f"{number}, 7, 0, 0" for number in range(20_000)]
     lines[15_000] = "1, 2, 0"
 
@@ -241,7 +241,7 @@ def test_invalid_line_far_after_the_first_is_named() -> None:
     assert refusal.detail.startswith("line 15001 ") and refusal.detail.endswith(": 1, 2, 0")
 
 
-def test_memory_is_bounded_by_the_text() -> None:
+def test_memory_is_limited_by_the_length_of_the_text() -> None:
     text = b"".join(b"%d, 4000, 0, 4096, 0\n" % number for number in range(100_000))
 
     tracemalloc.start()

@@ -14,7 +14,7 @@ def list_codes(output: bytes) -> list[str]:
     return [note.code for note in read_output(output).warnings]
 
 
-def test_complaint_of_fio_before_the_report_becomes_a_message() -> None:
+def test_error_line_of_fio_before_the_report_becomes_a_message() -> None:
     report = read_fixture("generated/B0_interrupted_json.out")
 
     assert report.messages == ("fio: terminating on signal 2",)
@@ -28,7 +28,7 @@ def test_lines_after_the_report_become_messages() -> None:
     assert (len(report.documents), report.messages) == (1, ("fio: all done", "bye"))
 
 
-def test_text_of_the_same_run_after_the_report_is_no_message() -> None:
+def test_text_of_the_same_run_after_the_report_is_not_a_message() -> None:
     report = read_fixture("generated/09_json_normal.out")
 
     assert ([document.format for document in report.documents], report.messages) == (["json"], ())
@@ -78,7 +78,7 @@ def test_error_lines_do_not_hide_the_jobs() -> None:
         "one line",
     ],
 )
-def test_same_report_is_read_through_every_wrapping(encode) -> None:
+def test_same_report_is_read_from_every_wrapper(encode) -> None:
     output = read_bytes("generated/07_json.out")
 
     report = read_output(encode(output.decode()))
@@ -96,13 +96,13 @@ def test_prefix_of_every_line_is_removed(prefix: str) -> None:
     assert report.documents == read_fixture("generated/07_json.out").documents
 
 
-def test_status_lines_are_no_messages() -> None:
+def test_status_lines_are_not_messages() -> None:
     text = b"Jobs: 1 (f=1): [r(1)][50.0%][eta 00m:01s]\r<vm> Jobs: 1 (f=1)\rlaid out\n" + make_output()
 
     assert read_output(text).messages == ("laid out",)
 
 
-def test_many_messages_are_bounded_and_counted() -> None:
+def test_number_of_messages_is_limited_and_the_rest_counted() -> None:
     report = read_output(b"noise\n" * 1000 + make_output())
 
     assert len(report.messages) == 200
@@ -123,7 +123,7 @@ def test_quotes_backslash_and_accents_in_a_name_are_kept() -> None:
     assert job.name == 'a"b\\c é'
 
 
-def test_last_of_duplicate_options_counts() -> None:
+def test_last_of_duplicate_options_is_used() -> None:
     (job,) = read_single("generated/D5_duplicate_option_keys.out").jobs
 
     assert (job.options["rw"], job.options["bs"]) == ("randread", "4k")
@@ -139,7 +139,7 @@ def test_invalid_number_is_absent_and_the_rest_is_read(number: str) -> None:
     assert direction.bandwidth_bytes_per_s == 204800
 
 
-def test_string_that_an_old_fio_cut_is_closed() -> None:
+def test_string_truncated_by_an_old_fio_is_closed() -> None:
     output = b'{\n"fio version" : "fio-2.3",\n"global options" : {\n"filename" : "' + b"x" * 1010
     output += b',\n"bs" : "4k"\n},\n"jobs" : [{"jobname" : "a", "job options" : {"rw" : "read"}}]\n}\n'
 
@@ -149,7 +149,7 @@ def test_string_that_an_old_fio_cut_is_closed() -> None:
     assert [note.code for note in report.warnings] == ["repaired-json"]
 
 
-def test_nul_and_half_a_surrogate_pair_are_replaced() -> None:
+def test_nul_and_lone_surrogates_are_replaced() -> None:
     output = make_output(make_job("x")).replace(
         b'"jobname": "x"', b'"jobname": "a\\u0000b\\ud83dc\\ud83d\\ude00"'
     )
@@ -160,28 +160,28 @@ def test_nul_and_half_a_surrogate_pair_are_replaced() -> None:
     assert list_codes(output) == ["unstorable-characters"]
 
 
-def test_escaped_backslash_before_u0000_is_no_nul() -> None:
+def test_escaped_backslash_before_u0000_is_not_a_nul() -> None:
     output = make_output(make_job("x")).replace(b'"jobname": "x"', b'"jobname": "a\\\\u0000"')
 
     assert read_output(output).documents[0].jobs[0].name == "a\\u0000"
     assert list_codes(output) == []
 
 
-def test_hole_of_nul_bytes_before_the_report_is_passed_over() -> None:
+def test_nul_bytes_before_the_report_are_skipped() -> None:
     output = b"\x00" * 4096 + b"\n" + make_output()
 
     assert len(read_output(output).documents) == 1
     assert list_codes(output) == ["unstorable-characters"]
 
 
-def test_bytes_that_are_no_utf8_are_replaced() -> None:
+def test_invalid_utf8_is_replaced() -> None:
     output = make_output(make_job("x")).replace(b'"jobname": "x"', b'"jobname": "\xff"')
 
     assert read_output(output).documents[0].jobs[0].name == "\ufffd"
     assert list_codes(output) == ["invalid-encoding"]
 
 
-def test_report_cut_within_its_third_job_keeps_two() -> None:
+def test_report_truncated_within_its_third_job_keeps_two() -> None:
     text = json.dumps(make_content(make_job("a"), make_job("b"), make_job("c")), indent=2)
 
     report = read_output(text[: text.index('"c"') + 50].encode())
@@ -191,7 +191,7 @@ def test_report_cut_within_its_third_job_keeps_two() -> None:
     assert [(note.code, note.where) for note in report.warnings] == [("truncated-report", "document 0")]
 
 
-def test_report_cut_after_its_jobs_keeps_them_all() -> None:
+def test_report_truncated_after_its_jobs_keeps_all_of_them() -> None:
     text = json.dumps(make_content(make_job("a"), disk_util=[{"name": "vda"}]), indent=2)
 
     report = read_output(text[:-8].encode())
@@ -200,7 +200,7 @@ def test_report_cut_after_its_jobs_keeps_them_all() -> None:
     assert report.documents[0].is_partial
 
 
-def test_cut_report_does_not_hide_the_one_appended_to_it() -> None:
+def test_truncated_report_does_not_hide_the_one_appended_to_it() -> None:
     whole = make_output(make_job("b"))
 
     report = read_output(make_output(make_job("a"))[:300] + b"\n" + whole)
@@ -230,7 +230,7 @@ def test_cut_report_does_not_hide_the_one_appended_to_it() -> None:
         (b'{"fio version":"x","jobs":[' + b"{}," * 20_001, "too-many-jobs", "20001 jobs"),
     ],
 )
-def test_unreadable_output_says_why(output: bytes, code: str, words: str) -> None:
+def test_unreadable_output_has_a_reason(output: bytes, code: str, words: str) -> None:
     with pytest.raises(UnreadableOutput) as caught:
         read_output(output)
 

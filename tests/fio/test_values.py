@@ -80,7 +80,7 @@ def test_percentiles_are_in_ns_without_padding(
     assert list(percentiles) == sorted(percentiles)
 
 
-def test_whole_distribution_of_one_direction() -> None:
+def test_every_value_of_one_distribution() -> None:
     completion = find_direction(read_single("generated/07_json.out"), "read").completion
 
     assert (completion.minimum_ns, completion.maximum_ns, completion.count) == (16524, 9115633, 55629)
@@ -150,11 +150,11 @@ def test_samples_are_in_bytes_per_second() -> None:
         ),
     ],
 )
-def test_what_is_missing_has_a_reason(name: str, direction: str, missing: dict[str, str]) -> None:
+def test_every_missing_value_has_a_reason(name: str, direction: str, missing: dict[str, str]) -> None:
     assert find_direction(read_single(name), direction).missing == missing
 
 
-def test_rates_of_a_trim_that_took_no_time_are_withheld() -> None:
+def test_rates_of_a_trim_with_zero_run_time_are_withheld() -> None:
     direction = find_direction(read_single("generated/27_trim_file_json.out"), "trim")
 
     assert (direction.total_ios, direction.iops, direction.missing["iops"]) == (1, None, "zero-runtime")
@@ -173,7 +173,7 @@ def test_rates_of_a_trim_that_took_no_time_are_withheld() -> None:
         ("generated/35_err_no_size_json.out", ["write"]),
     ],
 )
-def test_only_directions_used_or_asked_for_are_there(name: str, directions: list[str]) -> None:
+def test_only_used_or_requested_directions_are_listed(name: str, directions: list[str]) -> None:
     assert [direction.name for direction in read_single(name).groups[0].directions] == directions
 
 
@@ -194,7 +194,7 @@ def test_sync_latency_is_total() -> None:
         ("generated/84_lat_percentiles_json.out", 254976, 288768),
     ],
 )
-def test_percentiles_stand_with_the_latency_they_are_of(
+def test_percentiles_belong_to_the_latency_of_their_table(
     name: str, completion_p99: int | None, total_p99: int | None
 ) -> None:
     direction = find_direction(read_single(name), "read")
@@ -229,7 +229,7 @@ def test_times_version_disk_and_cpu_of_a_document() -> None:
     assert document.jobs[0].iodepth == 4
 
 
-def test_start_is_printing_less_elapsed_before_job_start_existed() -> None:
+def test_start_is_time_of_printing_minus_elapsed_before_3_36() -> None:
     document = read_single("generated/07_json.out")
 
     assert document.started_at == datetime(2026, 11, 21, 7, 37, 8, 126000, UTC)
@@ -237,7 +237,7 @@ def test_start_is_printing_less_elapsed_before_job_start_existed() -> None:
     assert document.jobs[0].depth["4"] == 99.994607
 
 
-def test_oldest_json_says_no_time() -> None:
+def test_oldest_json_has_no_time() -> None:
     document = read_single("versions/fio-2.0.10/json.json")
 
     assert (document.started_at, document.finished_at) == (None, None)
@@ -254,7 +254,7 @@ def test_oldest_json_says_no_time() -> None:
         ({"runtime": 2**64}, "runtime_s"),
     ],
 )
-def test_number_out_of_range_is_absent_with_that_reason(changes: dict[str, float], field: str) -> None:
+def test_number_out_of_range_is_missing_with_a_reason(changes: dict[str, float], field: str) -> None:
     output = make_output(make_job(read=make_direction(**changes)))
 
     (direction,) = read_output(output).documents[0].groups[0].directions
@@ -271,7 +271,7 @@ def test_distribution_with_minimum_above_maximum_is_withheld() -> None:
     assert (direction.completion, direction.missing["completion"]) == (None, "not-measured")
 
 
-def test_minute_without_any_io_is_a_real_zero() -> None:
+def test_minute_without_io_is_a_zero() -> None:
     idle = make_direction(io_bytes=0, bw_bytes=0, iops=0.0, total_ios=0, runtime=60000)
     idle |= {key: make_latency(N=0, min=0, max=0, mean=0.0) for key in ("slat_ns", "clat_ns", "lat_ns")}
 
@@ -281,7 +281,7 @@ def test_minute_without_any_io_is_a_real_zero() -> None:
     assert direction.missing["latency"] == "not-measured"
 
 
-def test_report_without_options_says_so() -> None:
+def test_report_without_options_has_a_note() -> None:
     report = read_fixture("versions/fio-2.2.10/json.json")
 
     assert report.documents[0].jobs[0].options == {}
@@ -302,7 +302,7 @@ def test_bare_flags_of_3_39_are_kept() -> None:
     assert (options["time_based"], options["group_reporting"]) == ("", "")
 
 
-def test_options_that_are_no_text_become_what_fio_prints() -> None:
+def test_options_of_other_types_become_text_as_fio_prints_it() -> None:
     job = make_job(**{"job options": {"rw": "read", "bs": 4096, "direct": True, "thread": False, "x": {}}})
 
     assert read_output(make_output(job)).documents[0].jobs[0].options == {
@@ -313,14 +313,14 @@ def test_options_that_are_no_text_become_what_fio_prints() -> None:
     }
 
 
-def test_entry_that_is_no_job_is_named_and_left_out() -> None:
+def test_invalid_entry_is_skipped_with_a_note() -> None:
     report = read_output(make_output(make_job("a"), jobs=[1, make_job("a")]))
 
     assert [job.index for job in report.documents[0].jobs] == [1]
     assert [(note.code, note.where) for note in report.warnings] == [("unreadable-job", "document 0, job 0")]
 
 
-def test_group_that_hides_other_jobs_is_warned_of() -> None:
+def test_group_that_hides_other_jobs_has_a_warning() -> None:
     report = read_output(make_output(make_job("first", job_runtime=4000)))
 
     assert [(note.code, note.where) for note in report.warnings] == [

@@ -79,7 +79,9 @@ def read_documents(output: bytes) -> tuple[Document, ...]:
 
 @pytest.mark.parametrize("name", OF_ALL_FORMATS)
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_wrapped_output_is_read_as_it_is_without_the_wrapper(wrap: Callable[[str], str], name: str) -> None:
+def test_wrapped_output_gives_the_same_report_as_without_the_wrapper(
+    wrap: Callable[[str], str], name: str
+) -> None:
     output = read_bytes(name)
 
     report = read_output(wrap(output.decode()).encode())
@@ -104,7 +106,7 @@ def test_warning_names_the_wrapper(wrap: Callable[[str], str], name: str) -> Non
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_wrapped_output_that_is_cut_off_gives_the_jobs_that_are_whole(wrap: Callable[[str], str]) -> None:
+def test_truncated_wrapped_output_gives_its_complete_jobs(wrap: Callable[[str], str]) -> None:
     text = read_bytes("generated/80_multi_job_json.out").decode()
     whole = wrap(text)
     beginning, first, second, third = whole.split("jobname")[:4]
@@ -116,7 +118,7 @@ def test_wrapped_output_that_is_cut_off_gives_the_jobs_that_are_whole(wrap: Call
     assert (document.is_partial, [job.name for job in document.jobs]) == (True, names[:2])
 
 
-def test_python_lines_of_several_escapes_keep_names_of_any_script() -> None:
+def test_names_in_any_script_survive_nested_python_escapes() -> None:
     text = read_bytes(TERSE).decode().replace(";rr;", ';näme\'s "日本" \U0001f4bd\\t;')
 
     assert read_documents(in_python_bytes(text).encode()) == read_documents(text.encode())
@@ -131,7 +133,7 @@ def test_results_of_several_hosts_are_several_documents() -> None:
     assert [document.fio_version for document in documents] == ["fio-3.28", "fio-3.36"]
 
 
-def test_standard_error_between_lines_of_dockers_log_breaks_no_report() -> None:
+def test_standard_error_between_lines_of_dockers_log_does_not_split_a_report() -> None:
     text = read_bytes(JSON).decode()
     lines = in_docker(text).splitlines(keepends=True)
     complaint = '{"log":"fio: a complaint\\n","stream":"stderr","time":"T"}\n'
@@ -142,7 +144,7 @@ def test_standard_error_between_lines_of_dockers_log_breaks_no_report() -> None:
     assert report.messages == ("fio: a complaint",)
 
 
-def test_text_of_its_own_is_not_taken_out_of_strings() -> None:
+def test_text_outside_of_strings_is_preferred_to_text_in_strings() -> None:
     text = read_bytes(JSON).decode()
 
     report = read_output((text + in_ansible(text.replace('"jobname" : "', '"jobname" : "other-'))).encode())
@@ -167,7 +169,7 @@ def test_damaged_wrapper_is_named_in_the_refusal(output: str, name: str) -> None
 @pytest.mark.parametrize(
     "output", [b"", b"'", b'"fio version"', b"it's 5%=5", b'{"stdout": "ok\\n"}', b"[[[["]
 )
-def test_text_without_wrapped_output_is_left_alone(output: bytes) -> None:
+def test_text_without_wrapped_output_is_not_changed(output: bytes) -> None:
     assert unwrap_output(output) is None
 
 
@@ -203,7 +205,7 @@ def test_damaged_wrapped_outputs_are_read_or_refused(seed: int) -> None:
 @pytest.mark.parametrize(
     "head", ["", "(groupid=1 1%=1", "'(groupid=1", '["(groupid=1",', '{"log":"(groupid=1"}\n']
 )
-def test_time_is_in_proportion_to_the_text(piece: str, head: str) -> None:
+def test_time_is_proportional_to_the_length_of_the_text(piece: str, head: str) -> None:
     output = (head + piece * (2**18 // len(piece))).encode()
     started = time.process_time()
 

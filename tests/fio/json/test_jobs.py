@@ -22,7 +22,7 @@ def test_latency_shares_of_2_x_begin_at_two_microseconds() -> None:
     assert (len(shares), shares[0][0], shares[-1][0]) == (22, 2000, None)
 
 
-def test_shares_of_which_one_is_odd_are_left_out() -> None:
+def test_shares_with_an_invalid_value_are_skipped() -> None:
     shares = dict.fromkeys(["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"], 10.0)
 
     job = read_output(make_output(make_job(latency_us=shares | {"4": -1}))).documents[0].jobs[0]
@@ -51,7 +51,7 @@ def test_depths_and_faults_are_as_printed() -> None:
         ("generated/07_json.out", None),
     ],
 )
-def test_steady_state_is_what_fio_found(name: str, expected: SteadyState | None) -> None:
+def test_steady_state_is_read(name: str, expected: SteadyState | None) -> None:
     """Its bandwidth is in bytes/s, unlike bw elsewhere: the job did 114288008 and 118909568."""
     assert read_single(name).jobs[0].steady_state == expected
 

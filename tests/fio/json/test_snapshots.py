@@ -24,7 +24,7 @@ def make_snapshot(seconds: int, *, at: int = 1000, **changes: Any) -> bytes:
         ("versions/fio-2.1.3/json_status_interval.json", 347512832),
     ],
 )
-def test_only_the_last_of_four_snapshots_counts(name: str, total_bytes: int) -> None:
+def test_only_the_last_of_four_snapshots_is_used(name: str, total_bytes: int) -> None:
     report = read_fixture(name)
 
     (document,) = report.documents
@@ -33,7 +33,7 @@ def test_only_the_last_of_four_snapshots_counts(name: str, total_bytes: int) -> 
     assert note.message.startswith("3 reports (0, 1, 2) are snapshots")
 
 
-def test_cut_last_snapshot_leaves_the_last_complete_one() -> None:
+def test_truncated_last_snapshot_leaves_the_last_complete_one() -> None:
     text = make_snapshot(1) + make_snapshot(2) + make_snapshot(3)[:-30]
 
     (document,) = read_output(text).documents
@@ -63,12 +63,12 @@ def test_two_executions_of_one_job_file_are_two_documents() -> None:
         (make_snapshot(3, **{"job options": {"rw": "write"}}), 2),
     ],
 )
-def test_same_start_same_jobs_and_more_bytes_make_a_snapshot(later: bytes, count: int) -> None:
+def test_same_start_and_jobs_with_more_bytes_are_a_snapshot(later: bytes, count: int) -> None:
     assert len(read_output(make_snapshot(2) + later).documents) == count
 
 
 @pytest.mark.parametrize(("start", "count"), [(999, 1), (998, 2)])
-def test_job_start_decides_where_it_is_printed(start: int, count: int) -> None:
+def test_job_start_is_used_if_printed(start: int, count: int) -> None:
     text = make_snapshot(2, job_start=999) + make_snapshot(3, job_start=start)
 
     assert len(read_output(text).documents) == count
@@ -88,7 +88,7 @@ def test_documents_keep_their_place_in_the_warnings() -> None:
     assert [note.where for note in report.warnings] == ["", "document 2, job 0"]
 
 
-def test_documents_keep_their_place_after_reports_without_jobs_and_cut_ones() -> None:
+def test_documents_keep_their_place_after_reports_without_jobs_and_truncated_ones() -> None:
     without_jobs, cut = make_output(jobs=None), make_output()[:60] + b"\n"
     text = without_jobs + cut + make_snapshot(1) + make_snapshot(2) + make_output(jobs=[1, make_job("b")])
 
@@ -128,7 +128,7 @@ def make_old_read(io_bytes: int, runtime: int, **changes: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(("seconds", "at"), [(3, 1001), (3, 86400), (2, 1001)])
-def test_reports_of_clients_are_executions_of_their_own(seconds: int, at: int) -> None:
+def test_reports_of_clients_are_separate_executions(seconds: int, at: int) -> None:
     text = make_client_report(2, at=1000) + make_client_report(seconds, at=at)
 
     assert len(read_output(text).documents) == 2
@@ -170,7 +170,7 @@ def test_cumulative_values_distinguish_executions_of_old_versions(later: dict[st
 
 
 @pytest.mark.parametrize(("passed_s", "count"), [(0, 1), (1, 1), (2, 1), (3, 2), (86400, 2)])
-def test_without_elapsed_the_moments_of_printing_must_lie_as_far_apart_as_the_run_grew(
+def test_without_elapsed_times_of_printing_must_differ_by_the_growth_of_the_run_time(
     passed_s: int, count: int
 ) -> None:
     first = make_old_report(make_old_read(2000, 2000), version="fio-2.2.8", timestamp=1000)
@@ -190,7 +190,7 @@ def test_run_time_of_old_snapshots_is_in_microseconds(later: tuple[int, int], co
     assert len(read_output(text).documents) == count
 
 
-def test_job_that_ended_may_lose_time_that_its_snapshot_had_too_much() -> None:
+def test_run_time_of_a_finished_job_may_be_slightly_below_that_of_its_snapshot() -> None:
     """fio 3.19 counts to the moment of printing, until the job is reaped."""
     early = make_direction(runtime=3153)
     text = make_output(make_job(read=early), timestamp=1003) + b"\n"

@@ -67,7 +67,7 @@ def test_sources_of_one_entry_name_key_and_conversion(name: str, sources: dict[s
     assert find_direction(read_single(name), "read").sources == sources
 
 
-def test_bandwidth_is_bw_without_any_other_source() -> None:
+def test_bandwidth_is_bw_if_there_is_no_other_source() -> None:
     content = make_content(make_job(read={"bw": 200, "iops": 50, "total_ios": 100}))
 
     direction = find_direction(read_output(json.dumps(content).encode()).documents[0], "read")
@@ -76,7 +76,7 @@ def test_bandwidth_is_bw_without_any_other_source() -> None:
     assert direction.sources["bandwidth_bytes_per_s"] == "bw in KiB/s × 1024"
 
 
-def test_sources_of_clones_say_how_many_were_merged() -> None:
+def test_sources_of_clones_name_how_many_were_merged() -> None:
     sources = find_direction(read_single("generated/11_numjobs4_json.out"), "write").sources
 
     assert sources["iops"] == "sum of 4 jobs"
@@ -85,7 +85,7 @@ def test_sources_of_clones_say_how_many_were_merged() -> None:
     assert "percentiles" not in sources
 
 
-def test_percentiles_of_clones_with_histograms_say_so() -> None:
+def test_percentiles_of_clones_with_histograms_have_a_source() -> None:
     bins = make_direction(clat_ns=make_latency(percentile={"50.000000": 48}, bins={"48": 100}))
     clone = make_job(read=bins, **{"job options": {"rw": "read", "numjobs": "2"}})
 
@@ -104,7 +104,7 @@ def test_percentiles_under_the_wrong_key_have_a_source() -> None:
     )
 
 
-def test_sources_are_shared_between_directions_alike() -> None:
+def test_equal_sources_are_shared_between_directions() -> None:
     first, second = (read_single("generated/07_json.out") for _ in range(2))
 
     assert find_direction(first, "read").sources is find_direction(second, "read").sources
@@ -121,7 +121,7 @@ def test_sources_are_shared_between_directions_alike() -> None:
         ({"iops_mean": float("nan")}, "iops_samples", "not-a-number"),
     ],
 )
-def test_odd_value_costs_itself_alone(changes: dict[str, Any], name: str, reason: str) -> None:
+def test_invalid_value_is_dropped_alone(changes: dict[str, Any], name: str, reason: str) -> None:
     direction = read_direction(**changes)
 
     assert direction.missing[name] == reason
@@ -129,7 +129,7 @@ def test_odd_value_costs_itself_alone(changes: dict[str, Any], name: str, reason
     assert direction.completion.percentiles == ((50.0, 48), (99.0, 88))
 
 
-def test_odd_percentile_is_left_out_of_the_others() -> None:
+def test_invalid_percentile_is_skipped() -> None:
     percentile = {"50.000000": 48, "nan": 1, "101.0": 2, "99.000000": -88, "90.000000": 70}
 
     direction = read_direction(clat_ns=make_latency(percentile=percentile))
@@ -144,7 +144,7 @@ def test_percentiles_in_any_order_ascend_and_padding_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("bins", [{"48": -1}, {"48": 1.5}, {"x": 1}, {"48": 2**63}, {}, []])
-def test_histogram_with_anything_but_counts_is_none(bins: Any) -> None:
+def test_histogram_with_invalid_counts_is_none(bins: Any) -> None:
     assert read_direction(clat_ns=make_latency(bins=bins)).completion.bins is None
 
 
@@ -164,7 +164,7 @@ def test_histogram_in_any_order_ascends_and_empty_bins_are_dropped() -> None:
         "versions/fio-3.39/json_group2.json",
     ],
 )
-def test_tolerant_way_reads_the_same_as_the_strict_one(name: str) -> None:
+def test_tolerant_decoder_gives_the_same_as_the_strict_one(name: str) -> None:
     """Values that nothing is read from are spoilt on every level, so that each is read key by key."""
     content = json.loads(read_bytes(name))
     content["timestamp_ms"] = content["disk_util"] = None

@@ -27,7 +27,7 @@ def test_total_of_one_group_is_the_group() -> None:
     assert total_up(document.groups) == (Total(0, document.groups[0].directions, (0,)),)
 
 
-def test_jobs_of_one_group_are_added_up_and_others_are_not() -> None:
+def test_only_jobs_of_one_group_are_added_up() -> None:
     jobs = [make_job("a"), make_job("b"), make_job("c", groupid=1)]
 
     totals = total_up(read_output(make_output(*jobs)).documents[0].groups)
@@ -73,7 +73,7 @@ def test_read_and_write_are_followed_by_a_total() -> None:
         ("generated/25_fsync_json.out", ["write", "sync"]),
     ],
 )
-def test_mixed_and_sync_are_added_to_nothing(name: str, directions: list[str]) -> None:
+def test_mixed_and_sync_are_in_no_total(name: str, directions: list[str]) -> None:
     (total,) = total_up(read_single(name).groups)
 
     assert [direction.name for direction in total.directions] == directions
@@ -87,7 +87,7 @@ def test_total_of_unified_both_is_what_fio_calls_mixed() -> None:
     assert both.completion.mean_ns == pytest.approx(mixed.completion.mean_ns, rel=1e-9)
 
 
-def test_servers_are_added_up_and_all_clients_is_not() -> None:
+def test_total_adds_up_servers_without_all_clients() -> None:
     document = read_single("generated/62_client_two_json.out")
 
     (total,) = total_up(document.groups)
@@ -98,7 +98,7 @@ def test_servers_are_added_up_and_all_clients_is_not() -> None:
     ]
 
 
-def test_idle_direction_beside_an_active_one_makes_no_total() -> None:
+def test_idle_direction_and_one_active_direction_have_no_total() -> None:
     job = make_job(**{"job options": {"rw": "rw"}}, write=make_direction(io_bytes=0, total_ios=0, runtime=0))
 
     (total,) = total_up(read_output(make_output(job)).documents[0].groups)

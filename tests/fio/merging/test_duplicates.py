@@ -55,13 +55,13 @@ def replace_runtime(document: Document, runtime_s: float) -> Document:
     return regroup(replace(document, jobs=(replace(job, directions=directions),)))
 
 
-def test_whole_report_is_preferred_to_one_that_is_cut_off() -> None:
+def test_complete_report_is_preferred_to_a_truncated_one() -> None:
     cut = replace(make_document("json"), is_partial=True)
 
     assert choose(cut, make_document("normal"))[0] == ["normal"]
 
 
-def test_terse_borrows_options_and_clones_from_the_text() -> None:
+def test_terse_gets_options_and_clones_from_the_text() -> None:
     text = make_document("normal")
     (job,) = text.jobs
     text = regroup(replace(text, jobs=(replace(job, options={"rw": "randread", "bs": "4096"}, clones=4),)))
@@ -73,5 +73,5 @@ def test_terse_borrows_options_and_clones_from_the_text() -> None:
     assert kept.groups[0].numjobs == 4
 
 
-def test_documents_of_other_jobs_stand_beside_each_other() -> None:
+def test_documents_of_different_jobs_are_all_kept() -> None:
     assert choose(make_document("json"), make_document("normal", name="b"))[0] == ["json", "normal"]

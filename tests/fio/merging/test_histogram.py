@@ -30,7 +30,7 @@ def test_percentiles_of_bins_are_those_that_fio_printed(name: str) -> None:
     assert checked >= 1
 
 
-def test_bins_hold_every_sample_in_ns() -> None:
+def test_bins_contain_every_sample_in_ns() -> None:
     (direction,) = read_single("generated/08_jsonplus.out").groups[0].directions
 
     assert sum(direction.completion.bins.values()) == direction.completion.count
@@ -86,7 +86,7 @@ def test_coarser_histogram_has_four_buckets_for_each_power_of_two(
 
 
 @pytest.mark.parametrize("name", ["generated/08_jsonplus.out", "versions/fio-2.2.12/jsonplus.json"])
-def test_coarser_histogram_keeps_every_sample_and_is_short(name: str) -> None:
+def test_coarser_histogram_keeps_every_sample_in_fewer_buckets(name: str) -> None:
     for job in read_single(name).jobs:
         for direction in job.directions:
             bins = direction.completion.bins

@@ -84,7 +84,7 @@ def test_percentiles_of_clones_without_histograms_are_withheld() -> None:
     }
 
 
-def test_percentiles_that_fio_took_of_a_group_are_kept() -> None:
+def test_percentiles_that_fio_calculated_for_a_group_are_kept() -> None:
     write = find_direction(read_single("generated/12_numjobs4_group_json.out"), "write")
 
     assert len(write.completion.percentiles) == 17
@@ -93,7 +93,7 @@ def test_percentiles_that_fio_took_of_a_group_are_kept() -> None:
 
 @pytest.mark.parametrize("kind", ["submission", "completion", "total"])
 @pytest.mark.parametrize("name", ["read", "write"])
-def test_merging_gives_what_fio_says_of_all_clients(name: str, kind: str) -> None:
+def test_merging_agrees_with_all_clients_of_fio(name: str, kind: str) -> None:
     jobs = read_single("generated/62_client_two_json.out").jobs
     merged = merge_directions([job.directions for job in jobs if not job.is_aggregate], CLONES)
 
@@ -125,7 +125,7 @@ def test_percentiles_of_clones_come_from_merged_histograms() -> None:
     assert "percentiles" not in read.missing
 
 
-def test_one_clone_without_histogram_withholds_the_percentiles_of_all() -> None:
+def test_percentiles_of_a_group_are_withheld_if_one_clone_has_no_histogram() -> None:
     jobs = make_clone(read=with_bins({"100": 100})), make_clone()
 
     read = find_direction(read_output(make_output(*jobs)).documents[0], "read")
@@ -158,7 +158,7 @@ def test_clone_that_measured_no_latency_withholds_that_of_the_group() -> None:
     assert read.total_ios == 200
 
 
-def test_clone_that_did_nothing_adds_nothing() -> None:
+def test_clone_without_io_adds_nothing() -> None:
     idle = make_direction(io_bytes=0, total_ios=0, runtime=0, iops=0.0)
 
     read = find_direction(read_output(make_output(make_clone(), make_clone(read=idle))).documents[0], "read")
@@ -179,7 +179,7 @@ def test_only_same_group_name_and_options_are_clones(other: dict[str, Any], coun
     assert len(read_output(make_output(make_clone(), make_clone(**other))).documents[0].groups) == count
 
 
-def test_equal_jobs_that_were_not_asked_for_as_clones_count_as_seen() -> None:
+def test_equal_jobs_without_numjobs_are_counted_as_printed() -> None:
     document = read_output(make_output(make_job(), make_job())).documents[0]
 
     assert list_groups(document) == [("job", None, 2, (0, 1))]
@@ -196,7 +196,7 @@ def read_cut(*jobs: dict[str, Any]) -> Report:
     return read_output(text[: text.index('"victim"')].encode())
 
 
-def test_half_of_the_clones_are_no_group_that_can_be_stored() -> None:
+def test_group_with_half_of_its_clones_has_no_values() -> None:
     report = read_cut(make_clone())
 
     (group,) = report.documents[0].groups
@@ -212,7 +212,7 @@ def read_cut_old(*jobs: dict[str, Any], version: str = "fio-3.1") -> Report:
 
 
 @pytest.mark.parametrize(("version", "iops"), [("fio-3.1", None), ("fio-2.1.14", None), ("fio-3.33", 100.0)])
-def test_last_group_of_a_cut_report_is_unknown_where_numjobs_is_not_listed(
+def test_last_group_of_a_truncated_report_has_no_values_if_numjobs_is_not_listed(
     version: str, iops: float | None
 ) -> None:
     report = read_cut_old(make_job("whole"), make_job(), make_job(), version=version)
@@ -223,7 +223,9 @@ def test_last_group_of_a_cut_report_is_unknown_where_numjobs_is_not_listed(
 
 
 @pytest.mark.parametrize("options", [{"numjobs": "1"}, {"group_reporting": "1"}])
-def test_last_group_of_a_cut_report_is_known_where_its_options_tell(options: dict[str, str]) -> None:
+def test_last_group_of_a_truncated_report_has_values_if_its_options_list_numjobs(
+    options: dict[str, str],
+) -> None:
     report = read_cut_old(make_job(**{"job options": {"rw": "read", **options}}))
 
     assert report.documents[0].groups[0].directions[0].iops == 50.0
@@ -240,7 +242,7 @@ def test_last_group_of_a_cut_report_is_known_where_its_options_tell(options: dic
         ({"job options": {"rw": "read", "numjobs": "1"}}, "fio-3.1", False),
     ],
 )
-def test_entry_may_hide_jobs_that_its_options_do_not_tell(
+def test_entry_may_hide_jobs_that_its_options_do_not_list(
     changes: dict[str, Any], version: str, may_hide_jobs: bool
 ) -> None:
     (document,) = read_output(make_output(make_job(**changes), **{"fio version": version})).documents
@@ -248,20 +250,20 @@ def test_entry_may_hide_jobs_that_its_options_do_not_tell(
     assert document.jobs[0].may_hide_jobs is may_hide_jobs
 
 
-def test_clones_listed_one_by_one_hide_no_jobs() -> None:
+def test_clones_listed_separately_hide_no_jobs() -> None:
     (document,) = read_output(make_output(make_job(), make_job(), **{"fio version": "fio-3.1"})).documents
 
     assert [job.may_hide_jobs for job in document.jobs] == [False, False]
 
 
-def test_whole_group_in_a_cut_report_keeps_its_values() -> None:
+def test_complete_group_in_a_truncated_report_keeps_its_values() -> None:
     grouped = make_clone(**{"job options": {"rw": "read", "numjobs": "2", "group_reporting": "1"}})
 
     assert read_cut(make_clone(), make_clone()).documents[0].groups[0].directions[0].iops == 100.0
     assert read_cut(grouped).documents[0].groups[0].directions[0].iops == 50.0
 
 
-def test_sum_beyond_what_can_be_stored_is_absent() -> None:
+def test_sum_of_2_63_or_more_is_missing() -> None:
     huge = make_direction(io_bytes=2**62)
 
     read = find_direction(
@@ -271,7 +273,7 @@ def test_sum_beyond_what_can_be_stored_is_absent() -> None:
     assert (read.io_bytes, read.missing["io_bytes"]) == (None, "out-of-range")
 
 
-def test_client_entries_without_options_borrow_those_of_their_name() -> None:
+def test_client_entries_without_options_get_those_of_the_same_job_name() -> None:
     def make_entry(hostname: str, **changes: Any) -> dict[str, Any]:
         return make_job(hostname=hostname, port=8765, **changes)
 
@@ -305,7 +307,7 @@ def test_global_options_of_each_server_are_its_own() -> None:
 
 
 @pytest.mark.parametrize(("version", "jobs"), [("fio-3.33", (1,)), ("fio-3.1", (0, 1))])
-def test_second_entry_of_a_client_is_a_snapshot_only_where_numjobs_is_sure(version: str, jobs: tuple) -> None:
+def test_second_entry_of_a_client_is_a_snapshot_only_if_numjobs_is_known(version: str, jobs: tuple) -> None:
     later = make_direction(io_bytes=819200, total_ios=200, runtime=4000)
     entries = [make_job(hostname="a", port=1), make_job(hostname="a", port=1, read=later)]
     content = make_content() | {"fio version": version, "client_stats": entries}

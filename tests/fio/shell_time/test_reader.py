@@ -60,7 +60,7 @@ def test_seed_document_is_read_to_the_last_digit() -> None:
     assert list_times((SEEDS / "smallfiles-time.txt").read_text()) == [("write", 0.116), ("read", 3.118)]
 
 
-def test_nothing_but_seconds_is_known() -> None:
+def test_only_the_elapsed_time_is_known() -> None:
     direction = list_jobs(CLASSIC)[0].directions[0]
 
     assert (direction.iops, direction.bandwidth_bytes_per_s, direction.io_bytes) == (None, None, None)
@@ -79,7 +79,7 @@ def test_workload_has_files_and_no_block_size() -> None:
     assert (workload.iodepth, workload.numjobs) == (1, 1)
 
 
-def test_dispatcher_reads_it_too() -> None:
+def test_read_output_reads_it_too() -> None:
     (document,) = read_output(CLASSIC.encode()).documents
 
     assert [group.directions[0].elapsed_s for group in document.groups] == [0.142, 2.875]
@@ -100,7 +100,7 @@ def test_dispatcher_reads_it_too() -> None:
         ("    0m0.12s real     0m0.02s user     0m0.09s system\n", 0.12),
     ],
 )
-def test_every_shell_is_understood(times: str, elapsed_s: float) -> None:
+def test_format_of_every_shell_is_read(times: str, elapsed_s: float) -> None:
     assert list_times(WRITE + times) == [("write", elapsed_s)]
 
 
@@ -128,7 +128,7 @@ def test_two_times_without_commands_are_writing_and_reading_with_a_note() -> Non
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_other_numbers_of_times_without_commands_are_left_out(count: int) -> None:
+def test_other_numbers_of_times_without_commands_are_skipped(count: int) -> None:
     text = "real 0m1s\nuser 0m0s\nsys 0m0s\n" * count
 
     reading, codes = read(text)
@@ -149,7 +149,7 @@ def test_other_numbers_of_times_without_commands_are_left_out(count: int) -> Non
         "time " * 20_000 + "real",
     ],
 )
-def test_foreign_text_is_no_timing(text: str) -> None:
+def test_foreign_text_is_not_a_timing(text: str) -> None:
     reading, codes = read(text)
 
     assert (reading.found, reading.rest, codes) == ((), text, [])
@@ -158,7 +158,7 @@ def test_foreign_text_is_no_timing(text: str) -> None:
 @pytest.mark.parametrize(
     "block", ["real 0m0.1s\n", "real 0m0.1s\nuser 0m0s\nsys 0m0s\n", "0.02user 0.09system 0:00.11elapsed\n"]
 )
-def test_a_thousand_timings_are_the_most(block: str) -> None:
+def test_more_than_a_thousand_timings_are_refused(block: str) -> None:
     read(block * 1000)
 
     with pytest.raises(UnreadableOutput, match="more than 1000 ") as refusal:
@@ -167,7 +167,7 @@ def test_a_thousand_timings_are_the_most(block: str) -> None:
     assert refusal.value.code == "too-many-timings"
 
 
-def test_recipe_run_twice_is_two_documents() -> None:
+def test_recipe_that_ran_twice_is_two_documents() -> None:
     reading, _ = read(CLASSIC + "\nagain\n" + CLASSIC)
 
     assert [len(found.document.jobs) for found in reading.found] == [2, 2]

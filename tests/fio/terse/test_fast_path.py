@@ -14,7 +14,7 @@ def with_field(place: int, value: str) -> str:
     return ";".join((*fields[:place], value, *fields[place + 1 :]))
 
 
-def test_line_of_fio_is_read_at_one_go() -> None:
+def test_line_of_fio_takes_the_fast_path() -> None:
     plain = read_plain_line(V3, stride=41)
 
     assert plain is not None
@@ -35,7 +35,7 @@ def test_line_of_fio_is_read_at_one_go() -> None:
         (88, "3.0%5"),
     ],
 )
-def test_odd_field_is_left_to_the_careful_way(place: int, value: str) -> None:
+def test_line_with_an_unusual_field_is_read_field_by_field(place: int, value: str) -> None:
     assert read_plain_line(with_field(place, value), stride=41) is None
 
 
@@ -46,7 +46,7 @@ def test_number_of_more_than_forty_characters_is_refused() -> None:
         read_line(line, at=0, number=1, hostname=None, is_last=False)
 
 
-def test_leading_zeros_make_no_difference() -> None:
+def test_leading_zeros_are_ignored() -> None:
     plain, odd = (
         read_line(line, at=0, number=1, hostname=None, is_last=False)
         for line in (V3, with_field(5, "0094060"))

@@ -93,7 +93,7 @@ def test_versions_and_disks_are_read(name: str, version: int, fio_version: str, 
     assert [len(group.directions) for group in document.groups] == [2]
 
 
-def test_terse_of_a_run_says_what_its_json_says() -> None:
+def test_terse_agrees_with_the_json_of_the_same_run() -> None:
     notes = Notes()
     findings = find_documents(read_bytes("generated/10_normal_json_terse.out"), notes)
     json = read_document(findings.reports[0].content, where="", is_partial=False, notes=notes)
@@ -117,7 +117,7 @@ def test_terse_of_a_run_says_what_its_json_says() -> None:
         assert terse.percentiles == tuple((p, ns // 1000 * 1000) for p, ns in exact.percentiles)
 
 
-def test_everything_of_a_line_is_read() -> None:
+def test_every_field_of_a_line_is_read() -> None:
     (job,) = read_single("generated/05_terse_v5.out").jobs
 
     write = find(read_single("generated/05_terse_v5.out"), "write")
@@ -149,7 +149,7 @@ def test_disk_is_read_with_its_times_in_seconds() -> None:
     assert (disk.read_busy_s, disk.write_busy_s, disk.queued_s) == (1.712, 1.49, 3.455)
 
 
-def test_members_of_an_array_are_listed_and_their_average_is_not() -> None:
+def test_average_of_the_members_of_an_array_is_not_listed() -> None:
     disks = ";md0;10;0;0;0;5;0;5;50.00%;slaves;5;0;0;0;2;0;2;40.00%;sda;5;0;0;0;2;0;2;40.00%"
 
     (found,) = read(V3.rpartition(";vda")[0] + disks)[0].found
@@ -171,7 +171,7 @@ def test_fio_2_0_prints_bandwidth_in_units_of_1000_bytes() -> None:
     assert "1000 bytes" in read.sources["bandwidth_bytes_per_s"]
 
 
-def test_bandwidth_that_does_not_agree_is_taken_as_printed() -> None:
+def test_bandwidth_that_does_not_agree_is_kept_as_printed() -> None:
     (found,) = read(with_field(6, "90000"))[0].found
 
     read_direction = find(found.document, "read")
@@ -179,20 +179,20 @@ def test_bandwidth_that_does_not_agree_is_taken_as_printed() -> None:
     assert read_direction.sources["bandwidth_bytes_per_s"].startswith("bw in KiB/s")
 
 
-def test_what_terse_has_no_place_for_says_so() -> None:
+def test_values_that_terse_does_not_have_are_not_in_format() -> None:
     read = find(read_single("generated/02_terse_v3.out"), "read")
 
     assert read.missing == {"total_ios": "not-in-format", "iops_samples": "not-in-format"}
 
 
-def test_less_than_one_operation_a_second_is_not_known() -> None:
+def test_rate_below_one_operation_per_second_is_unknown() -> None:
     (found,) = read(with_field(7, "0"))[0].found
 
     read_direction = find(found.document, "read")
     assert (read_direction.iops, read_direction.missing["iops"]) == (None, "not-in-format")
 
 
-def test_unified_reporting_gives_mixed_alone_or_beside_the_others() -> None:
+def test_unified_reporting_gives_mixed_alone_or_with_the_others() -> None:
     alone, beside = (
         read_single("generated/21_unified_mixed_terse.out"),
         read_single("generated/22_unified_both_terse.out"),
@@ -212,14 +212,14 @@ def test_job_name_may_hold_semicolons() -> None:
     assert (job.name, job.groupid, job.directions[0].iops) == ("a;b", 0, 16000)
 
 
-def test_error_and_fios_complaint_are_kept() -> None:
+def test_error_number_and_message_of_fio_are_read() -> None:
     reading, _ = read_file("generated/45_err_enospc_terse.out")
 
     assert reading.found[0].document.groups[0].error == 28
     assert reading.rest.startswith("fio: pid=22139, err=28/file:io_u.c:1876")
 
 
-def test_nan_of_a_job_without_io_is_no_share() -> None:
+def test_nan_of_a_job_without_io_is_not_a_share() -> None:
     (job,) = read_single("generated/D0_terse_nan.out").jobs
 
     assert (job.error, job.directions) == (22, ())
@@ -227,7 +227,7 @@ def test_nan_of_a_job_without_io_is_no_share() -> None:
     assert len(job.latency_shares) == 21
 
 
-def test_latency_that_is_no_number_is_absent_with_its_reason() -> None:
+def test_invalid_latency_is_missing_with_a_reason() -> None:
     (found,) = read(with_field(15, "-nan"))[0].found
 
     read_direction = find(found.document, "read")
@@ -252,13 +252,13 @@ def test_description_follows_the_disks() -> None:
     assert [disk.name for disk in document.disks] == ["vda"]
 
 
-def test_empty_second_line_of_version_2_is_no_message() -> None:
+def test_empty_second_line_of_version_2_is_not_a_message() -> None:
     reading, codes = read_file("versions/fio-2.0.8/terse_v2.txt")
 
     assert (reading.rest.strip(), codes) == ("", [])
 
 
-def test_only_the_last_snapshot_counts() -> None:
+def test_only_the_last_snapshot_is_used() -> None:
     reading, codes = read_file("generated/52_status_interval_terse.out")
 
     (found,) = reading.found
@@ -302,7 +302,7 @@ def test_same_jobs_in_order_again_are_another_execution() -> None:
     assert [len(found.document.jobs) for found in reading.found] == [2, 2]
 
 
-def test_text_pasted_twice_counts_once() -> None:
+def test_text_pasted_twice_is_one_document() -> None:
     two = V5 + "\n" + V5.replace(";rr;", ";other;") + "\n"
 
     for text, jobs in ((V5 + "\n", 1), (two, 2)):
@@ -321,7 +321,7 @@ def run_slower(line: str) -> str:
 
 
 @pytest.mark.parametrize(("disks", "documents"), [("vda;21606;9248", 1), ("vda;21606;9249", 2), ("", 2)])
-def test_same_bytes_in_more_time_are_no_snapshot(disks: str, documents: int) -> None:
+def test_same_bytes_in_more_time_are_not_a_snapshot(disks: str, documents: int) -> None:
     """The disks, if there are any, tell clones (which share their counters) from another execution."""
     line = read_bytes("versions/fio-3.36/terse_v3.txt").decode().strip()
     again = run_slower(line).replace("vda;21606;9248", disks)
@@ -334,7 +334,7 @@ def test_same_bytes_in_more_time_are_no_snapshot(disks: str, documents: int) -> 
     assert sum(len(found.document.jobs) for found in reading.found) == 2
 
 
-def test_direction_that_has_ended_grows_no_more_in_snapshots() -> None:
+def test_finished_direction_stays_the_same_in_snapshots() -> None:
     line = read_bytes("versions/fio-3.36/terse_v3.txt").decode().strip()
     # Of the two directions, only the second (write) goes on.
     again = with_field(49, "2001", with_field(46, "99999", line)).replace("vda;21606;9248", "vda;21606;19248")
@@ -347,9 +347,7 @@ def test_direction_that_has_ended_grows_no_more_in_snapshots() -> None:
 @pytest.mark.parametrize(
     ("length", "iops"), [(len("3;fio-3.33;r"), None), (60, None), (len("3;fio-3.33;o"), 21871)]
 )
-def test_line_that_may_have_lost_a_clone_is_no_group_that_can_be_stored(
-    length: int, iops: float | None
-) -> None:
+def test_group_of_a_line_with_possibly_missing_clones_has_no_values(length: int, iops: float | None) -> None:
     other = V3 if iops is None else V3.replace(";rr;", ";other;")
 
     reading, codes = read(f"{V3}\n{other[:length]}")
@@ -400,7 +398,7 @@ def test_line_in_backticks_is_read(line: str, text: str, rest: str) -> None:
     assert (reading.rest, codes) == (rest, [])
 
 
-def test_lines_in_one_pair_of_backticks_are_read_and_cut_ones_are_named() -> None:
+def test_complete_lines_in_one_pair_of_backticks_are_read() -> None:
     other = V3.replace(";rr;", ";other;")
 
     reading, codes = read(f"`{V3}\n{other}`")
@@ -414,14 +412,14 @@ def test_lines_in_one_pair_of_backticks_are_read_and_cut_ones_are_named() -> Non
     assert ([job.name for job in cut.found[0].document.jobs], cut_codes) == (["rr"], ["truncated-report"])
 
 
-def test_place_is_that_of_the_line_after_other_text() -> None:
+def test_place_is_the_offset_of_the_line() -> None:
     reading, _ = read(f"begin\r\n{V3}\r\nend")
 
     assert [found.at for found in reading.found] == [7]
     assert reading.rest == "begin\r\n\r\nend"
 
 
-def test_line_with_missing_fields_is_left_out_and_named() -> None:
+def test_line_with_missing_fields_is_skipped_with_a_note() -> None:
     notes = Notes()
     short = ";".join(V3.split(";")[:100])
 
@@ -435,7 +433,7 @@ def test_line_with_missing_fields_is_left_out_and_named() -> None:
 
 @pytest.mark.parametrize("line", [V2, V3, V5])
 @pytest.mark.parametrize("version", ["2", "3", "4", "5"])
-def test_line_without_its_beginning_names_no_job_after_a_number(line: str, version: str) -> None:
+def test_line_without_its_beginning_is_not_a_job_named_by_a_number(line: str, version: str) -> None:
     fields = line.split(";")
 
     for place in range(5, len(fields)):
@@ -444,7 +442,7 @@ def test_line_without_its_beginning_names_no_job_after_a_number(line: str, versi
         assert reading.found == ()
 
 
-def test_line_that_was_cut_in_its_percentiles_at_the_front_is_left_out_and_named() -> None:
+def test_line_without_its_first_percentiles_is_skipped_with_a_note() -> None:
     notes = Notes()
     front = V2[V2.index("2;99.5") :]
 
@@ -456,14 +454,14 @@ def test_line_that_was_cut_in_its_percentiles_at_the_front_is_left_out_and_named
     assert [job.name for job in reading.found[0].document.jobs] == ["rr"]
 
 
-def test_line_with_text_for_a_number_is_left_out_and_named() -> None:
+def test_line_with_text_in_place_of_a_number_is_skipped_with_a_note() -> None:
     reading, codes = read(with_field(8, "soon") + "\n")
 
     assert (reading.found, codes) == ((), ["unreadable-terse"])
 
 
 @pytest.mark.parametrize("length", [12, 60, 700, len(V3) - 30, len(V3) - 3, len(V3) + 2])
-def test_last_line_that_is_cut_is_named_and_what_is_whole_is_read(length: int) -> None:
+def test_truncated_last_line_has_a_note_and_the_other_lines_are_read(length: int) -> None:
     other = V3.replace(";rr;", ";other;")
 
     reading, codes = read(f"{V3}\n{other[:length]}")
@@ -473,7 +471,7 @@ def test_last_line_that_is_cut_is_named_and_what_is_whole_is_read(length: int) -
     assert codes == ["truncated-report"]
 
 
-def test_line_without_its_end_is_whole() -> None:
+def test_line_without_newline_is_complete() -> None:
     reading, codes = read(V3)
 
     assert (reading.found[0].document.is_partial, codes) == (False, [])
@@ -491,7 +489,7 @@ def test_line_without_its_end_is_whole() -> None:
         "%=;" * 50_000,
     ],
 )
-def test_foreign_text_is_left_alone(text: str) -> None:
+def test_foreign_text_is_not_changed(text: str) -> None:
     reading, _ = read(text)
 
     assert (reading.found, reading.rest) == ((), text)

@@ -65,7 +65,7 @@ def test_iops_and_bandwidth_of_every_text_agree_to_their_digits() -> None:
     assert odd == []
 
 
-def test_carries_that_were_lost_are_mended() -> None:
+def test_lost_carries_are_corrected() -> None:
     ((_, document),) = list_documents("fio.out")
 
     # Printed as 19.0GiB and 13.0GiB.
@@ -81,7 +81,7 @@ def test_appended_executions_are_separated(pattern: str) -> None:
     assert len(list_documents(pattern)) == 28
 
 
-def test_disk_of_which_another_is_made_is_its_member() -> None:
+def test_component_of_a_composed_disk_is_its_member() -> None:
     (document,) = (document for name, document in list_documents("*getting_started.md.block1.txt"))
 
     assert [disk.is_member for disk in document.disks] == [False, True]

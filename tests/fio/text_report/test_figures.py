@@ -78,7 +78,7 @@ def test_cached_figures_are_distinguished_by_their_prefixes() -> None:
 @pytest.mark.parametrize(
     "text", ["", "nan", "-5", "1e5", "5 apples", "5XiB", "1.2.3", "9" * 30, "9999999999GiB", "٣"]
 )
-def test_what_is_no_figure_is_none(text: str) -> None:
+def test_invalid_figure_is_none(text: str) -> None:
     assert read_figure(text, MODERN) is None
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_figure_is_none(text: str) -> None:
     ("text", "reason"),
     [("nan", "not-a-number"), ("-nan", "not-a-number"), ("inf", "not-a-number"), ("9EEB", "out-of-range")],
 )
-def test_reason_for_what_is_no_figure(text: str, reason: str) -> None:
+def test_invalid_figure_has_a_reason(text: str, reason: str) -> None:
     assert explain_absence(text) == reason
 
 
@@ -107,13 +107,13 @@ def test_reason_for_what_is_no_figure(text: str, reason: str) -> None:
         ("12.6M", 13_055_000, (2, 19, 0), FigureVerdict.CONTRADICTS),
     ],
 )
-def test_figure_is_judged_by_what_its_version_does(
+def test_figure_is_compared_by_the_rounding_of_its_version(
     text: str, exact: float, version: tuple[int, int, int], verdict: FigureVerdict
 ) -> None:
     assert judge_figure(read_figure(text, MODERN), exact, version) is verdict
 
 
-def test_lost_carry_is_mended_by_the_count_of_ios() -> None:
+def test_lost_carry_is_corrected_by_the_count_of_ios() -> None:
     text = make_text(
         "  write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3596MiB/300032msec)",
         issued="     issued rwt: total=0,920632,0, short=0,0,0, dropped=0,0,0",
@@ -137,7 +137,7 @@ def test_lost_carry_is_mended_by_the_count_of_ios() -> None:
         ("IOPS=2043, BW=2043MiB/s (2143MB/s)(19.0GiB/10001msec)", 2043 * 2**20, int(2043 * 2**20 * 10.001)),
     ],
 )
-def test_lost_carry_is_mended_by_the_other_figures(summary: str, bandwidth: float, io_bytes: int) -> None:
+def test_lost_carry_is_corrected_by_the_other_figures(summary: str, bandwidth: float, io_bytes: int) -> None:
     header = "job: (g=0): rw=write, bs=(R) 512B-1024KiB, (W) 512B-1024KiB, (T) 512B-1024KiB, ioengine=sync, iodepth=1"
     text = make_text(
         f"  write: {summary}",
@@ -153,7 +153,7 @@ def test_lost_carry_is_mended_by_the_other_figures(summary: str, bandwidth: floa
     assert "text-carry-lost" in list_codes(text)
 
 
-def test_figure_of_a_later_version_is_accepted_even_if_it_is_odd() -> None:
+def test_unusual_figure_of_a_later_version_is_accepted() -> None:
     text = make_text(
         "  write: IOPS=3068, BW=11.0MiB/s (12.6MB/s)(3596MiB/300032msec)",
         issued="     issued rwts: total=0,920632,0,0 short=0,0,0,0 dropped=0,0,0,0",
@@ -164,7 +164,7 @@ def test_figure_of_a_later_version_is_accepted_even_if_it_is_odd() -> None:
     assert list_codes(text) == []
 
 
-def test_decimals_of_2_x_are_mended_where_counts_prove_them_wrong() -> None:
+def test_decimals_of_2_x_are_corrected_if_counts_prove_them_wrong() -> None:
     # 12.055 MB: the remainder of 56 KB prints as if it were decimals.
     text = make_old_text(
         "  write: io=12.57MB, bw=12.57MB/s, iops=3086, runt=  1000msec",
@@ -189,7 +189,7 @@ def test_kb_base_1000_of_2_x_is_found_by_the_counts() -> None:
     assert (direction.io_bytes, direction.bandwidth_bytes_per_s) == (12640256, 12640000)
 
 
-def test_bytes_are_as_printed_where_ios_came_back_short() -> None:
+def test_bytes_are_as_printed_if_there_were_short_ios() -> None:
     text = make_text(
         "  write: IOPS=1999, BW=7999KiB/s (8191kB/s)(469MiB/60001msec)",
         issued="     issued rwts: total=0,119984,0,0 short=0,3,0,0 dropped=0,0,0,0",
@@ -198,7 +198,7 @@ def test_bytes_are_as_printed_where_ios_came_back_short() -> None:
     assert read_direction(text).io_bytes == 469 * 2**20
 
 
-def test_block_size_of_the_first_job_does_not_mend_the_bytes_of_a_group() -> None:
+def test_block_size_of_the_first_job_does_not_correct_the_bytes_of_a_group() -> None:
     # 300 000 I/Os, some of 4 KiB and some of 8 KiB: 1.1 GB if all were of 4 KiB.
     text = make_old_text(
         "  write: io=1.8GB, bw=188743KB/s, iops=30000, runt= 10000msec",
@@ -223,7 +223,7 @@ def test_bytes_are_as_printed_where_a_block_size_lost_digits() -> None:
     assert read_document(text).jobs[0].options["bs"] == "65024"
 
 
-def test_rate_that_is_no_number_is_absent_with_that_reason() -> None:
+def test_invalid_rate_is_missing_with_a_reason() -> None:
     direction = read_direction(make_text("  write: IOPS=-nan, BW=inf (nan)(0B/60001msec)"))
 
     assert (direction.iops, direction.bandwidth_bytes_per_s) == (None, None)
@@ -268,7 +268,9 @@ def test_snapshot_of_2_1_4_alone_has_its_run_time_in_us() -> None:
         ("fio-2.1.4", ("usr=3.45%, sys=38.10%", "usr=0.01%, sys=0.04%")),
     ],
 )
-def test_long_run_of_an_old_version_keeps_its_run_time(version: str, changes: tuple[str, str]) -> None:
+def test_run_time_of_a_long_run_of_an_old_version_is_not_converted(
+    version: str, changes: tuple[str, str]
+) -> None:
     direction = read_direction(make_snapshot(version=version, changes=changes))
 
     assert (direction.runtime_s, direction.iops) == (875.555, pytest.approx(30.88, abs=0.01))
@@ -282,7 +284,7 @@ def test_long_run_of_an_old_version_keeps_its_run_time(version: str, changes: tu
         ("target=2.01ms, window=1000.00us, percentile=100.00%, depth=4", ("2010us", "1000us", "100")),
     ],
 )
-def test_goal_of_3_42_names_its_units(goal: str, target: tuple[str, str, str] | None) -> None:
+def test_latency_target_of_3_42_has_units(goal: str, target: tuple[str, str, str] | None) -> None:
     job = read_job(make_text(SUMMARY, f"     latency   : {goal}", version="fio-3.42"))
 
     names = ("latency_target", "latency_window", "latency_percentile")

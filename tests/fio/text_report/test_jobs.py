@@ -32,7 +32,7 @@ def test_target_of_latency_is_an_option_in_us_and_from_3_3_in_ns(version: str, t
     assert options["latency_percentile"] == "99"
 
 
-def test_job_with_an_error_says_which_and_why() -> None:
+def test_failed_job_has_a_note_with_error_and_reason() -> None:
     job = (
         "job: (groupid=0, jobs=1): err=28 (file:io_u.c:1876, func=io_u error, error=No space left on device):"
         " pid=21559: Sat Nov 21 07:38:10 2026"
@@ -50,7 +50,7 @@ def test_job_with_an_error_says_which_and_why() -> None:
 
 
 @pytest.mark.parametrize("name", ["read", "cpu", "lat", "Run", "a job: with (parts)", "Jobs"])
-def test_job_may_be_named_like_a_line_of_the_report(name: str) -> None:
+def test_job_name_may_look_like_a_line_of_the_report(name: str) -> None:
     text = make_text(SUMMARY).replace("job: (g", f"{name}: (g")
 
     document = read_document(text)
@@ -58,13 +58,13 @@ def test_job_may_be_named_like_a_line_of_the_report(name: str) -> None:
     assert (document.jobs[0].name, document.jobs[0].options["rw"]) == (name, "randwrite")
 
 
-def test_direction_that_moved_nothing_is_not_reported() -> None:
+def test_direction_without_io_is_not_reported() -> None:
     (trim,) = read_file("generated/28_trim_file_normal.out").jobs[0].directions
 
     assert (trim.name, trim.total_ios, trim.iops, trim.missing["iops"]) == ("trim", 1, None, "not-reported")
 
 
-def test_direction_asked_for_without_any_io_is_there() -> None:
+def test_requested_direction_without_io_is_listed() -> None:
     text = make_text(SUMMARY).replace("rw=randwrite", "rw=randrw")
 
     read, write = read_job(text).directions
@@ -86,7 +86,9 @@ def test_direction_asked_for_without_any_io_is_there() -> None:
         ("bs=(R) 4096B-4096B, (W) 8192B-16.0KiB, (T) 4096B-4096B", None, "4096,8192-16384"),
     ],
 )
-def test_header_has_the_workload(header: str, block_size_bytes: int | None, block_size_text: str) -> None:
+def test_header_contains_the_workload(
+    header: str, block_size_bytes: int | None, block_size_text: str
+) -> None:
     line = f"job: (g=0): rw=randrw, {header}, ioengine=libaio, iodepth=16"
 
     (group,) = read_document(make_text(SUMMARY, header=line)).groups
@@ -108,7 +110,7 @@ def test_header_of_each_job_is_found_by_name_and_group() -> None:
     assert document.groups[2].options["bsrange"] == "4096-16384"
 
 
-def test_header_of_the_same_host_is_taken() -> None:
+def test_header_of_the_same_host_is_used() -> None:
     other = HEADER.replace("4096B", "8192B")
     text = "\n".join(
         (
@@ -156,7 +158,7 @@ def test_report_without_headers_has_no_options() -> None:
     assert list_codes(text) == ["options-not-reported"]
 
 
-def test_jobs_that_were_summed_into_another_are_named() -> None:
+def test_jobs_summed_into_another_have_a_note() -> None:
     header = "other: (g=0): rw=read, bs=(R) 8192B-8192B, (W) 8192B-8192B, (T) 8192B-8192B, ioengine=sync, iodepth=1"
     text = make_text(SUMMARY).replace("fio-3.28", f"{header}\nfio-3.28")
 
@@ -166,7 +168,7 @@ def test_jobs_that_were_summed_into_another_are_named() -> None:
     assert read_job(text.replace("jobs=1", "jobs=2")).may_hide_jobs
 
 
-def test_iops_below_100_are_the_exact_quotient_of_which_fio_prints_the_whole_part() -> None:
+def test_iops_below_100_are_calculated_as_fio_truncates_them() -> None:
     text = (
         "slow: (groupid=0, jobs=1): err= 0: pid=1: Sat Nov 21 10:00:00 2026\n"
         "  read: IOPS=1, BW=4900B/s (4900B/s)(288KiB/60200msec)\n"
@@ -180,7 +182,7 @@ def test_iops_below_100_are_the_exact_quotient_of_which_fio_prints_the_whole_par
     assert read.sources["iops"] == "total_ios / run time, of which IOPS= is the whole part"
 
 
-def test_utilisation_that_fio_could_not_calculate_leaves_the_disk_in_place() -> None:
+def test_disk_with_nan_utilisation_is_kept() -> None:
     text = (
         "a: (groupid=0, jobs=1): err= 0: pid=1: Sat Nov 21 10:00:00 2026\n"
         "  read: IOPS=200, BW=800KiB/s (819kB/s)(800KiB/1000msec)\n"

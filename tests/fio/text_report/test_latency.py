@@ -41,7 +41,7 @@ def test_nan_in_a_latency_is_not_a_number() -> None:
         "clat (usec): min=9, max=3, avg= 5.00, stdev= 0.00",
     ],
 )
-def test_latency_of_a_counter_that_wrapped_is_withheld(line: str) -> None:
+def test_latency_of_a_wrapped_counter_is_withheld(line: str) -> None:
     direction = read_direction(make_text(SUMMARY, line, "lat (usec): min=3, max=9, avg= 5.00, stdev= 0.00"))
 
     assert (direction.completion, direction.missing["completion"]) == (None, "out-of-range")
@@ -93,7 +93,7 @@ def test_table_of_one_priority_does_not_replace_that_of_all(title: str) -> None:
     assert direction.completion == Latency(1000, 9000, 5000, 0, None, ((50.0, 5000),))
 
 
-def test_table_without_end_is_read_to_the_most_that_fio_prints() -> None:
+def test_table_without_end_is_read_to_a_limit() -> None:
     row = "     | 50.00th=[    5], 60.00th=[    6]"
 
     direction = read_direction(make_text(SUMMARY, "    clat percentiles (usec):", *[row] * 100_000))
@@ -151,7 +151,7 @@ def test_samples_of_iops_are_as_printed() -> None:
         ("versions/fio-3.13/normal_group2.txt", None),
     ],
 )
-def test_samples_of_several_jobs_count_from_3_13_on(name: str, missing: str | None) -> None:
+def test_samples_of_several_jobs_are_used_from_3_13_on(name: str, missing: str | None) -> None:
     direction = read_file(name).jobs[0].directions[0]
 
     assert direction.missing.get("bandwidth_samples") == missing
@@ -190,7 +190,7 @@ def test_shares_of_latencies_have_bounds_in_ns(
     assert read_job(make_text(SUMMARY, *lines)).latency_shares == expected
 
 
-def test_latency_of_fsync_is_a_direction_of_its_own() -> None:
+def test_latency_of_fsync_is_the_direction_sync() -> None:
     job = read_file("versions/fio-3.7/normal_fsync.txt").jobs[0]
 
     write, sync = job.directions

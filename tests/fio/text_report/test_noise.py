@@ -33,7 +33,7 @@ def drop_lines(text: str, word: str) -> str:
 CLAT = "    clat (usec): min=366, max=27978, avg=483.59, stdev=91.34"
 
 
-def test_lines_of_others_are_handed_back_in_order() -> None:
+def test_foreign_lines_are_returned_in_order() -> None:
     text = make_text(SUMMARY, "fio: pid=1, err=28/file:io_u.c:1, func=x, error=No space", CLAT)
 
     reading = read_text(f"$ ./bench.sh\n{text}\nreal 0m0.116s\n")
@@ -47,7 +47,7 @@ def test_lines_of_others_are_handed_back_in_order() -> None:
     assert reading.found[0].document.jobs[0].directions[0].completion.mean_ns == 483590
 
 
-def test_lines_of_the_report_itself_are_not_handed_back() -> None:
+def test_lines_of_the_report_are_not_returned() -> None:
     reading = read_text(read_bytes("generated/54_eta_always_normal.out").decode())
 
     assert (len(reading.found), reading.rest) == (1, "")
@@ -77,7 +77,7 @@ def test_no_line_of_a_clean_report_is_foreign(name: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\r"])
-def test_other_line_endings_change_nothing(ending: str) -> None:
+def test_other_line_endings_give_the_same_report(ending: str) -> None:
     text = read_bytes("generated/17_randrw7030_normal.out").decode()
 
     assert read_document(text.replace("\n", ending)) == read_document(text)
@@ -112,7 +112,7 @@ def test_status_line_may_run_into_the_job_line() -> None:
     assert read_document(text).jobs[0].name == "job"
 
 
-def test_last_of_several_snapshots_counts() -> None:
+def test_last_of_several_snapshots_is_used() -> None:
     notes = Notes()
 
     reading = read_normal(read_bytes("generated/51_status_interval_normal.out").decode(), notes)
@@ -124,7 +124,7 @@ def test_last_of_several_snapshots_counts() -> None:
     assert reading.rest == ""
 
 
-def test_last_whole_snapshot_counts_where_the_last_was_cut() -> None:
+def test_last_complete_snapshot_is_used_if_the_last_is_truncated() -> None:
     text = read_bytes("generated/51_status_interval_normal.out").decode()
 
     document = read_document(text[: text.rindex("  cpu  ")])
@@ -132,7 +132,7 @@ def test_last_whole_snapshot_counts_where_the_last_was_cut() -> None:
     assert (document.is_partial, document.jobs[0].directions[0].total_ios) == (False, 53986)
 
 
-def test_executions_one_after_the_other_are_documents_of_their_own() -> None:
+def test_consecutive_executions_are_separate_documents() -> None:
     text = make_text(SUMMARY, CLAT)
 
     reading = read_text(f"first\n{text}\nsecond\n{text}")
@@ -174,7 +174,7 @@ def test_report_without_headers_is_a_snapshot_only_if_it_has_grown(
     assert len(read_text(body + again).found) == count
 
 
-def test_snapshot_may_lose_a_carry_but_no_tenth_of_its_bytes() -> None:
+def test_snapshot_may_lose_a_carry_but_not_a_tenth_of_its_bytes() -> None:
     first = make_text(SUMMARY.replace("469MiB", "11.9MiB"), CLAT, header="", version="fio-3.19")
     later = first.replace("60001msec", "61001msec").replace("total=0,119984", "total=0,119999")
 
@@ -182,7 +182,7 @@ def test_snapshot_may_lose_a_carry_but_no_tenth_of_its_bytes() -> None:
     assert len(read_text(first + later.replace("11.9MiB", "10.0MiB")).found) == 2
 
 
-def test_other_execution_of_the_same_process_borrows_no_options() -> None:
+def test_other_execution_with_the_same_process_id_gets_no_options() -> None:
     text = make_text(SUMMARY, CLAT)
     again = text[text.index("job: (groupid") :].replace("60001msec", "50001msec")
 
@@ -191,7 +191,7 @@ def test_other_execution_of_the_same_process_borrows_no_options() -> None:
     assert (first.options["bs"], second.options) == ("4096", {})
 
 
-def test_execution_that_printed_no_jobs_lends_nothing_to_the_next() -> None:
+def test_headers_of_an_execution_without_jobs_are_not_used_for_the_next() -> None:
     idle = f"{HEADER.replace('4096B', '512B')}\nfio-3.28\nStarting 1 process\n\n{END}\n"
 
     reading = read_text(idle + make_text(SUMMARY))
@@ -200,7 +200,7 @@ def test_execution_that_printed_no_jobs_lends_nothing_to_the_next() -> None:
     assert reading.rest.splitlines()[0] == HEADER.replace("4096B", "512B")
 
 
-def test_cut_after_a_whole_job_keeps_that_one() -> None:
+def test_output_truncated_after_a_complete_job_keeps_that_job() -> None:
     text = read_bytes("generated/81_multi_job_normal.out").decode()
     cut = text[: text.index("  write: IOPS=7213")]
 
@@ -219,7 +219,7 @@ def test_cut_after_a_whole_job_keeps_that_one() -> None:
     )
 
 
-def test_values_of_clones_that_were_not_all_printed_are_withheld() -> None:
+def test_values_of_a_group_with_missing_clones_are_withheld() -> None:
     text = read_bytes("generated/14_numjobs4_normal.out").decode()
     cut = text[: text.index("Run status group")].rpartition("rw: (groupid=")[0]
 
@@ -229,7 +229,7 @@ def test_values_of_clones_that_were_not_all_printed_are_withheld() -> None:
     assert list_codes(cut) == ["truncated-report", "clones-missing"]
 
 
-def test_text_cut_within_a_clone_withholds_the_group_without_a_header_that_names_clones() -> None:
+def test_text_truncated_within_a_clone_withholds_the_group_if_no_header_lists_clones() -> None:
     text = read_bytes("generated/14_numjobs4_normal.out").decode()
     body = text[text.index("rw: (groupid=") :]
     cut = body[: body.rindex("     issued")]
@@ -239,7 +239,7 @@ def test_text_cut_within_a_clone_withholds_the_group_without_a_header_that_names
     assert (group.directions[0].iops, group.directions[0].missing["iops"]) == (None, "clones-missing")
 
 
-def test_cut_before_the_first_result_leaves_nothing() -> None:
+def test_output_truncated_before_the_first_result_has_no_document() -> None:
     text = make_text(SUMMARY, CLAT)
     cut = text[: text.index("BW=")]
 
@@ -256,7 +256,7 @@ def test_cut_before_the_first_result_leaves_nothing() -> None:
         "versions/fio-3.36/normal.txt",
     ],
 )
-def test_job_without_its_line_of_issued_ios_is_read_from_the_lines_that_are_there(name: str) -> None:
+def test_job_without_the_issued_line_is_read_from_its_other_lines(name: str) -> None:
     text = read_bytes(name).decode()
     whole = read_document(text)
 
@@ -278,7 +278,7 @@ def test_job_without_its_line_of_issued_ios_is_read_from_the_lines_that_are_ther
             assert (direction.total_ios, direction.missing["total_ios"]) == (None, "not-reported")
 
 
-def test_results_alone_make_a_partial_report() -> None:
+def test_results_without_header_and_end_are_a_partial_report() -> None:
     text = f"{JOB_LINE}\n{SUMMARY}\n\nthe next day:\n\n{JOB_LINE.replace('1891', '77')}\n{SUMMARY}\n"
 
     report = read_output(text.encode())
@@ -291,7 +291,7 @@ def test_results_alone_make_a_partial_report() -> None:
     assert report.messages == ("the next day:",)
 
 
-def test_number_that_the_end_of_the_text_may_have_cut_is_not_read() -> None:
+def test_possibly_truncated_number_at_the_end_of_the_text_is_not_read() -> None:
     text = f"{JOB_LINE}\n{SUMMARY}\n{CLAT}"
 
     cut, whole = (read_document(end).jobs[0].directions[0] for end in (text[:-1], f"{text}\n"))
@@ -300,7 +300,7 @@ def test_number_that_the_end_of_the_text_may_have_cut_is_not_read() -> None:
     assert whole.completion.stddev_ns == 91340
 
 
-def test_job_without_any_result_is_not_said_to_come_from_a_full_disk() -> None:
+def test_message_about_a_job_without_results_does_not_mention_a_full_disk() -> None:
     with pytest.raises(UnreadableOutput) as refusal:
         read_output(f"{JOB_LINE}\n  cpu          : usr=2.04%\n".encode())
 
@@ -308,7 +308,7 @@ def test_job_without_any_result_is_not_said_to_come_from_a_full_disk() -> None:
     assert "disk" not in str(refusal.value)
 
 
-def test_snapshots_without_their_lines_of_issued_ios_are_one_execution() -> None:
+def test_snapshots_without_issued_lines_are_one_execution() -> None:
     text = drop_lines(read_bytes("generated/51_status_interval_normal.out").decode(), "issued")
 
     document = read_document(text)
@@ -354,7 +354,7 @@ def test_sum_over_clients_has_figures_without_a_unit() -> None:
     assert (aggregate.hostname, aggregate.directions[0].bandwidth_bytes_per_s) == (None, 98.5 * 2**20)
 
 
-def test_percents_that_read_alike_are_left_out() -> None:
+def test_equal_percents_are_skipped() -> None:
     completion = read_file("versions/fio-2.1.3/json_client.json").jobs[0].directions[0].completion
 
     # 99.5 to 99.99 all print as "100th".
@@ -363,7 +363,7 @@ def test_percents_that_read_alike_are_left_out() -> None:
     assert "text-percents-rounded" in list_codes(read_bytes("versions/fio-2.1.3/json_client.json").decode())
 
 
-def test_interrupted_run_is_whole() -> None:
+def test_interrupted_run_is_complete() -> None:
     reading = read_text(read_bytes("generated/B1_interrupted_normal.out").decode())
 
     assert reading.found[0].document.is_partial is False
@@ -387,7 +387,7 @@ def test_too_many_reports_are_refused() -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 1000, 50))
-def test_text_cut_anywhere_is_read_or_left(start: int) -> None:
+def test_text_truncated_anywhere_has_no_job_without_directions(start: int) -> None:
     text = read_bytes("generated/81_multi_job_normal.out").decode()
 
     for end in range(start * 8, start * 8 + 400, 7):
@@ -410,7 +410,7 @@ def test_options_are_those_of_the_last_header_before_the_results(rw: str, lost: 
     assert document == read_document(text)
 
 
-def test_options_are_those_of_the_last_header_where_no_line_says_how_many_jobs_start() -> None:
+def test_options_are_those_of_the_last_header_if_the_starting_line_is_missing() -> None:
     text = make_text(SUMMARY).replace("Starting 1 process\n", "")
     earlier = HEADER.replace("rw=randwrite", "rw=randrw")
 
@@ -419,7 +419,7 @@ def test_options_are_those_of_the_last_header_where_no_line_says_how_many_jobs_s
     assert (job.options["rw"], [direction.name for direction in job.directions]) == ("randwrite", ["write"])
 
 
-def test_two_jobs_of_one_name_keep_a_header_each() -> None:
+def test_two_jobs_of_one_name_have_separate_headers() -> None:
     second = HEADER.replace("rw=randwrite", "rw=write")
     text = make_text(SUMMARY, header=f"{HEADER}\n{second}").replace(
         "Starting 1 process", "Starting 2 processes"
@@ -431,7 +431,7 @@ def test_two_jobs_of_one_name_keep_a_header_each() -> None:
     assert [job.options["rw"] for job in document.jobs] == ["randwrite", "write"]
 
 
-def test_header_that_asks_for_what_the_job_did_not_do_is_of_another_execution() -> None:
+def test_header_with_other_directions_than_the_job_is_not_used() -> None:
     header = HEADER.replace("rw=randwrite", "rw=randread")
 
     (job,) = read_document(make_text(SUMMARY, header=header)).jobs
@@ -469,7 +469,7 @@ def test_emphasis_in_a_description_stays() -> None:
     assert read_document(text).jobs[0].description == "a **bold** `one`"
 
 
-def test_line_of_results_that_cannot_be_read_is_named() -> None:
+def test_unreadable_line_of_results_has_a_note() -> None:
     text = make_text(CLAT.replace("clat", "slat"), SUMMARY.replace("IOPS=", "[IOPS="), CLAT)
 
     document = read_document(text)
@@ -485,7 +485,7 @@ def test_line_of_results_that_cannot_be_read_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["versions/fio-3.36/normal.txt", "versions/fio-2.2.10/normal.txt"])
-def test_latencies_without_the_line_of_their_direction_are_not_those_of_the_one_before(name: str) -> None:
+def test_latencies_without_a_direction_line_are_not_assigned_to_the_previous_direction(name: str) -> None:
     text = read_bytes(name).decode()
     whole, _ = read_document(text).jobs[0].directions
 

@@ -51,7 +51,7 @@ def test_summary_of_3_x_is_read_to_the_last_digit() -> None:
     assert direction.name == "write"
 
 
-def test_sources_say_what_each_value_was_printed_as() -> None:
+def test_sources_name_the_printed_figure_of_each_value() -> None:
     direction = read_direction(make_text(SUMMARY, "    clat (usec): min=1, max=2, avg= 1.50, stdev= 0.10"))
 
     assert direction.sources == {
@@ -176,7 +176,7 @@ def test_bandwidth_in_bits_becomes_bytes() -> None:
     assert direction.sources["bandwidth_bytes_per_s"] == "BW= in Mibit × 1048576 / 8"
 
 
-def test_processor_depths_and_goal_of_a_job() -> None:
+def test_cpu_depths_and_latency_target_of_a_job() -> None:
     job = read_job(
         make_text(
             SUMMARY,
@@ -263,17 +263,17 @@ def test_version_of_2_0_8_is_a_bare_number() -> None:
     assert read_file("versions/fio-2.0.8/normal.txt").fio_version == "2.0.8"
 
 
-def test_local_time_of_the_host_is_not_taken_for_utc() -> None:
+def test_local_time_of_the_host_is_not_read_as_utc() -> None:
     document = read_document(make_text(SUMMARY))
 
     assert (document.started_at, document.finished_at, document.jobs[0].started_at) == (None, None, None)
 
 
-def test_description_is_kept() -> None:
+def test_description_is_read() -> None:
     assert read_job(make_text('  Description  : [a "quoted" one]', SUMMARY)).description == 'a "quoted" one'
 
 
-def test_mixed_direction_stands_for_all_ios() -> None:
+def test_mixed_direction_counts_all_ios() -> None:
     job = read_job(
         make_old_text(
             "  mixed: io=8192KB, bw=8192KB/s, iops=2048, runt=  1000msec",
@@ -303,7 +303,7 @@ def test_runtime_of_zero_gives_no_rates() -> None:
     assert (direction.io_bytes, direction.iops, direction.missing["iops"]) == (4096, None, "zero-runtime")
 
 
-def test_every_text_says_once_that_it_is_rounded() -> None:
+def test_every_text_has_one_note_about_rounding() -> None:
     notes = Notes()
 
     read_normal(make_text(SUMMARY), notes)
@@ -311,13 +311,13 @@ def test_every_text_says_once_that_it_is_rounded() -> None:
     assert [(note.code, note.where) for note in notes.list_all()] == [("text-precision", "document 0")]
 
 
-def test_text_without_a_report_is_handed_back_as_it_is() -> None:
+def test_text_without_a_report_is_returned_unchanged() -> None:
     text = "nothing of fio's\r\n\r\nat all"
 
     assert (read_text(text).found, read_text(text).rest) == ((), text)
 
 
-def test_counts_are_missing_where_the_line_is_of_another_make() -> None:
+def test_counts_are_missing_if_the_line_has_an_unknown_format() -> None:
     direction = read_direction(make_text(SUMMARY, issued="     issued rwts: total= short=0"))
 
     assert (direction.total_ios, direction.missing["total_ios"]) == (None, "not-reported")

@@ -35,7 +35,7 @@ def test_size_in_either_base(text: str, in_1024: int, in_1000: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "100%", "1.5m", "(2*4k)", "8*$mb_memory", "4x", "k", "-4k", "4k-8k", "25z", "9999999p", "٤k"]
 )
-def test_what_is_no_plain_size_is_none(text: str) -> None:
+def test_invalid_size_is_none(text: str) -> None:
     assert parse_size(text) is None
 
 
@@ -63,5 +63,5 @@ def test_duration_in_seconds(text: str, seconds: float | None) -> None:
     assert found == (None if seconds is None else pytest.approx(seconds))
 
 
-def test_bare_number_counts_in_the_unit_of_its_option() -> None:
+def test_bare_number_has_the_unit_of_its_option() -> None:
     assert parse_duration_s("500", unit="us") == pytest.approx(0.0005)

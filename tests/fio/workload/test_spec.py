@@ -111,7 +111,9 @@ def test_defaults_are_those_of_fio() -> None:
         ({"log_avg_msec": "500", "percentile_list": "50:99", "http_s3_key": "secret"}, {}),
     ],
 )
-def test_same_work_typed_otherwise_is_the_same_workload(one: dict[str, str], other: dict[str, str]) -> None:
+def test_options_in_another_notation_are_the_same_workload(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
     assert read(**one) == read(**other)
 
 
@@ -145,15 +147,15 @@ def test_other_work_is_another_workload(one: dict[str, str], other: dict[str, st
     ("rw", "share"),
     [("randread", 100), ("randwrite", 0), ("trim", 0), ("randtrimwrite", 0), ("rw", 50), ("randrw", 50)],
 )
-def test_read_share_follows_from_the_kind_of_io(rw: str, share: int) -> None:
+def test_read_share_follows_from_rw(rw: str, share: int) -> None:
     assert read(rw=rw).read_share_percent == share
 
 
-def test_impossible_read_share_is_not_known() -> None:
+def test_impossible_read_share_is_none() -> None:
     assert read(rw="rw", rwmixread="250").read_share_percent is None
 
 
-def test_size_in_per_cent_is_told_as_text() -> None:
+def test_size_in_per_cent_is_kept_as_text() -> None:
     spec = read(size="100%")
 
     assert (spec.file_size_bytes, spec.file_size_text) == (None, "100%")
@@ -165,7 +167,7 @@ def test_further_options_are_canonical_and_in_order() -> None:
     assert list(spec.extra.items()) == [("fsync", "1"), ("rate", "1048576,2097152"), ("zero_buffers", "1")]
 
 
-def test_depth_in_effect_stands_in_for_an_option_that_is_not_listed() -> None:
+def test_effective_depth_replaces_an_option_that_is_not_listed() -> None:
     assert read_workload(make_group({"rw": "read"}, iodepth=32)).iodepth == 32
     assert read_workload(make_group({"rw": "read", "iodepth": "4"}, iodepth=32)).iodepth == 4
 
@@ -177,7 +179,7 @@ def test_run_as_long_as_its_runtime_is_time_based(runtime_s: float, is_time_base
     assert read_workload(group).is_time_based is is_time_based
 
 
-def test_job_without_options_is_known_by_what_it_did_and_its_name() -> None:
+def test_job_without_options_is_identified_by_its_name_and_io() -> None:
     spec = read_workload(read_single("versions/fio-2.2.10/json.json").groups[0])
 
     assert (spec.rw, spec.block_size_bytes, spec.iodepth, spec.engine) == ("rw", 4096, 4, "")
@@ -185,7 +187,7 @@ def test_job_without_options_is_known_by_what_it_did_and_its_name() -> None:
     assert spec.is_direct is None
 
 
-def test_job_of_which_a_header_tells_some_options_leaves_the_others_unknown() -> None:
+def test_options_that_a_header_does_not_print_are_unknown() -> None:
     group = make_group({"rw": "randrw", "bs": "4096", "iodepth": "4"}, has_all_options=False)
 
     spec = read_workload(group)
@@ -195,13 +197,13 @@ def test_job_of_which_a_header_tells_some_options_leaves_the_others_unknown() ->
     assert spec.extra == {"options": "not-reported", "job": group.name}
 
 
-def test_job_without_options_and_without_io_has_no_kind() -> None:
+def test_job_without_options_and_io_has_no_rw() -> None:
     spec = read_workload(make_group({}))
 
     assert (spec.rw, spec.block_size_bytes, spec.read_share_percent) == ("", None, None)
 
 
-def test_texts_longer_than_their_columns_stay_distinct() -> None:
+def test_texts_longer_than_their_columns_remain_distinct() -> None:
     long = ":".join(f"{size}k/1" for size in range(1, 100))
 
     one, other = read(bssplit=long), read(bssplit=long + ":1m/1")
