@@ -30,7 +30,7 @@ def read_document(response: Any) -> dict[str, Any]:
 
 def describe(query: str) -> list[str]:
     figure = show_scaling(QueryDict(query), base_url="")
-    return [sentence.words.replace("\u202f", " ") for sentence in (*figure.sentences, *figure.more_sentences)]
+    return [sentence.text.replace("\u202f", " ") for sentence in (*figure.sentences, *figure.more_sentences)]
 
 
 def make_bar(count: int, value: float, *, host: Any, **summary: Any) -> Series:

@@ -1,0 +1,222 @@
+"""Findings of a scaling chart as text: the curve, what it does, and the numbers that show it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.metrics import format_value
+from benchapp.queries.charts.scaling import ScalingChart
+from benchapp.queries.charts.scaling_findings import (
+    AtLimit,
+    Cliff,
+    ContrastFinding,
+    CurvePlace,
+    CurvePoint,
+    Erratic,
+    Falls,
+    Finding,
+    GainsStop,
+    Grows,
+    Linear,
+    Saturates,
+    Steady,
+    Unclear,
+    list_places,
+)
+from benchapp.queries.titles import describe_setting, describe_value
+from benchapp.web.site.value_texts import with_unit
+
+# Values of these dimensions can be the subject of a sentence; others are followed by a colon.
+_SUBJECT_DIMENSIONS: Final = ("pattern", "rw")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A finding as text.
+
+    subject: the curve, with a colon if a verb cannot follow it: "random read", "16 volumes:". predicate: begins with
+    a verb, or with its own subject if has_subject; then subject is "" where the chart has one curve. numbers: what
+    follows the predicate, with its separator: " (5 000 → 5 010 IOPS)".
+    """
+
+    subject: str
+    predicate: str
+    numbers: str = ""
+    has_subject: bool = False
+
+    def join(self, subject: str, predicate: str) -> str:
+        """Return a subject and a predicate as one clause."""
+        if not self.has_subject:
+            return f"{subject} {predicate}"
+        return f"{subject.removesuffix(':')}: {predicate}" if subject else predicate
+
+    @property
+    def sentence(self) -> str:
+        """Return the finding with its numbers."""
+        return f"{self.join(self.subject, self.predicate)}{self.numbers}."
+
+
+class SentenceWriter:
+    """Writes about the findings of one chart."""
+
+    def __init__(self, chart: ScalingChart) -> None:
+        self._chart = chart
+        self._x = chart.x.dimension.name
+        self._is_more_better = chart.metric.better == "higher"
+
+    @property
+    def metric_name(self) -> str:
+        """Return the name of the metric within a sentence: "IOPS", "mean latency"."""
+        label = self._chart.metric.label
+        return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"
+
+    def write(self, finding: Finding) -> Clause:
+        """Return the clause of a finding."""
+        curve = self.name_curve(list_places(finding)[0])
+        match finding:
+            case GainsStop(best, after):
+                return Clause(curve, f"levels off at {self._at(best)}", f" ({self._pair(best, '→', after)})")
+            case Saturates(start, _, level):
+                return Clause(
+                    curve, f"saturates at {self._format_rounded(level)} with {self._at_or_more(start)}"
+                )
+            case Linear(first, last, efficiency):
+                predicate = f"scales linearly: {last.value / first.value:.3g}x {self._span(first, last)}"
+                return Clause(curve, predicate, f" ({_format_share(efficiency)} of ideal)")
+            case Erratic(high, low):
+                before = f"{self._format_bare(high.value)} at {self._at(high)}"
+                after = f"{self.format(low.value)} at {self._at(low)}"
+                return Clause(curve, "is erratic", f": {before}, {after}; no clear trend")
+            case Falls(high, low, share):
+                predicate = f"{self._drop(share)} {self._span(high, low)}"
+                return Clause(curve, predicate, f" ({self._pair(high, '→', low)})")
+            case Grows(first, last, factor, efficiency):
+                ideal = "" if efficiency is None else f", {_format_share(efficiency)} of ideal"
+                numbers = f" {self._span(first, last)} ({self._pair(first, '→', last)}{ideal})"
+                return Clause(curve, self._growth(factor), numbers)
+            case Steady(first, last, level):
+                return Clause(curve, f"stays at {self.format(level)}", f" {self._span(first, last)}")
+            case Unclear(low, high, margin):
+                numbers = f": {self._pair(low, 'to', high)}, margin of error {self.format(margin)}; more runs needed"
+                return Clause(curve, "shows no significant difference", numbers)
+            case Cliff(value, reference, share):
+                return self._write_cliff(value, reference, share)
+            case ContrastFinding(high, low, factor):
+                return self._write_contrast(high, low, factor)
+            case AtLimit(name, start, end, limit):
+                reached = f"{self._format_bare(end.value)} of {self.format(limit)}"
+                return Clause(curve, f"reaches limit {name}", f" at {self._at(start)}: {reached}")
+
+    def name_curve(self, place: CurvePlace, *, apart_from: CurvePlace | None = None) -> str:
+        """Name a curve by its color and panel, without what differs from another cell: "random read (5 GiB files)".
+
+        With a colon if a verb cannot follow: "Random read drops by 20 %", but "16 volumes: drops by 20 %".
+        """
+        chart = self._chart
+        facet = chart.facets[place.facet]
+        name, colon = chart.metric.label, ""
+        if chart.color is not None and (apart_from is None or apart_from.line == place.line):
+            color = chart.color.dimension.name
+            name = describe_setting(color, facet.lines[place.line].value)
+            colon = "" if color in _SUBJECT_DIMENSIONS else ":"
+        if chart.facet is not None and (apart_from is None or apart_from.facet == place.facet):
+            name += f" ({describe_setting(chart.facet.dimension.name, facet.value)})"
+        return f"{name}{colon}"
+
+    def capitalize(self, text: str) -> str:
+        """Begin a sentence with a capital letter, unless it begins with a value such as "gp3" or "xfs"."""
+        axes = [axis for axis in (self._chart.x, self._chart.color, self._chart.facet) if axis is not None]
+        values = [
+            label
+            for axis in axes
+            if not axis.dimension.is_number and axis.dimension.name not in _SUBJECT_DIMENSIONS
+            for label in axis.labels
+        ]
+        return text if text.startswith(tuple(values)) else f"{text[0].upper()}{text[1:]}"
+
+    def format(self, value: float) -> str:
+        """Format a value of the metric with its unit."""
+        return with_unit(value, self._chart.metric)
+
+    def describe_x(self, place: int) -> str:
+        """Return a value of x as in a sentence: "4 volumes"."""
+        return describe_setting(self._x, self._chart.x.values[place])
+
+    def _write_cliff(self, value: CurvePoint, reference: CurvePoint, share: float) -> Clause:
+        new, old = self._name_difference(value, reference)
+        return Clause(
+            self.name_curve(value.place, apart_from=reference.place),
+            f"{self._drop(share)} from {old} to {new} at {self._at(value)}",
+            f" ({self._pair(reference, '→', value)})",
+        )
+
+    def _write_contrast(self, high: CurvePoint, low: CurvePoint, factor: float) -> Clause:
+        curve = self.name_curve(high.place, apart_from=low.place)
+        more, less = self._name_difference(high, low)
+        verb = "delivers" if self._is_more_better else "has"
+        is_at_one_x = high.place.x == low.place.x and len(self._chart.x.values) > 1
+        where = f" at {self._at(high)}" if is_at_one_x else ""
+        return Clause(
+            "" if curve == self._chart.metric.label else curve,
+            f"{more} {verb} {factor:.1f}x the {self.metric_name} of {less}{where}",
+            f" ({self._pair(high, 'vs', low)})",
+            has_subject=True,
+        )
+
+    def _name_difference(self, one: CurvePoint, other: CurvePoint) -> tuple[str, str]:
+        """Return what differs between two cells, in full and short: "15 GiB files", "5 GiB"."""
+        chart = self._chart
+        axis, values = chart.x, (chart.x.values[one.place.x], chart.x.values[other.place.x])
+        facets = (chart.facets[one.place.facet], chart.facets[other.place.facet])
+        if chart.facet is not None and one.place.facet != other.place.facet:
+            axis, values = chart.facet, (facets[0].value, facets[1].value)
+        elif chart.color is not None and one.place.line != other.place.line:
+            lines = facets[0].lines
+            axis, values = chart.color, (lines[one.place.line].value, lines[other.place.line].value)
+        name = axis.dimension.name
+        return describe_setting(name, values[0]), describe_value(name, values[1])
+
+    def _drop(self, share: float) -> str:
+        """Describe a fall to a share of a value; a lower latency is better."""
+        drop = f"{(1 - share) * 100:.1f}" if share < 0.0095 else f"{(1 - share) * 100:.0f}"
+        return f"drops by {drop} %" + ("" if self._is_more_better else " (better)")
+
+    def _growth(self, factor: float) -> str:
+        if factor < 1.5:
+            return f"increases by {(factor - 1) * 100:.0f} %"
+        return f"{'scales' if self._is_more_better else 'increases'} {factor:.1f}x"
+
+    def _span(self, first: CurvePoint, last: CurvePoint) -> str:
+        start = describe_value(self._x, self._chart.x.values[first.place.x])
+        return f"from {start} to {self._at(last)}"
+
+    def _at(self, point: CurvePoint) -> str:
+        return self.describe_x(point.place.x)
+
+    def _at_or_more(self, point: CurvePoint) -> str:
+        """Describe a point of x and those after it: "4 or more volumes", "queue depth 16 or more"."""
+        value = describe_value(self._x, self._chart.x.values[point.place.x])
+        setting = self._at(point)
+        return (
+            f"{value} or more{setting[len(value) :]}" if setting.startswith(value) else f"{setting} or more"
+        )
+
+    def _pair(self, one: CurvePoint, between: str, other: CurvePoint) -> str:
+        """Format two values; a unit that both have is written once."""
+        first, second = self._format_bare(one.value), self.format(other.value)
+        bare, _, suffix = first.rpartition(" ")
+        return f"{bare if bare and second.endswith(f' {suffix}') else first} {between} {second}"
+
+    def _format_bare(self, value: float) -> str:
+        """Format a value with its unit, except IOPS."""
+        return format_value(value, self._chart.metric.unit)
+
+    def _format_rounded(self, value: float) -> str:
+        """Format the level of several values with three digits: "~39.2k IOPS", "~122 MB/s"."""
+        if self._chart.metric.unit != "operations/s" or value < 1000:
+            return f"~{self.format(value)}"
+        divisor, suffix = (1e6, "M") if value >= 999_500 else (1e3, "k")
+        return f"~{float(f'{value / divisor:.3g}'):g}{suffix} IOPS"
+
+
+def _format_share(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.0095 else f"{share * 100:.1f} %"
