@@ -214,6 +214,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "urls": {
             "accounts",
             "charts/comparison",
+            "charts/history",
             "charts/matrix",
             "charts/scaling",
             "help",

@@ -8,6 +8,7 @@ from benchapp.web import overview as home
 from benchapp.web.accounts import people, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
+from benchapp.web.charts.history import views as history
 from benchapp.web.charts.matrix import views as matrix
 from benchapp.web.charts.scaling import views as scaling
 from benchapp.web.hosts import views as hosts
@@ -18,8 +19,8 @@ from benchapp.web.maintenance import views as planned_events
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
-from benchapp.web.series import series_list as series
-from benchapp.web.series import views as history
+from benchapp.web.series import series_list
+from benchapp.web.series import views as series
 from benchapp.web.studies import edit as study_edits
 from benchapp.web.studies import shared as shared_studies
 from benchapp.web.studies import views as studies
@@ -61,8 +62,8 @@ urlpatterns = [
     path("runs/<int:run_id>/include", exclusions.include, name="include_run"),
     path("runs/<int:run_id>/report/", run_report.run_report, name="run_report"),
     path("scaling/", scaling.scaling, name="scaling"),
-    path("series/", series.series_list, name="series_list"),
-    path("series/<int:series_id>/", history.series, name="series"),
+    path("series/", series_list.series_list, name="series_list"),
+    path("series/<int:series_id>/", series.series, name="series"),
     path("history/", history.history, name="history"),
     path("incidents/", incidents.incidents, name="incidents"),
     path("incidents/status/", detection_status.detection_status, name="detection_status"),

@@ -1,0 +1,80 @@
+"""Links and hidden fields above a history chart: metric, time range, scale, panels."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from benchapp.metrics import CATALOGUE, Metric
+from benchapp.queries.series.series import SeriesRow
+from benchapp.web.charts.history.request import HistoryRequest
+from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.number_columns import SHORT_LABELS
+
+_QUICK_SPANS_DAYS: Final = (7, 30, 90, 365)
+# Parameters that a change of the time range retains.
+_RETAINED: Final = ("series", "q", "metric", "scale", "tz", "panels")
+_Link = tuple[str, str, bool]
+
+
+def make_controls(request: HttpRequest, asked: HistoryRequest, metrics: Sequence[Metric]) -> dict[str, Any]:
+    """Return the context of `_history_switches.html`. metrics: the available ones."""
+    return {
+        "metrics": _list_metric_links(request, asked.metric, metrics),
+        "spans": _list_span_links(request),
+        "retained": [(name, request.GET[name]) for name in _RETAINED if request.GET.get(name)],
+        "history_request": asked,
+    }
+
+
+def list_switches(request: HttpRequest, asked: HistoryRequest) -> dict[str, str]:
+    """Return the links of the chart that change scale and number of panels, as fields of `HistoryFigure`."""
+    return {
+        "linear_url": keep_query(request.GET, scale=None, after=None),
+        "log_url": keep_query(request.GET, scale="log", after=None),
+        "linked_url": keep_query(request.GET, panels="one" if asked.is_linked else None, after=None),
+    }
+
+
+def list_series_metrics(row: SeriesRow) -> list[Metric]:
+    """Return the available metrics of one series, default first."""
+    return [metric for metric in CATALOGUE.values() if (metric.name == "elapsed_s") == _is_timed(row)]
+
+
+def list_common_metrics(rows: Sequence[SeriesRow]) -> list[Metric]:
+    """Return the available metrics of several series; elapsed time only if any of them is timed as a whole."""
+    has_timed = any(map(_is_timed, rows))
+    return [metric for metric in CATALOGUE.values() if has_timed or metric.name != "elapsed_s"]
+
+
+def _is_timed(row: SeriesRow) -> bool:
+    """Return whether the workload is timed as a whole; its only metric is then the elapsed time."""
+    return row.latest is not None and row.latest.elapsed_s is not None
+
+
+def _list_metric_links(
+    request: HttpRequest, chosen: Metric, metrics: Sequence[Metric]
+) -> list[tuple[str, list[_Link]]]:
+    """Return the metric selector: throughput and latency, each as (label, URL, is selected)."""
+    links: dict[str, list[_Link]] = {}
+    for metric in metrics:
+        group = "Latency" if metric.name.startswith("latency_") else "Metric"
+        url = keep_query(request.GET, metric=metric.name, after=None)
+        links.setdefault(group, []).append((SHORT_LABELS[metric.name], url, metric is chosen))
+    return list(links.items())
+
+
+def _list_span_links(request: HttpRequest) -> list[_Link]:
+    """Return time ranges that end now, with a fixed start day, so that a copied link keeps its start."""
+    today = timezone.now().date()
+    links = []
+    for days in _QUICK_SPANS_DAYS:
+        first = (today - timedelta(days=days)).isoformat()
+        is_chosen = request.GET.get("from") == first and not request.GET.get("to")
+        url = keep_query(request.GET, **{"from": first, "to": None, "after": None})
+        links.append((f"{days} days", url, is_chosen))
+    is_all = not request.GET.get("from") and not request.GET.get("to")
+    links.append(("all", keep_query(request.GET, **{"from": None, "to": None, "after": None}), is_all))
+    return links

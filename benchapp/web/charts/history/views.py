@@ -1,0 +1,72 @@
+"""History page: several series in one chart."""
+
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
+from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
+from benchapp.web.charts.history.figure import (
+    describe_selection,
+    make_history_figure,
+    write_chart_query,
+    write_series_query,
+)
+from benchapp.web.charts.history.request import HistoryRequest, read_history_request
+from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
+from benchapp.web.charts.history.texts import describe_level_changes, format_history_title
+from benchapp.web.site.access import may_read
+from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.filter_bar import make_filter_bar, say_filter
+from benchapp.web.site.page_context import make_base_url
+
+# Parameters that a change of the filter retains.
+_RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels")
+
+
+@require_safe
+@may_read
+def history(request: HttpRequest) -> HttpResponse:
+    """Show up to 12 series: chart, summary, table."""
+    bar = make_filter_bar(request, keep=_RETAINED)
+    asked = read_history_request(request.GET)
+    errors = [*bar.errors, *asked.errors]
+    chosen = choose_series(bar.filter, ids=asked.ids)
+    found = read_history(chosen, metrics=[asked.metric.name], **asked.span)
+    base_url = make_base_url(request)
+    title = format_history_title(found, asked.metric)
+    filter_text = "" if bar.error else bar.text
+    figure = make_history_figure(
+        asked,
+        choice=write_series_query(asked, filter_text),
+        base_url=base_url,
+        title=title,
+        filter=say_filter(bar.filter),
+        file_name=f"history-{asked.metric.name}",
+        has_several=len(chosen.rows) > 1,
+        **list_switches(request, asked),
+    )
+    context = {
+        **make_controls(request, asked, list_common_metrics(chosen.rows)),
+        "title": title,
+        "figure": figure if chosen.rows else None,
+        "bar": bar,
+        "errors": errors,
+        "choice": describe_selection(chosen),
+        "study_query": _write_study_query(asked, chosen, text=filter_text),
+        "is_named": asked.ids is not None,
+        "sentences": describe_level_changes(found, asked.metric),
+        "table": make_history_table(found, asked.metric),
+        "changes": make_environment_change_lines(found),
+        "metric": asked.metric,
+        "steps": None if chosen.rows or bar.text else say_first_steps(base_url),
+    }
+    return render(request, "charts/history/history.html", context, status=400 if errors else 200)
+
+
+def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, *, text: str) -> str:
+    """Return the query of the chart; without ids and filter, the ids of the displayed series."""
+    ids = asked.ids or (() if text else tuple(row.id for row in chosen.rows))
+    return write_chart_query(asked, ids=ids, text=text)
