@@ -237,8 +237,6 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 AUTO_RENORMALIZE = read_flag("BENCHAPP_AUTO_RENORMALIZE", default=True)
-# Series cached per web process for scaling and matrix: 250 bytes each, plus 60 per metric.
-KEPT_SERIES = read_integer("BENCHAPP_KEPT_SERIES", default=50_000, minimum=0, maximum=1_000_000)
 SWEEP_INTERVAL_S = read_integer("BENCHAPP_SWEEP_INTERVAL_S", default=10, minimum=1, maximum=60)
 CELERY_BEAT_SCHEDULE = {
     # A task hint may be lost; this processes submissions that are still received.

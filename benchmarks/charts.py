@@ -1,12 +1,10 @@
-"""How fast the pictures stand: scaling, matrix, history over 1 million measurements in 20 000 series.
+"""Response times of charts: scaling, matrix, history over 1 million measurements in 20 000 series.
 
     python -m benchmarks.charts [SERIES] [MEASUREMENTS-OF-EACH]
 
-Server: from the request to the whole answer, one client on loopback; the first request stands apart, as only then is
-the code loaded and are the columns of series read. "Renewed": while all series of one host are summarised anew before
-each request. Drawn: in headless Chromium with a warm cache, from the click to the drawn chart. Everything shares the
-cores. The bare limit beside them is PostgreSQL alone: the rows that the scaling page needs, by the same index, fetched
-and thrown away.
+Server: from the request to the whole answer, one client on loopback; the first request, which loads the code, is
+listed separately. Drawn: in headless Chromium with a warm cache, from the click to the drawn chart. Everything shares
+the cores. The bare limit is PostgreSQL alone: the rows that the scaling page needs, fetched and discarded.
 """
 
 import shutil
@@ -141,7 +139,6 @@ def main() -> None:
         bare = servers.manage("shell", "--no-imports", "-c", BARE).strip().splitlines()[-1].split()
         servers.start_web()
         _measure_server(f"http://127.0.0.1:{servers.port}", int(counts[2]), int(counts[3]), float(bare[0]))
-        _measure_renewed(servers)
         _measure_drawing(f"http://127.0.0.1:{servers.port}", int(counts[2]), int(counts[3]))
     finally:
         servers.stop()
@@ -167,22 +164,6 @@ def _measure_server(base: str, long: int, usual: int, bare_ms: float) -> None:
         first_ms, _ = _request(base + path)
         taken, sizes = zip(*(_request(base + path) for _ in range(REQUESTS)), strict=True)
         _print_times(words, first_ms, taken, size=sizes[0])
-
-
-def _measure_renewed(servers: Servers) -> None:
-    """Ask for the wide pictures while what they show changes: all series of one host, before each request."""
-    renew = "UPDATE benchapp_series SET judging_is_due = FALSE WHERE scope = 'host:host-0001' RETURNING id"
-    for words, path in (
-        ("scaling, 400 series renewed", "/scaling/"),
-        ("matrix, 400 series renewed", "/matrix/"),
-    ):
-        taken, sizes = [], []
-        for _ in range(REQUESTS):
-            servers.query(renew)
-            took_ms, size = _request(f"http://127.0.0.1:{servers.port}{path}")
-            taken.append(took_ms)
-            sizes.append(size)
-        _print_times(words, taken[0], taken, size=sizes[0])
 
 
 def _print_times(words: str, first_ms: float, taken: Sequence[float], *, size: int) -> None:

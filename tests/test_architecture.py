@@ -166,7 +166,16 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "detection": {"changepoints"},
     },
     "queries": {
-        "charts": {"badges", "binary_columns", "incidents", "series", "series_versions", "shapes", "titles"},
+        "charts": {
+            "badges",
+            "binary_columns",
+            "days",
+            "incidents",
+            "series",
+            "series_versions",
+            "shapes",
+            "titles",
+        },
         "dimension_values": {"titles"},
         "hosts": {"pagination"},
         "incidents": {"pagination", "titles"},

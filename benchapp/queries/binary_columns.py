@@ -14,18 +14,13 @@ from psycopg.pq import Format
 
 # PostgreSQL counts microseconds from 2000.
 EPOCH_2000_US: Final = 946_684_800_000_000
-# OIDs of xid[] and tid[], which psycopg does not name; they are the same in every PostgreSQL.
-_SYSTEM_ARRAY_TYPES: Final = (1011, 1010)
 # Header of a one-dimensional array: dimensions, nulls, type, length, lower bound.
 _HEADER_BYTES: Final = 20
-_TID: Final = np.dtype([("block", ">u4"), ("item", ">u2")])
 _KINDS: Final[Mapping[str, np.dtype[Any]]] = {
     "bigint": np.dtype(">i8"),
     "integer": np.dtype(">i4"),
     "double precision": np.dtype(">f8"),
     "timestamptz": np.dtype(">i8"),
-    "xid": np.dtype(">u4"),
-    "tid": _TID,
 }
 
 
@@ -43,9 +38,8 @@ def fetch_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of a query as arrays, in the order of its rows; one query, beside Django's cursor.
 
-    rows: a SELECT with an ORDER BY. columns: their names → bigint, integer, double precision, timestamptz (then
-    microseconds since 1970), xid or tid (then a number for each place in a table); none of them may be null. 100 000
-    rows of six columns: 60 ms, and a second as rows.
+    rows: a SELECT with an ORDER BY. columns: their names → bigint, integer, double precision or timestamptz (then
+    microseconds since 1970); without nulls. 100 000 rows of six columns: 60 ms, and a second as rows.
     """
     query = sql.SQL("SELECT {arrays} FROM ({rows}) AS rows").format(
         arrays=sql.SQL(", ").join(sql.SQL("array_agg({})").format(sql.Identifier(name)) for name in columns),
@@ -54,8 +48,8 @@ def fetch_arrays(
     connection.ensure_connection()
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
-        for oid in _list_array_types(cursor):
-            cursor.adapters.register_loader(oid, _Raw)
+        for kind in ("int8", "int4", "float8", "timestamptz"):
+            cursor.adapters.register_loader(cursor.adapters.types[kind].array_oid, _Raw)
         row = cursor.execute(query, values).fetchone()
     arrays = row or (None,) * len(columns)
     return {
@@ -63,18 +57,9 @@ def fetch_arrays(
     }
 
 
-def _list_array_types(cursor: PsycopgCursor[Any]) -> list[int]:
-    types = cursor.adapters.types
-    known = [types[kind].array_oid for kind in ("int8", "int4", "float8", "timestamptz")]
-    return [*known, *_SYSTEM_ARRAY_TYPES]
-
-
 def _read_array(array: bytes | None, kind: str) -> NDArray[Any]:
     element = _KINDS[kind]
     packed = np.dtype([("length", ">i4"), ("value", element)])
     content = np.frombuffer(b"" if array is None else array[_HEADER_BYTES:], dtype=packed)["value"]
-    if kind == "tid":
-        places: NDArray[np.int64] = content["block"].astype(np.int64) << 16 | content["item"]
-        return places
-    found = content.astype(np.int64 if kind == "xid" else element.newbyteorder("="))
+    found: NDArray[Any] = content.astype(element.newbyteorder("="))
     return found + EPOCH_2000_US if kind == "timestamptz" else found

@@ -1,4 +1,4 @@
-"""What a series' version is, and what was computed of one: kept until the series changes."""
+"""Versions of series, and a cache of values by version."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
-    """Return for each series text that changes whenever a point of it does; without those that have no points.
+    """Return the version of each series: it differs after every change of a point. Without series that have no points.
 
-    xmin is the transaction that last wrote the row, ctid the row's place, which tells apart two writings of one
-    transaction. Whoever changes a point writes the row: renormalising changes values but neither count nor times.
+    xmin is the transaction that last wrote the row; ctid is the position of the row, which differs after each write of
+    one transaction. Whoever changes a point writes the row: reparsing changes values but neither count nor times.
     One query.
     """
     with connection.cursor() as cursor:
@@ -27,9 +27,9 @@ def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
 
 
 class VersionedCache(Generic[T]):
-    """Values by series, version and what else they depend on, in this process; those asked for least lately fall out.
+    """A cache of values by series, version and parameters, in this process; the least recently read are dropped.
 
-    An entry is never stale, as its version would be another: none is ever taken out by hand.
+    An entry is never stale, as a changed series has another version: there is no invalidation step.
     """
 
     def __init__(self, most: int) -> None:
@@ -40,7 +40,7 @@ class VersionedCache(Generic[T]):
     def read(
         self, versions: Mapping[int, str], about: object, *, load: Callable[[list[int]], Mapping[int, T]]
     ) -> dict[int, T]:
-        """Return the value of each series; `load` makes those that are missing, in one call."""
+        """Return the value of each series; `load` reads the missing ones in one call. about: the parameters."""
         with self._lock:
             found = {
                 series_id: self._kept[key]

@@ -1,11 +1,16 @@
-"""What was computed of a series is kept until the series changes; of too many, what is asked for goes on being kept."""
+"""Versions of series, and the cache of values by version."""
+
+from typing import Any
 
 import pytest
 from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from benchapp.models import Series
+from benchapp.models import Level, Series
 from benchapp.queries.series_versions import VersionedCache, read_series_versions
 from tests.factories import make_series
+from tests.pipeline.detection.test_levels_any_order import STEPS, take
 
 
 @pytest.mark.django_db
@@ -22,6 +27,31 @@ def test_version_changes_with_each_writing_also_within_one_transaction() -> None
     assert read_series_versions([series.pk])[series.pk] == seen[-1]
 
 
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=2, max_size=10))
+@pytest.mark.django_db
+def test_series_whose_level_changed_has_a_new_version_after_any_order_of_changes(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    with transaction.atomic():
+        for step in (("arrive", 0, 100.0, 0), ("evaluate", 2), *steps, ("evaluate", 2)):
+            versions, levels = _read_versions(), _read_levels()
+            take(*step)
+            after = _read_versions()
+            changed = {series_id for series_id, *_ in levels ^ _read_levels()}
+
+            assert all(after[each] != versions.get(each) for each in changed)
+        transaction.set_rollback(True)
+
+
+def _read_versions() -> dict[int, str]:
+    return read_series_versions(list(Series.objects.values_list("id", flat=True)))
+
+
+def _read_levels() -> set[tuple[Any, ...]]:
+    return set(Level.objects.values_list("series_id", "metric", "n", "median", "p10", "p90", "to_at"))
+
+
 def test_value_is_made_once_for_each_version() -> None:
     kept, made = VersionedCache[str](9), []
 
@@ -35,7 +65,7 @@ def test_value_is_made_once_for_each_version() -> None:
     assert made == [[1, 2], [2]]
 
 
-def test_what_was_asked_for_least_lately_falls_out() -> None:
+def test_least_recently_read_value_is_dropped() -> None:
     kept, made = VersionedCache[int](2), []
 
     def read(series_id: int) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
-from benchapp.queries.charts.scaling_build import ResolvedRequest, build_chart
+from benchapp.queries.charts.scaling_build import build_chart
 from benchapp.queries.charts.scaling_defaults import choose_axes
 from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
@@ -15,6 +15,7 @@ from benchapp.queries.charts.scaling_shapes import (
     BadChart,
     BadLimit,
     Limit,
+    ResolvedRequest,
     ScalingChart,
     ScalingFacet,
     ScalingLimit,
@@ -54,39 +55,41 @@ _DEPTHS: Final = ("iodepth", "numjobs")
 def read_scaling(request: ScalingRequest) -> ScalingChart:
     """Return the chart of a request. Raises BadChart.
 
-    One query if nothing changed (`read_table`), one more for as_of, one for compare_days, and one if no series has IOPS
-    and no metric was given.
+    Two queries (`read_table`), one more for as_of and one for compare_days; two more if no metric was given and no
+    series has IOPS.
     """
-    over = request.over
-    shown = _find_metric(request.metric or (_USUAL_METRIC if over is None else _USUAL_LATENCY))
-    under = _find_over(over, shown)
-    limits = _read_limits(request.limits, shown)
+    resolved = _resolve(request)
     axes = {name: _find_name(name, getattr(request, name)) for name in _AXES}
     _refuse_twice(axes)
-    everything, is_cut = read_table(request.filter, _bases(shown, under))
-    valued = _select_valued(everything, shown, under)
-    if request.metric is None and not valued.length and over is None:
-        timed = SCALING_METRICS[_TIMED_METRIC]
-        timings, is_cut = read_table(request.filter, _bases(timed, None))
-        if (timed_values := _select_valued(timings, timed, None)).length:
-            shown, everything, valued, limits = timed, timings, timed_values, ()
-    if under is not None and axes["x"] is None:
+    free = _expand_free(request.free)
+    matching, valued, is_cut = _read_series(resolved)
+    if not valued.length and request.metric is None and request.over is None:
+        timed = ResolvedRequest(request, SCALING_METRICS[_TIMED_METRIC], None, ())
+        timed_matching, timed_valued, is_cut = _read_series(timed)
+        if timed_valued.length:
+            resolved, matching, valued = timed, timed_matching, timed_valued
+    if resolved.over is not None and axes["x"] is None:
         axes["x"] = max(_DEPTHS, key=lambda name: len(valued.distinct(name)))
-    chosen = choose_axes(valued, **axes, free=_spread_free(request.free))
-    resolved = ResolvedRequest(request, shown, under, limits, is_cut)
-    return build_chart(resolved, everything, valued, chosen=chosen)
+    chosen = choose_axes(valued, **axes, free=free)
+    return build_chart(resolved, matching, valued, chosen=chosen, is_cut=is_cut)
 
 
-def _select_valued(table: SeriesTable, metric: ScalingMetric, over: ScalingMetric | None) -> SeriesTable:
-    is_valued = np.logical_and.reduce([table.array(f"{name}.n") > 0 for name in _bases(metric, over)])
+def _resolve(request: ScalingRequest) -> ResolvedRequest:
+    metric = _find_metric(request.metric or (_USUAL_METRIC if request.over is None else _USUAL_LATENCY))
+    over = _find_over(request.over, metric)
+    return ResolvedRequest(request, metric, over, _read_limits(request.limits, metric))
+
+
+def _read_series(resolved: ResolvedRequest) -> tuple[SeriesTable, SeriesTable, bool]:
+    """Return the series of the filter, those of them with a value of each metric, and whether more match."""
+    metric = resolved.metric
+    names = [metric.base] if resolved.over is None else [metric.base, resolved.over.base]
+    matching, is_cut = read_table(resolved.request.filter, names)
+    is_valued = np.logical_and.reduce([matching.array(f"{name}.n") > 0 for name in names])
     if metric.is_per_volume:
-        volumes = table.shared("volume_count")
+        volumes = matching.shared("volume_count")
         is_valued &= ~np.isin(volumes.codes, volumes.find([None, 0]))
-    return table.select(is_valued)
-
-
-def _bases(metric: ScalingMetric, over: ScalingMetric | None) -> list[str]:
-    return [metric.base] if over is None else [metric.base, over.base]
+    return matching, matching.select(is_valued), is_cut
 
 
 def _find_metric(name: str) -> ScalingMetric:
@@ -111,7 +114,7 @@ def _find_over(name: str | None, metric: ScalingMetric) -> ScalingMetric | None:
 
 
 def _find_name(parameter: str, name: str | None) -> str | None:
-    """Return the full name of a dimension; "" where there shall be none, None where it is left open."""
+    """Return the full name of a dimension; "" for "none", None if not given."""
     if name is None or (name == NONE and parameter != "x"):
         return None if name is None else ""
     dimension = find_dimension(name)
@@ -128,8 +131,8 @@ def _refuse_twice(axes: Mapping[str, str | None]) -> None:
         raise BadChart("color", "x, color and facet must be different dimensions")
 
 
-def _spread_free(names: Sequence[str]) -> frozenset[str]:
-    """Return the dimensions that are not fixed, with those that move with them by nature."""
+def _expand_free(names: Sequence[str]) -> frozenset[str]:
+    """Return the dimensions that are not fixed, with those that depend on them."""
     free: set[str] = set()
     for name in names:
         dimension = find_dimension(name)

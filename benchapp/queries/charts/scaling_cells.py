@@ -1,7 +1,7 @@
 """The cells of a chart from its series, with linear scaling and limits."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
@@ -10,6 +10,7 @@ from benchapp.dimensions import split_pattern
 from benchapp.grammar import Value
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.scaling_defaults import Axes
+from benchapp.queries.charts.scaling_levels import SeriesLevels
 from benchapp.queries.charts.scaling_shapes import (
     CellState,
     Limit,
@@ -39,42 +40,153 @@ class Grid:
     facets: tuple[Value | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentLevels:
-    """Levels of series by id: shown, of the earlier period, and of the throughput that a latency is plotted against."""
-
-    shown: Mapping[int, ScalingSpread]
-    earlier: Mapping[int, ScalingSpread]
-    overs: Mapping[int, ScalingSpread]
-
-
 _Key = tuple[Value | None, Value | None, Value | None]
 
 
 def fill_facets(
     table: SeriesTable,
-    levels: CurrentLevels,
+    levels: SeriesLevels,
     grid: Grid,
     *,
     metric: ScalingMetric,
     limits: Sequence[Limit],
 ) -> tuple[ScalingFacet, ...]:
-    """Return the panels. table: the series of the chart, also those without a value."""
-    by_cell = _group(table, grid.axes)
+    """Return the panels. table: the series of the chart, also those without a value; limits: the given ones."""
+    cells = _CellBuilder(table, levels, grid, metric)
+    lines = _LimitBuilder(table, grid, metric)
     facets = []
-    for value in grid.facets:
-        lines = tuple(
-            _make_line(table, by_cell, levels, grid=grid, facet=value, color=color, metric=metric)
-            for color in grid.colors
+    for facet in grid.facets:
+        rows = cells.list_rows(facet)
+        facets.append(
+            ScalingFacet(
+                value=facet,
+                label="" if grid.axes.facet is None else describe_value(grid.axes.facet, facet),
+                lines=tuple(cells.make_line(facet, color) for color in grid.colors),
+                limits=(*lines.list_given(rows, limits), *lines.list_provisioned(rows)),
+            )
         )
-        rows = [place for (facet, _, _), places in by_cell.items() if facet == value for place in places]
-        facet_limits = tuple(_list_limits(table, rows, grid, metric=metric, limits=limits))
-        label = "" if grid.axes.facet is None else describe_value(grid.axes.facet, value)
-        facets.append(ScalingFacet(value, label, lines, facet_limits))
     return tuple(facets)
 
 
-def mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
+class _CellBuilder:
+    """Makes the lines of a chart from its series, grouped by cell."""
+
+    def __init__(self, table: SeriesTable, levels: SeriesLevels, grid: Grid, metric: ScalingMetric) -> None:
+        self._table, self._levels, self._grid, self._metric = table, levels, grid, metric
+        self._ids, self._badges = table.column("id"), table.column("badges")
+        self._rows: dict[_Key, list[int]] = defaultdict(list)
+        none: Sequence[None] = [None] * table.length
+        axes = grid.axes
+        facets = none if axes.facet is None else table.column(axes.facet)
+        colors = none if axes.color is None else table.column(axes.color)
+        for row, key in enumerate(zip(facets, colors, table.column(axes.x), strict=True)):
+            self._rows[key].append(row)
+
+    def list_rows(self, facet: Value | None) -> list[int]:
+        """Return the rows of a panel."""
+        return [row for (value, _, _), rows in self._rows.items() if value == facet for row in rows]
+
+    def make_line(self, facet: Value | None, color: Value | None) -> ScalingLine:
+        """Return a line with its cells."""
+        grid, metric = self._grid, self._metric
+        by_x = [self._rows.get((facet, color, x), []) for x in grid.xs]
+        rw, direction = self._find_pattern([row for rows in by_x for row in rows], color)
+        label = metric.label if grid.axes.color is None else describe_value(grid.axes.color, color)
+        cells = [self._make_cell(rows) for rows in by_x]
+        return ScalingLine(color, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
+
+    def _make_cell(self, rows: Sequence[int]) -> ScalingPoint:
+        if not rows:
+            return ScalingPoint("missing")
+        levels = self._levels
+        failed = sum(FAILED in self._badges[row] for row in rows)
+        valued = [row for row in rows if self._ids[row] in levels.shown]
+        if not valued:
+            state: CellState = "failed" if failed else "unvalued"
+            ids = tuple(self._ids[row] for row in rows)
+            return ScalingPoint(state, series_ids=ids, failed_count=failed)
+        ids = tuple(self._ids[row] for row in valued)
+        spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
+        earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
+        overs = [levels.overs[each].median for each in ids if each in levels.overs]
+        return ScalingPoint(
+            state="apart" if spread.median is None else "measured",
+            spread=spread,
+            series_ids=ids,
+            badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
+            over=median([each for each in overs if each is not None]) if overs else None,
+            earlier=_mix_spreads(earlier, self._metric) if earlier else None,
+            failed_count=failed,
+        )
+
+    def _find_pattern(self, rows: Sequence[int], color: Value | None) -> tuple[str, str]:
+        """Return rw and direction if the whole line has one of each, else ""."""
+        name = self._grid.axes.color
+        if name == "pattern" and isinstance(color, str):
+            rw, direction = split_pattern(color)
+            return rw, direction or ""
+        if name in ("rw", "direction"):
+            rws = {self._table.column("rw")[row] for row in rows}
+            directions = {self._table.column("direction")[row] for row in rows}
+            if len(rws) == len(directions) == 1:
+                return rws.pop(), directions.pop()
+        return "", ""
+
+
+class _LimitBuilder:
+    """Makes the limits of a panel, in its metric: the given ones and provisioned IOPS."""
+
+    def __init__(self, table: SeriesTable, grid: Grid, metric: ScalingMetric) -> None:
+        self._grid, self._metric = grid, metric
+        self._xs, self._volumes = table.column(grid.axes.x), table.column("volume_count")
+        self._provisioned = table.column("provisioned_iops")
+
+    def list_given(self, rows: Sequence[int], limits: Sequence[Limit]) -> Iterator[ScalingLimit]:
+        """Yield the given limits; a limit per volume is multiplied by the number of volumes."""
+        counts = self._count_volumes(rows)
+        for limit in limits:
+            values = _multiply(limit.value, counts) if limit.is_each else [limit.value] * len(counts)
+            yield ScalingLimit(limit.name, tuple(values), is_given=True)
+
+    def list_provisioned(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
+        """Yield the provisioned IOPS of the volumes if the metric is IOPS; not for more than four values."""
+        if self._metric.base != "iops":
+            return
+        xs, counts = self._grid.xs, self._count_volumes(rows)
+        if self._grid.axes.x == "provisioned_iops":
+            products = [
+                x * count if isinstance(x, int) and count else None
+                for x, count in zip(xs, counts, strict=True)
+            ]
+            yield ScalingLimit("provisioned", tuple(products), is_given=False)
+            return
+        known = sorted({self._provisioned[row] for row in rows} - {None})
+        if len(known) > _PROVISIONED_MAXIMUM:
+            return
+        times = "" if self._metric.is_per_volume else " × n"
+        for iops in known:
+            having = {self._xs[row] for row in rows if self._provisioned[row] == iops}
+            values = _multiply(
+                iops, [count if x in having else None for x, count in zip(xs, counts, strict=True)]
+            )
+            name = f"provisioned: {describe_value('provisioned_iops', iops)} IOPS{times}"
+            yield ScalingLimit(name, tuple(values), is_given=False)
+
+    def _count_volumes(self, rows: Sequence[int]) -> list[int | None]:
+        """Return by how much a limit per volume is multiplied at each x; None if different or unknown."""
+        if self._metric.is_per_volume:
+            return [1] * len(self._grid.xs)
+        if self._grid.axes.x == "volume_count":
+            return [x if isinstance(x, int) else None for x in self._grid.xs]
+        found = [{self._volumes[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
+        return [counts.pop() if len(counts) == 1 else None for counts in found]
+
+
+def _multiply(value: float, counts: Sequence[int | None]) -> list[float | None]:
+    return [value * count if count else None for count in counts]
+
+
+def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
     """Return one spread for several series: median of their medians, lowest p10, highest p90.
 
     Without a median if the metric is a percentile.
@@ -88,73 +200,6 @@ def mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> Scal
         p90=max(spread.p90 for spread in spreads),
         n=sum(spread.n for spread in spreads),
         last_at=max(spread.last_at for spread in spreads),
-    )
-
-
-def _group(table: SeriesTable, axes: Axes) -> dict[_Key, list[int]]:
-    none: Sequence[None] = [None] * table.length
-    facets = none if axes.facet is None else table.column(axes.facet)
-    colors = none if axes.color is None else table.column(axes.color)
-    groups: dict[_Key, list[int]] = defaultdict(list)
-    for place, key in enumerate(zip(facets, colors, table.column(axes.x), strict=True)):
-        groups[key].append(place)
-    return groups
-
-
-def _make_line(
-    table: SeriesTable,
-    by_cell: Mapping[_Key, list[int]],
-    levels: CurrentLevels,
-    *,
-    grid: Grid,
-    facet: Value | None,
-    color: Value | None,
-    metric: ScalingMetric,
-) -> ScalingLine:
-    cells = [_make_cell(table, by_cell.get((facet, color, x), []), levels, metric) for x in grid.xs]
-    rows = [place for x in grid.xs for place in by_cell.get((facet, color, x), [])]
-    rw, direction = _find_meaning(table, rows, grid.axes, color)
-    label = metric.label if grid.axes.color is None else describe_value(grid.axes.color, color)
-    return ScalingLine(color, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
-
-
-def _find_meaning(
-    table: SeriesTable, rows: Sequence[int], axes: Axes, color: Value | None
-) -> tuple[str, str]:
-    """Return rw and direction if the whole line has one of each, else ""."""
-    if axes.color == "pattern" and isinstance(color, str):
-        rw, direction = split_pattern(color)
-        return rw, direction or ""
-    if axes.color in ("rw", "direction"):
-        rws = {table.column("rw")[place] for place in rows}
-        directions = {table.column("direction")[place] for place in rows}
-        if len(rws) == len(directions) == 1:
-            return rws.pop(), directions.pop()
-    return "", ""
-
-
-def _make_cell(
-    table: SeriesTable, places: Sequence[int], levels: CurrentLevels, metric: ScalingMetric
-) -> ScalingPoint:
-    if not places:
-        return ScalingPoint("missing")
-    ids, badges = table.column("id"), table.column("badges")
-    failed = sum(FAILED in badges[place] for place in places)
-    valued = [place for place in places if ids[place] in levels.shown]
-    if not valued:
-        state: CellState = "failed" if failed else "unvalued"
-        return ScalingPoint(state, series_ids=tuple(ids[place] for place in places), failed_count=failed)
-    spread = mix_spreads([levels.shown[ids[place]] for place in valued], metric)
-    earlier = [levels.earlier[ids[place]] for place in valued if ids[place] in levels.earlier]
-    overs = [levels.overs[ids[place]].median for place in valued if ids[place] in levels.overs]
-    return ScalingPoint(
-        state="apart" if spread.median is None else "measured",
-        spread=spread,
-        series_ids=tuple(ids[place] for place in valued),
-        badges=order_codes(tuple({code for place in valued for code in badges[place]})),
-        over=median([each for each in overs if each is not None]) if overs else None,
-        earlier=mix_spreads(earlier, metric) if earlier else None,
-        failed_count=failed,
     )
 
 
@@ -173,57 +218,3 @@ def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric)
             continue
         ideal = base * (1 if metric.is_per_volume else x / least)
         yield replace(cell, ideal=ideal, efficiency=None if cell.value is None else cell.value / ideal)
-
-
-def _list_limits(
-    table: SeriesTable, rows: Sequence[int], grid: Grid, *, metric: ScalingMetric, limits: Sequence[Limit]
-) -> Iterator[ScalingLimit]:
-    volumes = [_find_volumes(table, rows, grid, x) for x in grid.xs]
-    for limit in limits:
-        is_each = limit.is_each and not metric.is_per_volume
-        values = [(count and limit.value * count) if is_each else limit.value for count in volumes]
-        yield ScalingLimit(limit.name, tuple(values), is_given=True)
-    if metric.base == "iops":
-        yield from _list_provisioned(table, rows, grid, volumes=volumes, metric=metric)
-
-
-def _list_provisioned(
-    table: SeriesTable,
-    rows: Sequence[int],
-    grid: Grid,
-    *,
-    volumes: Sequence[int | None],
-    metric: ScalingMetric,
-) -> Iterator[ScalingLimit]:
-    provisioned, xs = table.column("provisioned_iops"), table.column(grid.axes.x)
-    known = sorted({provisioned[place] for place in rows} - {None})
-    if grid.axes.x == "provisioned_iops":
-        factors = [1 if metric.is_per_volume else count for count in volumes]
-        values = [
-            x * count if isinstance(x, int) and count else None
-            for x, count in zip(grid.xs, factors, strict=True)
-        ]
-        yield ScalingLimit("provisioned", tuple(values), is_given=False)
-    elif len(known) <= _PROVISIONED_MAXIMUM:
-        for each in known:
-            having = {xs[place] for place in rows if provisioned[place] == each}
-            factors = [1 if metric.is_per_volume else count for count in volumes]
-            values = [
-                each * count if x in having and count else None
-                for x, count in zip(grid.xs, factors, strict=True)
-            ]
-            times = "" if metric.is_per_volume else " × n"
-            yield ScalingLimit(
-                f"provisioned: {describe_value('provisioned_iops', each)} IOPS{times}",
-                tuple(values),
-                is_given=False,
-            )
-
-
-def _find_volumes(table: SeriesTable, rows: Sequence[int], grid: Grid, x: Value | None) -> int | None:
-    """Return the number of volumes of all series at an x; None if different or unknown."""
-    if grid.axes.x == "volume_count":
-        return x if isinstance(x, int) else None
-    xs, counts = table.column(grid.axes.x), table.column("volume_count")
-    found = {counts[place] for place in rows if xs[place] == x}
-    return found.pop() if len(found) == 1 else None

@@ -3,17 +3,21 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
+
+from django.utils import timezone
 
 from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.scaling_defaults import FixedDimension
+from benchapp.queries.days import end_of_day
 
 LIMITS_MAXIMUM: Final = 8
 COMPARE_DAYS_MAXIMUM: Final = 3650
 _NAME_MAXIMUM: Final = 60
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 _VALUE: Final = re.compile(
     r"(?P<number>\d{1,12}(?:\.\d{1,6})?)\s*(?P<unit>[A-Za-zµ/]{0,6})\s*(?P<each>\*\s*n)?", re.IGNORECASE
 )
@@ -75,10 +79,10 @@ def parse_limit(text: str, unit: Unit) -> Limit:
 
 @dataclass(frozen=True, slots=True)
 class ScalingMetric:
-    """A metric of a chart. base: the metric of the catalogue that it is made of, in the same unit.
+    """A metric of a chart. base: the metric of the catalog that it is calculated from, in the same unit.
 
-    is_per_volume: divided by the number of volumes. may_mix: the median over several series means something, which
-    that of percentiles does not.
+    is_per_volume: divided by the number of volumes. may_mix: a median over several series is meaningful; false for
+    percentiles.
     """
 
     name: str
@@ -114,7 +118,7 @@ SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
         is_per_volume=True,
     ),
 }
-# What a latency may be drawn over.
+# Metrics that a latency can be plotted against.
 THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 
 
@@ -137,6 +141,30 @@ class ScalingRequest:
     as_of: date | None = None
     compare_days: int | None = None
     limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRequest:
+    """A valid request with its metrics and parsed limits. over: None without a throughput axis."""
+
+    request: ScalingRequest
+    metric: ScalingMetric
+    over: ScalingMetric | None
+    limits: tuple[Limit, ...]
+
+    @property
+    def as_of(self) -> datetime | None:
+        """Return the end of the requested day (exclusive), None for now."""
+        return end_of_day(self.request.as_of)
+
+    @property
+    def earlier_at(self) -> datetime | None:
+        """Return the time of the earlier period, not before the first day of the calendar; None without one."""
+        if self.request.compare_days is None:
+            return None
+        period = timedelta(days=self.request.compare_days)
+        shown_at = self.as_of or timezone.now()
+        return max(shown_at - _FIRST_MOMENT, period) - period + _FIRST_MOMENT
 
 
 CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
@@ -163,13 +191,12 @@ class ScalingSpread:
 
 @dataclass(frozen=True, slots=True)
 class ScalingPoint:
-    """One place of a chart.
+    """One cell of a chart.
 
-    state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": all of
-    it failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: the freshest first.
-    over: the throughput here, where latency is drawn over it. ideal: what as many times the first would be;
-    efficiency: the share of it that was reached. earlier: the same at an earlier moment. failed_count: series whose
-    newest run failed.
+    state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": all
+    series failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: most recent first.
+    over: the throughput, if latency is plotted against it. ideal: linear scaling from the first cell; efficiency: the
+    value as a share of it. earlier: the level of the earlier period. failed_count: series whose newest run failed.
     """
 
     state: CellState
@@ -184,7 +211,7 @@ class ScalingPoint:
 
     @property
     def value(self) -> float | None:
-        """Return the median; None where there is none."""
+        """Return the median; None without one."""
         return self.spread.median if self.spread else None
 
 
@@ -220,7 +247,7 @@ class ScalingFacet:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension and the values of it that are shown, in order."""
+    """A dimension and its values in the chart, in order."""
 
     dimension: Dimension
     values: tuple[Value | None, ...]
@@ -248,8 +275,8 @@ class Counts:
 class ScalingChart:
     """The data of a scaling page, its table and its API response.
 
-    filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
-    values. common: those of which all that is shown has one known value. as_of, earlier_at: exclusive.
+    filter: as requested; shown_filter: with the fixed dimensions as terms. mixed: dimensions with several values in
+    some cell. common: dimensions with one known value in all series of the chart. as_of, earlier_at: exclusive.
     is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
     """
 

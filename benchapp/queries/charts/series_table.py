@@ -1,7 +1,7 @@
-"""Series as columns: what scaling pictures are chosen from.
+"""A table of series by column, from which Scaling and Matrix choose axes and fixed dimensions.
 
-Columns and not rows, numbers and not objects: what a picture is chosen by is asked of 20 000 series at once, one
-dimension after the other. A dimension is kept as codes into its few values.
+Columns instead of rows: the choice reads one dimension of 20 000 series after the other. A dimension is an array of
+codes of its few values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """One column as places in its values, which are all different."""
+    """One column as indexes into its distinct values."""
 
     codes: NDArray[np.int64]
     values: tuple[Any, ...]
@@ -36,25 +36,14 @@ class Codes:
         """Return the column of these rows; places: as numpy takes them."""
         return Codes(self.codes[places], self.values)
 
-    def join(self, other: "Codes") -> "Codes":
-        """Return the column of these rows and, behind them, of the other's."""
-        known = {value: code for code, value in enumerate(self.values)}
-        codes = np.array([known.setdefault(value, len(known)) for value in other.values], dtype=np.int64)
-        return Codes(np.concatenate((self.codes, codes[other.codes])), tuple(known))
-
-    def compact(self) -> "Codes":
-        """Return the same column without the values that no row has."""
-        used, codes = np.unique(self.codes, return_inverse=True)
-        return Codes(codes, tuple(self.values[code] for code in used.tolist()))
-
     def find(self, values: Iterable[Any]) -> NDArray[np.int64]:
-        """Return the codes of some values; those that there are not are left out."""
+        """Return the codes of some values, without values that are not in the column."""
         wanted = set(values)
         return np.array([code for code, value in enumerate(self.values) if value in wanted], dtype=np.int64)
 
 
 class SeriesTable:
-    """Series as columns of equal length, the freshest first.
+    """Series as columns of equal length, most recent first.
 
     Names: those of dimensions, id, measurement_count, last_at, badges, and for each metric METRIC.n, METRIC.median,
     METRIC.p10, METRIC.p90, METRIC.last_at (None where the series has no value).
@@ -68,7 +57,7 @@ class SeriesTable:
 
     @property
     def places(self) -> range:
-        """Return the places of all rows."""
+        """Return the indexes of all rows."""
         return range(self.length)
 
     def array(self, name: str) -> NDArray[Any]:
@@ -88,7 +77,7 @@ class SeriesTable:
         return self._columns[name]
 
     def select(self, places: Iterable[int] | NDArray[Any]) -> "SeriesTable":
-        """Return the table of these rows only; places: their places, or an array that is true for them."""
+        """Return the table of some rows; places: their indexes, or an array that is true for them."""
         chosen = places if isinstance(places, np.ndarray) else np.fromiter(places, dtype=np.int64)
         if chosen.dtype == np.bool_ and chosen.all():
             return self
@@ -97,7 +86,7 @@ class SeriesTable:
         return SeriesTable(arrays, shared)
 
     def distinct(self, name: str) -> set[DimensionValue | None]:
-        """Return the values that a dimension has; None is unknown."""
+        """Return the values of a dimension; None is unknown."""
         shared = self.shared(name)
         counts = np.bincount(shared.codes, minlength=len(shared.values)).tolist()
         return {value for value, count in zip(shared.values, counts, strict=True) if count}

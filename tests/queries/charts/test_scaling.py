@@ -6,7 +6,7 @@ import pytest
 
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.models import Series
-from benchapp.queries.charts import series_columns as scaling_rows
+from benchapp.queries.charts import series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from tests.ebs import make_ebs_series, make_level
@@ -355,28 +355,27 @@ def test_more_colors_than_can_be_told_apart_are_left_out_and_counted(monkeypatch
     assert (chart.color.values, chart.counts.omitted) == ((1, 2), 1)
 
 
-def test_more_series_than_are_looked_at_are_said():
+def test_more_matching_series_than_the_maximum_are_reported():
     make_sweep({1: 1.0, 2: 2.0})
 
-    table, is_cut = scaling_rows.read_table(parse_filter(""), ["iops"], maximum=1)
+    table, is_cut = series_columns.read_table(parse_filter(""), ["iops"], maximum=1)
 
     assert (table.length, is_cut) == (1, True)
 
 
-def test_picture_is_read_once_and_once_more_for_each_moment_of_the_past(
-    django_assert_num_queries, monkeypatch
-):
+def test_chart_is_read_by_two_queries_and_one_for_each_earlier_time(django_assert_num_queries, monkeypatch):
     make_sweep({1: 1.0, 2: 2.0, 4: 4.0})
-    read()
     fetched = []
-    fetch = scaling_rows._fetch
-    monkeypatch.setattr(
-        scaling_rows, "_fetch", lambda *asked, **more: fetched.append(1) or fetch(*asked, **more)
-    )
+    for name in ("fetch_arrays", "_fetch_rows"):
+        monkeypatch.setattr(series_columns, name, _count(getattr(series_columns, name), fetched, name))
 
-    with django_assert_num_queries(0):  # that of scaling_rows is fetched beside Django's cursor
+    with django_assert_num_queries(0):  # those of series_columns are made beside Django's cursor
         read()
     with django_assert_num_queries(2):
         read(as_of=date(2026, 12, 1), compare_days=5)
 
-    assert len(fetched) == 2
+    assert fetched == ["fetch_arrays", "_fetch_rows"] * 2
+
+
+def _count(fetch, fetched, name):
+    return lambda *given, **more: fetched.append(name) or fetch(*given, **more)

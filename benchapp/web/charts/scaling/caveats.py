@@ -6,7 +6,7 @@ from typing import Final
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart
-from benchapp.queries.charts.scaling_build import PAST_SERIES_MAXIMUM
+from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
 
 # As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.

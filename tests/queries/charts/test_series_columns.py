@@ -1,0 +1,80 @@
+"""The series of a filter as columns: values, levels and order."""
+
+from typing import Any
+
+import pytest
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Filter, parse_filter
+from benchapp.models import Series
+from benchapp.queries.charts.series_columns import read_table
+from benchapp.queries.charts.series_table import SeriesTable
+from tests.ebs import make_level
+from tests.factories import NOON, make_series, make_target, make_workload
+
+pytestmark = pytest.mark.django_db
+
+_METRICS = ("iops", "latency_p99_ns")
+_PARTS = ("n", "median", "p10", "p90", "last_at")
+_COLUMNS = (
+    *("id", "measurement_count", "last_at", "badges"),
+    *DIMENSIONS,
+    *(f"{metric}.{part}" for metric in _METRICS for part in _PARTS),
+)
+
+
+def list_columns(table: SeriesTable) -> dict[str, list[Any]]:
+    return {name: list(table.column(name)) for name in _COLUMNS}
+
+
+def test_filter_without_matches_has_empty_columns() -> None:
+    table, is_cut = read_table(Filter(), _METRICS)
+
+    assert (list_columns(table), is_cut) == ({name: [] for name in _COLUMNS}, False)
+
+
+def test_rows_have_their_own_values_most_recent_first() -> None:
+    old = make_series([1.0], target=make_target(volume_count=1, filesystem="xfs"))
+    new = make_series([2.0], target=make_target(volume_count=4), workload=make_workload(rw="randwrite"))
+    Series.objects.filter(pk=old.pk).update(
+        last_at=NOON.replace(year=2020), badges=["failed-job", "too-short"]
+    )
+    make_level(old, "iops", 100.0)
+    make_level(new, "iops", 400.0)
+    make_level(new, "latency_p99_ns", 5.0)
+
+    columns = list_columns(read_table(Filter(), _METRICS)[0])
+
+    assert columns["id"] == [new.pk, old.pk]
+    assert columns["volume_count"] == [4, 1]
+    assert columns["filesystem"] == [None, "xfs"]
+    assert columns["rw"] == ["randwrite", old.rw]
+    assert columns["badges"] == [(), ("failed-job", "too-short")]
+    assert columns["iops.median"] == [400.0, 100.0]
+    assert columns["latency_p99_ns.median"] == [5.0, None]
+    assert columns["latency_p99_ns.last_at"][1] is None
+
+
+def test_columns_are_those_of_the_rows() -> None:
+    for count in (1, 2, 4):
+        make_level(make_series([1.0], target=make_target(volume_count=count)), "iops", float(count))
+
+    columns = list_columns(read_table(parse_filter("volume_count:>1"), _METRICS)[0])
+
+    rows = Series.objects.filter(volume_count__gt=1, levels__metric="iops", levels__is_current=True).order_by(
+        "-last_at", "-id"
+    )
+    for name in ("id", "last_at", "measurement_count", "volume_count"):
+        assert columns[name] == list(rows.values_list(name, flat=True))
+    for part in _PARTS:
+        assert columns[f"iops.{part}"] == list(
+            rows.values_list(f"levels__{part.replace('last_at', 'to_at')}", flat=True)
+        )
+
+
+def test_metric_named_twice_is_read_once() -> None:
+    make_level(make_series([1.0]), "iops", 7.0)
+
+    table, _ = read_table(Filter(), ["iops", "iops"])
+
+    assert table.column("iops.median") == [7.0]
