@@ -20,7 +20,7 @@ from benchapp.web.site.command_lines import say_first_steps
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
-from benchapp.web.site.value_texts import say_age
+from benchapp.web.site.value_texts import format_count, say_age
 
 _RUNS: Final = 6
 _STUDIES: Final = 6
@@ -85,10 +85,9 @@ def _format_title(overview: Overview, *, open_count: int) -> str:
         more = " or more" if open_count == _INCIDENTS else ""
         parts.append(f"{open_count}{more} open {'regression' if open_count == 1 else 'regressions'}")
     if overview.silent:
-        count = len(overview.silent)
-        parts.append(f"{count} {'host' if count == 1 else 'hosts'} silent")
+        parts.append(f"{format_count(len(overview.silent), 'host')} silent")
     if overview.rejected:
-        parts.append(f"{overview.rejected} {'upload' if overview.rejected == 1 else 'uploads'} rejected")
+        parts.append(f"{format_count(overview.rejected, 'upload')} rejected")
     if not open_count:
         parts.insert(0, "No open regressions")
     title = "; ".join(parts)

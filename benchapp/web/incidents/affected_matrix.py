@@ -21,6 +21,7 @@ from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.web.charts.history.request import format_request_time, write_query
 from benchapp.web.incidents.tables import Size, make_size
 from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.value_texts import format_count
 
 _ROOM: Final = timedelta(hours=1)
 _STATUSES: Final = {
@@ -96,7 +97,7 @@ def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
     """Yield what the matrix omits."""
     for count, noun in ((matrix.rows_left_out, "row"), (matrix.columns_left_out, "column")):
         if count:
-            yield f"{count} {noun}{'' if count == 1 else 's'} with fewer changes not shown."
+            yield f"{format_count(count, noun)} with fewer changes not shown."
     if matrix.changed_left_out:
         yield f"{matrix.changed_left_out} affected series not shown here; see the list below."
     if matrix.is_cut:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
-from benchapp.web.incidents.texts import count_runs, describe_percent, format_since
-from benchapp.web.site.value_texts import with_unit
+from benchapp.web.incidents.texts import format_since
+from benchapp.web.site.value_texts import format_count, format_percent, format_with_unit
 
 
 def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
@@ -60,33 +60,35 @@ def describe_detection(row: DetectionStatusRow) -> str:
 
 def _describe_learning(row: DetectionStatusRow, metric: Metric) -> str:
     needed = f"; {row.runs_needed} more needed" if row.runs_needed else ""
-    return f"Learning: {count_runs(row.n)} so far{needed}."
+    return f"Learning: {format_count(row.n, 'run')} so far{needed}."
 
 
 def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
     least = (
-        f"smallest detectable change: {describe_percent(row.smallest_detectable_change)}"
+        f"smallest detectable change: {format_percent(row.smallest_detectable_change)}"
         if row.smallest_detectable_change
         else ""
     )
-    threshold = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
-    more = f" Detecting {threshold} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
+    threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
     return f"Too noisy: {least or 'the spread is too large'}; threshold: {threshold}.{more}"
 
 
 def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
-    spread = f", spread {describe_percent(row.spread)}" if row.spread is not None else ""
-    level = f"Steady at {with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
+    spread = f", spread {format_percent(row.spread)}" if row.spread is not None else ""
+    level = (
+        f"Steady at {format_with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
+    )
     least = (
-        f" Smallest detectable change: {describe_percent(row.smallest_detectable_change)} after five runs."
+        f" Smallest detectable change: {format_percent(row.smallest_detectable_change)} after five runs."
         if row.smallest_detectable_change
         else ""
     )
-    threshold = describe_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
-    more = f" Detecting {threshold} takes {count_runs(row.runs_needed)}." if row.runs_needed else ""
+    threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
     return f"{level}{least}{more}"
 
 
 def _describe_stale(row: DetectionStatusRow, metric: Metric) -> str:
-    level = f"; last level {with_unit(row.level, metric)}" if row.level is not None else ""
+    level = f"; last level {format_with_unit(row.level, metric)}" if row.level is not None else ""
     return f"Stale: no recent run{level}."

@@ -22,7 +22,7 @@ from benchapp.web.incidents.texts import (
     format_level,
 )
 from benchapp.web.site.number_columns import SHORT_LABELS
-from benchapp.web.site.value_texts import say_age, say_signed
+from benchapp.web.site.value_texts import format_signed_percent, say_age
 
 _SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
 
@@ -178,6 +178,6 @@ def make_size(relative: float, low: float | None, high: float | None, *, is_regr
     return Size(
         kind="worse" if is_regression else "better",
         sign="▲" if relative > 0 else "▼",
-        text=say_signed(relative),
+        text=format_signed_percent(relative),
         interval=format_confidence_interval(low, high),
     )

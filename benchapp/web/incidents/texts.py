@@ -10,7 +10,12 @@ from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import ChangeState, Severity
 from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, Tab
-from benchapp.web.site.value_texts import say_signed, with_unit
+from benchapp.web.site.value_texts import (
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_with_unit,
+)
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
 _DOUBT_MINIMUM: Final = 0.0001
@@ -51,7 +56,7 @@ def describe_incident(detail: IncidentDetail) -> str:
     way = "up" if largest.relative > 0 else "down"
     what, size = (
         f"{_name_workload(live)}{_name_metric(largest)} of {describe_scopes(live)}",
-        describe_percent(largest.relative),
+        format_percent(largest.relative),
     )
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_since(largest.accepted_from_at)
@@ -67,21 +72,14 @@ def describe_scopes(changes: Sequence[ChangeRow]) -> str:
         ((scope, name),) = scopes.items()
         return f"pool {name}" if scope.startswith("pool:") else name
     counts = [(len(scopes) - pools, "host"), (pools, "pool")]
-    return " and ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count)
-
-
-def describe_percent(relative: float) -> str:
-    """Format a size without its sign: "15 %", "3.2 %", "5 %"."""
-    percent = abs(relative) * 100
-    text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
-    return f"{text} %"
+    return " and ".join(format_count(count, noun) for count, noun in counts if count)
 
 
 def format_confidence_interval(low: float | None, high: float | None) -> str:
     """Format the 95 % interval of a size; "" if unknown."""
     if low is None or high is None:
         return ""
-    return f"{say_signed(low).removesuffix(' %')} to {say_signed(high)}"
+    return f"{format_signed_percent(low).removesuffix(' %')} to {format_signed_percent(high)}"
 
 
 def format_confidence(confidence: float) -> str:
@@ -107,11 +105,6 @@ def describe_event(event: EventRow) -> str:
 def describe_action(kind: str) -> str:
     """Return the past tense of an action: "acknowledged"."""
     return _ACTIONS.get(kind, kind)
-
-
-def count_runs(count: int) -> str:
-    """Format a number of runs."""
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _name_workload(changes: Sequence[ChangeRow]) -> str:
@@ -161,8 +154,7 @@ def format_fact_name(name: str) -> str:
 def describe_incident_counts(detail: IncidentDetail) -> str:
     """Return the counts: "12 changes in 9 series"."""
     row = detail.row
-    changes = "1 change" if row.change_count == 1 else f"{row.change_count} changes"
-    return f"{changes} in {row.series_count} series"
+    return f"{format_count(row.change_count, 'change')} in {row.series_count} series"
 
 
 def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentRow]) -> str:
@@ -184,7 +176,7 @@ def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentR
         return f"No {noun}"
     high = sum(row.severity == Severity.HIGH for row in rows)
     severe = f", {high} of high severity" if high else ""
-    return f"{count} {noun}{'' if count == 1 else 's'}{severe}"
+    return f"{format_count(count, noun)}{severe}"
 
 
 def describe_drift(change: ChangeRow) -> str:
@@ -192,7 +184,7 @@ def describe_drift(change: ChangeRow) -> str:
     if not (change.is_live and change.is_drift and change.accepted_from_at):
         return ""
     interval = format_confidence_interval(change.relative_low, change.relative_high)
-    size = f"{say_signed(change.relative)}{f' ({interval})' if interval else ''}"
+    size = f"{format_signed_percent(change.relative)}{f' ({interval})' if interval else ''}"
     baseline = f"the baseline of {format_since(change.accepted_from_at)}"
     if change.evidence.get("is_back"):
         return f"Recovered from a drift of {size} from {baseline}."
@@ -202,8 +194,11 @@ def describe_drift(change: ChangeRow) -> str:
 def describe_sides(change: ChangeRow) -> str:
     """Describe both levels of a change: "33 415 IOPS (40 runs), then 28 400 IOPS (8 runs)"."""
     metric = CATALOGUE[change.metric]
-    before, after = with_unit(change.before_median, metric), with_unit(change.after_median, metric)
-    return f"{before} ({count_runs(change.before_n)}), then {after} ({count_runs(change.after_n)})"
+    before, after = (
+        format_with_unit(change.before_median, metric),
+        format_with_unit(change.after_median, metric),
+    )
+    return f"{before} ({format_count(change.before_n, 'run')}), then {after} ({format_count(change.after_n, 'run')})"
 
 
 def format_level(value: float, metric: str) -> str:

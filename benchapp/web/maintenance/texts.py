@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
 from benchapp.queries.maintenance import PlannedEventRow, PlannedEventState
+from benchapp.web.site.value_texts import format_count
 
 
 def format_list_title(counts: Mapping[PlannedEventState, int]) -> str:
@@ -37,11 +38,11 @@ def describe_impact(impact: Impact) -> list[str]:
     if not impact.series and not impact.hosts:
         texts = ["No matching series or hosts yet. New ones that match are included."]
     else:
-        texts = [f"Matches {_count(impact.series, 'series', 'series')} on {_format_hosts(impact)}."]
+        texts = [f"Matches {format_count(impact.series, 'series')} on {_format_hosts(impact)}."]
     if impact.has_more_runs:
         texts.append(f"More than {RUNS_COUNTED} runs in this period.")
     else:
-        texts.append(f"{_count(impact.runs, 'run', 'runs').capitalize()} in this period.")
+        texts.append(f"{format_count(impact.runs, 'run')} in this period.")
     return texts
 
 
@@ -50,8 +51,4 @@ def _format_hosts(impact: Impact) -> str:
         return "no active hosts"
     names = ", ".join(impact.host_names)
     more = impact.hosts - len(impact.host_names)
-    return f"{_count(impact.hosts, 'host', 'hosts')} ({names}{f' and {more} more' if more else ''})"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number or 'no'} {one if number == 1 else many}"
+    return f"{format_count(impact.hosts, 'host')} ({names}{f' and {more} more' if more else ''})"

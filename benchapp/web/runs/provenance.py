@@ -29,6 +29,7 @@ from benchapp.queries.runs.submissions import read_raw_body
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.value_texts import format_integer, format_with_unit
 
 # Of measurements, totals and jobs each, per page.
 SECTIONS_MAXIMUM: Final = 50
@@ -212,9 +213,8 @@ def _show(value: DerivedValue) -> str:
     if value.value is None:
         return UNKNOWN
     if value.unit == "operations":
-        return f"{value.value:,.0f}".replace(",", "\u202f")
-    shown = format_value(value.value, value.unit)
-    return f"{shown} IOPS" if value.unit == "operations/s" else shown
+        return format_integer(round(value.value))
+    return format_with_unit(value.value, value)
 
 
 def _describe_origin(provenance: MeasurementProvenance) -> str:

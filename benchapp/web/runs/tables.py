@@ -9,6 +9,7 @@ from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, for
 from benchapp.queries.runs.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
 from benchapp.queries.titles import describe_block_size
 from benchapp.web.site.number_columns import Column, NumberCell, make_cells, make_columns
+from benchapp.web.site.value_texts import format_with_unit
 
 KIND_NAMES: Final = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
 # The first parser took mean and maximum from where the percentiles came from.
@@ -207,7 +208,7 @@ def _format_result(measurement: MeasurementRow) -> str:
     workload = measurement.workload_title.split(" · ")[0]
     if measurement.iops is None and measurement.elapsed_s is not None:
         return f"{workload} {format_value(measurement.elapsed_s, 's')}"
-    words = f"{workload} {format_value(measurement.iops, 'operations/s')} IOPS"
+    words = f"{workload} {format_with_unit(measurement.iops, CATALOGUE['iops'])}"
     if measurement.latency_p99_ns is None:
         return words
     return f"{words}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"

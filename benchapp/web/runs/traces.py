@@ -8,6 +8,7 @@ from benchapp.metrics import format_value
 from benchapp.queries.runs.runs import MeasurementRow
 from benchapp.queries.runs.traces import Stretch, TraceRow, find_stretches
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
+from benchapp.web.site.value_texts import format_count, format_percent
 
 # One panel each; of the latencies the first available.
 _PANELS: Final = (("iops",), ("bw",), ("lat", "clat", "slat"))
@@ -72,7 +73,7 @@ def describe_trace(trace: TraceRow, *, has_several_jobs: bool) -> str:
         for stretch in stretches[:_STRETCHES_SHOWN]
     ]
     rest = len(stretches) - _STRETCHES_SHOWN
-    more = f"; {rest} more {'stretch' if rest == 1 else 'stretches'}" if rest > 0 else ""
+    more = f"; {format_count(rest, 'more stretch')}" if rest > 0 else ""
     return f"{name} {', then '.join(parts)}{more}."
 
 
@@ -99,7 +100,7 @@ def _find_pattern(direction: str, measurements: Iterable[MeasurementRow]) -> str
 
 def _describe_chart(trace: TraceRow) -> str:
     bucket = f"{trace.bucket_s:.3g} s"
-    logs = "one log" if trace.jobs == 1 else f"{trace.jobs} logs"
+    logs = format_count(trace.jobs, "log")
     if trace.unit == "ns":
         return (
             f"Points: mean of the log entries within {bucket}, {logs}. Band: min to max of these entries."
@@ -114,27 +115,21 @@ def _describe_stretch(stretch: Stretch, trace: TraceRow, *, is_only: bool, has_s
         return f"was logged {span}, too short to assess steadiness"
     value = format_value(stretch.mean, trace.unit)
     if stretch.is_steady:
-        level = f"was steady at {value} ± {_percent(stretch.excursion_share / 2)}"
+        level = f"was steady at {value} ± {format_percent(stretch.excursion_share / 2)}"
         start_s = stretch.from_s - stretch.began_s
         if not is_only:
             return f"{level} {span}"
         return f"{level} after the first {_seconds(start_s)} s" if start_s > 0 else level
-    deviation = (
-        f"the means of five slices range over {_percent(stretch.excursion_share)} of their average ({value})"
-    )
+    excursion = format_percent(stretch.excursion_share)
+    deviation = f"the means of five slices range over {excursion} of their average ({value})"
     if has_several_jobs:
         return f"changed {span}: {deviation}; several jobs contributed"
     way = "fell" if stretch.slope_share < 0 else "rose"
-    return f"was not steady: {deviation}, and it {way} by {_percent(abs(stretch.slope_share))} {span}"
+    return f"was not steady: {deviation}, and it {way} by {format_percent(stretch.slope_share)} {span}"
 
 
 def _seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
-
-
-def _percent(share: float) -> str:
-    percent = share * 100
-    return f"{percent:.2g} %" if percent < 10 else f"{percent:.0f} %"
 
 
 def _make_table(trace: TraceRow) -> TraceTable:

@@ -1,6 +1,6 @@
 """Forms for query parameters of pages."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from typing import Any, TypedDict
 from urllib.parse import urlencode
 
@@ -10,6 +10,7 @@ from django.http import QueryDict
 from benchapp.grammar import Filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.days import end_of_day, start_of_day
 from benchapp.queries.hosts import HostFilter
 from benchapp.queries.runs.runs import RunFilter
 
@@ -41,7 +42,11 @@ class RunFilterForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Reject a range that ends before it starts."""
-        return _check_span(super().clean() or {})
+        values = super().clean() or {}
+        first, last = values.get("from_day"), values.get("to_day")
+        if first and last and first > last:
+            raise forms.ValidationError("From is after To. Swap them.")
+        return values
 
     def make_filter(self, match: Filter) -> RunFilter:
         """Return the filter of the query; fields with errors are ignored."""
@@ -49,8 +54,8 @@ class RunFilterForm(forms.Form):
         return RunFilter(
             match=match,
             profile=values.get("profile") or None,
-            from_at=start_of(values.get("from_day")),
-            to_at=end_of(values.get("to_day")),
+            from_at=start_of_day(values.get("from_day")),
+            to_at=end_of_day(values.get("to_day")),
             has_failed=True if values.get("failed") else None,
             badges=(values["badge"],) if values.get("badge") else None,
         )
@@ -109,27 +114,8 @@ class Span(TypedDict):
     to_at: datetime | None
 
 
-def start_of(day: date | None) -> datetime | None:
-    """Return the start of a day."""
-    return None if day is None else datetime.combine(day, time.min, UTC)
-
-
-def end_of(day: date | None) -> datetime | None:
-    """Return the end of a day, exclusive; None for the last day of the calendar."""
-    if day is None or day == date.max:
-        return None
-    return datetime.combine(day, time.min, UTC) + timedelta(days=1)
-
-
 def keep_query(query: QueryDict, **changes: str | None) -> str:
     """Return the query string with some parameters changed; None removes one; "?" without parameters."""
     kept = {name: value for name, value in query.dict().items() if name not in changes}
     kept |= {name: value for name, value in changes.items() if value is not None}
     return f"?{urlencode(kept)}"
-
-
-def _check_span(values: dict[str, Any]) -> dict[str, Any]:
-    first, last = values.get("from_day"), values.get("to_day")
-    if first and last and first > last:
-        raise forms.ValidationError("From is after To. Swap them.")
-    return values

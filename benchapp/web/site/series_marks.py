@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
-from benchapp.web.site.value_texts import say_signed
+from benchapp.web.site.value_texts import format_signed_percent
 
 MarkKind = Literal["worse", "better", "settled"]
 _TITLES: Final = {
@@ -32,7 +32,7 @@ def show_mark(mark: SeriesMark | None, *, metric: str) -> ShownMark | None:
     if mark is None:
         return None
     name = "" if mark.metric == metric else f"{CATALOGUE[mark.metric].label} "
-    size = f"{name}{say_signed(mark.relative)}"
+    size = f"{name}{format_signed_percent(mark.relative)}"
     day = f"{mark.started_at:%-d %b %Y}"
     text = {
         "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",

@@ -14,6 +14,7 @@ from benchapp.web.site.command_lines import say_request
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.value_texts import format_count
 from benchapp.web.studies.panels import list_kinds, make_panels
 
 STUDIES_ON_A_PAGE: Final = 50
@@ -77,7 +78,7 @@ def may_edit(request: HttpRequest, study: StudyDetail) -> bool:
 def _format_title(count: int) -> str:
     if not count:
         return "Studies"
-    return "1 study" if count == 1 else f"{count} studies"
+    return format_count(count, "study")
 
 
 def _make_shared_url(request: HttpRequest, study: StudyDetail) -> str:

@@ -27,6 +27,7 @@ from benchapp.web.site.filter_forms import UploadFilterForm, keep_query, list_er
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.reason_texts import REJECTED
+from benchapp.web.site.value_texts import format_count
 from benchapp.web.uploads.hours_chart import make_hours_chart
 
 UPLOADS_ON_A_PAGE: Final = 50
@@ -112,8 +113,11 @@ def retry_alike(request: HttpRequest) -> HttpResponse:
     form = read_form(UploadFilterForm, request.POST)
     count = retry_rejected(form.cleaned_data.get("reason", ""))
     if count:
-        words = "1 submission" if count == 1 else f"{count} submissions"
-        messages.success(request, f"{words} queued again. Reload in a few seconds.", extra_tags="good")
+        messages.success(
+            request,
+            f"{format_count(count, 'submission')} queued again. Reload in a few seconds.",
+            extra_tags="good",
+        )
     else:
         messages.error(request, "No submission to retry for this reason.", extra_tags="bad")
     return redirect("uploads")
@@ -133,7 +137,7 @@ def _describe_outdated() -> str:
     if not count:
         return ""
     least = "at least " if count == OUTDATED_MAXIMUM else ""
-    were = "1 submission was" if count == 1 else f"{least}{count} submissions were"
+    were = "1 submission was" if count == 1 else f"{least}{format_count(count, 'submission')} were"
     action = (
         "Workers are parsing them again, oldest first."
         if settings.AUTO_RENORMALIZE

@@ -12,9 +12,10 @@ from django.urls import reverse
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.comparison import DEFAULT_METRICS, ComparisonResult, Side, compare_sides
+from benchapp.queries.days import end_of_day, start_of_day
 from benchapp.web.charts.comparison.table import ComparisonLine, make_chart, make_lines
 from benchapp.web.charts.comparison.texts import describe_comparison, describe_comparison_title, describe_side
-from benchapp.web.site.filter_forms import DayField, end_of, start_of
+from benchapp.web.site.filter_forms import DayField
 
 # The most significant lines come first; the CSV has all.
 LINES_DEFAULT: Final = 50
@@ -63,8 +64,8 @@ class CompareForm(forms.Form):
         return Side(
             values.get(name) or Filter(),
             run_id=values.get(f"{name}_run"),
-            from_at=start_of(values.get(f"{name}_from")),
-            to_at=end_of(values.get(f"{name}_to")),
+            from_at=start_of_day(values.get(f"{name}_from")),
+            to_at=end_of_day(values.get(f"{name}_to")),
         )
 
 
@@ -152,7 +153,7 @@ def _make_address(query: QueryDict) -> str:
     form = CompareForm(query)
     form.is_valid()
     for name in days:
-        moment = (start_of if name.endswith("from") else end_of)(form.cleaned_data.get(name))
+        moment = (start_of_day if name.endswith("from") else end_of_day)(form.cleaned_data.get(name))
         if moment:
             asked[name] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     if query.getlist("metric"):

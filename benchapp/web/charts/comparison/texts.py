@@ -7,6 +7,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.queries.charts.comparison import ComparisonResult, Pair, Side
+from benchapp.web.site.value_texts import format_count, format_signed_percent
 
 _NAMED_MAXIMUM: Final = 3
 _SCOPE: Final = "host or pool"
@@ -36,9 +37,9 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     worse, better = (sum(_is(pair, is_worse=flag) for pair in found.pairs) for flag in (True, False))
     few = _count_few(found)
     if few == len(found.pairs):
-        answer = f"{_count(few, 'value')}, too few runs"
+        answer = f"{format_count(few, 'value')}, too few runs"
     elif not worse and not better:
-        answer = f"no significant difference in {_count(len(found.pairs), 'value')}"
+        answer = f"no significant difference in {format_count(len(found.pairs), 'value')}"
     else:
         answer = f"{worse} of {len(found.pairs)} worse, {better} better"
     return f"{b} vs. {a}: {answer}"
@@ -52,8 +53,7 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
     sentences = [_describe_pair(pair) for pair in significant[:_NAMED_MAXIMUM]]
     if len(significant) > _NAMED_MAXIMUM:
         more = len(significant) - _NAMED_MAXIMUM
-        values = "1 more significant difference" if more == 1 else f"{more} more significant differences"
-        sentences.append(f"{values} in the table.")
+        sentences.append(f"{format_count(more, 'more significant difference')} in the table.")
     few = _count_few(found)
     if few:
         sentences.append(
@@ -82,7 +82,7 @@ def _describe_nothing(found: ComparisonResult, a: str, b: str) -> str:
         empty = [name for name, count in ((a, first), (b, second)) if not count]
         return f"No measurements match {' or '.join(empty)}. Widen the filter or the period."
     return (
-        f"A has {_count(first, 'series', 'series')}, B {_count(second, 'series', 'series')}; none match in all other"
+        f"A has {format_count(first, 'series')}, B {format_count(second, 'series')}; none match in all other"
         " dimensions. They are listed below."
     )
 
@@ -94,9 +94,9 @@ def _describe_pair(pair: Pair) -> str:
     sure = (
         ""
         if found.low is None or found.high is None
-        else f"; 95 % interval {_percent(found.low)} to {_percent(found.high)}"
+        else f"; 95 % interval {format_signed_percent(found.low - 1)} to {format_signed_percent(found.high - 1)}"
     )
-    change = "" if found.ratio is None else f" ({_percent(found.ratio)}{sure})"
+    change = "" if found.ratio is None else f" ({format_signed_percent(found.ratio - 1)}{sure})"
     runs = f"{found.a.n} and {found.b.n} runs"
     subject = f"{pair.title.split(' · ')[0]}, {metric.label}"
     return f"{subject}: {before} → {after}{change}, {word}, {_describe_effect(pair)}; {runs}."
@@ -107,11 +107,6 @@ def _describe_effect(pair: Pair) -> str:
     return f"{pair.comparison.effect} effect"
 
 
-def _percent(ratio: float) -> str:
-    percent = (ratio - 1) * 100
-    return f"{'+' if percent > 0 else '−' if percent < 0 else '±'}{abs(percent):.1f} %"
-
-
 def _count_few(found: ComparisonResult) -> int:
     """Return how many values have too few runs for an interval."""
     return sum(pair.has_few_runs for pair in found.pairs)
@@ -119,7 +114,3 @@ def _count_few(found: ComparisonResult) -> int:
 
 def _is(pair: Pair, *, is_worse: bool) -> bool:
     return pair.is_significant and pair.is_worse is is_worse
-
-
-def _count(number: int, noun: str, plural: str = "") -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

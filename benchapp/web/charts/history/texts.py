@@ -12,7 +12,12 @@ from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.web.charts.history.table import find_valid, list_levels
-from benchapp.web.site.value_texts import say_signed, with_unit
+from benchapp.web.site.value_texts import (
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_with_unit,
+)
 
 # Below this number of runs no spread is shown.
 _FEW: int = 5
@@ -23,7 +28,7 @@ def format_series_title(series: SeriesRow, metric: Metric, summary: PointSummary
     workload = series.workload_title.split(" · ")[0]
     if summary.median is None:
         return f"{workload} on {series.scope_name}: no {metric.label} in this time range"
-    answer = with_unit(summary.median, metric)
+    answer = format_with_unit(summary.median, metric)
     # A value in ms does not show which latency it is.
     median = f"{metric.label} {answer} (median)" if metric.unit == "ns" else f"median {answer}"
     return f"{workload} on {series.scope_name}: {median}{_format_spread(summary)}"
@@ -35,18 +40,18 @@ def describe_history(series: SeriesRow, metric: Metric, summary: PointSummary) -
         return [
             "No run in this time range has a value for this metric. Select another metric or extend the time range."
         ]
-    runs = "1 run" if summary.n == 1 else f"{summary.n:,} runs".replace(",", "\u202f")
-    sentences = [f"{runs} with a value, median {with_unit(summary.median, metric)}."]
+    sentences = [
+        f"{format_count(summary.n, 'run')} with a value, median {format_with_unit(summary.median, metric)}."
+    ]
     if summary.n >= _FEW and summary.p10 is not None and summary.p90 is not None:
-        sentences.append(
-            f"80 % of runs are between {with_unit(summary.p10, metric)} and {with_unit(summary.p90, metric)} (p10–p90)."
-        )
+        low, high = format_with_unit(summary.p10, metric), format_with_unit(summary.p90, metric)
+        sentences.append(f"80 % of runs are between {low} and {high} (p10–p90).")
     elif summary.n > 1:
         sentences.append("Too few runs for a spread.")
     sentences.append(_describe_last_run(metric, summary))
     if summary.minimum is not None and summary.maximum is not None and summary.n > 1:
         sentences.append(
-            f"Min {with_unit(summary.minimum, metric)}, max {with_unit(summary.maximum, metric)};"
+            f"Min {format_with_unit(summary.minimum, metric)}, max {format_with_unit(summary.maximum, metric)};"
             f" {metric.better} is better."
         )
     return sentences
@@ -71,7 +76,7 @@ def describe_limit(limit: ReferenceLimit | None, metric: Metric, summary: PointS
     words = {True: "pass", False: "fail"}
     both = "both" if last == median else f"median {words[median]}, last run"
     return [
-        f"Limit {with_unit(limit.value, metric)} ({limit.words}): {both} {words[last]}. Source: {limit.source}."
+        f"Limit {format_with_unit(limit.value, metric)} ({limit.words}): {both} {words[last]}. Source: {limit.source}."
     ]
 
 
@@ -83,7 +88,7 @@ def describe_references(
     if median is None:
         return []
     return [
-        f"{line.words[0].upper()}{line.words[1:]} ({with_unit(line.value, metric)}): median is"
+        f"{line.words[0].upper()}{line.words[1:]} ({format_with_unit(line.value, metric)}): median is"
         f" {format_factor(median / line.value)}. Source: {line.source}."
         for line in references
     ]
@@ -97,20 +102,21 @@ def format_factor(factor: float) -> str:
 def _describe_last_run(metric: Metric, summary: PointSummary) -> str:
     last, median = summary.last, summary.median
     if last is None or not median or summary.n == 1:
-        return f"Last run: {with_unit(last, metric)}."
+        return f"Last run: {format_with_unit(last, metric)}."
     percent = (last / median - 1) * 100
     if abs(percent) < 0.05:
-        return f"Last run: {with_unit(last, metric)}, equal to the median."
+        return f"Last run: {format_with_unit(last, metric)}, equal to the median."
     way = "above" if percent > 0 else "below"
     assessment = "better" if (percent > 0) == (metric.better == "higher") else "worse"
-    return f"Last run: {with_unit(last, metric)}, {abs(percent):.1f} % {way} the median ({assessment})."
+    return (
+        f"Last run: {format_with_unit(last, metric)}, {abs(percent):.1f} % {way} the median ({assessment})."
+    )
 
 
 def _format_spread(summary: PointSummary) -> str:
     if summary.n < _FEW or not summary.median or summary.p10 is None or summary.p90 is None:
         return ""
-    percent = (summary.p90 - summary.p10) / summary.median * 100
-    return f", spread {percent:.2g} %" if percent < 10 else f", spread {percent:.0f} %"
+    return f", spread {format_percent((summary.p90 - summary.p10) / summary.median)}"
 
 
 _SENTENCES_MAXIMUM = 8
@@ -138,12 +144,14 @@ def format_history_title(history: SeriesHistory, metric: Metric) -> str:
         return f"{metric.label} over time: {'no valid runs' if history.run_count else 'no runs'}"
     if len(history.lines) == 1:
         step = find_step(list_levels(history.lines[0], metric.name))
-        level = f"median {with_unit(medians[0], metric)}" if step is None else _format_step(step, metric)
+        level = (
+            f"median {format_with_unit(medians[0], metric)}" if step is None else _format_step(step, metric)
+        )
         return f"{metric.label} over time: {level}"
     count = f"{len(history.lines)} series"
     if max(medians) <= min(medians) * 1.005:
-        return f"{metric.label} of {count}: median {with_unit(medians[0], metric)}"
-    low, high = with_unit(min(medians), metric), with_unit(max(medians), metric)
+        return f"{metric.label} of {count}: median {format_with_unit(medians[0], metric)}"
+    low, high = format_with_unit(min(medians), metric), format_with_unit(max(medians), metric)
     return f"{metric.label} of {count}: medians {low.removesuffix(' IOPS')} to {high}"
 
 
@@ -177,7 +185,7 @@ def list_drifts(history: SeriesHistory, metric: Metric) -> list[str]:
     found = [
         (
             abs(mark.relative),
-            f"{line.name} drifted {say_signed(mark.relative)} from its baseline.",
+            f"{line.name} drifted {format_signed_percent(mark.relative)} from its baseline.",
         )
         for line in history.lines
         for mark in list_drift_marks(line, metric)
@@ -205,7 +213,7 @@ def find_step(
 def describe_step(step: Step, metric: Metric) -> str:
     """Return a sentence: the new level, its start, and the previous level."""
     assessment = "better" if (step.percent > 0) == (metric.better == "higher") else "worse"
-    before = with_unit(step.before.median, metric)
+    before = format_with_unit(step.before.median, metric)
     return f"{_format_step(step, metric, has_time=True)} from {before} ({assessment})."
 
 
@@ -219,4 +227,4 @@ def format_change_title(series: SeriesRow, step: Step, metric: Metric) -> str:
 def _format_step(step: Step, metric: Metric, *, has_time: bool = False) -> str:
     since = f"{step.now.from_at:%-d %b %Y %H:%M} UTC" if has_time else f"{step.now.from_at:%-d %b %Y}"
     way = "up" if step.percent > 0 else "down"
-    return f"{with_unit(step.now.median, metric)} since {since}, {way} {abs(step.percent):.1f} %"
+    return f"{format_with_unit(step.now.median, metric)} since {since}, {way} {abs(step.percent):.1f} %"

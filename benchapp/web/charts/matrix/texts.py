@@ -8,7 +8,7 @@ from benchapp.metrics import Metric, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow
 from benchapp.queries.series.levels import CurrentLevel
 from benchapp.queries.titles import describe_setting
-from benchapp.web.site.value_texts import say_signed
+from benchapp.web.site.value_texts import format_signed_percent
 
 REASONS: Final[dict[CellState, str]] = {
     "failed": "failed",
@@ -62,7 +62,7 @@ def describe_changes(matrix: Matrix) -> Iterator[str]:
         if found:
             has_changes = True
             named = ", ".join(
-                f"{where} ({say_signed(relative)})" for relative, where in found[:_CHANGES_NAMED]
+                f"{where} ({format_signed_percent(relative)})" for relative, where in found[:_CHANGES_NAMED]
             )
             more = len(found) - _CHANGES_NAMED
             others = f" and {more} more" if more > 0 else ""

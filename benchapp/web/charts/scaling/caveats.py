@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
+from benchapp.web.site.value_texts import format_count, format_with_unit
 
 # As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.
 FAR: Final = 3
@@ -55,18 +55,19 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         how = "median of the series' medians" if chart.metric.may_mix else "range only, no common percentile"
         yield f"Up to {most} series per combination, with different {names}: {how}."
     if counts.unvalued:
-        yield f"{_count(counts.unvalued)} without {label}."
+        yield f"{format_count(counts.unvalued, 'series')} without {label}."
     if counts.unknown_x:
-        yield f"{_count(counts.unknown_x)} hidden: unknown {chart.x.dimension.label.lower()}."
+        yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {chart.x.dimension.label.lower()}."
     if counts.hidden_by_fixed:
-        yield f"{_count(counts.hidden_by_fixed)} hidden by the fixed dimensions."
+        yield f"{format_count(counts.hidden_by_fixed, 'series')} hidden by the fixed dimensions."
     if counts.omitted:
-        yield f"{_count(counts.omitted)} hidden: too many colors, panels or x values."
+        yield f"{format_count(counts.omitted, 'series')} hidden: too many colors, panels or x values."
     yield from _list_limits_off_scale(chart)
     if chart.is_cut:
-        yield f"Only the most recent {_count(SERIES_MAXIMUM)} are used. Narrow the filter to see the others."
+        used = format_count(SERIES_MAXIMUM, "series")
+        yield f"Only the most recent {used} are used. Narrow the filter to see the others."
     if chart.is_thinned:
-        yield f"Only the most recent {_count(PAST_SERIES_MAXIMUM)} are used for an earlier period."
+        yield f"Only the most recent {format_count(PAST_SERIES_MAXIMUM, 'series')} are used for an earlier period."
 
 
 def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
@@ -85,7 +86,7 @@ def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
         if not known:
             yield f"Limit {name} is not shown: it applies per volume, and the number of volumes is unknown."
         elif len(far) == len(known):
-            least = _show_limit(min(known.values()), chart)
+            least = format_with_unit(min(known.values()), chart.metric)
             yield f"Limit {name} ({least}) is off the scale: named at the upper edge."
         elif far:
             where = ", ".join(chart.x.labels[place] for place in sorted(far))
@@ -101,18 +102,9 @@ def _list_values(chart: ScalingChart) -> Iterator[float]:
         yield from (value for value in (*own, earlier) if value is not None)
 
 
-def _show_limit(value: float, chart: ScalingChart) -> str:
-    shown = format_value(value, chart.metric.unit)
-    return f"{shown} IOPS" if chart.metric.unit == "operations/s" else shown
-
-
 def _describe_missing(chart: ScalingChart) -> str:
     failed = sum(cell.state == "failed" for _, _, _, cell in chart.walk())
     missing = chart.counts.cells - chart.counts.filled - failed
     parts = [f"{failed} failed"] if failed else []
     parts += [f"{missing} not measured"] if missing else []
     return ", ".join(parts)
-
-
-def _count(series: int) -> str:
-    return f"{series:,} series".replace(",", "\u202f")

@@ -23,7 +23,7 @@ from benchapp.queries.charts.scaling_findings import (
     list_places,
 )
 from benchapp.queries.titles import describe_setting, describe_value
-from benchapp.web.site.value_texts import with_unit
+from benchapp.web.site.value_texts import format_percent, format_with_unit
 
 # Values of these dimensions can be the subject of a sentence; others are followed by a colon.
 _SUBJECT_DIMENSIONS: Final = ("pattern", "rw")
@@ -81,16 +81,16 @@ class SentenceWriter:
                 )
             case Linear(first, last, efficiency):
                 predicate = f"scales linearly: {last.value / first.value:.3g}x {self._span(first, last)}"
-                return Clause(curve, predicate, f" ({_format_share(efficiency)} of ideal)")
+                return Clause(curve, predicate, f" ({format_percent(efficiency)} of ideal)")
             case Erratic(high, low):
-                before = f"{self._format_bare(high.value)} at {self._at(high)}"
-                after = f"{self.format(low.value)} at {self._at(low)}"
-                return Clause(curve, "is erratic", f": {before}, {after}; no clear trend")
+                high_text = f"{self._format_bare(high.value)} at {self._at(high)}"
+                low_text = f"{self.format(low.value)} at {self._at(low)}"
+                return Clause(curve, "is erratic", f": {high_text}, {low_text}; no clear trend")
             case Falls(high, low, share):
                 predicate = f"{self._drop(share)} {self._span(high, low)}"
                 return Clause(curve, predicate, f" ({self._pair(high, '→', low)})")
             case Grows(first, last, factor, efficiency):
-                ideal = "" if efficiency is None else f", {_format_share(efficiency)} of ideal"
+                ideal = "" if efficiency is None else f", {format_percent(efficiency)} of ideal"
                 numbers = f" {self._span(first, last)} ({self._pair(first, '→', last)}{ideal})"
                 return Clause(curve, self._growth(factor), numbers)
             case Steady(first, last, level):
@@ -135,7 +135,7 @@ class SentenceWriter:
 
     def format(self, value: float) -> str:
         """Format a value of the metric with its unit."""
-        return with_unit(value, self._chart.metric)
+        return format_with_unit(value, self._chart.metric)
 
     def describe_x(self, place: int) -> str:
         """Return a value of x as in a sentence: "4 volumes"."""
@@ -182,7 +182,7 @@ class SentenceWriter:
 
     def _growth(self, factor: float) -> str:
         if factor < 1.5:
-            return f"increases by {(factor - 1) * 100:.0f} %"
+            return f"increases by {format_percent(factor - 1)}"
         return f"{'scales' if self._is_more_better else 'increases'} {factor:.1f}x"
 
     def _span(self, first: CurvePoint, last: CurvePoint) -> str:
@@ -216,7 +216,3 @@ class SentenceWriter:
             return f"~{self.format(value)}"
         divisor, suffix = (1e6, "M") if value >= 999_500 else (1e3, "k")
         return f"~{float(f'{value / divisor:.3g}'):g}{suffix} IOPS"
-
-
-def _format_share(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.0095 else f"{share * 100:.1f} %"

@@ -26,7 +26,7 @@ from benchapp.queries.charts.scaling_findings import (
 )
 from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter
-from benchapp.web.site.value_texts import with_unit
+from benchapp.web.site.value_texts import format_with_unit
 
 # The order of findings in a title and in the summary: the most surprising first.
 FINDING_ORDER: Final = (
@@ -107,7 +107,7 @@ def _describe_knee(chart: ScalingChart, bend: Bend, key: str) -> Sentence:
     if bend.place is None or chart.over is None:
         return Sentence(f"{curve}: no knee (throughput and latency grow together, or too few points).")
     cell = chart.facets[bend.facet].lines[bend.line].cells[bend.place]
-    at = f"{with_unit(cell.over, chart.over)}, {writer.format(cell.value or 0.0)}"
+    at = f"{format_with_unit(cell.over, chart.over)}, {writer.format(cell.value or 0.0)}"
     return Sentence(
         f"{curve}: knee at {writer.describe_x(bend.place)} ({at}); above it, latency grows faster than throughput.",
         (f"{key}-{bend.facet}-{bend.line}-{bend.place}",),
