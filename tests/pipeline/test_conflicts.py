@@ -48,7 +48,7 @@ class Conflict(OperationalError):
 
 
 class Step(threading.Thread):
-    """A step on a connection of its own; error: what it raised."""
+    """A step on a separate connection; error: the raised exception."""
 
     def __init__(self, step: Callable[[], object]) -> None:
         super().__init__()
@@ -190,7 +190,9 @@ def test_subscription_is_changed_while_a_success_of_it_is_written_down(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("no_retries")
-def test_subscription_is_deleted_while_a_silence_is_told(monkeypatch: pytest.MonkeyPatch, gate: Gate) -> None:
+def test_subscription_is_deleted_while_a_silence_is_notified(
+    monkeypatch: pytest.MonkeyPatch, gate: Gate
+) -> None:
     long_ago = timezone.now() - timedelta(days=3)
     entry = {"profile": "quick", "every_s": 3600, "splay_s": 0, "directory": "/data"}
     make_host("db-1", schedule=[entry], schedule_since_at=long_ago)
@@ -222,7 +224,7 @@ def test_notice_of_a_subscription_that_is_deleted_before_its_commit_goes_with_it
 
 
 @pytest.mark.django_db(transaction=True)
-def test_notices_are_put_for_those_who_are_still_subscribed() -> None:
+def test_notices_are_queued_for_remaining_subscriptions() -> None:
     gone, kept = make_subscription(), make_subscription()
     delete_subscription(gone.pk)
     message = Message(kind="test", subject="a", sentence="a")

@@ -1,4 +1,4 @@
-"""Runs are taken out of medians by a person, with a reason, and put back."""
+"""Users exclude runs from medians, with a reason, and include them again."""
 
 import pytest
 from django.db import connection
@@ -15,7 +15,7 @@ from tests.pipeline.normalize.test_batch import submit
 pytestmark = pytest.mark.django_db
 
 
-def test_excluded_run_counts_in_no_summary_and_counts_again_once_it_is_put_back() -> None:
+def test_excluded_run_is_in_no_summary_until_it_is_included_again() -> None:
     series, anna = make_series([100.0, 200.0, 900.0]), make_user(Role.EDITOR, username="anna")
     run = Run.objects.get(measurements__iops=900.0)
 
@@ -52,7 +52,7 @@ def test_putting_back_what_counts_marks_nothing() -> None:
     assert not Series.objects.get().judging_is_due
 
 
-def test_log_says_who_and_why() -> None:
+def test_log_has_user_and_reason() -> None:
     make_series([100.0])
     run, anna = Run.objects.get(), make_user(Role.EDITOR, username="anna")
 
@@ -68,7 +68,7 @@ def test_log_says_who_and_why() -> None:
 
 
 @pytest.mark.parametrize("reason", ["", "  \n ", "x" * 501])
-def test_reason_must_say_something_that_can_be_kept(reason: str) -> None:
+def test_reason_must_be_storable_and_not_empty(reason: str) -> None:
     make_series([100.0])
 
     with pytest.raises(BadReason):

@@ -1,4 +1,4 @@
-"""What a host says that it runs by itself, and when it is silent."""
+"""Schedules of hosts, and silent hosts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -57,7 +57,7 @@ def test_host_is_silent_after_the_moment_and_not_at_it():
 
 
 @pytest.mark.django_db
-def test_schedule_is_kept_with_who_said_so_and_since_when():
+def test_schedule_is_stored_with_reporter_and_time():
     host = make_host()
 
     assert note_schedule(host.pk, [QUICK], reported_by="bench_abc_… (ingest)")
@@ -69,7 +69,7 @@ def test_schedule_is_kept_with_who_said_so_and_since_when():
 
 
 @pytest.mark.django_db
-def test_schedule_told_again_holds_since_the_first_time():
+def test_unchanged_schedule_keeps_its_start_time():
     host = make_host(schedule=[ROW], schedule_since_at=NOON)
 
     assert not note_schedule(host.pk, [QUICK], reported_by="another token")
@@ -149,7 +149,7 @@ def test_retired_host_is_expected_to_do_nothing():
 
 
 @pytest.mark.django_db
-def test_host_that_never_told_a_schedule_is_not_silent():
+def test_host_without_a_schedule_is_not_silent():
     make_host("old", last_seen_at=NOON - timedelta(days=900))
 
     assert read_host("old").schedule is None

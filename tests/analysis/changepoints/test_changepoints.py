@@ -243,7 +243,7 @@ def test_huge_and_tiny_values_do_no_harm() -> None:
     assert change_indices([0.0, -1e300, 1e300, 5e-324] * 20) == []
 
 
-def test_input_is_left_as_it_was_and_may_be_any_iterable() -> None:
+def test_input_is_not_modified_and_may_be_any_iterable() -> None:
     values = np.array([100.0] * 30 + [80.0] * 10)
     copy = values.copy()
 
@@ -332,7 +332,7 @@ def test_settled_change_is_not_judged_again() -> None:
     )
 
 
-def test_same_input_gives_the_same_answer_to_the_last_bit() -> None:
+def test_result_is_deterministic_to_the_last_bit() -> None:
     values = make_levels((100, 300), (85, 100), (90, 400), noise=0.03)
 
     assert find_changes(values) == find_changes(values)

@@ -118,7 +118,7 @@ def test_line_explains_a_drift_better_than_a_step() -> None:
     assert compare_sides(step, 0, 30, end=60, spread=1.0).gain_over_line > 100
 
 
-def test_excursion_is_told_from_two_steps() -> None:
+def test_excursion_is_distinguished_from_two_steps() -> None:
     there_and_back = Levels(np.array([0.0] * 20 + [5.0] * 6 + [0.0] * 20))
     upstairs = Levels(np.array([0.0] * 20 + [5.0] * 6 + [10.0] * 20))
 

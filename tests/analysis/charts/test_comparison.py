@@ -89,7 +89,7 @@ def test_the_interval_is_that_of_a_bootstrap_drawn_whole() -> None:
     assert high == pytest.approx(np.percentile(whole, 97.5), abs=0.006)
 
 
-def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+def test_interval_has_its_nominal_coverage() -> None:
     generator = np.random.default_rng(11)
     held = 0
     for _ in range(300):

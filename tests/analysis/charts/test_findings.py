@@ -1,4 +1,4 @@
-"""What curves say: literal numbers of the published EBS series, and the edges between the findings."""
+"""Findings about curves: numbers of the published EBS series, and limits between findings."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ def test_one_shallow_dip_is_not_erratic():
     assert isinstance(read_curve(curve([119, 430, 1436, 1148, 2034])), Grows)
 
 
-def test_fall_is_told_from_the_best_to_the_worst_behind_it():
+def test_fall_is_measured_from_the_best_to_the_worst_later_value():
     found = read_curve(sizes([14311, 375]))
 
     assert isinstance(found, Falls)
@@ -102,7 +102,7 @@ def test_values_that_do_not_move_are_steady(values):
 
 
 @pytest.mark.parametrize("values", [[], [1000], [1000, 0], [None, 5]])
-def test_too_few_values_or_none_above_zero_say_nothing(values):
+def test_no_finding_for_too_few_or_nonpositive_values(values):
     assert read_curve(curve(values)) is None
 
 
@@ -130,7 +130,7 @@ def test_panels_without_a_place_in_common_have_no_cliff():
     assert not list(find_cliffs([curve([1000]), curve([None, 1], facet=1)], is_facet=True))
 
 
-def test_contrast_is_told_where_two_curves_lie_farthest_apart():
+def test_contrast_is_at_the_largest_distance_of_two_curves():
     found = find_contrast(curve([577, 1829]), curve([8094, 4000], line=1))
 
     assert found is not None
@@ -182,7 +182,7 @@ def test_turns_that_chance_may_bring_are_not_erratic():
     assert not isinstance(read_curve(noisy(values, 400)), Erratic)
 
 
-def test_step_that_chance_may_bring_is_said_to_be_unclear():
+def test_step_within_noise_is_unclear():
     found = read_curve(noisy([1000, 1150, 1180], 100))
 
     assert isinstance(found, Unclear)
@@ -203,7 +203,7 @@ def test_contrast_and_cliff_that_chance_may_bring_are_none():
     assert find_contrast(curve([1000]), curve([400], line=1)) is not None
 
 
-def test_ceiling_is_reached_as_far_as_chance_takes_it():
+def test_limit_is_reached_within_noise():
     limit = LimitFinding(0, "provisioned", (2000,))
 
     assert find_at_limit(curve([1900]), limit) is None

@@ -23,7 +23,7 @@ def test_runs_that_share_a_column_are_added_up():
     assert (heat.runs.tolist(), heat.run_id.tolist()) == ([2, 1], [2, 3])
 
 
-def test_without_an_operation_there_is_no_heat_map():
+def test_no_heat_map_without_operations():
     assert make_heat([], 5) is None
     assert make_heat([RunBins(0, 1, [68]), RunBins(1, 2, [68, 0, 0])], 5) is None
 

@@ -38,7 +38,7 @@ def test_corner_of_a_saturated_device_is_its_knee():
         "latency falls",
     ],
 )
-def test_where_there_is_no_knee_none_is_said(throughputs, latencies):
+def test_no_knee_is_reported_without_one(throughputs, latencies):
     assert find_knee(throughputs, latencies) is None
 
 

@@ -1,4 +1,4 @@
-"""Which dimension tells the cells that changed from the others."""
+"""Dimension values that distinguish changed series from the others."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_what_is_unknown_or_common_explains_nothing() -> None:
     assert explain(cells((None, 1), ("", 1)), cells(("io1", 1), ("io1", 1))) == []
 
 
-def test_where_all_changed_nothing_tells_them_apart() -> None:
+def test_no_factor_if_all_series_changed() -> None:
     assert explain(cells(("standard", 1)), []) == []
     assert explain([], cells(("standard", 1))) == []
 

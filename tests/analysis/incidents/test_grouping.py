@@ -40,7 +40,7 @@ def test_chance_change_shortly_before_does_not_part_what_began_at_once() -> None
     assert [[moment.key for moment in cluster] for cluster in clusters] == [[1, 2, 3, 4, 5]]
 
 
-def test_densest_moment_takes_what_is_around_it_and_leaves_the_rest_apart() -> None:
+def test_densest_moment_defines_the_cluster() -> None:
     moments = [at(1, 0), at(2, 1), at(3, 2), at(4, 2), at(5, 3), at(6, 3), at(7, 4.5)]
 
     clusters = cluster_moments(moments)

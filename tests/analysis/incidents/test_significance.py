@@ -16,7 +16,7 @@ def claim(*chances: float) -> list[ChangeClaim]:
     return [ChangeClaim(key, key, chance) for key, chance in enumerate(chances)]
 
 
-def test_what_the_detector_says_is_believed_less_the_surer_it_is() -> None:
+def test_estimated_rate_grows_with_the_cube_root_of_the_chance() -> None:
     assert [estimate_rate(chance) for chance in (1.0, 1e-3, 1e-6, 0.0)] == pytest.approx(
         [1e-3, 2.5e-4, 2.5e-5, 0.0]
     )

@@ -50,7 +50,7 @@ def sentence_of(**changes) -> str:
     return badge.sentence
 
 
-def test_good_measurement_bears_no_badge() -> None:
+def test_good_measurement_has_no_badge() -> None:
     assert judge_validity(GOOD) == ()
 
 
@@ -211,7 +211,7 @@ def test_buffered_asynchronous_engine_gets_the_cause_of_its_empty_queue() -> Non
     assert "was the limit, not the storage" in sentence_of(**buffered, engine="io_uring")
 
 
-def test_numbers_behind_a_badge_are_in_base_units() -> None:
+def test_numbers_of_a_badge_are_in_base_units() -> None:
     (badge,) = judge_validity(dataclasses.replace(GOOD, in_flight=16.0))
 
     assert badge.numbers == {"in_flight": 16.0, "slots": 32, "share": 0.5}
@@ -237,7 +237,7 @@ def test_ten_samples_beyond_a_percentile_are_enough(
     assert is_too_few(samples, percent) is is_few
 
 
-def test_few_samples_and_a_short_run_make_nothing_doubtful() -> None:
+def test_few_samples_and_a_short_run_are_not_doubtful() -> None:
     assert not is_doubtful([])
     assert not is_doubtful(["few-samples", "too-short"])
     assert is_doubtful(["few-samples", "cached"])

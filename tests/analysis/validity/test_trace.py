@@ -110,7 +110,7 @@ def test_latencies_of_single_operations_have_ten_to_a_bucket() -> None:
     assert (trace.count, trace.mean) == ((10, 10, 10), (4.5, 14.5, 24.5))
 
 
-def test_there_are_never_more_buckets_than_asked_for() -> None:
+def test_number_of_buckets_is_bounded() -> None:
     trace = make(make_windows(*[100.0] * 10_000, window_s=0.5))
 
     assert len(trace.mean) == len(trace.at_s) == len(trace.count) == 600
@@ -174,7 +174,7 @@ def test_falling_trace_has_a_negative_slope() -> None:
     assert found is not None and found.slope_share == -0.4
 
 
-def test_rounds_are_means_of_equal_parts_and_unknown_values_are_left_out() -> None:
+def test_rounds_are_means_of_equal_parts_without_unknown_values() -> None:
     found = judge_steady([0, 90, 110, 100, None, 100, 100, 100, 100, 100, 100, 0])
 
     assert found is not None

@@ -45,7 +45,7 @@ def test_setup_link_makes_the_first_admin_once() -> None:
         accept_invitation(secret, "eve", password=PASSWORD)
 
 
-def test_setup_link_is_not_made_where_there_is_an_admin() -> None:
+def test_setup_link_requires_that_no_admin_exists() -> None:
     User.objects.create_user("ada", role=Role.ADMIN)
 
     assert create_setup_link() is None
@@ -117,7 +117,7 @@ def test_guessing_is_stopped_and_free_again_after_the_window() -> None:
     assert try_sign_in("ada", "192.0.2.1", now=now + SIGN_IN_WINDOW + timedelta(seconds=1)) is True
 
 
-def test_limit_that_is_reached_says_how_long_to_wait() -> None:
+def test_reached_limit_reports_the_waiting_time() -> None:
     now = timezone.now()
     for _ in range(SIGN_IN_ATTEMPTS):
         try_sign_in("ada", "192.0.2.1", now=now)
@@ -138,7 +138,7 @@ def test_sign_ins_that_succeed_are_not_counted() -> None:
     assert [try_sign_in("ada", "192.0.2.1", now=now) for _ in range(11)] == [True] * 10 + [False]
 
 
-def test_refused_attempts_count_for_nobody_else() -> None:
+def test_rejected_attempts_are_not_counted() -> None:
     now = timezone.now()
     for _ in range(SIGN_IN_ATTEMPTS + SIGN_IN_ATTEMPTS_OF_ADDRESS + SIGN_IN_ATTEMPTS_OF_NAME):
         try_sign_in("ada", "192.0.2.1", now=now)

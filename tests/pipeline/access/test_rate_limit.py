@@ -17,7 +17,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_to
 
 
-def test_each_key_has_a_count_of_its_own(set_clock: Callable[[float], None]) -> None:
+def test_keys_are_counted_separately(set_clock: Callable[[float], None]) -> None:
     set_clock(7200.0)
     quota = WindowQuota(window_s=3600)
 
@@ -37,7 +37,7 @@ def test_next_window_begins_with_the_clock_and_counts_anew(set_clock: Callable[[
     assert quota.count("a") == Counted(1, 60)
 
 
-def test_keys_behind_the_most_are_counted_as_one(set_clock: Callable[[float], None]) -> None:
+def test_keys_beyond_the_maximum_are_counted_as_one(set_clock: Callable[[float], None]) -> None:
     set_clock(0.0)
     quota = WindowQuota(window_s=60, keys_maximum=2)
 

@@ -1,4 +1,4 @@
-"""Tokens: form, checksum, expiry, revocation; only the digest is kept."""
+"""Tokens: form, checksum, expiry, revocation; only the digest is stored."""
 
 from datetime import timedelta
 
@@ -45,7 +45,7 @@ def test_what_is_no_token_is_no_token(text: str) -> None:
     assert parse_token(text) is None
 
 
-def test_revoked_token_says_so_and_revoking_twice_changes_nothing(host: Host) -> None:
+def test_revoked_token_is_rejected_and_revoking_is_idempotent(host: Host) -> None:
     row, plaintext = issue_token(scope=Scope.INGEST, host=host)
 
     assert revoke_token(row.public_id) is True
@@ -55,7 +55,7 @@ def test_revoked_token_says_so_and_revoking_twice_changes_nothing(host: Host) ->
     assert caught.value.code == "token-revoked"
 
 
-def test_expired_token_says_so(host: Host) -> None:
+def test_expired_token_is_rejected(host: Host) -> None:
     _, plaintext = issue_token(
         scope=Scope.INGEST, host=host, expires_at=timezone.now() - timedelta(seconds=1)
     )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def start(step: Callable[[], object]) -> threading.Thread:
-    """Run a step with a connection of its own."""
+    """Run a step on a separate connection."""
 
     def run() -> None:
         try:

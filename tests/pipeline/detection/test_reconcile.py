@@ -53,7 +53,7 @@ def test_other_direction_is_another_change() -> None:
     ]
 
 
-def test_nearest_of_two_is_taken_and_each_once() -> None:
+def test_nearest_pair_matches_and_each_change_once() -> None:
     assert decide([row(1, 30), row(2, 34)], [found(33)]) == [(1, "withdrawn", None), (2, "provisional", 33)]
     assert decide([row(1, 30), row(2, 34)], [found(31), found(34)]) == [
         (1, "provisional", 31),

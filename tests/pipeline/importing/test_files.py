@@ -87,7 +87,7 @@ def test_pipe_in_a_folder_is_passed_over(folder: Path) -> None:
     assert find_folders([folder]) == []
 
 
-def test_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no such file or folder: .*/nothing"):
         find_folders([tmp_path / "nothing"])
 
@@ -109,7 +109,7 @@ def test_gzip_is_unpacked_by_what_it_is_and_not_by_its_name(folder: Path) -> Non
         (b"\x1f\x8bnone", "gzip-invalid"),
     ],
 )
-def test_file_that_cannot_be_read_whole_says_why(content: bytes, code: str, folder: Path) -> None:
+def test_unreadable_file_has_a_reason(content: bytes, code: str, folder: Path) -> None:
     (folder / "a").write_bytes(content)
 
     with pytest.raises(UnreadableFile) as refused:
@@ -149,7 +149,7 @@ def test_log_is_known_by_its_name_and_first_line(name: str, beginning: bytes, is
         ([], "read_bw.1.log", None),
     ],
 )
-def test_log_goes_to_the_output_that_begins_its_name_or_is_the_only_one(
+def test_log_is_paired_by_name_or_with_the_only_output(
     outputs: list[str], log: str, owner: str | None
 ) -> None:
     pairing = pair_logs(outputs, [log])
@@ -209,7 +209,7 @@ def test_damaged_output_is_rejected_wherever_it_was_found(folder: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_file_that_fio_measured_on_is_no_output_and_a_big_output_is_refused(
+def test_test_file_of_fio_is_foreign_and_a_large_output_is_rejected(
     folder: Path, settings: LazySettings
 ) -> None:
     settings.UNPACKED_LIMIT_BYTES = 1000
@@ -222,7 +222,7 @@ def test_file_that_fio_measured_on_is_no_output_and_a_big_output_is_refused(
 
 
 @pytest.mark.django_db
-def test_logs_go_with_their_output_in_an_envelope(folder: Path) -> None:
+def test_logs_are_stored_with_their_output_in_an_envelope(folder: Path) -> None:
     output = put(folder, "one.json")
     (folder / "job_bw.1.log").write_bytes(LOG)
     (folder / "job_lat.1.log.gz").write_bytes(gzip.compress(LOG, mtime=0))
@@ -240,7 +240,7 @@ def test_logs_go_with_their_output_in_an_envelope(folder: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_log_without_an_output_is_told_of(folder: Path) -> None:
+def test_log_without_an_output_is_reported(folder: Path) -> None:
     put(folder, "one.json")
     put(folder, "two.json", "08_jsonplus.out")
     (folder / "other_bw.1.log").write_bytes(LOG)
@@ -253,7 +253,7 @@ def test_log_without_an_output_is_told_of(folder: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_output_counts_without_logs_that_are_too_big(folder: Path, settings: LazySettings) -> None:
+def test_output_is_stored_without_logs_that_are_too_large(folder: Path, settings: LazySettings) -> None:
     output = put(folder, "one.json")
     (folder / "one_bw.1.log").write_bytes(LOG * 1000)
     settings.UNPACKED_LIMIT_BYTES = output.stat().st_size + 2000
@@ -287,7 +287,7 @@ def test_queued_files_wait_for_a_worker(folder: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_time_of_the_file_stands_in_for_a_start_that_nobody_told(folder: Path) -> None:
+def test_modification_time_replaces_a_missing_start(folder: Path) -> None:
     path = put(folder, "one.txt", "82_multi_job_terse.out")
     os.utime(path, (1_600_000_000, 1_600_000_000))
 
@@ -336,7 +336,7 @@ def test_groups_keep_a_few_names_and_the_whole_count(folder: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_command_says_what_became_of_the_files(folder: Path) -> None:
+def test_command_summarizes_the_results(folder: Path) -> None:
     put(folder, "one.json")
     (folder / "notes.txt").write_text("buy disks")
 
@@ -383,7 +383,7 @@ def test_command_fails_where_anything_was_rejected(folder: Path) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("quiet", [{"verbosity": 0}, {"quiet": True}])
-def test_quiet_command_says_nothing(quiet: dict[str, int], folder: Path) -> None:
+def test_quiet_command_prints_nothing(quiet: dict[str, int], folder: Path) -> None:
     make_host("db-7")
     put(folder, "one.json")
 
@@ -436,7 +436,7 @@ def test_wrong_order_is_refused_before_anything_is_read(
         (20, 20.0, "20 of 2000 files, 1.0/s, 33 min 00 s left"),
     ],
 )
-def test_progress_tells_count_rate_and_time_left(done: int, elapsed_s: float, words: str) -> None:
+def test_progress_has_count_rate_and_time_left(done: int, elapsed_s: float, words: str) -> None:
     assert describe(done, 2000, elapsed_s) == words
 
 
@@ -444,7 +444,7 @@ def test_bar_fills_from_the_left() -> None:
     assert draw_bar(1, 4) == "[######..................]"
 
 
-def test_lines_come_every_few_seconds_where_there_is_no_terminal() -> None:
+def test_progress_is_a_line_every_few_seconds_without_a_terminal() -> None:
     out, times = io.StringIO(), iter([0.0, 1.0, 5.0, 6.0, 10.0])
     progress = Progress(4, out, clock=lambda: next(times))
 
@@ -456,7 +456,7 @@ def test_lines_come_every_few_seconds_where_there_is_no_terminal() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.corpus
-def test_public_outputs_are_taken_in_or_named_with_a_reason(tmp_path: Path) -> None:
+def test_public_outputs_are_imported_or_rejected_with_a_reason(tmp_path: Path) -> None:
     shutil.copytree(PUBLIC / "louwrentius__fio-plot", tmp_path / "plots")
 
     summary = run_import(tmp_path / "plots")

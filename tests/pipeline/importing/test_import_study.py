@@ -76,7 +76,7 @@ def test_row_added_later_brings_only_its_own_run(file: Path) -> None:
     assert "stored: 1 run (1 measurement of 1 series)\nalready stored: 2 runs\n" in import_study(file)
 
 
-def test_other_words_around_the_same_numbers_are_told_and_left(file: Path) -> None:
+def test_changed_source_of_the_same_numbers_is_reported_and_not_stored(file: Path) -> None:
     import_study(file, title="First")
 
     assert "already stored under another source, which stays unchanged: 2 runs" in import_study(
@@ -150,7 +150,7 @@ def test_import_that_died_before_it_corrected_corrects_when_it_is_run_again(
     assert list_counted() == [17000.0, 19408.0]
 
 
-def test_earlier_run_that_somebody_put_back_stays_so(file: Path) -> None:
+def test_corrected_run_that_a_user_included_stays_included(file: Path) -> None:
     import_study(file)
     file.write_text(CORRECTED)
     import_study(file)
@@ -225,7 +225,7 @@ def test_bad_cell_is_named_and_nothing_is_stored(file: Path) -> None:
     assert (Host.objects.count(), Submission.objects.count()) == (0, 0)
 
 
-def test_what_holds_for_all_rows_is_said_once(file: Path) -> None:
+def test_defaults_apply_to_all_rows(file: Path) -> None:
     import_study(file, set=["filesystem=xfs", "scheduler=noop", "direct=1"])
 
     run = Run.objects.select_related("target", "environment").first()
@@ -243,12 +243,12 @@ def test_what_holds_for_all_rows_is_said_once(file: Path) -> None:
         ({"host": "no host!"}, "no host!"),
     ],
 )
-def test_bad_option_is_refused_in_words(file: Path, options: dict[str, Any], words: str) -> None:
+def test_invalid_option_is_rejected_with_a_message(file: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(CommandError, match=words):
         import_study(file, **options)
     assert Submission.objects.count() == 0
 
 
-def test_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="No such file"):
         import_study(tmp_path / "none.csv")

@@ -46,7 +46,7 @@ def test_rows_of_one_study_and_layout_are_one_run() -> None:
         ("IOPS", "1e3", "iops", 1000.0),
     ],
 )
-def test_unit_of_a_metric_stands_in_its_name(column: str, cell: str, metric: str, value: float) -> None:
+def test_unit_of_a_metric_is_in_its_name(column: str, cell: str, metric: str, value: float) -> None:
     (as_column,) = read_table(f"rw,{column}\nread,{cell}\n", DAY)
     (as_pair,) = read_table(f"rw,metric,value\nread,{column},{cell}\n", DAY)
 
@@ -136,7 +136,7 @@ def test_every_bad_cell_is_named_by_line_and_column() -> None:
         ("rw,file_size_gb,iops\nread,0.1,1\n", "line 2, file_size_gb: 0.1 is not a whole number of bytes"),
     ],
 )
-def test_fault_of_the_whole_says_what_to_do(text: str, fault: str) -> None:
+def test_fault_of_the_table_is_reported(text: str, fault: str) -> None:
     assert faults(text)[0].startswith(fault)
 
 

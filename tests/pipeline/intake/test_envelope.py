@@ -99,7 +99,7 @@ def test_wrong_member_is_named_with_its_place(changes: dict[str, Any], pointer: 
     assert refusal(json.dumps(document).encode())[1] == pointer
 
 
-def test_nul_in_foreign_text_is_kept_as_a_mark() -> None:
+def test_nul_in_untrusted_text_is_replaced() -> None:
     envelope = read_envelope(pack_envelope(fio_output="{}", command={"stderr": "a\x00b", "argv": ["f\x00"]}))
 
     assert envelope.command["stderr"] == "a\ufffdb"

@@ -1,4 +1,4 @@
-"""The look at the door: what is fio's is let in whatever its format; what is not is told why."""
+"""Format check: fio output of any format is accepted, other input is rejected with a reason."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a sender says of its storage is typed, bounded and never guessed."""
+"""The metadata of senders is typed, bounded and never guessed."""
 
 import pytest
 

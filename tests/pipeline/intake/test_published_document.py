@@ -63,7 +63,7 @@ def test_direction_is_that_of_the_only_one_that_rw_has(rw: str, direction: str) 
     assert read_reported(measured(rw=rw)).runs[0].measurements[0].direction == direction
 
 
-def test_mixed_pattern_says_of_which_direction_its_values_are() -> None:
+def test_mixed_pattern_requires_a_direction() -> None:
     mixed = read_reported(measured(rw="randrw", read_share=75, direction="write")).runs[0].measurements[0]
 
     assert (mixed.direction, mixed.workload["read_share_percent"]) == ("write", 75)
@@ -140,7 +140,7 @@ def test_document_becomes_runs_marked_reported() -> None:
 
 
 @pytest.mark.django_db
-def test_note_of_a_number_stands_in_its_badge() -> None:
+def test_note_of_a_measurement_is_in_its_badge() -> None:
     submit(pack_reported())
     normalize_batch()
 

@@ -158,7 +158,7 @@ def test_nothing_waiting_costs_nothing_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("output", ["", "fio: engine libaio not loadable", "{}"])
-def test_unreadable_output_is_rejected_with_the_reason_and_what_fio_said(output: str) -> None:
+def test_unreadable_output_is_rejected_with_reason_and_error_output(output: str) -> None:
     row = settled(submit(fio_output=output, command={"exit_status": 1, "stderr": "fio: failed to open /x\n"}))
 
     assert row.state == State.REJECTED
@@ -287,7 +287,7 @@ def test_clones_without_bins_have_sums_and_no_percentiles() -> None:
     assert row.missing
 
 
-def test_html_in_a_job_name_is_kept_as_text() -> None:
+def test_html_in_a_job_name_is_stored_as_text() -> None:
     report = json.loads(read_fio("07_json.out"))
     report["jobs"][0]["jobname"] = "<img src=x onerror=alert(1)>"
     submit(fio_output=json.dumps(report))
@@ -310,7 +310,7 @@ def test_odd_job_name_is_stored_as_far_as_text_can_be(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [2**63, 2**64, 10**30, -(2**70), 1e308])
-def test_huge_number_is_refused_or_withheld_and_never_fails_the_batch(value: float) -> None:
+def test_huge_number_is_rejected_or_withheld_and_does_not_fail_the_batch(value: float) -> None:
     report = json.loads(read_fio("07_json.out"))
     for direction in ("read", "write"):
         report["jobs"][0][direction]["total_ios"] = value
@@ -331,7 +331,7 @@ def test_host_was_seen_when_its_result_came() -> None:
     assert host.agent_version == "0.9.9"
 
 
-def test_unknown_id_of_a_sweep_is_kept_with_the_run() -> None:
+def test_unknown_sweep_id_is_stored_with_the_run() -> None:
     sweep_id = uuid4()
     submit(sweep=str(sweep_id))
 
@@ -361,7 +361,7 @@ def test_what_ran_beside_is_identity_however_it_was_typed() -> None:
     assert sorted(beside.values_list("measurement_count", flat=True)) == [1, 2]
 
 
-def test_many_different_neighbours_are_told_by_a_short_text() -> None:
+def test_many_concurrent_workloads_have_a_short_description() -> None:
     submit(fio_output=with_options(*({"bs": str(512 * (number + 1))} for number in range(40))))
 
     normalize_batch()

@@ -45,7 +45,7 @@ def test_what_went_well_or_was_judged_stays_as_it_is() -> None:
     assert [row.badges for row in Series.objects.order_by("id")] == [[], []]
 
 
-def test_series_bears_it_only_if_its_newest_measurement_failed() -> None:
+def test_series_has_the_badge_only_if_its_newest_measurement_failed() -> None:
     series = make_series([])
     make_measurement(make_run(host=series.host, error=5), series, error=5)
     make_measurement(make_run(host=series.host), series)

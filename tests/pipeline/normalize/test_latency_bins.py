@@ -1,4 +1,4 @@
-"""Where fio printed its histograms, a coarser one stands with the measurement."""
+"""Coarser latency histograms are stored with measurements."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.pipeline.normalize.test_batch import submit
 pytestmark = pytest.mark.django_db
 
 
-def test_histogram_of_json_plus_is_kept_with_every_sample() -> None:
+def test_histogram_of_json_plus_is_stored_with_every_sample() -> None:
     submit(fio_output=read_fio("08_jsonplus.out"))
 
     normalize_batch()
@@ -32,7 +32,7 @@ def test_output_without_histograms_has_none() -> None:
     assert Measurement.objects.get().latency_bins is None
 
 
-def test_reading_anew_says_that_a_histogram_came_to_be() -> None:
+def test_reparse_reports_a_new_histogram() -> None:
     submission_id = submit(fio_output=read_fio("08_jsonplus.out"))
     normalize_batch()
     samples = Measurement.objects.get().total_ios

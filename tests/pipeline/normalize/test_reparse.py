@@ -110,7 +110,7 @@ def test_dry_run_reports_and_changes_nothing(request: pytest.FixtureRequest) -> 
         (Run, {"started_at": NOON}, "document 0: changed: started_at 2026-11-21T12:00:00+00:00 → 20"),
     ],
 )
-def test_dry_run_tells_every_kind_of_change(model: Any, before: dict[str, Any], words: str) -> None:
+def test_dry_run_reports_every_kind_of_change(model: Any, before: dict[str, Any], words: str) -> None:
     submit()
     normalize_batch()
     model.objects.update(**before)
@@ -121,7 +121,7 @@ def test_dry_run_tells_every_kind_of_change(model: Any, before: dict[str, Any], 
     assert "would change: 1 values; 0 of 1 submissions unchanged" in report
 
 
-def test_dry_run_tells_traces_that_would_be_gone() -> None:
+def test_dry_run_reports_removed_traces() -> None:
     submit()
     normalize_batch()
     Trace.objects.create(
@@ -131,7 +131,7 @@ def test_dry_run_tells_traces_that_would_be_gone() -> None:
     assert "document 0: changed: traces iops read of 9 → none" in run_command("--dry-run")
 
 
-def test_same_words_for_what_differs_are_told_apart() -> None:
+def test_different_values_with_equal_descriptions_are_distinguished() -> None:
     submit()
     normalize_batch()
     row = Measurement.objects.get()

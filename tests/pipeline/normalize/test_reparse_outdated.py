@@ -77,7 +77,7 @@ def test_what_can_no_longer_be_read_keeps_its_runs_and_is_tried_once(monkeypatch
     assert Run.objects.get().parser_version == OLDER
 
 
-def test_one_that_the_database_refuses_is_taken_alone_and_left_in_the_end(
+def test_submission_that_the_database_rejects_is_retried_alone_and_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good, bad = submit_older(2)

@@ -1,4 +1,4 @@
-"""What the sender said of the host and its storage, as validity is judged by it."""
+"""Inputs of the validity rules from the context of a run."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def describe(*, environment: dict[str, Any], target: dict[str, Any] | None = Non
         ({"filesystem": "xfs", "volume_type": "nvme"}, {"device_model": "Samsung 990"}, None),
     ],
 )
-def test_kind_of_storage_is_told_by_layout_and_device(
+def test_kind_of_storage_is_derived_from_layout_and_device(
     target: dict[str, str], environment: dict[str, str], storage: str | None
 ) -> None:
     assert describe(target=target, environment=environment).storage == storage

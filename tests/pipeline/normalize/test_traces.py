@@ -1,4 +1,4 @@
-"""fio's logs of a run: combined where they belong together, told where they do not, stored once."""
+"""fio logs of a run: combined, reported if they cannot be, stored once."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def test_groups_without_a_clock_are_not_laid_over_each_other() -> None:
         ("x_bw.1.log", "1000, 1, 9, 0\n", "unreadable-log"),
     ],
 )
-def test_log_that_cannot_be_read_is_told_with_its_name(name: str, text: str, code: str) -> None:
+def test_unreadable_log_is_reported_by_name(name: str, text: str, code: str) -> None:
     course = follow({name: text, "x_iops.1.log": STEADY})
 
     assert [(note.code, note.where) for note in course.warnings] == [(code, f"log {name}")]
@@ -98,14 +98,14 @@ def test_latency_log_of_an_unknown_fio_has_no_unit() -> None:
     ]
 
 
-def test_line_that_was_cut_is_left_out_and_told() -> None:
+def test_truncated_line_is_skipped_and_reported() -> None:
     course = follow({"x_iops.1.log": STEADY + "11000, 1"})
 
     assert len(values_of(course, "iops")) == 10
     assert [note.code for note in course.warnings] == ["log-cut"]
 
 
-def test_logs_with_two_reports_are_told_and_not_read() -> None:
+def test_logs_with_two_reports_are_reported_and_not_read() -> None:
     output = read_fio("07_json.out") + "\n" + read_fio("16_randrw7030_json.out")
     course = parse_traces({"x_bw.1.log": STEADY}, read_output(output.encode()))
 
@@ -131,7 +131,7 @@ def test_each_group_is_judged_by_its_own_logs() -> None:
     assert steadiness[(1,), "write"].slope_share < -0.5
 
 
-def test_numbers_that_do_not_fit_the_report_judge_nobody() -> None:
+def test_job_numbers_that_do_not_match_the_report_are_ignored() -> None:
     assert follow({"x_iops.7.log": STEADY}, "80_multi_job_json.out").steadiness == {}
 
 
@@ -139,7 +139,7 @@ def test_run_shorter_than_five_rounds_is_not_judged() -> None:
     assert follow({"x_iops.1.log": "1000, 100, 0, 0\n2000, 1, 0, 0\n"}).steadiness == {}
 
 
-def test_logs_that_are_too_big_are_left_out_kind_by_kind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_beyond_the_limit_are_skipped_by_kind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum over one of two jobs would be wrong: of a kind all logs are read, or none."""
     monkeypatch.setattr(log_budget, "LOGS_LINES_MAXIMUM", 30)
     names = ("x_bw.1.log", "x_iops.1.log", "x_iops.2.log", "x_lat.1.log", "x_lat.2.log")
@@ -153,7 +153,7 @@ def test_logs_that_are_too_big_are_left_out_kind_by_kind_and_named(monkeypatch: 
     )
 
 
-def test_logs_over_their_bytes_are_left_out_whatever_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_over_the_byte_limit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_budget, "LOGS_BYTES_MAXIMUM", 200)
 
     course = follow({f"x_iops.{job}.log": STEADY for job in range(1, 10)}, "11_numjobs4_json.out")

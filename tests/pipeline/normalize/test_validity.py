@@ -1,4 +1,4 @@
-"""From what fio printed and the host told to badges on measurement, run and series."""
+"""Badges on measurement, run and series, from fio output and context."""
 
 import io
 import json
@@ -135,7 +135,7 @@ def test_older_measurement_that_comes_late_leaves_the_badges_of_the_newest() -> 
 
 
 @pytest.mark.django_db
-def test_newer_measurement_brings_its_badges_and_takes_them_along() -> None:
+def test_series_has_the_badges_of_its_newest_measurement() -> None:
     submit(fio_output=move_in_time(longer("07_json.out"), hours=0))
     newest = submit(fio_output=move_in_time(read_fio("07_json.out"), hours=5))
     normalize_batch()
@@ -151,7 +151,7 @@ def test_newer_measurement_brings_its_badges_and_takes_them_along() -> None:
 
 
 @pytest.mark.django_db
-def test_dry_run_of_renormalize_tells_changed_badges_and_stores_none() -> None:
+def test_dry_run_of_renormalize_reports_changed_badges_and_stores_none() -> None:
     submit()
     normalize_batch()
     Measurement.objects.update(badges=[])

@@ -113,7 +113,7 @@ def test_clones_summed_by_fio_may_have_ended_one_after_the_other(
     assert collect(make_group(numjobs=clones, **options), jobs=[job]).is_throttled is is_throttled
 
 
-def test_entry_that_may_hide_jobs_tells_neither_slots_nor_files() -> None:
+def test_slots_and_files_of_an_entry_that_may_hide_jobs_are_unknown() -> None:
     job = make_job(cpu_user_percent=20.0, cpu_system_percent=79.0, may_hide_jobs=True)
 
     evidence = collect(make_group(direct="0"), jobs=[job])
@@ -285,7 +285,7 @@ def test_text_that_leaves_polling_out_leaves_it_open(
     assert collect(group).is_polling is is_polling
 
 
-def test_percentile_of_too_few_samples_is_hidden_and_kept_as_printed() -> None:
+def test_percentile_of_too_few_samples_is_withheld_and_stored_as_printed() -> None:
     latency = msgspec.structs.replace(LATENCY, count=9_999, percentiles=((99.0, 3e6), (99.9, 5e6)))
     group = make_group(msgspec.structs.replace(READS, total=latency))
     document = Document("json", "", None, None, (make_job(),), (group,))

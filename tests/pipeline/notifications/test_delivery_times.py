@@ -93,9 +93,7 @@ def test_attempt_waits_for_the_end_of_the_quiet_hours() -> None:
         (None, None),
     ],
 )
-def test_receiver_says_when_to_come_again_in_seconds_or_as_a_date(
-    text: str | None, seconds: int | None
-) -> None:
+def test_retry_after_is_seconds_or_a_date(text: str | None, seconds: int | None) -> None:
     wait = read_retry_after(text, now=at(21, 12))
 
     assert (wait.total_seconds() if wait is not None else None) == seconds

@@ -52,7 +52,7 @@ def make_mailbox(port: int, **changes: Any) -> Mailbox:
     return Mailbox(host="127.0.0.1", port=port, **values)
 
 
-def test_letter_arrives_with_text_html_and_stable_id(mail: MailServer) -> None:
+def test_email_has_text_html_and_stable_id(mail: MailServer) -> None:
     assert send_email(make_letter(), make_mailbox(mail.port)) == "delivered: accepted by the mail server"
 
     (letter,) = mail.letters
@@ -99,7 +99,7 @@ def test_what_is_not_one_bare_address_is_refused(address: str) -> None:
 @pytest.mark.parametrize(
     "address", ["anna@example.org", "a.b+bench@sub.example.co.uk", "x_y@xn--exmple-cua.org"]
 )
-def test_usual_addresses_are_taken(address: str) -> None:
+def test_usual_addresses_are_accepted(address: str) -> None:
     assert read_email_address(f" {address} ") == address
 
 
@@ -116,7 +116,7 @@ def test_line_break_in_the_address_never_reaches_a_header() -> None:
         ("DATA", "552 too much", "answered 552: too much"),
     ],
 )
-def test_refusal_is_told_in_the_servers_words(mail: MailServer, verb: str, answer: str, words: str) -> None:
+def test_rejection_is_reported_with_the_answer(mail: MailServer, verb: str, answer: str, words: str) -> None:
     mail.answers[verb] = answer
 
     with pytest.raises(NotDelivered, match=words):
@@ -141,7 +141,7 @@ def test_password_does_not_go_over_a_server_that_cannot_encrypt(mail: MailServer
     assert not [command for command in mail.commands if command.startswith("AUTH")]
 
 
-def test_server_that_is_away_is_told() -> None:
+def test_unavailable_server_is_reported() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Into the outbox: who is told of what, and nobody twice."""
+"""Queue notices: recipients of each event, each once."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from tests.notices import list_keys, make_change, make_event, make_incident, mak
 pytestmark = pytest.mark.django_db
 
 
-def test_event_is_told_once_to_each_subscription_however_often_it_is_put_in() -> None:
+def test_event_is_queued_once_for_each_subscription() -> None:
     anna, ben = make_subscription(), make_subscription(channel=Channel.SLACK)
     incident = make_incident()
     event = make_event(incident)
@@ -25,7 +25,7 @@ def test_event_is_told_once_to_each_subscription_however_often_it_is_put_in() ->
     assert list_keys(anna) == list_keys(ben) == [f"incident {incident.pk}: opened"]
 
 
-def test_each_transition_is_told_by_its_number() -> None:
+def test_each_transition_is_notified() -> None:
     make_subscription()
     incident = make_incident()
     kinds = ("opened", "recovered", "reopened", "recovered", "commented", "acknowledged", "confirmed")
@@ -45,7 +45,7 @@ def test_each_transition_is_told_by_its_number() -> None:
     ],
     ids=["improvement", "expected", "snoozed"],
 )
-def test_what_is_no_news_is_told_to_nobody(fields: dict[str, Any]) -> None:
+def test_irrelevant_events_are_not_notified(fields: dict[str, Any]) -> None:
     make_subscription()
     incident = make_incident(**fields)
 
@@ -68,7 +68,7 @@ def test_merged_incident_is_silent_and_a_snooze_that_is_over_is_not() -> None:
     ("before", "expected"),
     [({"severity": "low"}, 1), ({"severity": "high"}, 0), ({"change_count": 1}, 0), ({}, 0)],
 )
-def test_growth_is_told_where_the_severity_grew(before: dict[str, Any], expected: int) -> None:
+def test_growth_is_notified_if_the_severity_increased(before: dict[str, Any], expected: int) -> None:
     make_subscription()
     incident = make_incident(severity="medium")
 
@@ -77,7 +77,7 @@ def test_growth_is_told_where_the_severity_grew(before: dict[str, Any], expected
     assert len(list_keys()) == expected
 
 
-def test_growth_before_it_is_confirmed_is_told_to_those_alone_who_have_not_heard_of_it() -> None:
+def test_growth_before_confirmation_is_notified_only_to_new_recipients() -> None:
     every, high = make_subscription(), make_subscription(minimum_severity="high")
     incident = make_incident(severity="medium")
     enqueue([make_event(incident).pk])
@@ -90,7 +90,7 @@ def test_growth_before_it_is_confirmed_is_told_to_those_alone_who_have_not_heard
     assert list_keys(high) == [f"incident {incident.pk}: grew 1"]
 
 
-def test_growth_of_what_was_confirmed_is_told_to_all() -> None:
+def test_growth_after_confirmation_is_notified_to_all() -> None:
     make_subscription()
     incident = make_incident(severity="high")
     enqueue([make_event(incident).pk])
@@ -102,7 +102,7 @@ def test_growth_of_what_was_confirmed_is_told_to_all() -> None:
 
 
 @pytest.mark.parametrize(("least", "expected"), [("low", 1), ("medium", 1), ("high", 0)])
-def test_least_severity_is_kept(least: str, expected: int) -> None:
+def test_minimum_severity_is_applied(least: str, expected: int) -> None:
     make_subscription(minimum_severity=least)
 
     enqueue([make_event(make_incident(severity="medium")).pk])
@@ -111,7 +111,7 @@ def test_least_severity_is_kept(least: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["recovered", "resolved"])
-def test_end_is_told_to_those_who_heard_of_the_beginning(kind: str) -> None:
+def test_closing_notices_go_to_recipients_of_the_opening_notice(kind: str) -> None:
     early = make_subscription()
     incident = make_incident()
     enqueue([make_event(incident).pk])
@@ -136,7 +136,7 @@ def test_end_is_told_to_those_who_heard_of_the_beginning(kind: str) -> None:
         ("rw:randread", True),
     ],
 )
-def test_filter_is_held_against_the_series_of_the_incident(filter: str, expected: bool) -> None:
+def test_filter_is_matched_with_the_series_of_the_incident(filter: str, expected: bool) -> None:
     make_subscription(filter=filter)
     incident = make_incident(metrics=())
     series = make_series(host=make_host("db-7b"), target=make_target(volume_type="gp3"))
@@ -148,7 +148,7 @@ def test_filter_is_held_against_the_series_of_the_incident(filter: str, expected
     assert bool(list_keys()) is expected
 
 
-def test_filter_that_is_understood_no_longer_pauses_and_says_so() -> None:
+def test_invalid_filter_pauses_the_subscription_with_a_reason() -> None:
     broken, fine = make_subscription(filter="flavour:sweet"), make_subscription()
 
     enqueue([make_event(make_incident()).pk])
@@ -170,7 +170,7 @@ def test_paused_subscriptions_and_switched_off_people_hear_nothing() -> None:
     assert list_keys() == []
 
 
-def test_event_that_was_undone_is_not_put_in() -> None:
+def test_undone_event_is_not_queued() -> None:
     make_subscription()
 
     enqueue([make_event(make_incident(), undone_at=timezone.now()).pk])
@@ -178,7 +178,7 @@ def test_event_that_was_undone_is_not_put_in() -> None:
     assert list_keys() == []
 
 
-def test_notice_says_what_moved_how_much_and_since_when(settings: Any) -> None:
+def test_notice_has_metric_size_and_start_of_the_change(settings: Any) -> None:
     settings.PUBLIC_URL = "https://bench.example.org"
     make_subscription()
     incident = make_incident(

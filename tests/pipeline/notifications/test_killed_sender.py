@@ -1,4 +1,4 @@
-"""A sender that is killed while the receiver has the notice: the one way to a double, and how it is told apart."""
+"""A sender that is killed after the receiver got the notice: a duplicate, recognizable by its id."""
 
 import os
 import subprocess

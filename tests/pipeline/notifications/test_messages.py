@@ -1,4 +1,4 @@
-"""What notices say, over each channel. Nothing here asks a database."""
+"""Texts of notices in each channel, without database."""
 
 import json
 import re
@@ -147,7 +147,7 @@ def test_html_loads_nothing_and_styles_inline() -> None:
     }
 
 
-def test_bars_of_the_chart_begin_at_zero_and_say_the_direction_in_words() -> None:
+def test_bars_of_the_chart_begin_at_zero_and_name_the_direction() -> None:
     html = render_html([make_message()], title="x")
 
     assert re.findall(r'<td width="(\d+)%" height="12"', html) == ["100", "85"]
@@ -192,14 +192,14 @@ def test_digest_holds_all_of_its_notices() -> None:
     assert render_text(messages).count("Affected series:") == 2
 
 
-def test_message_is_kept_as_json_and_read_again() -> None:
+def test_message_survives_json() -> None:
     message = make_message()
 
     assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
     assert Message.from_json({**message.to_json(), "of_a_later_version": 1}) == message
 
 
-def test_without_an_address_of_its_own_the_server_gives_no_links() -> None:
+def test_message_has_no_links_without_public_url() -> None:
     incident = Incident(pk=12, title="x", scope="", severity="low", started_at=NOON, relative=0.1)
     event = IncidentEvent(pk=1, incident=incident, kind="opened", at=NOON)
 

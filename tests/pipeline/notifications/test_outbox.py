@@ -166,7 +166,7 @@ def test_notice_is_given_up_after_a_day(hook: HookServer) -> None:
 
 
 @pytest.mark.django_db
-def test_subscription_that_fails_twenty_times_in_a_row_pauses_and_says_why(hook: HookServer) -> None:
+def test_subscription_is_paused_with_a_reason_after_twenty_consecutive_failures(hook: HookServer) -> None:
     subscription = make_subscription(channel=Channel.WEBHOOK, address=hook.url)
     put(subscription, "a")
     hook.status = 500
@@ -193,7 +193,7 @@ def test_receiver_that_is_gone_pauses_at_once(hook: HookServer) -> None:
 
 
 @pytest.mark.django_db
-def test_what_waits_for_a_paused_subscription_is_kept_for_a_day(hook: HookServer) -> None:
+def test_notices_of_a_paused_subscription_are_dropped_after_a_day(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url, is_active=False), "a")
 
     assert (send_due(), drop_paused(now=timezone.now())) == (0, 0)
@@ -258,7 +258,7 @@ def test_sender_that_comes_too_late_does_not_overwrite_the_next_ones_outcome() -
 
 
 @pytest.mark.django_db
-def test_digest_waits_for_its_hour_and_is_one_letter(mail: MailServer) -> None:
+def test_digest_is_one_email_at_its_hour(mail: MailServer) -> None:
     hour = (timezone.now() + timedelta(hours=2)).hour
     put(make_subscription(is_digest=True, digest_hour=hour), "a", "b")
     assert send_due() == 0
@@ -275,7 +275,7 @@ def test_digest_waits_for_its_hour_and_is_one_letter(mail: MailServer) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("count", "letters"), [(5, 5), (6, 1), (150, 2)])
-def test_storm_is_few_letters(mail: MailServer, count: int, letters: int) -> None:
+def test_many_notices_are_sent_in_few_emails(mail: MailServer, count: int, letters: int) -> None:
     put(make_subscription(), *(f"incident {number}: opened" for number in range(count)))
 
     send_due()
@@ -285,7 +285,7 @@ def test_storm_is_few_letters(mail: MailServer, count: int, letters: int) -> Non
 
 
 @pytest.mark.django_db
-def test_program_gets_each_notice_by_itself(hook: HookServer) -> None:
+def test_webhook_gets_each_notice_separately(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), *"abcdefgh")
 
     send_due()
@@ -306,7 +306,7 @@ def test_what_one_notice_breaks_does_not_hold_up_the_others(mail: MailServer) ->
 
 
 @pytest.mark.django_db
-def test_server_without_mail_says_what_to_set(settings: Any) -> None:
+def test_missing_mail_configuration_names_the_setting(settings: Any) -> None:
     settings.EMAIL_SERVER = None
     put(make_subscription(), "a")
 
@@ -349,7 +349,7 @@ def test_two_senders_at_once_send_each_notice_once(hook: HookServer) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_at_once_put_a_notice_in_once(settings: Any) -> None:
+def test_concurrent_processes_queue_a_notice_once(settings: Any) -> None:
     make_subscription()
     event = make_event(make_incident())
 

@@ -1,4 +1,4 @@
-"""Settled notices are forgotten after a while; what waits, and what is needed to tell nothing twice, is not."""
+"""Old settled notices are deleted, except those that prevent duplicates; waiting ones are kept."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,7 +57,7 @@ def test_what_waits_is_never_forgotten_however_old(subscription: Subscription) -
     assert forget_old_notices(now=LATER + timedelta(days=9999)) == 0
 
 
-def test_notices_of_an_open_incident_stay_so_that_its_end_is_told(subscription: Subscription) -> None:
+def test_notices_of_an_open_incident_are_retained(subscription: Subscription) -> None:
     incident = make_incident(state="acknowledged")
     enqueue([make_event(incident).pk])
     Notice.objects.update(state=NoticeState.SENT, settled_at=NOON)
@@ -77,7 +77,7 @@ def test_notices_of_an_incident_that_is_over_go(subscription: Subscription, is_m
 
 
 def watch(*moments: datetime) -> list[str]:
-    """Watch, let everything be sent at once, and return what was told so far."""
+    """Queue and send notices of silent hosts, and return all keys so far."""
     for moment in moments:
         notify_silent_hosts(now=moment)
         Notice.objects.filter(state=NoticeState.WAITING).update(state=NoticeState.SENT, settled_at=moment)
@@ -85,7 +85,7 @@ def watch(*moments: datetime) -> list[str]:
     return [notice.body["subject"] for notice in told]
 
 
-def test_silence_that_lasts_is_remembered_and_its_end_told_once(subscription: Subscription) -> None:
+def test_open_silence_is_retained_and_its_end_notified_once(subscription: Subscription) -> None:
     entry = {"profile": "quick", "every_s": 21_600, "splay_s": 600, "directory": "/data"}
     host = make_host("db-1", schedule=[entry], schedule_since_at=NOON - timedelta(days=1))
     make_run(host, started_at=NOON)
@@ -101,7 +101,7 @@ def test_silence_that_lasts_is_remembered_and_its_end_told_once(subscription: Su
     assert watch(LATER + timedelta(days=182, hours=1)) == []
 
 
-def test_end_of_a_silence_stays_as_long_as_what_was_told_of_it(subscription: Subscription) -> None:
+def test_end_of_a_silence_is_retained_as_long_as_its_start(subscription: Subscription) -> None:
     moment = NOON.isoformat()
     make_notice(subscription, f"host 1 silent {moment}", settled_at=NOON + 5 * HOUR)
     make_notice(subscription, f"host 1 back {moment}")
@@ -121,7 +121,7 @@ def test_batches_end_with_the_last_one_and_each_is_bounded(
         assert forget_old_notices(now=LATER, limit=2) == 5
 
 
-def test_nothing_is_forgotten_where_all_is_kept(subscription: Subscription, settings: Any) -> None:
+def test_retention_of_zero_days_keeps_all(subscription: Subscription, settings: Any) -> None:
     settings.NOTICE_RETENTION_DAYS = 0
     make_notice(subscription, "old")
 

@@ -1,4 +1,4 @@
-"""Silent hosts: told once, together where many fell silent together, and when they are back."""
+"""Silent hosts: notified once, as a group if many become silent together, and when they return."""
 
 import threading
 from datetime import datetime, timedelta
@@ -39,7 +39,7 @@ def make_fleet(count: int, *, apart: timedelta = timedelta(0)) -> list[Host]:
 
 
 def subjects() -> list[str]:
-    """Return what was told, without the rows that only mark it."""
+    """Return the subjects of the notices, without rows that only mark hosts."""
     notices = Notice.objects.filter(body__has_key="subject").order_by("pk")
     return [notice.body["subject"] for notice in notices]
 
@@ -61,7 +61,7 @@ def expect_maintenance(filter: str, from_at: datetime, to_at: datetime, **fields
     )
 
 
-def test_host_is_silent_once_its_grace_is_over_and_told_once() -> None:
+def test_host_is_silent_after_the_grace_period_and_notified_once() -> None:
     make_subscription()
     make_scheduled("db-1")
 
@@ -81,7 +81,7 @@ def test_host_that_never_ran_is_silent_too() -> None:
     assert watch(NOON) == ["Silent host: db-1"]
 
 
-def test_host_that_runs_again_is_told_to_be_back_once() -> None:
+def test_return_of_a_host_is_notified_once() -> None:
     make_subscription()
     host = make_scheduled("db-1")
     watch(NOON + 8 * HOUR)
@@ -92,7 +92,7 @@ def test_host_that_runs_again_is_told_to_be_back_once() -> None:
     assert watch(NOON + 9 * HOUR + MISSED + SOON)[2:] == ["Silent host: db-1"]
 
 
-def test_host_that_is_back_before_anybody_was_told_is_no_news() -> None:
+def test_host_that_returns_before_a_notice_is_not_notified() -> None:
     make_subscription(quiet_from_hour=18, quiet_to_hour=7)
     host = make_scheduled("db-1")
     watch(NOON + 8 * HOUR)
@@ -113,14 +113,14 @@ def test_fifty_hosts_that_fell_silent_together_are_one_notice() -> None:
     assert [host["name"] for host in notice.body["facts"]["hosts"]][:3] == ["db-0", "db-1", "db-10"]
 
 
-def test_few_hosts_are_told_one_by_one() -> None:
+def test_few_hosts_are_notified_separately() -> None:
     make_subscription()
     make_fleet(4)
 
     assert watch(NOON + 8 * HOUR) == [f"Silent host: db-{number}" for number in range(4)]
 
 
-def test_first_of_many_is_told_within_an_hour_though_others_are_late_still() -> None:
+def test_first_of_many_is_notified_within_an_hour_while_others_are_late() -> None:
     make_subscription()
     make_fleet(9, apart=timedelta(minutes=15))
 
@@ -148,7 +148,7 @@ def test_many_that_are_back_together_are_one_notice() -> None:
     assert watch(NOON + 10 * HOUR) == subjects()
 
 
-def test_some_that_are_back_are_told_after_an_hour() -> None:
+def test_partial_return_of_a_group_is_notified_after_an_hour() -> None:
     make_subscription()
     hosts = make_fleet(6)
     watch(NOON + 8 * HOUR)
@@ -160,7 +160,7 @@ def test_some_that_are_back_are_told_after_an_hour() -> None:
     assert watch(NOON + 10.5 * HOUR, NOON + 11 * HOUR)[1:] == ["2 hosts are back"]
 
 
-def test_retired_host_is_told_neither_silent_nor_back() -> None:
+def test_retired_host_is_not_notified() -> None:
     make_subscription()
     make_scheduled("db-1", retired_at=NOON)
     make_scheduled("db-2")
@@ -207,7 +207,7 @@ def test_maintenance_that_was_ended_early_counts_until_then() -> None:
     assert watch(NOON + HOUR + MISSED + SOON) == ["Silent host: db-1"]
 
 
-def test_maintenance_does_not_make_a_told_silence_end() -> None:
+def test_maintenance_does_not_end_a_reported_silence() -> None:
     make_subscription()
     make_scheduled("db-1")
     watch(NOON + 8 * HOUR)
@@ -227,7 +227,7 @@ def test_result_that_waits_to_be_read_is_no_silence() -> None:
     assert watch(NOON + 8 * HOUR) == ["Silent host: db-1"]
 
 
-def test_schedule_that_was_told_anew_is_no_return() -> None:
+def test_new_schedule_is_not_a_return() -> None:
     make_subscription()
     host = make_scheduled("db-1")
     watch(NOON + 8 * HOUR)
@@ -273,13 +273,13 @@ def test_filter_chooses_the_hosts(filter: str, expected: list[str]) -> None:
         ("host:*a*a*a*a*a*a*a*b", "a" * 250, "", False),
     ],
 )
-def test_names_of_a_filter_are_held_against_the_host(
+def test_names_in_a_filter_are_matched_with_the_host(
     filter: str, name: str, pool: str, expected: bool
 ) -> None:
     assert matches_host(parse_filter(filter), name, pool) is expected
 
 
-def test_silence_from_before_the_subscription_is_not_told() -> None:
+def test_silence_from_before_the_subscription_is_not_notified() -> None:
     subscription = make_subscription()
     make_scheduled("db-1")
     make_scheduled("db-2", last_at=NOON + 10 * HOUR)
@@ -306,7 +306,7 @@ def test_watch_asks_as_much_for_many_hosts_as_for_one(django_assert_num_queries:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_watches_at_once_tell_once() -> None:
+def test_concurrent_checks_notify_once() -> None:
     make_subscription()
     make_fleet(7)
 

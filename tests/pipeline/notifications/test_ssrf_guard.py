@@ -1,4 +1,4 @@
-"""Webhooks go to the public internet, and nowhere else unless the operator says so."""
+"""Webhooks are sent to the public internet, and to other networks only if the operator allows them."""
 
 import socket
 from ipaddress import ip_address, ip_network

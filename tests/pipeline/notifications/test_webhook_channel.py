@@ -117,7 +117,7 @@ def test_proxy_of_the_environment_is_not_asked(hook: HookServer, monkeypatch: py
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(400, False), (404, False), (500, False), (410, True)])
-def test_refusal_is_told_and_gone_is_final(hook: HookServer, status: int, is_final: bool) -> None:
+def test_rejection_is_reported_and_gone_is_final(hook: HookServer, status: int, is_final: bool) -> None:
     hook.status = status
 
     with pytest.raises(NotDelivered, match=str(status)) as problem:
@@ -130,7 +130,7 @@ def test_refusal_is_told_and_gone_is_final(hook: HookServer, status: int, is_fin
     ("status", "header", "seconds"),
     [(429, "90", 90), (503, "90", 90), (429, "later", None), (500, "90", None), (302, "90", None)],
 )
-def test_busy_receiver_says_when_to_come_again(
+def test_retry_after_of_a_busy_receiver_is_used(
     hook: HookServer, status: int, header: str, seconds: int | None
 ) -> None:
     hook.status, hook.headers = status, {"Retry-After": header}
@@ -183,7 +183,7 @@ def test_no_more_than_64_kib_of_an_answer_are_read(hook: HookServer) -> None:
     assert post(hook) == "delivered: answered 200"
 
 
-def test_receiver_that_is_away_is_told(hook: HookServer) -> None:
+def test_unavailable_receiver_is_reported(hook: HookServer) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

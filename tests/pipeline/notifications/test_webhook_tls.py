@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Make a certificate of hooks.example.org, signed by itself, and its key."""
+    """Make a certificate of hooks.example.org, self-signed, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -56,7 +56,7 @@ def post(hook: HookServer, name: str) -> str:
     return post_json(f"https://{name}:{hook.port}/x", {"a": 1}, message_id="m", secret="", policy=policy)
 
 
-def test_certificate_of_the_name_is_taken(
+def test_certificate_of_the_name_is_accepted(
     hook: HookServer, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
@@ -66,7 +66,7 @@ def test_certificate_of_the_name_is_taken(
 
 
 @pytest.mark.parametrize(("name", "is_trusted"), [("other.example.org", True), ("hooks.example.org", False)])
-def test_certificate_of_another_or_of_nobody_is_refused(
+def test_certificate_of_another_name_or_authority_is_rejected(
     hook: HookServer,
     certificate: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,

@@ -171,7 +171,7 @@ def test_total_of_several_jobs_is_explained_and_of_one_is_not_repeated() -> None
     assert (iops.value, iops.how) == (1000.0, "sum of 2 jobs")
 
 
-def test_merged_value_tells_how_its_parts_were_printed() -> None:
+def test_merged_value_has_the_source_of_its_parts() -> None:
     merged = make_direction(sources={"iops": "sum of 2 clones", "completion": "weighted"})
     jobs = (make_job(0, make_direction()), make_job(1, make_direction()))
     report = make_report(jobs, make_group(merged, (0, 1)))
@@ -182,7 +182,7 @@ def test_merged_value_tells_how_its_parts_were_printed() -> None:
     assert (iops.printed_as, iops.how) == ("iops=", "sum of 2 entries")
 
 
-def test_mean_tells_by_what_it_was_weighted() -> None:
+def test_mean_names_its_weights() -> None:
     latency = Latency(1.0, 9.0, 5.0, 1.0, None)
     source = {"completion": "mean weighted by bytes (io_bytes) of 2 jobs"}
     merged = make_direction(completion=latency, total=None, sources=source)
@@ -228,7 +228,7 @@ def test_ignored_text_and_warnings_come_along() -> None:
     assert (explanation.documents, explanation.document, explanation.fio_version) == (1, 0, "fio-3.33")
 
 
-def test_output_is_taken_out_of_an_envelope() -> None:
+def test_output_is_read_from_an_envelope() -> None:
     body = pack_envelope(fio_output=read_fio("16_randrw7030_json.out"))
 
     measurements = derive_body(body, 0, has_envelope=True).measurements
@@ -255,7 +255,7 @@ def test_missing_report_is_named(body: bytes, number: int, has_envelope: bool, w
 
 
 @pytest.mark.parametrize("name", ["02_terse_v3.out", "18_unified_mixed_json.out", "25_fsync_json.out"])
-def test_value_is_there_or_says_why_it_is_not(name: str) -> None:
+def test_value_is_present_or_has_a_reason(name: str) -> None:
     for measurement in explain(name).measurements:
         for value in measurement.values:
             assert (value.value is None) == (value.reason is not None), value.name
