@@ -1,15 +1,14 @@
 """Responses in JSON."""
 
 from collections.abc import Mapping
-from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-import orjson
+import msgspec
 from rest_framework.renderers import BaseRenderer
 
 
 class JsonRenderer(BaseRenderer):
-    """JSON by orjson: aware times as RFC 3339 with Z, ids as text, dataclasses as objects."""
+    """JSON by msgspec: aware times as RFC 3339 with Z, ids as text, answers and dataclasses as objects."""
 
     media_type = "application/json"
     format = "json"
@@ -27,15 +26,12 @@ class JsonRenderer(BaseRenderer):
 
 
 def dump_json(value: Any) -> bytes:
-    """Return the JSON of plain values and dataclasses; NaN and infinities, which JSON does not have, become null."""
-    return orjson.dumps(value, default=_plain, option=orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS)
+    """Return the JSON of answers, dataclasses and plain values; NaN and infinities become null."""
+    return _ENCODER.encode(value)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    if isinstance(value, Decimal):
-        return float(value)
-    return str(value)
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain, decimal_format="number", order=None)

@@ -1,18 +1,25 @@
 """The parts of the OpenAPI document that are not derived from views: intake (outside Django), tokens, errors."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from inspect import cleandoc
 from typing import Any, Final
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from django.db import models
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
+from msgspec.json import schema_components
 
+from benchapp.api.framework.answers import ApiAnswer, ChosenColumns
 from benchapp.api.framework.json import dump_json
 from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS
 
 Json = dict[str, Any]
+_REF: Final = "#/components/schemas/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,72 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return _TOKEN
 
 
+class AnswerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Types of answers in the document."""
+
+    target_class = ApiAnswer
+    match_subclasses = True
+
+    def get_name(self, auto_schema: AutoSchema, direction: Any) -> str:
+        """Return the name of the component."""
+        return str(self.target.__name__)
+
+    def get_identity(self, auto_schema: AutoSchema, direction: Any) -> str:
+        """Return what all components of the type have in common: names are unique."""
+        return str(self.target.__name__)
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> Json:
+        """Return the schema of a type; register those of the types in it."""
+        components = describe_answers([self.target])
+        own = components.pop(self.target.__name__)
+        for name, schema in components.items():
+            component = ResolvedComponent(  # type: ignore[no-untyped-call]
+                name=name, type=ResolvedComponent.SCHEMA, object=name, schema=schema
+            )
+            auto_schema.registry.register_on_missing(component)
+        return own
+
+
+def describe_answers(kinds: Sequence[type]) -> dict[str, Json]:
+    """Return the schemas of types and of all types in them, by name."""
+    _, components = schema_components(kinds, schema_hook=_describe_choices, ref_template=_REF)
+    for kind in _list_subclasses(ChosenColumns):
+        components.get(kind.__name__, {}).pop("required", None)
+    return {name: _simplify(schema) for name, schema in components.items()}
+
+
+def _describe_choices(kind: type) -> Json:
+    if issubclass(kind, models.TextChoices):
+        return {"type": "string", "enum": list(kind.values)}
+    raise NotImplementedError(f"{kind} has no schema")
+
+
+def _list_subclasses(kind: type[ApiAnswer]) -> Iterator[type[ApiAnswer]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _list_subclasses(each)
+
+
+def _simplify(schema: Any) -> Any:
+    """Write null into the type and the enumeration of a schema, descriptions as lines, and leave out titles."""
+    if isinstance(schema, list):
+        return [_simplify(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        name: _simplify(part) for name, part in schema.items() if name != "title" or isinstance(part, dict)
+    }
+    if "description" in found and isinstance(found["description"], str):
+        found["description"] = cleandoc(found["description"])
+    kinds = found.get("anyOf", [])
+    if len(kinds) == 2 and kinds[1] == {"type": "null"} and isinstance(kinds[0].get("type"), str):
+        del found["anyOf"]
+        found |= kinds[0] | {"type": [kinds[0]["type"], "null"]}
+        if "enum" in found:
+            found["enum"] = [*found["enum"], None]
+    return found
+
+
 def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     """Add POST /api/v1/submissions and POST /api/v1/fio, and the format of all errors."""
     components = result.setdefault("components", {})
@@ -58,7 +131,7 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
 
 
 def _nullable(kind: str, **more: Any) -> Json:
-    return {"type": kind, "nullable": True, **more}
+    return {"type": [kind, "null"], **more}
 
 
 def _object(properties: Json, *, required: tuple[str, ...] = (), **more: Any) -> Json:
@@ -123,8 +196,8 @@ _ENVELOPE: Final = _object(
         "kind": {"type": "string", "enum": ["fio"]},
         "agent": _object({"version": _TEXT, "python": _TEXT}),
         "profile": _nullable("string", maxLength=100),
-        "started_at": _TIME | {"nullable": True},
-        "finished_at": _TIME | {"nullable": True},
+        "started_at": _nullable("string", format="date-time"),
+        "finished_at": _nullable("string", format="date-time"),
         "command": _object(
             {
                 "argv": {"type": "array", "items": _TEXT},

@@ -12,6 +12,7 @@ from django.utils.http import parse_etags
 from rest_framework.request import Request
 
 from benchapp import __version__
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns, list_columns
 from benchapp.api.framework.json import dump_json
 from benchapp.csv_export import CONTENT_TYPE, Cell, write_csv
 
@@ -29,6 +30,60 @@ def answer_json(request: Request, body: Any, *, headers: Mapping[str, str] | Non
 
 
 def answer_rows(
+    request: Request,
+    kind: type[AnswerPage],
+    rows: Sequence[ApiAnswer],
+    *,
+    name: str,
+    columns: Sequence[str] = (),
+    next_cursor: str | None = None,
+    format: str = "json",
+    file_name: str = "",
+    about: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> HttpResponse:
+    """Return one page of rows: a `kind` whose field `name` has them, or bare lines of CSV or NDJSON.
+
+    columns: of the CSV, also without rows; of rows with the parameter `fields` those that it names. about: other
+    fields of the page. `next` is a path with query, and also the header Link in all formats.
+    """
+    following = link_next(request, next_cursor) if next_cursor else None
+    headers = {**(headers or {}), **({"Link": f'<{following}>; rel="next"'} if following else {})}
+    if format != "json":
+        return answer_lines(
+            request, rows, columns=columns, format=format, file_name=file_name or name, headers=headers
+        )
+    shown = _choose_columns(rows, columns)
+    page = kind(next=following, next_cursor=next_cursor, **{name: shown}, **(about or {}))
+    return answer_json(request, page, headers=headers)
+
+
+def answer_lines(
+    request: Request,
+    rows: Sequence[ApiAnswer],
+    *,
+    columns: Sequence[str],
+    format: str,
+    file_name: str,
+    headers: Mapping[str, str] | None = None,
+) -> HttpResponse:
+    """Return rows as a file of CSV or NDJSON; file_name: without suffix."""
+    headers = {**(headers or {}), "Content-Disposition": f'attachment; filename="{file_name}.{format}"'}
+    if format == "csv":
+        lines = write_csv(columns, ([_make_cell(getattr(row, column)) for column in columns] for row in rows))
+        return _answer(request, lines, CONTENT_TYPE, headers)
+    lines = b"".join(dump_json(row) + b"\n" for row in _choose_columns(rows, columns))
+    return _answer(request, lines, "application/x-ndjson", headers)
+
+
+def _choose_columns(rows: Sequence[ApiAnswer], columns: Sequence[str]) -> Sequence[ApiAnswer] | list[Row]:
+    """Return the rows with the columns that `fields` named."""
+    if not rows or not isinstance(rows[0], ChosenColumns) or tuple(columns) == list_columns(type(rows[0])):
+        return rows
+    return [{column: getattr(row, column) for column in columns} for row in rows]
+
+
+def answer_dicts(
     request: Request,
     rows: Sequence[Row],
     *,

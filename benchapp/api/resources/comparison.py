@@ -21,7 +21,7 @@ from benchapp.api.framework.output_fields import (
 from benchapp.api.framework.parameters import FormatParameters, NamesField, read_parameters, text_parameter
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_rows
+from benchapp.api.framework.responses import Row, answer_dicts
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
@@ -144,7 +144,7 @@ class ComparisonView(ApiView):
         found = compare_sides(
             a, b, common=_read_filter(wanted, "q"), metrics=wanted.get("metrics", DEFAULT_METRICS)
         )
-        return answer_rows(
+        return answer_dicts(
             request,
             [_pair_row(pair) for pair in found.pairs],
             name="pairs",

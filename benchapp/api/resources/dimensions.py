@@ -3,15 +3,16 @@
 What the answers about dimensions hold.
 """
 
-from typing import Any, Final, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import Output, number
-from benchapp.api.framework.output_fields import text as words
+from benchapp.api.framework.answers import ApiAnswer, build
 from benchapp.api.framework.parameters import FilterField, Parameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
@@ -45,35 +46,35 @@ class DimensionValueParameters(Parameters):
     )
 
 
-class DimensionOutput(Output):
-    name = words()
-    label = words()  # type: ignore[assignment]  # a serializer has a label itself
-    kind = words(help_text=", ".join(get_args(DimensionKind)))
-    group = serializers.ChoiceField(choices=("scope", "workload", "target"))
-    short = words(help_text="shortest name in the filter language")
-    aliases = serializers.ListField(child=words(), help_text="other names in the filter language")
-    examples = serializers.ListField(child=words(), help_text="terms in the filter language")
-    values = words(help_text="URL of its values")
+class DimensionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    label: str
+    kind: DimensionKind
+    group: Literal["scope", "workload", "target"]
+    short: Annotated[str, Meta(description="shortest name in the filter language")]
+    aliases: Annotated[Sequence[str], Meta(description="other names in the filter language")]
+    examples: Annotated[Sequence[str], Meta(description="terms in the filter language")]
+    values: Annotated[str, Meta(description="URL of its values")]
 
 
-class DimensionList(Output):
-    dimensions = DimensionOutput(many=True)
+class DimensionList(ApiAnswer, kw_only=True, frozen=True):
+    dimensions: Sequence[DimensionAnswer]
 
 
-class DimensionValueOutput(Output):
-    value = serializers.JSONField(allow_null=True, help_text="text, number or boolean; null is unknown")
-    text = words(help_text="the value in the filter language")
-    label = words()  # type: ignore[assignment]  # a serializer has a label itself
-    series = number(help_text="series with this value that match the rest of the filter")
-    is_chosen = serializers.BooleanField(help_text="the filter contains this value")
-    q = words(help_text="the filter with this value for the dimension")
+class DimensionValueAnswer(ApiAnswer, kw_only=True, frozen=True):
+    value: Annotated[Any, Meta(description="text, number or boolean; null is unknown")]
+    text: Annotated[str, Meta(description="the value in the filter language")]
+    label: str
+    series: Annotated[int, Meta(description="series with this value that match the rest of the filter")]
+    is_chosen: Annotated[bool, Meta(description="the filter contains this value")]
+    q: Annotated[str, Meta(description="the filter with this value for the dimension")]
 
 
-class DimensionValues(Output):
-    dimension = words()
-    values = DimensionValueOutput(many=True)
-    count = number(help_text="total number of values, at most 1 000")
-    is_cut = serializers.BooleanField(help_text="more values exist than `values` contains")
+class DimensionValues(ApiAnswer, kw_only=True, frozen=True):
+    dimension: str
+    values: Sequence[DimensionValueAnswer]
+    count: Annotated[int, Meta(description="total number of values, at most 1 000")]
+    is_cut: Annotated[bool, Meta(description="more values exist than `values` contains")]
 
 
 _EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
@@ -108,7 +109,7 @@ class Dimensions(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """List the dimensions, for filters, chart axes and comparisons."""
         refuse_parameters(request)
-        return answer_json(request, {"dimensions": [_make_row(one) for one in DIMENSIONS.values()]})
+        return answer_json(request, DimensionList(dimensions=list(map(_describe, DIMENSIONS.values()))))
 
 
 class Values(ApiView):
@@ -133,37 +134,35 @@ class Values(ApiView):
         wanted = read_parameters(request, DimensionValueParameters)
         filter = wanted["match"]
         facet = read_facet(dimension, filter, prefix=wanted["prefix"], limit=wanted["limit"])
-        rows = [
-            {
-                "value": one.value,
-                "text": write_value(dimension, one.value),
-                "label": describe_value(dimension.name, one.value),
-                "series": one.series_count,
-                "is_chosen": one.is_chosen,
-                "q": write_filter(filter.with_value(dimension.name, one.value)),
-            }
+        values = [
+            build(
+                DimensionValueAnswer,
+                one,
+                text=write_value(dimension, one.value),
+                label=describe_value(dimension.name, one.value),
+                series=one.series_count,
+                q=write_filter(filter.with_value(dimension.name, one.value)),
+            )
             for one in facet.values
         ]
-        body = {
-            "dimension": dimension.name,
-            "values": rows,
-            "count": facet.value_count,
-            "is_cut": facet.value_count > len(rows),
-        }
+        body = DimensionValues(
+            dimension=dimension.name,
+            values=values,
+            count=facet.value_count,
+            is_cut=facet.value_count > len(values),
+        )
         return answer_json(request, body)
 
 
-def _make_row(dimension: Dimension) -> dict[str, Any]:
+def _describe(dimension: Dimension) -> DimensionAnswer:
     aliases = [alias for alias, name in ALIASES.items() if name == dimension.name]
     short = min((dimension.name, *aliases), key=len)
     examples = _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
-    return {
-        "name": dimension.name,
-        "label": dimension.label,
-        "kind": dimension.kind,
-        "group": dimension.group,
-        "short": short,
-        "aliases": aliases,
-        "examples": [f"{short}:{example}" for example in examples],
-        "values": f"{PREFIX}/dimensions/{dimension.name}/values",
-    }
+    return build(
+        DimensionAnswer,
+        dimension,
+        short=short,
+        aliases=aliases,
+        examples=[f"{short}:{example}" for example in examples],
+        values=f"{PREFIX}/dimensions/{dimension.name}/values",
+    )

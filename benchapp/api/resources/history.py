@@ -29,9 +29,9 @@ from benchapp.api.framework.parameters import (
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
+    answer_dicts,
     answer_json,
     answer_not_modified,
-    answer_rows,
     is_known,
     make_etag,
 )
@@ -338,7 +338,7 @@ class Percentiles(ApiView):
         if is_known(request, etag):
             return answer_not_modified(etag)
         fan = read_fan(series_id, **_span_of(wanted))
-        return answer_rows(
+        return answer_dicts(
             request,
             fan_rows(fan),
             name="columns",
@@ -370,7 +370,7 @@ class Histogram(ApiView):
         heat = read_heat(series_id, **_span_of(wanted))
         is_json = wanted["format"] == "json"
         rows = [] if heat is None else heat_columns(heat) if is_json else list(heat_cells(heat))
-        return answer_rows(
+        return answer_dicts(
             request,
             rows,
             name="columns",
@@ -388,7 +388,7 @@ def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag
         columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
     else:
         columns = [*POINT_COLUMNS, *history.metrics]
-    return answer_rows(
+    return answer_dicts(
         request,
         history_rows(history),
         name="points",

@@ -30,7 +30,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayIngest, MayRead, require_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows, choose_columns
+from benchapp.api.framework.responses import answer_dicts, answer_json, choose_columns
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import host_row, schedule_row
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
@@ -111,7 +111,7 @@ class Hosts(ApiView):
         columns = wanted.pop("columns", HOST_COLUMNS)
         page = page_hosts(HostFilter(**wanted), after=after, limit=limit)
         rows = choose_columns(map(host_row, page.items), columns)
-        return answer_rows(request, rows, name="hosts", columns=columns, next_cursor=page.next_cursor)
+        return answer_dicts(request, rows, name="hosts", columns=columns, next_cursor=page.next_cursor)
 
 
 class OwnHost(ApiView):

@@ -33,7 +33,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead, MayReadOrEdit, find_person
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_dicts, answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX, Row
 from benchapp.metrics import CATALOGUE
@@ -253,7 +253,7 @@ class Changes(ApiView):
         wanted = read_parameters(request, ChangeParameters)
         cursor, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
         page = list_changes(ChangeFilter(**wanted), after=cursor, limit=limit)
-        return answer_rows(
+        return answer_dicts(
             request,
             [change_row(change) for change in page.items],
             name="changes",
@@ -323,7 +323,7 @@ class Incidents(ApiView):
         page = list_incidents(
             IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])}), after=cursor, limit=limit
         )
-        return answer_rows(
+        return answer_dicts(
             request,
             [incident_row(incident) for incident in page.items],
             name="incidents",

@@ -24,7 +24,7 @@ from benchapp.api.framework.output_fields import (
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_dicts, answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX, Row
 from benchapp.models import PlannedEventAction, PlannedEventKind
@@ -193,7 +193,7 @@ class PlannedEvents(ApiView):
             after=wanted.get("cursor"),
             limit=wanted["limit"],
         )
-        return answer_rows(
+        return answer_dicts(
             request,
             [planned_event_row(row) for row in page.items],
             name="planned_events",

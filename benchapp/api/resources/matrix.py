@@ -1,33 +1,32 @@
 """The matrix: a row for each combination."""
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
+from msgspec import Meta
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    badge_codes,
-    maybe_number,
-    maybe_real,
-    maybe_text,
-    maybe_time,
-    number,
-    text,
-)
+from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_json, answer_rows
+from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.matrix import read_matrix
-from benchapp.queries.charts.matrix_shapes import STATES, Matrix, MatrixCell, MatrixPanel, MatrixRow
+from benchapp.queries.charts.matrix_shapes import (
+    STATES,
+    CellState,
+    Matrix,
+    MatrixCell,
+    MatrixPanel,
+    MatrixRow,
+)
 from benchapp.queries.charts.scaling_shapes import BadChart
 
 
@@ -45,58 +44,72 @@ class MatrixParameters(FormatParameters):
     )
 
 
-class MatrixCellOutput(Output):
-    state = text(help_text=", ".join(STATES))
-    series = maybe_number()
-    series_count = number()
-    median = maybe_real(help_text="in the metric's base unit")
-    p10 = maybe_real()
-    p90 = maybe_real()
-    n = maybe_number()
-    from_at = maybe_time()
-    previous_median = maybe_real(help_text="of the level before")
-    previous_until_at = maybe_time()
-    change_metric = maybe_text()
-    change_relative = maybe_real(help_text="of its open or accepted change: after / before − 1")
-    change_state = maybe_text()
-    incident = maybe_number()
-    last_at = maybe_time()
-    is_stale = serializers.BooleanField(allow_null=True)
-    badges = badge_codes("badges of the newest measurement, most severe first")
-    recent = serializers.ListField(child=serializers.FloatField(), help_text="newest values, oldest first")
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the dimensions; a cell has those of its axes."""
-        dimensions: dict[str, serializers.Field[Any, Any, Any, Any]] = {
-            name: serializers.JSONField(allow_null=True, required=False, help_text="value on an axis")
-            for name in DIMENSIONS
-        }
-        return dimensions | super().get_fields()
+_AXES: Final[dict[str, Any]] = dict.fromkeys(DIMENSIONS, Annotated[Any, Meta(description="value on an axis")])
 
 
-class MatrixFixedOutput(Output):
-    dimension = text()
-    values = serializers.ListField(child=serializers.JSONField(allow_null=True))
-    others = serializers.ListField(child=serializers.JSONField(allow_null=True))
+@with_columns(optional=_AXES)
+class MatrixCellAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A combination; of the dimensions it has those of the axes."""
+
+    state: CellState
+    series: int | None
+    series_count: int
+    median: Annotated[float | None, Meta(description="in the metric's base unit")]
+    p10: float | None
+    p90: float | None
+    n: int | None
+    from_at: Annotated[Time | None, Meta(description="first run of the current level")]
+    previous_median: Annotated[float | None, Meta(description="of the level before")]
+    previous_until_at: Time | None
+    change_metric: str | None
+    change_relative: Annotated[
+        float | None, Meta(description="of its open or accepted change: after / before − 1")
+    ]
+    change_state: Literal["open", "recovered", "accepted"] | None
+    incident: int | None
+    last_at: Time | None
+    is_stale: bool | None
+    badges: Annotated[Sequence[str], Meta(description="badges of the newest measurement, most severe first")]
+    recent: Annotated[Sequence[float], Meta(description="newest values, oldest first")]
 
 
-class MatrixOutput(Output):
-    metric = text()
-    unit = text()
-    better = serializers.ChoiceField(choices=("higher", "lower"))
-    x = text()
-    rows = serializers.ListField(child=text())
-    facet = serializers.ListField(child=text())
-    q = text(help_text="the filter with the fixed dimensions")
-    fixed = MatrixFixedOutput(many=True)
-    mixed = serializers.ListField(child=text(), help_text="dimensions with several values in one combination")
-    counts = serializers.DictField(child=number(), help_text="cells by state")
-    omitted = serializers.DictField(child=number(), help_text="counts of what is not shown")
-    is_cut = serializers.BooleanField(help_text="more series match than are read")
-    cells = MatrixCellOutput(many=True)
+class MatrixFixedAnswer(ApiAnswer, kw_only=True, frozen=True):
+    dimension: str
+    values: Sequence[Any]
+    others: Sequence[Any]
 
 
-MEASURED_COLUMNS: Final = tuple(name for name in MatrixCellOutput._declared_fields if name != "recent")
+class OmittedAnswer(ApiAnswer, kw_only=True, frozen=True):
+    rows: int
+    columns: int
+    panels: int
+    hidden_by_fixed: int
+    unknown_x: int
+
+
+class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
+    unit: str
+    better: Literal["higher", "lower"]
+    x: str
+    rows: Sequence[str]
+    facet: Sequence[str]
+    q: Annotated[str, Meta(description="the filter with the fixed dimensions")]
+    fixed: Sequence[MatrixFixedAnswer]
+    mixed: Annotated[Sequence[str], Meta(description="dimensions with several values in one combination")]
+    counts: Annotated[Mapping[str, int], Meta(description="cells by state")]
+    omitted: Annotated[OmittedAnswer, Meta(description="counts of what is not shown")]
+    is_cut: Annotated[bool, Meta(description="more series match than are read")]
+    cells: Sequence[MatrixCellAnswer]
+
+
+# What a cell has of the level of its series.
+_LEVEL_COLUMNS: Final = (
+    *("median", "p10", "p90", "n", "from_at", "last_at", "is_stale"),
+)
+_MEASURED_COLUMNS: Final = tuple(
+    name for name in list_columns(MatrixCellAnswer) if name not in DIMENSIONS and name != "recent"
+)
 
 
 _LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
@@ -111,7 +124,7 @@ class MatrixView(ApiView):
         operation_id="read_matrix",
         parameters=[MatrixParameters],
         responses={
-            (200, "application/json"): MatrixOutput,
+            (200, "application/json"): MatrixAnswer,
             (200, "text/csv"): _LINES,
             (200, "application/x-ndjson"): _LINES,
         },
@@ -134,70 +147,62 @@ class MatrixView(ApiView):
             _make_cell(matrix, panel, row, place, cell=cell) for panel, row, place, cell in matrix.walk()
         ]
         if format == "json":
-            return answer_json(request, _make_head(matrix) | {"cells": cells})
-        columns = (*_list_names(matrix), *MEASURED_COLUMNS)
-        return answer_rows(
-            request, cells, name="cells", columns=columns, next_cursor=None, format=format, file_name="matrix"
-        )
+            return answer_json(request, _describe(matrix, cells))
+        columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
+        return answer_lines(request, cells, columns=columns, format=format, file_name="matrix")
 
 
 def _list_names(matrix: Matrix) -> list[str]:
     return [one.name for one in (*matrix.facets, *matrix.rows, matrix.x.dimension)]
 
 
-def _make_head(matrix: Matrix) -> dict[str, Any]:
+def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer]) -> MatrixAnswer:
     omitted = matrix.omitted
-    return {
-        "metric": matrix.metric.name,
-        "unit": matrix.metric.unit,
-        "better": matrix.metric.better,
-        "x": matrix.x.dimension.name,
-        "rows": [one.name for one in matrix.rows],
-        "facet": [one.name for one in matrix.facets],
-        "q": write_filter(matrix.shown_filter),
-        "fixed": [
-            {
-                "dimension": fixed.dimension,
-                "values": fixed.values,
-                "others": [choice.value for choice in fixed.choices if choice.value not in fixed.values],
-            }
+    return build(
+        MatrixAnswer,
+        matrix,
+        matrix.metric,
+        omitted,
+        metric=matrix.metric.name,
+        x=matrix.x.dimension.name,
+        rows=[one.name for one in matrix.rows],
+        facet=[one.name for one in matrix.facets],
+        q=write_filter(matrix.shown_filter),
+        fixed=[
+            build(
+                MatrixFixedAnswer,
+                fixed,
+                others=[choice.value for choice in fixed.choices if choice.value not in fixed.values],
+            )
             for fixed in matrix.fixed
         ],
-        "mixed": matrix.mixed,
-        "counts": {state: matrix.count(state) for state in STATES},
-        "omitted": {
-            "rows": omitted.rows,
-            "columns": omitted.columns,
-            "panels": omitted.panels,
-            "hidden_by_fixed": omitted.hidden_by_fixed,
-            "unknown_x": omitted.unknown_x,
-        },
-        "is_cut": omitted.is_cut,
-    }
+        counts={state: matrix.count(state) for state in STATES},
+        omitted=build(OmittedAnswer, omitted),
+        cells=cells,
+    )
 
 
-def _make_cell(matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *, cell: MatrixCell) -> Row:
+def _make_cell(
+    matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *, cell: MatrixCell
+) -> MatrixCellAnswer:
     values = (*panel.values, *row.values, matrix.x.values[place])
-    level, mark = cell.level, cell.mark
+    axes: dict[str, Any] = dict(zip(_list_names(matrix), values, strict=True))
+    level = cell.level
+    mark = cell.mark
     previous = level.previous if level else None
-    known = dict(zip(_list_names(matrix), values, strict=True))
-    return known | {
-        "state": cell.state,
-        "series": cell.series_ids[0] if cell.series_ids else None,
-        "series_count": len(cell.series_ids),
-        "median": level and level.median,
-        "p10": level and level.p10,
-        "p90": level and level.p90,
-        "n": level and level.n,
-        "from_at": level and level.from_at,
-        "previous_median": previous and previous.median,
-        "previous_until_at": previous and previous.until_at,
-        "change_metric": mark and mark.metric,
-        "change_relative": mark and mark.relative,
-        "change_state": mark and mark.state,
-        "incident": mark and mark.incident_id,
-        "last_at": level and level.last_at,
-        "is_stale": level and level.is_stale,
-        "badges": cell.badges,
-        "recent": level.recent if level else (),
-    }
+    measured: dict[str, Any] = {name: getattr(level, name, None) for name in _LEVEL_COLUMNS}
+    return MatrixCellAnswer(
+        state=cell.state,
+        series=cell.series_ids[0] if cell.series_ids else None,
+        series_count=len(cell.series_ids),
+        **measured,
+        previous_median=previous.median if previous else None,
+        previous_until_at=previous.until_at if previous else None,
+        change_metric=mark.metric if mark else None,
+        change_relative=mark.relative if mark else None,
+        change_state=mark.state if mark else None,
+        incident=mark.incident_id if mark else None,
+        badges=cell.badges,
+        recent=level.recent if level else (),
+        **axes,
+    )

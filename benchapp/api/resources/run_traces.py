@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.parameters import FormatParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_rows
+from benchapp.api.framework.responses import Row, answer_dicts
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.run_provenance import TRACE_POINT_COLUMNS, TracePage
 from benchapp.models import DirectionName, TraceKind
@@ -52,7 +52,7 @@ class RunTracesView(ApiView):
         ]
         if not traces and not has_run(run_id):
             raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
-        return answer_rows(
+        return answer_dicts(
             request,
             [row for trace in traces for row in _list_points(trace)],
             name="points",

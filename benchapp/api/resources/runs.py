@@ -41,9 +41,9 @@ from benchapp.api.framework.permissions import MayEdit, MayRead, find_person, re
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     accepts_gzip,
+    answer_dicts,
     answer_json,
     answer_not_modified,
-    answer_rows,
     choose_columns,
     is_known,
     make_etag,
@@ -309,7 +309,7 @@ class Runs(ApiView):
         columns, sort = wanted.pop("columns", RUN_COLUMNS), wanted.pop("sort")
         page = list_runs(RunFilter(**wanted), after=after, limit=limit, oldest_first=sort == "started_at")
         rows = choose_columns(map(run_row, page.items), columns)
-        return answer_rows(request, rows, name="runs", columns=columns, next_cursor=page.next_cursor)
+        return answer_dicts(request, rows, name="runs", columns=columns, next_cursor=page.next_cursor)
 
 
 class OneRun(ApiView):

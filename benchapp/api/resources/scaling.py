@@ -23,7 +23,7 @@ from benchapp.api.framework.output_fields import (
 from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_rows
+from benchapp.api.framework.responses import Row, answer_dicts
 from benchapp.api.framework.view import ApiView
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value, write_filter, write_value
@@ -155,7 +155,7 @@ class Scaling(ApiView):
         """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingParameters)
         chart = _read_chart(make_request(wanted))
-        return answer_rows(
+        return answer_dicts(
             request,
             list(make_rows(chart)),
             name="cells",

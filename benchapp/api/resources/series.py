@@ -42,9 +42,9 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     Row,
+    answer_dicts,
     answer_json,
     answer_not_modified,
-    answer_rows,
     choose_columns,
     is_known,
     make_etag,
@@ -258,7 +258,7 @@ class SeriesList(ApiView):
         columns, sort = wanted.pop("columns", SERIES_COLUMNS), wanted.pop("sort")
         page = list_series(SeriesFilter(**wanted), after=after, limit=limit, oldest_first=sort == "last_at")
         rows = choose_columns(map(series_row, page.items), columns)
-        return answer_rows(
+        return answer_dicts(
             request, rows, name="series", columns=columns, next_cursor=page.next_cursor, format=format
         )
 
@@ -322,7 +322,7 @@ class PointsView(ApiView):
         if window := wanted.get("rolling"):
             columns += [column for metric in metrics for column in level_columns(metric)]
             _add_levels(rows, read_rolling(series_id, page.items, metrics=metrics, window=window), metrics)
-        return answer_rows(
+        return answer_dicts(
             request,
             rows,
             name="points",
@@ -375,7 +375,7 @@ def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *,
         from_at=wanted.get("from_at"),
         to_at=wanted.get("to_at"),
     )
-    return answer_rows(
+    return answer_dicts(
         request,
         bucket_rows(buckets),
         name="buckets",

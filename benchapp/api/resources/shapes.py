@@ -1,9 +1,13 @@
 """Flat rows of responses, as tables for Grafana and pandas."""
 
 from dataclasses import fields
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+from msgspec import Meta
+
+from benchapp.api.framework.answers import ApiAnswer, build
 from benchapp.metrics import CATALOGUE
+from benchapp.models import METRIC_FIELDS
 from benchapp.queries.hosts import HostRow, HostSchedule, TokenRow
 from benchapp.queries.runs.runs import MeasurementRow, RunDetail, RunRow
 from benchapp.queries.runs.submissions import UploadRow
@@ -205,3 +209,23 @@ def _run_links(run_id: int) -> Row:
 
 def _plain(row: Any) -> Row:
     return {field.name: getattr(row, field.name) for field in fields(row) if field.name not in _BESIDE}
+
+
+MetricName = Annotated[str, Meta(extra_json_schema={"enum": list(METRIC_FIELDS)})]
+
+
+class MetricAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    unit: str
+    better: Literal["higher", "lower"]
+    label: str
+
+
+def describe_metric(name: str) -> MetricAnswer:
+    """Return one metric of the catalog."""
+    return build(MetricAnswer, CATALOGUE[name])
+
+
+def run_links(run_id: int) -> dict[str, str]:
+    """Return the fields url and page of a run."""
+    return {"url": f"{PREFIX}/runs/{run_id}", "page": f"/runs/{run_id}/"}

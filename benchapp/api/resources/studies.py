@@ -14,7 +14,7 @@ from benchapp.api.framework.output_fields import Output, PageOutput, number, tex
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_dicts, answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX, Row
 from benchapp.models import PanelKind, Role
@@ -98,7 +98,7 @@ class Studies(ApiView):
         """List studies, most recently updated first."""
         wanted = read_parameters(request, PageParameters)
         page = list_studies(after=wanted.get("cursor"), limit=wanted["limit"])
-        return answer_rows(
+        return answer_dicts(
             request,
             [_study_row(study) for study in page.items],
             name="studies",

@@ -24,7 +24,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead, read_api_token
 from benchapp.api.framework.problems import Problem, answer_problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_dicts, answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import submission_row
 from benchapp.models import Kind, Scope, State
@@ -94,7 +94,7 @@ class Submissions(ApiView):
             limit=wanted["limit"],
         )
         rows = [submission_row(upload) for upload in page.items]
-        return answer_rows(request, rows, name="submissions", columns=(), next_cursor=page.next_cursor)
+        return answer_dicts(request, rows, name="submissions", columns=(), next_cursor=page.next_cursor)
 
 
 class OneSubmission(ApiView):

@@ -12,8 +12,8 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import Client
 from django.urls import resolve, reverse
+from drf_spectacular.validation import validate_schema
 from hypothesis import HealthCheck, Phase, settings
-from rest_framework.serializers import Serializer
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -21,12 +21,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchapp.api.resources import hosts as hosts_resource
-from benchapp.api.resources import maintenance as planned_event_outputs
-from benchapp.api.resources import runs as run_outputs
-from benchapp.api.resources import series as series_outputs
-from benchapp.api.resources import submissions as submissions_resource
-from benchapp.api.resources import tokens as tokens_resource
+from benchapp.api.resources import series as series_resource
 from benchapp.api.urls import urlpatterns
 from benchapp.models import ApiToken, Kind, Role, Scope, Study
 from tests.envelopes import pack_envelope
@@ -290,6 +285,9 @@ def check_answer(example, values, headers):
     is_empty = "content" not in documented[str(response.status_code)] or query.get("format") == "ndjson"
     assert response.content or is_empty
     case.validate_response(response, checks=[content_type_conformance, response_schema_conformance])
+    content = documented[str(response.status_code)].get("content", {}).get("application/json", {})
+    if response.headers.get("Content-Type") == ["application/json"] and content:
+        assert find_differences(response.json(), content["schema"], is_complete=False) == []
 
 
 def test_allow_names_the_documented_methods_and_no_other_is_taken(more_things, bearer, bearer_of_host):
@@ -350,46 +348,83 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
 
 
 @pytest.mark.parametrize(
-    ("url", "output"),
+    ("url", "component"),
     [
-        ("/api/v1/hosts/db-7", hosts_resource.HostOutput),
-        ("/api/v1/hosts/db-7/tokens", tokens_resource.TokenList),
-        ("/api/v1/runs", run_outputs.RunPage),
-        ("/api/v1/runs/{run_id}", run_outputs.RunDetailOutput),
-        ("/api/v1/series", series_outputs.SeriesPage),
-        ("/api/v1/series/{series_id}", series_outputs.SeriesDetailOutput),
-        ("/api/v1/series/{series_id}/points?rolling=3", series_outputs.PointPage),
-        ("/api/v1/series/{series_id}/summary", series_outputs.SummaryOutput),
-        ("/api/v1/submissions/{submission_id}", submissions_resource.SubmissionOutput),
-        ("/api/v1/planned-events", planned_event_outputs.PlannedEventPage),
-        ("/api/v1/planned-events/{planned_event_id}", planned_event_outputs.PlannedEventOutput),
+        ("/api/v1/hosts/db-7", "HostOutput"),
+        ("/api/v1/hosts/db-7/tokens", "TokenList"),
+        ("/api/v1/runs", "RunPage"),
+        ("/api/v1/runs/{run_id}", "RunDetailOutput"),
+        ("/api/v1/series", "SeriesPage"),
+        ("/api/v1/series/{series_id}", "SeriesDetailOutput"),
+        ("/api/v1/series/{series_id}/points?rolling=3", "PointPage"),
+        ("/api/v1/series/{series_id}/summary", "SummaryOutput"),
+        ("/api/v1/submissions/{submission_id}", "SubmissionOutput"),
+        ("/api/v1/planned-events", "PlannedEventPage"),
+        ("/api/v1/planned-events/{planned_event_id}", "PlannedEventOutput"),
     ],
 )
-def test_answer_has_exactly_the_members_of_its_description(admin, things, url, output):
+def test_answer_has_exactly_the_members_of_its_description(admin, things, url, component):
     body = admin.get(url.format(**things)).json()
 
-    assert find_differences(body, output()) == []
+    assert find_differences(body, refer(component)) == []
 
 
-def find_differences(body, serializer, where="") -> list[str]:
-    """Return the members that only one of the two knows, however deep."""
-    if body is None:
-        return []
+def find_differences(body, described, where="", *, is_complete=True) -> list[str]:
+    """Return the members that only one of the two knows, however deep; not is_complete: only those of the answer."""
+    described = resolve_schema(described)
     if isinstance(body, list):
-        return [line for part in body for line in find_differences(part, serializer, where)]
-    serializer = getattr(serializer, "child", serializer)
-    if not isinstance(serializer, Serializer):
+        return [
+            line
+            for part in body
+            for line in find_differences(part, described.get("items", {}), where, is_complete=is_complete)
+        ]
+    # An object without properties may have any members.
+    properties = described.get("properties")
+    if not isinstance(body, dict) or properties is None:
         return []
-    lines = [f"{where}/{name}" for name in set(body) ^ set(serializer.fields)]
-    for name in set(body) & set(serializer.fields):
-        lines += find_differences(body[name], serializer.fields[name], f"{where}/{name}")
+    names = set(body) ^ set(properties) if is_complete else set(body) - set(properties)
+    lines = [f"{where}/{name}" for name in sorted(names)]
+    for name in set(body) & set(properties):
+        lines += find_differences(body[name], properties[name], f"{where}/{name}", is_complete=is_complete)
     return lines
+
+
+def refer(component):
+    """Return the reference to a component of the document."""
+    return {"$ref": f"#/components/schemas/{component}"}
+
+
+def resolve_schema(described):
+    """Follow a reference, also one beside null."""
+    kinds = [kind for kind in described.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        described = kinds[0]
+    if "$ref" in described:
+        return schema.raw_schema["components"]["schemas"][described["$ref"].rpartition("/")[2]]
+    return described
+
+
+def test_document_is_openapi_3_1():
+    validate_schema(schema.raw_schema)
+
+    assert schema.raw_schema["openapi"].startswith("3.1.")
+    assert find_members(schema.raw_schema, "nullable") == []
+
+
+def find_members(value, name) -> list:
+    """Return the values of every member of this name, however deep."""
+    if isinstance(value, list):
+        return [found for part in value for found in find_members(part, name)]
+    if not isinstance(value, dict):
+        return []
+    own = [value[name]] if name in value else []
+    return own + [found for part in value.values() for found in find_members(part, name)]
 
 
 def test_columns_of_the_csv_are_those_of_the_rows(admin, things):
     row = admin.get("/api/v1/series").json()["series"][0]
 
-    assert tuple(row) == series_outputs.SERIES_COLUMNS
+    assert tuple(row) == series_resource.SERIES_COLUMNS
 
 
 def test_every_address_in_an_answer_leads_somewhere(admin, things):

@@ -8,33 +8,50 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.request import Request
 
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns
 from benchapp.api.framework.responses import accepts_gzip, answer_rows
+
+
+class Line(ApiAnswer, kw_only=True, frozen=True):
+    a: object
+    b: object = None
+
+
+class ChosenLine(ChosenColumns, kw_only=True, frozen=True):
+    a: object
+    b: object
+
+
+class LinePage(AnswerPage, kw_only=True, frozen=True):
+    rows: list[ApiAnswer]
+
+
+def answer(rows, *, columns=("a",), **options):
+    return answer_rows(request_with(), LinePage, rows, name="rows", columns=columns, **options)
 
 
 def request_with(**headers):
     return Request(RequestFactory().get("/api/v1/series?limit=2", headers=headers))
 
 
-def test_csv_has_values_that_are_not_plain_as_json():
-    row = {
-        "options": {"fsync": "1"},
-        "badges": [],
-        "at": datetime(2026, 11, 21, 12, tzinfo=UTC),
-        "loss": -1.5,
-    }
-
-    response = answer_rows(
-        request_with(), [row], name="rows", columns=list(row), next_cursor=None, format="csv"
-    )
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ({"fsync": "1"}, '{"fsync":"1"}'),
+        ([], "[]"),
+        (datetime(2026, 11, 21, 12, tzinfo=UTC), "2026-11-21T12:00:00Z"),
+        (-1.5, "-1.5"),
+    ],
+)
+def test_csv_has_values_that_are_not_plain_as_json(value, cell):
+    response = answer([Line(a=value)], format="csv")
 
     (cells,) = csv.DictReader(io.StringIO(response.content.decode(), newline=""))
-    assert cells == {"options": '{"fsync":"1"}', "badges": "[]", "at": "2026-11-21T12:00:00Z", "loss": "-1.5"}
+    assert cells == {"a": cell}
 
 
 def test_csv_of_the_api_is_quoted_and_escaped():
-    response = answer_rows(
-        request_with(), [{"a": "\r=1+1"}], name="rows", columns=["a"], next_cursor=None, format="csv"
-    )
+    response = answer([Line(a="\r=1+1")], format="csv")
 
     assert response.content == b'"a"\r\n"\'\r=1+1"\r\n'
 
@@ -55,15 +72,12 @@ def test_gzip_is_used_where_it_is_accepted(offer, is_taken):
 
 
 def test_rows_are_compressed_from_a_kilobyte_on():
-    rows = [{"a": "x" * 2000}]
+    rows = [Line(a="x" * 2000)]
+    compressing = request_with(**{"Accept-Encoding": "gzip"})
 
-    packed = answer_rows(
-        request_with(**{"Accept-Encoding": "gzip"}), rows, name="rows", columns=["a"], next_cursor=None
-    )
-    plain = answer_rows(request_with(), rows, name="rows", columns=["a"], next_cursor=None)
-    small = answer_rows(
-        request_with(**{"Accept-Encoding": "gzip"}), [], name="rows", columns=["a"], next_cursor=None
-    )
+    packed = answer_rows(compressing, LinePage, rows, name="rows")
+    plain = answer(rows)
+    small = answer_rows(compressing, LinePage, [], name="rows")
 
     assert packed.headers["Content-Encoding"] == "gzip"
     assert gzip.decompress(packed.content) == plain.content
@@ -74,35 +88,31 @@ def test_rows_are_compressed_from_a_kilobyte_on():
 
 @pytest.mark.parametrize("format", ["json", "csv", "ndjson"])
 def test_next_page_stands_in_the_link_header(format):
-    response = answer_rows(
-        request_with(), [{"a": 1}], name="rows", columns=["a"], next_cursor="CURSOR", format=format
-    )
+    response = answer([Line(a=1)], next_cursor="CURSOR", format=format)
 
     assert response.headers["Link"] == '</api/v1/series?limit=2&cursor=CURSOR>; rel="next"'
 
 
 def test_next_page_stands_in_the_body():
-    response = answer_rows(request_with(), [{"a": 1}], name="rows", columns=["a"], next_cursor="CURSOR")
+    response = answer([Line(a=1)], next_cursor="CURSOR")
 
     body = json.loads(response.content)
     assert body == {
-        "rows": [{"a": 1}],
+        "rows": [{"a": 1, "b": None}],
         "next": "/api/v1/series?limit=2&cursor=CURSOR",
         "next_cursor": "CURSOR",
     }
 
 
 def test_last_page_has_no_next():
-    response = answer_rows(request_with(), [], name="rows", columns=["a"], next_cursor=None)
+    response = answer([])
 
     assert json.loads(response.content) == {"rows": [], "next": None, "next_cursor": None}
     assert "Link" not in response.headers
 
 
 def test_csv_without_rows_still_has_its_header():
-    response = answer_rows(
-        request_with(), [], name="rows", columns=["a", "b"], next_cursor=None, format="csv"
-    )
+    response = answer([], columns=["a", "b"], format="csv")
 
     assert response.content == b'"a","b"\r\n'
     assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
@@ -110,10 +120,14 @@ def test_csv_without_rows_still_has_its_header():
 
 
 def test_ndjson_is_a_row_a_line():
-    rows = [{"a": 1}, {"a": None}]
+    response = answer([Line(a=1), Line(a=None)], format="ndjson")
 
-    response = answer_rows(
-        request_with(), rows, name="rows", columns=["a"], next_cursor=None, format="ndjson"
-    )
+    assert response.content == b'{"a":1,"b":null}\n{"a":null,"b":null}\n'
 
-    assert response.content == b'{"a":1}\n{"a":null}\n'
+
+@pytest.mark.parametrize("format", ["json", "ndjson"])
+def test_rows_have_the_chosen_columns_only(format):
+    response = answer([ChosenLine(a=1, b=2)], columns=("b",), format=format)
+
+    assert b'{"b":2}' in response.content
+    assert b'"a"' not in response.content

@@ -1,0 +1,94 @@
+"""Types of answers: one per resource, encoded as JSON, read as columns of CSV, described in the OpenAPI document."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
+
+Time = Annotated[datetime, Meta(tz=True)]
+
+
+class ApiAnswer(Struct, kw_only=True, frozen=True):
+    """An object in an answer; a field without a value (UNSET) is left out."""
+
+
+class AnswerPage(ApiAnswer, kw_only=True, frozen=True):
+    """One page of a list. next: path and query of the next page, null on the last; next_cursor: its cursor."""
+
+    next: str | None
+    next_cursor: str | None
+
+
+class ChosenColumns(ApiAnswer, kw_only=True, frozen=True):
+    """Base of the rows of a list with the parameter `fields`: each has only the columns that it names."""
+
+
+Kind = TypeVar("Kind", bound=ApiAnswer)
+
+
+def list_columns(kind: type[ApiAnswer]) -> tuple[str, ...]:
+    """Return the names of all fields, in the order of the JSON."""
+    return kind.__struct_fields__
+
+
+def with_columns(
+    *groups: type, optional: Mapping[str, Any] | None = None
+) -> Callable[[type[Kind]], type[Kind]]:
+    """Decorate an answer: put the fields of dataclasses and other answers before its own, all required.
+
+    optional: more fields with their types, which may be UNSET. A field that occurs twice has its last type.
+    """
+    before = {
+        name: kind for group in groups for name, kind in get_type_hints(group, include_extras=True).items()
+    }
+
+    def decorate(kind: type[Kind]) -> type[Kind]:
+        own = get_type_hints(kind, include_extras=True)
+        may_be_unset = [(name, each | UnsetType, UNSET) for name, each in (optional or {}).items()]
+        required = [(name, each) for name, each in (before | own).items() if name not in own]
+        return defstruct(  # type: ignore[return-value]  # the same class, with more fields
+            kind.__name__,
+            [*required, *may_be_unset, *own.items()],
+            bases=kind.__bases__,
+            namespace={"__doc__": kind.__doc__},
+            module=kind.__module__,
+            kw_only=True,
+            frozen=True,
+        )
+
+    return decorate
+
+
+def build(kind: type[Kind], *sources: object, **values: Any) -> Kind:
+    """Return an answer: its fields are the values, and attributes of the sources, of the first one that has it.
+
+    Raises TypeError if a field is in neither.
+    """
+    for source, read in zip(sources, _plan(kind, tuple(map(type, sources)), frozenset(values)), strict=True):
+        values.update(read(source))
+    return kind(**values)
+
+
+@cache
+def _plan(
+    kind: type[ApiAnswer], sources: tuple[type, ...], given: frozenset[str]
+) -> list[Callable[[Any], dict[str, Any]]]:
+    """Return for each source a function that reads its attributes."""
+    wanted = [name for name in kind.__struct_fields__ if name not in given]
+    readers = []
+    for source in sources:
+        fields = getattr(source, "__dataclass_fields__", {})  # without slots the class has no attribute
+        names = [name for name in wanted if hasattr(source, name) or name in fields]
+        wanted = [name for name in wanted if name not in names]
+        readers.append(_make_reader(names))
+    return readers
+
+
+def _make_reader(names: list[str]) -> Callable[[Any], dict[str, Any]]:
+    if len(names) < 2:
+        return lambda source: {name: getattr(source, name) for name in names}
+    read = attrgetter(*names)
+    return lambda source: dict(zip(names, read(source), strict=True))
