@@ -1,24 +1,16 @@
 """Histories of several series, downsampled if long, and latencies of one series over time."""
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    MetricOutput,
-    Output,
-    badge_codes,
-    maybe_number,
-    maybe_real,
-    maybe_text,
-    number,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, list_columns, with_columns
 from benchapp.api.framework.parameters import (
     FormatParameters,
     NamesField,
@@ -29,16 +21,19 @@ from benchapp.api.framework.parameters import (
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
-    answer_dicts,
     answer_json,
+    answer_lines,
     answer_not_modified,
+    answer_rows,
     is_known,
     make_etag,
 )
 from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.grammar import BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName
+from benchapp.queries.charts.environment_changes import FieldChange
 from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,
@@ -49,8 +44,6 @@ from benchapp.queries.charts.history import (
 )
 from benchapp.queries.charts.history_rows import (
     BUCKET_COLUMNS,
-    FAN_COLUMNS,
-    HEAT_COLUMNS,
     POINT_COLUMNS,
     fan_rows,
     heat_cells,
@@ -63,162 +56,186 @@ from benchapp.queries.charts.latency import COLUMNS_DEFAULT, COLUMNS_MAXIMUM, re
 from benchapp.queries.incidents.changes import read_marks_version
 from benchapp.queries.series.series import read_series_version
 
-MARKED_STATES: Final = tuple(state for state in ChangeState if state != ChangeState.WITHDRAWN)
+MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 
 
-class LevelOutput(Output):
-    from_at = time()
-    to_at = time()
-    first_run = number()
-    n = number()
-    median = serializers.FloatField()
-    p10 = serializers.FloatField()
-    p90 = serializers.FloatField()
+class LevelAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_at: Time
+    to_at: Time
+    first_run: int
+    n: int
+    median: float
+    p10: float
+    p90: float
 
 
-class FieldChangeOutput(Output):
-    name = text()
-    label = text()  # type: ignore[assignment]  # a serializer has a label itself
-    before = maybe_text()
-    after = maybe_text()
+class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    metric: str
+    at: Time
+    run: int | None
+    state: Annotated[str, Meta(extra_json_schema={"enum": MARKED_STATES})]
+    is_drift: Annotated[bool, Meta(description="a drift from the baseline, not a new level")]
+    is_regression: bool
+    relative: Annotated[float, Meta(description="after / before − 1")]
+    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
+    relative_high: float | None
+    before: Annotated[float, Meta(description="median of the previous level, in the base unit of the metric")]
+    after: float
+    incident: int | None
+    page: str | None
 
 
-class ChangeMarkOutput(Output):
-    id = number()
-    metric = text()
-    at = time()
-    run = maybe_number()
-    state = serializers.ChoiceField(choices=[state.value for state in MARKED_STATES])
-    is_drift = serializers.BooleanField(help_text="a drift from the baseline, not a new level")
-    is_regression = serializers.BooleanField()
-    relative = serializers.FloatField(help_text="after / before − 1")
-    relative_low = maybe_real(help_text="of its 95 % interval")
-    relative_high = maybe_real()
-    before = serializers.FloatField(help_text="median of the previous level, in the base unit of the metric")
-    after = serializers.FloatField()
-    incident = maybe_number()
-    page = maybe_text()
+class EnvironmentChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
+    at: Time
+    run: Annotated[int, Meta(description="first run in the new environment")]
+    host: str
+    fields: Sequence[FieldChange]
 
 
-class EnvironmentChangeOutput(Output):
-    at = time()
-    run = number(help_text="first run in the new environment")
-    host = text()
+class BucketColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What a bucket has beside its metrics."""
 
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add `fields`, which cannot be declared: a serializer has an attribute of that name."""
-        return super().get_fields() | {"fields": FieldChangeOutput(many=True)}
-
-
-class BucketOutput(Output):
-    from_at = time()
-    to_at = time()
-    n = number(help_text="all runs in the bucket")
-    failed = number(help_text="number of these runs; not part of the statistics")
-    excluded = number(help_text="number of these runs; not part of the statistics")
-    doubtful = number(help_text="number of runs with a data-quality badge")
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the spread of each requested metric."""
-        columns = [name for metric in CATALOGUE for name in spread_columns(metric)]
-        return super().get_fields() | {name: _spread_field(name) for name in columns}
+    from_at: Time
+    to_at: Time
+    n: Annotated[int, Meta(description="all runs in the bucket")]
+    failed: Annotated[int, Meta(description="number of these runs; not part of the statistics")]
+    excluded: Annotated[int, Meta(description="number of these runs; not part of the statistics")]
+    doubtful: Annotated[int, Meta(description="number of runs with a data-quality badge")]
 
 
-class HistoryBucketOutput(BucketOutput):
-    series = number()
+_SPREADS: Final[dict[str, Any]] = {
+    name: (int if name.endswith(("_n", "_run")) else float) | None
+    for metric in CATALOGUE
+    for name in spread_columns(metric)
+}
 
 
-class BucketPage(Output):
-    series = number()
-    metrics = MetricOutput(many=True)
-    buckets = BucketOutput(many=True)
-    next = maybe_text()
-    next_cursor = maybe_text()
+@with_columns(BucketColumns, optional=_SPREADS)
+class BucketAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A bucket has the spread of each requested metric."""
 
 
-class HistoryPointOutput(Output):
-    series = number()
-    run = number()
-    started_at = time()
-    error = number(help_text="fio's errno; other than 0 means: do not compare")
-    is_excluded = serializers.BooleanField(help_text="the run is excluded from medians")
-    badges = badge_codes("codes of what speaks against it")
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the requested metrics."""
-        return super().get_fields() | {
-            name: serializers.FloatField(allow_null=True, required=False) for name in CATALOGUE
-        }
+class BucketPage(AnswerPage, kw_only=True, frozen=True):
+    series: int
+    metrics: Sequence[MetricAnswer]
+    buckets: Sequence[BucketAnswer]
 
 
-class HistoryLineOutput(Output):
-    id = number()
-    name = text(help_text="the parts of the title that differ between the series")
-    title = text()
-    scope = text()
-    rw = text()
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    measurement_count = number()
-    first_at = time()
-    last_at = time()
-    runs = number(help_text="runs in the time range")
-    levels = serializers.DictField(child=LevelOutput(many=True), help_text="by metric, of the whole history")
-    changes = ChangeMarkOutput(many=True, help_text="detected changes, without withdrawn ones")
-    environment_changes = EnvironmentChangeOutput(many=True)
-    environment_changes_left_out = number()
-    url = text()
-    page = text()
+class SeriesColumn(ApiAnswer, kw_only=True, frozen=True):
+    """The series of a point or a bucket."""
+
+    series: int
 
 
-class HistoryOutput(Output):
-    metrics = MetricOutput(many=True)
-    lines = HistoryLineOutput(many=True)
-    lines_left_out = number(help_text="matching series that are not included; counted up to 1 000")
-    is_thinned = serializers.BooleanField(help_text="true: `buckets` instead of `points`")
-    newest_of_each = serializers.IntegerField(
-        allow_null=True,
-        help_text="set if the time range has more than 240 000 runs: the newest runs included per series",
-    )
-    points = HistoryPointOutput(many=True)
-    buckets = HistoryBucketOutput(many=True)
+@with_columns(SeriesColumn, BucketColumns, optional=_SPREADS)
+class HistoryBucketAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A bucket has the spread of each requested metric."""
 
 
-class FanOutput(Output):
-    from_at = time()
-    to_at = time()
-    runs = number()
-    last_run = number()
-    p50 = maybe_real(help_text="ns; the median over the runs of the column")
-    p90 = maybe_real()
-    p95 = maybe_real()
-    p99 = maybe_real()
-    p99_9 = maybe_real()
-    p99_99 = maybe_real()
+class HistoryPointColumns(SeriesColumn, kw_only=True, frozen=True):
+    """What a point has beside its metrics."""
+
+    run: int
+    started_at: Time
+    error: Annotated[int, Meta(description="fio's errno; other than 0 means: do not compare")]
+    is_excluded: Annotated[bool, Meta(description="the run is excluded from medians")]
+    badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
 
 
-class FanPage(Output):
-    series = number()
-    columns = FanOutput(many=True)
+@with_columns(HistoryPointColumns, optional=dict.fromkeys(CATALOGUE, float | None))
+class HistoryPointAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A point has the requested metrics."""
 
 
-class HeatColumnOutput(Output):
-    from_at = time()
-    to_at = time()
-    runs = number()
-    last_run = number()
-    counts = serializers.ListField(child=number(), help_text="I/Os per bucket, from first_bucket")
+class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    name: Annotated[str, Meta(description="the parts of the title that differ between the series")]
+    title: str
+    scope: str
+    rw: str
+    direction: DirectionName
+    measurement_count: int
+    first_at: Time
+    last_at: Time
+    runs: Annotated[int, Meta(description="runs in the time range")]
+    levels: Annotated[
+        Mapping[str, Sequence[LevelAnswer]], Meta(description="by metric, of the whole history")
+    ]
+    changes: Annotated[
+        Sequence[ChangeMarkAnswer], Meta(description="detected changes, without withdrawn ones")
+    ]
+    environment_changes: Sequence[EnvironmentChangeAnswer]
+    environment_changes_left_out: int
+    url: str
+    page: str
 
 
-class HeatPage(Output):
-    series = number()
-    first_bucket = maybe_number()
-    columns = HeatColumnOutput(many=True)
+class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metrics: Sequence[MetricAnswer]
+    lines: Sequence[HistoryLineAnswer]
+    lines_left_out: Annotated[
+        int, Meta(description="matching series that are not included; counted up to 1 000")
+    ]
+    is_thinned: Annotated[bool, Meta(description="true: `buckets` instead of `points`")]
+    newest_of_each: Annotated[
+        int | None,
+        Meta(
+            description="set if the time range has more than 240 000 runs: the newest runs included per series"
+        ),
+    ]
+    points: Sequence[HistoryPointAnswer]
+    buckets: Sequence[HistoryBucketAnswer]
 
 
-def _spread_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
-    if name.endswith(("_n", "_run")):
-        return serializers.IntegerField(allow_null=True, required=False)
-    return serializers.FloatField(allow_null=True, required=False)
+class FanAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_at: Time
+    to_at: Time
+    runs: int
+    last_run: int
+    p50: Annotated[float | None, Meta(description="ns; the median over the runs of the column")]
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    p99_9: float | None
+    p99_99: float | None
+
+
+class FanPage(AnswerPage, kw_only=True, frozen=True):
+    series: int
+    columns: Sequence[FanAnswer]
+
+
+class HeatColumnAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_at: Time
+    to_at: Time
+    runs: int
+    last_run: int
+    counts: Annotated[Sequence[int], Meta(description="I/Os per bucket, from first_bucket")]
+
+
+class HeatCellAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A line of the CSV: a column and one of its buckets."""
+
+    from_at: Time
+    to_at: Time
+    runs: int
+    last_run: int
+    bucket: int
+    from_ns: float
+    to_ns: float
+    operations: int
+
+
+class HeatPage(AnswerPage, kw_only=True, frozen=True):
+    series: int
+    first_bucket: int | None
+    columns: Sequence[HeatColumnAnswer]
+
+
+def describe_buckets(rows: Sequence[Mapping[str, Any]]) -> list[BucketAnswer]:
+    """Return the buckets of one series."""
+    return [BucketAnswer(**row) for row in rows]
 
 
 _ID_MAXIMUM: Final = 2**63 - 1
@@ -298,7 +315,7 @@ class Histories(ApiView):
     @extend_schema(
         operation_id="compare_histories",
         parameters=[HistoryParameters],
-        responses={(200, "application/json"): HistoryOutput, **_FORMATS},
+        responses={(200, "application/json"): HistoryAnswer, **_FORMATS},
     )
     def get(self, request: Request) -> HttpResponse:
         """Read up to 12 series over time: points or buckets, levels, environment changes."""
@@ -318,7 +335,7 @@ class Histories(ApiView):
         )
         if wanted["format"] != "json":
             return _answer_lines(request, history, format=wanted["format"], etag=etag)
-        return answer_json(request, make_document(history, chosen), headers={"ETag": etag})
+        return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
 
 
 class Percentiles(ApiView):
@@ -338,12 +355,12 @@ class Percentiles(ApiView):
         if is_known(request, etag):
             return answer_not_modified(etag)
         fan = read_fan(series_id, **_span_of(wanted))
-        return answer_dicts(
+        return answer_rows(
             request,
-            fan_rows(fan),
+            FanPage,
+            [FanAnswer(**row) for row in fan_rows(fan)],
             name="columns",
-            columns=FAN_COLUMNS,
-            next_cursor=None,
+            columns=list_columns(FanAnswer),
             format=wanted["format"],
             file_name=f"series-{series_id}-percentiles",
             about={"series": series_id},
@@ -369,13 +386,17 @@ class Histogram(ApiView):
             return answer_not_modified(etag)
         heat = read_heat(series_id, **_span_of(wanted))
         is_json = wanted["format"] == "json"
-        rows = [] if heat is None else heat_columns(heat) if is_json else list(heat_cells(heat))
-        return answer_dicts(
+        rows: list[ApiAnswer] = []
+        if heat is not None and is_json:
+            rows += [HeatColumnAnswer(**row) for row in heat_columns(heat)]
+        elif heat is not None:
+            rows += [HeatCellAnswer(**row) for row in heat_cells(heat)]
+        return answer_rows(
             request,
+            HeatPage,
             rows,
             name="columns",
-            columns=HEAT_COLUMNS,
-            next_cursor=None,
+            columns=list_columns(HeatColumnAnswer if is_json else HeatCellAnswer),
             format=wanted["format"],
             file_name=f"series-{series_id}-histograms",
             about={"series": series_id, "first_bucket": None if heat is None else heat.first_bucket},
@@ -384,16 +405,15 @@ class Histogram(ApiView):
 
 
 def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponse:
+    kind: type[ApiAnswer] = HistoryBucketAnswer if history.is_thinned else HistoryPointAnswer
     if history.is_thinned:
         columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
     else:
         columns = [*POINT_COLUMNS, *history.metrics]
-    return answer_dicts(
+    return answer_lines(
         request,
-        history_rows(history),
-        name="points",
+        [kind(**row) for row in history_rows(history)],
         columns=["series", *columns],
-        next_cursor=None,
         format=format,
         file_name="history",
         headers={"ETag": etag},

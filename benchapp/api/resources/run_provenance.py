@@ -1,29 +1,21 @@
-"""Provenance of a run: how each value was derived from the stored upload. Also the shapes of traces."""
+"""Provenance of a run: how each value was derived from the stored upload."""
 
 import hashlib
-from dataclasses import fields
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Final
+from uuid import UUID
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    maybe_number,
-    maybe_real,
-    maybe_text,
-    maybe_time,
-    number,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import ApiAnswer, Time, build, with_columns
 from benchapp.api.framework.parameters import _INTEGER_MAXIMUM, LIMIT_DEFAULT, Parameters, read_parameters
 from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
-    Row,
     answer_json,
     answer_not_modified,
     is_known,
@@ -32,9 +24,8 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.ingest.limits import try_later
-from benchapp.api.resources.runs import BadgeOutput, NoteOutput, PercentileOutput
 from benchapp.api.resources.shapes import submission_url
-from benchapp.models import DirectionName, Kind
+from benchapp.models import Kind
 from benchapp.pipeline.provenance.report import (
     OPEN_BYTES_MAXIMUM,
     PARSER_VERSION,
@@ -43,7 +34,15 @@ from benchapp.pipeline.provenance.report import (
     ProvenanceUnavailable,
     derive_packed,
 )
-from benchapp.pipeline.provenance.shapes import MeasurementProvenance, ReportProvenance
+from benchapp.pipeline.provenance.shapes import (
+    MeasurementProvenance,
+    ReportedDisk,
+    ReportedJob,
+    ReportedWarning,
+    ReportProvenance,
+    TotalProvenance,
+)
+from benchapp.queries.badges import BadgeRow
 from benchapp.queries.runs.runs import MeasurementRow, RunDetail, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 
@@ -69,165 +68,46 @@ class ReportParameters(Parameters):
     )
 
 
-TRACE_POINT_COLUMNS = ("kind", "direction", "unit", "at_s", "mean", "minimum", "maximum", "count")
+@with_columns(MeasurementProvenance)
+class MeasurementProvenanceAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A measurement and how its values were derived; badges: as stored."""
+
+    measurement_id: int | None
+    badges: Sequence[BadgeRow]
 
 
-class TraceOutput(Output):
-    kind = text(help_text="iops, bw, lat, clat or slat")
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    unit = text(help_text="operations/s, bytes/s or ns")
-    jobs = number(help_text="number of logs: added up for iops and bw, pooled for latencies")
-    entries = number(help_text="lines of these logs")
-    bucket_s = serializers.FloatField(help_text="length of a bucket")
+class ReportSubmissionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: UUID
+    kind: Kind
+    received_at: Time
+    body_bytes: int
+    url: str
 
 
-class TracePointOutput(Output):
-    kind = text(help_text="iops, bw, lat, clat or slat")
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    unit = text()
-    at_s = serializers.FloatField(help_text="end of the bucket, from the start of the run")
-    mean = maybe_real()
-    minimum = maybe_real()
-    maximum = maybe_real()
-    count = number(help_text="entries in the bucket; 0 is a gap")
-
-
-class TracePage(Output):
-    run = number()
-    traces = TraceOutput(many=True)
-    points = TracePointOutput(many=True)
-    next = maybe_text()
-    next_cursor = maybe_text()
-
-
-class DerivedValueOutput(Output):
-    name = text()
-    label = text()  # type: ignore[assignment]  # a serializer has a label itself
-    unit = text()
-    value = maybe_real()
-    printed_as = text(help_text="value in the fio output and its conversion")
-    how = text(help_text="derivation from the printed value")
-    code = maybe_text()
-    reason = maybe_text()
-
-
-class DerivedPercentilesOutput(Output):
-    kind = text(help_text="clat, lat, or empty")
-    printed_as = text()
-    how = text(help_text="derivation, or reason of absence")
-    code = maybe_text()
-    values = PercentileOutput(many=True)
-
-
-class WorkloadPartOutput(Output):
-    name = text()
-    value = maybe_text()
-    source = text()  # type: ignore[assignment]  # a serializer has a source itself
-
-
-class MergedJobOutput(Output):
-    index = number()
-    name = text()
-    hostname = maybe_text()
-    clones = number(help_text="jobs that fio summed into this entry")
-
-
-class MeasurementProvenanceOutput(Output):
-    measurement_id = maybe_number()
-    position = number()
-    job_name = text()
-    hostname = maybe_text()
-    groupid = number()
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    error = number()
-    numjobs = number()
-    job_count = number(help_text="jobs in all merged entries")
-    jobs = MergedJobOutput(many=True, help_text="merged entries, at most 200")
-    workload = WorkloadPartOutput(many=True)
-    values = DerivedValueOutput(many=True)
-    percentiles = DerivedPercentilesOutput()
-    badges = BadgeOutput(many=True, help_text="as stored")
-
-
-class TotalProvenanceOutput(Output):
-    groupid = number()
-    job_names = serializers.ListField(child=text(), help_text="at most 200")
-    direction = text(help_text="as of measurements, or total: read, write and trim together")
-    values = DerivedValueOutput(many=True)
-
-
-class LatencyShareOutput(Output):
-    below_ns = maybe_number()
-    percent = serializers.FloatField()
-
-
-class SteadyStateOutput(Output):
-    criterion = text()
-    is_attained = serializers.BooleanField()
-    duration_s = maybe_real()
-    deviation = text()
-    iops = maybe_real()
-    bandwidth_bytes_per_s = maybe_real()
-
-
-class ReportedJobOutput(Output):
-    index = number()
-    name = text()
-    hostname = maybe_text()
-    groupid = number()
-    clones = number()
-    error = number()
-    is_aggregate = serializers.BooleanField(help_text="fio's total over servers, not stored")
-    cpu_user_percent = maybe_real()
-    cpu_system_percent = maybe_real()
-    context_switches = maybe_number()
-    depth = serializers.DictField(child=serializers.FloatField())
-    latency_shares = LatencyShareOutput(many=True)
-    steady_state = SteadyStateOutput(allow_null=True)
-
-
-class DiskOutput(Output):
-    name = text()
-    is_member = serializers.BooleanField()
-    read_ios = maybe_number()
-    write_ios = maybe_number()
-    read_busy_s = maybe_real()
-    write_busy_s = maybe_real()
-    utilisation_percent = maybe_real()
-
-
-class ReportSubmissionOutput(Output):
-    id = serializers.UUIDField()
-    kind = serializers.ChoiceField(choices=Kind.values)
-    received_at = time()
-    body_bytes = number()
-    url = text()
-
-
-class RunReportOutput(Output):
-    run = number()
-    submission = ReportSubmissionOutput()
-    stored_parser_version = number()
-    parser_version = number(help_text="current parser, used for this response")
-    format = text()
-    format_version = maybe_number()
-    has_precise_values = serializers.BooleanField()
-    is_partial = serializers.BooleanField()
-    fio_version = text()
-    documents = number(help_text="reports in the upload")
-    document = number(help_text="index of this run among them, from 0")
-    started_at = maybe_time()
-    finished_at = maybe_time()
-    measurement_count = number(help_text="of the whole run")
-    position = number(help_text="offset of measurements, totals, jobs and disks")
-    next_position = maybe_number()
-    next = maybe_text()
-    measurements = MeasurementProvenanceOutput(many=True)
-    totals = TotalProvenanceOutput(many=True)
-    jobs = ReportedJobOutput(many=True)
-    disks = DiskOutput(many=True)
-    warnings = NoteOutput(many=True)
-    messages = serializers.ListField(child=text(), help_text="lines outside of reports")
+class RunReportAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run: int
+    submission: ReportSubmissionAnswer
+    stored_parser_version: int
+    parser_version: Annotated[int, Meta(description="current parser, used for this response")]
+    format: str
+    format_version: int | None
+    has_precise_values: bool
+    is_partial: bool
+    fio_version: str
+    documents: Annotated[int, Meta(description="reports in the upload")]
+    document: Annotated[int, Meta(description="index of this run among them, from 0")]
+    started_at: Time | None
+    finished_at: Time | None
+    measurement_count: Annotated[int, Meta(description="of the whole run")]
+    position: Annotated[int, Meta(description="offset of measurements, totals, jobs and disks")]
+    next_position: int | None
+    next: str | None
+    measurements: Sequence[MeasurementProvenanceAnswer]
+    totals: Sequence[TotalProvenance]
+    jobs: Sequence[ReportedJob]
+    disks: Sequence[ReportedDisk]
+    warnings: Sequence[ReportedWarning]
+    messages: Annotated[Sequence[str], Meta(description="lines outside of reports")]
 
 
 class RunReport(ApiView):
@@ -235,7 +115,7 @@ class RunReport(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="read_run_report", parameters=[ReportParameters], responses=RunReportOutput)
+    @extend_schema(operation_id="read_run_report", parameters=[ReportParameters], responses=RunReportAnswer)
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Parse the raw output again and describe how each value was derived."""
         wanted = read_parameters(request, ReportParameters)
@@ -289,7 +169,7 @@ def _answer(request: Request, run: RunDetail, provenance: ReportProvenance, etag
     if provenance.next_position is not None:
         following = link_next(request, str(provenance.next_position), parameter="position")
         headers["Link"] = f'<{following}>; rel="next"'
-    return answer_json(request, {**_make_report(run, provenance), "next": following}, headers=headers)
+    return answer_json(request, _describe(run, provenance, following), headers=headers)
 
 
 def _name_version(run: RunDetail, body: RawBody) -> str:
@@ -299,33 +179,26 @@ def _name_version(run: RunDetail, body: RawBody) -> str:
     return f"{body.digest.hex()} {PARSER_VERSION} {run.parser_version} {run.document} {stored}"
 
 
-def _make_report(run: RunDetail, provenance: ReportProvenance) -> Row:
+def _describe(run: RunDetail, provenance: ReportProvenance, following: str | None) -> RunReportAnswer:
     stored = {line.position: line for line in run.measurements}
     submission = run.submission
-    return {
-        **_plain(provenance),
-        "run": run.id,
-        "submission": {
-            "id": submission.id,
-            "kind": submission.kind,
-            "received_at": submission.received_at,
-            "body_bytes": submission.body_bytes,
-            "url": submission_url(submission.id),
-        },
-        "stored_parser_version": run.parser_version,
-        "measurements": [_join(each, stored.get(each.position)) for each in provenance.measurements],
-    }
+    return build(
+        RunReportAnswer,
+        provenance,
+        run=run.id,
+        submission=build(ReportSubmissionAnswer, submission, url=submission_url(submission.id)),
+        stored_parser_version=run.parser_version,
+        next=following,
+        measurements=[_join(each, stored.get(each.position)) for each in provenance.measurements],
+    )
 
 
-def _join(derived: MeasurementProvenance, stored: MeasurementRow | None) -> Row:
+def _join(derived: MeasurementProvenance, stored: MeasurementRow | None) -> MeasurementProvenanceAnswer:
     """Add id and badges of the stored measurement, if it is the same."""
     known = stored if stored and derived.is_stored_as(stored.job_name, stored.direction) else None
-    return {
-        **_plain(derived),
-        "measurement_id": known.id if known else None,
-        "badges": list(known.badges) if known else [],
-    }
-
-
-def _plain(row: Any) -> Row:
-    return {field.name: getattr(row, field.name) for field in fields(row)}
+    return build(
+        MeasurementProvenanceAnswer,
+        derived,
+        measurement_id=known.id if known else None,
+        badges=known.badges if known else (),
+    )

@@ -1,21 +1,49 @@
 """Traces of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_columns
 from benchapp.api.framework.parameters import FormatParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_dicts
+from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.run_provenance import TRACE_POINT_COLUMNS, TracePage
 from benchapp.models import DirectionName, TraceKind
 from benchapp.queries.runs.traces import TraceRow, has_run, read_traces
+
+
+class TraceAnswer(ApiAnswer, kw_only=True, frozen=True):
+    kind: Annotated[str, Meta(description="iops, bw, lat, clat or slat")]
+    direction: DirectionName
+    unit: Annotated[str, Meta(description="operations/s, bytes/s or ns")]
+    jobs: Annotated[int, Meta(description="number of logs: added up for iops and bw, pooled for latencies")]
+    entries: Annotated[int, Meta(description="lines of these logs")]
+    bucket_s: Annotated[float, Meta(description="length of a bucket")]
+
+
+class TracePointAnswer(ApiAnswer, kw_only=True, frozen=True):
+    kind: Annotated[str, Meta(description="iops, bw, lat, clat or slat")]
+    direction: DirectionName
+    unit: str
+    at_s: Annotated[float, Meta(description="end of the bucket, from the start of the run")]
+    mean: float | None
+    minimum: float | None
+    maximum: float | None
+    count: Annotated[int, Meta(description="entries in the bucket; 0 is a gap")]
+
+
+class TracePage(AnswerPage, kw_only=True, frozen=True):
+    run: int
+    traces: Sequence[TraceAnswer]
+    points: Sequence[TracePointAnswer]
 
 
 class TraceParameters(FormatParameters):
@@ -52,40 +80,22 @@ class RunTracesView(ApiView):
         ]
         if not traces and not has_run(run_id):
             raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
-        return answer_dicts(
+        return answer_rows(
             request,
-            [row for trace in traces for row in _list_points(trace)],
+            TracePage,
+            [point for trace in traces for point in _list_points(trace)],
             name="points",
-            columns=TRACE_POINT_COLUMNS,
-            next_cursor=None,
+            columns=list_columns(TracePointAnswer),
             format=wanted["format"],
             file_name=f"run-{run_id}-traces",
-            about={"run": run_id, "traces": [_trace_row(trace) for trace in traces]},
+            about={"run": run_id, "traces": [build(TraceAnswer, trace) for trace in traces]},
         )
 
 
-def _trace_row(trace: TraceRow) -> Row:
-    return {
-        "kind": trace.kind,
-        "direction": trace.direction,
-        "unit": trace.unit,
-        "jobs": trace.jobs,
-        "entries": trace.entries,
-        "bucket_s": trace.bucket_s,
-    }
-
-
-def _list_points(trace: TraceRow) -> Iterator[Row]:
+def _list_points(trace: TraceRow) -> Iterator[TracePointAnswer]:
     for at_s, mean, minimum, maximum, count in zip(
         trace.at_s, trace.mean, trace.minimum, trace.maximum, trace.count, strict=True
     ):
-        yield {
-            "kind": trace.kind,
-            "direction": trace.direction,
-            "unit": trace.unit,
-            "at_s": at_s,
-            "mean": mean,
-            "minimum": minimum,
-            "maximum": maximum,
-            "count": count,
-        }
+        yield build(
+            TracePointAnswer, trace, at_s=at_s, mean=mean, minimum=minimum, maximum=maximum, count=count
+        )

@@ -1,30 +1,26 @@
 """Runs, their raw output, and their exclusion from medians."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
+from uuid import UUID
 
 import orjson
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
     ChosenColumns,
-    EnvironmentOutput,
-    Output,
-    PageOutput,
-    TargetColumns,
-    WorkloadColumns,
-    badge_codes,
-    maybe_number,
-    maybe_real,
-    maybe_text,
-    maybe_time,
-    number,
-    text,
-    time,
+    Time,
+    build,
+    list_columns,
+    with_columns,
 )
 from benchapp.api.framework.parameters import (
     FilterField,
@@ -41,170 +37,203 @@ from benchapp.api.framework.permissions import MayEdit, MayRead, find_person, re
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     accepts_gzip,
-    answer_dicts,
     answer_json,
     answer_not_modified,
-    choose_columns,
+    answer_rows,
     is_known,
     make_etag,
 )
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import run_detail, run_row
+from benchapp.api.resources.shapes import PREFIX, run_links, submission_url
 from benchapp.models import DirectionName, Kind, Run, State
 from benchapp.pipeline.exclusions import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
 from benchapp.pipeline.intake.submissions import pack, unpack
-from benchapp.queries.runs.runs import RunFilter, list_runs, read_run
+from benchapp.queries.badges import BadgeRow
+from benchapp.queries.runs.runs import (
+    MeasurementRow,
+    MeasurementSummary,
+    RunDetail,
+    RunFilter,
+    RunRow,
+    list_runs,
+    read_run,
+)
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
+from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow
 from benchapp.queue import wake_up
 
 
-class SummaryColumns(Output):
-    series_id = number()
-    job_name = text()
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    rw = text()
-    block_size_bytes = maybe_number()
-    block_size_text = text()
-    iodepth = maybe_number()
-    numjobs = number()
-    error = number()
-    iops = maybe_real()
-    bandwidth_bytes_per_s = maybe_real()
-    latency_mean_ns = maybe_real()
-    latency_p99_ns = maybe_real()
-    elapsed_s = maybe_real()
+class RunColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What lists and details have in common."""
+
+    id: int
+    host: str
+    pool: str
+    profile: str
+    started_at: Time
+    started_at_is_known: Annotated[bool, Meta(description="false: time of receipt by the server")]
+    finished_at: Time | None
+    fio_version: str
+    error: Annotated[int, Meta(description="first errno reported by fio, 0 without error")]
+    has_failed: bool
+    is_partial: bool
+    badges: Annotated[
+        Sequence[str], Meta(description="codes that any of its measurements bears, most severe first")
+    ]
+    excluded_at: Annotated[
+        Time | None, Meta(description="since when the run is excluded from medians; null if included")
+    ]
+    sweep_id: UUID | None
+    target_title: str
 
 
-class _RunColumns(TargetColumns):
-    id = number()
-    host = text()
-    pool = text()
-    profile = text()
-    started_at = time()
-    started_at_is_known = serializers.BooleanField(help_text="false: time of receipt by the server")
-    finished_at = maybe_time()
-    fio_version = text()
-    error = number(help_text="first errno reported by fio, 0 without error")
-    has_failed = serializers.BooleanField()
-    is_partial = serializers.BooleanField()
-    badges = badge_codes("codes that any of its measurements bears, most severe first")
-    excluded_at = serializers.DateTimeField(
-        allow_null=True, help_text="since when the run is excluded from medians; null if included"
+@with_columns(RunColumns, TargetRow)
+class RunRowAnswer(ChosenColumns, kw_only=True, frozen=True):
+    submission_id: UUID
+    measurements: Annotated[Sequence[MeasurementSummary], Meta(description="the first 8")]
+    measurement_count: int
+    url: str
+    page: str
+
+
+class PercentileAnswer(ApiAnswer, kw_only=True, frozen=True):
+    percent: float
+    ns: float
+
+
+class MeasurementColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What a measurement has beside its workload."""
+
+    id: int
+    series_id: int
+    ordinal: int
+    position: int
+    job_name: str
+    direction: DirectionName
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_mean_ns: Annotated[
+        float | None,
+        Meta(
+            description="total latency (lat), like stddev and max; completion latency (clat) if `missing` has"
+            " `total`, and in runs of parser_version 1"
+        ),
+    ]
+    latency_stddev_ns: float | None
+    latency_max_ns: float | None
+    latency_kind: Annotated[
+        str,
+        Meta(
+            description="latency kind of the percentiles: clat (completion), lat (total), or empty without any;"
+            " not of mean, stddev and max"
+        ),
+    ]
+    latency_p50_ns: float | None
+    latency_p95_ns: float | None
+    latency_p99_ns: float | None
+    latency_p99_9_ns: float | None
+    elapsed_s: float | None
+    total_ios: int | None
+    io_bytes: int | None
+    clones: int
+    missing: Annotated[Mapping[str, str], Meta(description="absent value → reason code")]
+    workload_title: str
+    measured_s: float | None
+
+
+@with_columns(MeasurementColumns, WorkloadRow)
+class MeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
+    runtime_s: Annotated[float | None, Meta(description="configured; measured_s: actual")]
+    percentiles: Annotated[
+        Sequence[PercentileAnswer],
+        Meta(description="as printed by fio, including percentiles with fewer than 10 samples above them"),
+    ]
+    badges: Sequence[BadgeRow]
+    series_url: str
+
+
+class SubmissionRefAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: UUID
+    kind: Kind
+    state: State
+    received_at: Time
+    body_bytes: int
+    has_body: bool
+    url: str
+
+
+class NoteAnswer(ApiAnswer, kw_only=True, frozen=True):
+    code: str
+    where: str
+    message: str
+
+
+class ExclusionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run_id: int
+    excluded_at: Time | None
+    excluded_by: str | None
+    excluded_reason: str
+
+
+@with_columns(RunColumns, TargetRow)
+class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
+    document: int
+    labels: Mapping[str, str]
+    format: str
+    command: Mapping[str, Any]
+    warnings: Sequence[NoteAnswer]
+    parser_version: int
+    excluded_by: Annotated[str | None, Meta(description="user name; null for an API token without an owner")]
+    excluded_reason: Annotated[str, Meta(description="reason; if excluded_at is null, the last reason")]
+    environment: EnvironmentRow
+    submission: SubmissionRefAnswer
+    measurements: Sequence[MeasurementAnswer]
+    previous_run_id: int | None
+    next_run_id: int | None
+    url: str
+    page: str
+    output: str
+
+
+class RunPage(AnswerPage, kw_only=True, frozen=True):
+    runs: Sequence[RunRowAnswer]
+
+
+RUN_COLUMNS: Final = list_columns(RunRowAnswer)
+
+
+def describe_run(run: RunDetail) -> RunDetailAnswer:
+    """Return one run with all details."""
+    links = run_links(run.id)
+    return build(
+        RunDetailAnswer,
+        run,
+        run.target,
+        host=run.host_name,
+        submission=build(SubmissionRefAnswer, run.submission, url=submission_url(run.submission.id)),
+        measurements=[_describe_measurement(measurement) for measurement in run.measurements],
+        output=f"{links['url']}/output",
+        **links,
     )
-    sweep_id = serializers.UUIDField(allow_null=True)
-    target_title = text()
-    url = text()
-    page = text()
 
 
-class RunOutput(_RunColumns):
-    submission_id = serializers.UUIDField()
-    measurements = SummaryColumns(many=True, help_text="the first 8")
-    measurement_count = number()
-
-
-class PercentileOutput(Output):
-    percent = serializers.FloatField()
-    ns = serializers.FloatField()
-
-
-class BadgeOutput(Output):
-    code = text()
-    sentence = text()
-    numbers = serializers.DictField(
-        child=serializers.FloatField(), help_text="values that it is based on, by name, in base units"
+def _describe_measurement(measurement: MeasurementRow) -> MeasurementAnswer:
+    return build(
+        MeasurementAnswer,
+        measurement,
+        measurement.workload,
+        measured_s=measurement.runtime_s,
+        runtime_s=measurement.workload.runtime_s,
+        percentiles=[
+            PercentileAnswer(percent=percent, ns=value) for percent, value in measurement.percentiles
+        ],
+        series_url=f"{PREFIX}/series/{measurement.series_id}",
     )
 
 
-class MeasurementOutput(WorkloadColumns):
-    id = number()
-    series_id = number()
-    ordinal = number()
-    position = number()
-    job_name = text()
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    error = number()
-    iops = maybe_real()
-    bandwidth_bytes_per_s = maybe_real()
-    latency_mean_ns = maybe_real(
-        help_text="total latency (lat), like stddev and max; completion latency (clat) if `missing` has `total`, "
-        "and in runs of parser_version 1"
-    )
-    latency_stddev_ns = maybe_real()
-    latency_max_ns = maybe_real()
-    latency_kind = text(
-        help_text="latency kind of the percentiles: clat (completion), lat (total), or empty without any; "
-        "not of mean, stddev and max"
-    )
-    latency_p50_ns = maybe_real()
-    latency_p95_ns = maybe_real()
-    latency_p99_ns = maybe_real()
-    latency_p99_9_ns = maybe_real()
-    elapsed_s = maybe_real()
-    total_ios = maybe_number()
-    io_bytes = maybe_number()
-    clones = number()
-    missing = serializers.DictField(help_text="absent value → reason code")
-    percentiles = PercentileOutput(
-        many=True,
-        help_text="as printed by fio, including percentiles with fewer than 10 samples above them",
-    )
-    badges = BadgeOutput(many=True)
-    measured_s = maybe_real()
-    workload_title = text()
-    series_url = text()
-
-
-class SubmissionRefOutput(Output):
-    id = serializers.UUIDField()
-    kind = serializers.ChoiceField(choices=Kind.values)
-    state = serializers.ChoiceField(choices=State.values)
-    received_at = time()
-    body_bytes = number()
-    has_body = serializers.BooleanField()
-    url = text()
-
-
-class NoteOutput(Output):
-    code = text()
-    where = text()
-    message = text()
-
-
-class ExclusionOutput(Output):
-    run_id = number()
-    excluded_at = maybe_time()
-    excluded_by = maybe_text()
-    excluded_reason = text()
-
-
-class RunDetailOutput(_RunColumns):
-    document = number()
-    labels = serializers.DictField(child=text())
-    format = text()
-    command = serializers.DictField()
-    warnings = NoteOutput(many=True)
-    parser_version = number()
-    excluded_by = text(allow_null=True, help_text="user name; null for an API token without an owner")
-    excluded_reason = text(help_text="reason; if excluded_at is null, the last reason")
-    environment = EnvironmentOutput()
-    submission = SubmissionRefOutput()
-    measurements = MeasurementOutput(many=True)
-    previous_run_id = maybe_number()
-    next_run_id = maybe_number()
-    output = text()
-
-
-class RunRowOutput(ChosenColumns, RunOutput):
-    pass
-
-
-class RunPage(PageOutput):
-    runs = RunRowOutput(many=True)
-
-
-# In the order in which `rows.py` writes them.
-RUN_COLUMNS: Final = tuple(RunOutput().fields)
+def _describe_row(run: RunRow) -> RunRowAnswer:
+    return build(RunRowAnswer, run, run.target, host=run.host_name, **run_links(run.id))
 
 
 class RunParameters(SpanParameters, PageParameters):
@@ -252,7 +281,7 @@ class RunExclusion(ApiView):
 
     permission_classes = [MayEdit]
 
-    @extend_schema(operation_id="exclude_run", request=ExclusionInput, responses=ExclusionOutput)
+    @extend_schema(operation_id="exclude_run", request=ExclusionInput, responses=ExclusionAnswer)
     def put(self, request: Request, run_id: int) -> HttpResponse:
         """Exclude a run from all medians, with a reason; its values remain available, marked as excluded."""
         refuse_parameters(request)
@@ -264,9 +293,9 @@ class RunExclusion(ApiView):
         except BadReason as error:
             raise Problem(400, "value-invalid", "Bad value", str(error), pointer="/reason") from error
         wake_up()
-        return answer_json(request, _row(run))
+        return answer_json(request, _describe_exclusion(run))
 
-    @extend_schema(operation_id="include_run", responses={200: ExclusionOutput})
+    @extend_schema(operation_id="include_run", responses={200: ExclusionAnswer})
     def delete(self, request: Request, run_id: int) -> HttpResponse:
         """Include a run in medians again; no effect on a run that is not excluded."""
         refuse_parameters(request)
@@ -275,16 +304,12 @@ class RunExclusion(ApiView):
         except UnknownRun as error:
             raise _no_run(error) from error
         wake_up()
-        return answer_json(request, _row(run))
+        return answer_json(request, _describe_exclusion(run))
 
 
-def _row(run: Run) -> dict[str, Any]:
-    return {
-        "run_id": run.pk,
-        "excluded_at": run.excluded_at,
-        "excluded_by": run.excluded_by.username if run.excluded_by else None,
-        "excluded_reason": run.excluded_reason,
-    }
+def _describe_exclusion(run: Run) -> ExclusionAnswer:
+    by = run.excluded_by.username if run.excluded_by else None
+    return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)
 
 
 def _name_token(request: Request) -> str:
@@ -308,8 +333,8 @@ class Runs(ApiView):
         after, limit = wanted.pop("cursor", None), wanted.pop("limit")
         columns, sort = wanted.pop("columns", RUN_COLUMNS), wanted.pop("sort")
         page = list_runs(RunFilter(**wanted), after=after, limit=limit, oldest_first=sort == "started_at")
-        rows = choose_columns(map(run_row, page.items), columns)
-        return answer_dicts(request, rows, name="runs", columns=columns, next_cursor=page.next_cursor)
+        rows = list(map(_describe_row, page.items))
+        return answer_rows(request, RunPage, rows, name="runs", columns=columns, next_cursor=page.next_cursor)
 
 
 class OneRun(ApiView):
@@ -317,14 +342,14 @@ class OneRun(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="read_run", responses=RunDetailOutput)
+    @extend_schema(operation_id="read_run", responses=RunDetailAnswer)
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Read one run with its measurements."""
         refuse_parameters(request)
         run = read_run(run_id)
         if run is None:
             raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
-        return answer_json(request, run_detail(run))
+        return answer_json(request, describe_run(run))
 
 
 class RunOutputFile(ApiView):

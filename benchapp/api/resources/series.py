@@ -1,28 +1,23 @@
 """Series and their points."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
     ChosenColumns,
-    MetricOutput,
-    Output,
-    PageOutput,
-    TargetColumns,
-    WorkloadColumns,
-    badge_codes,
-    maybe_number,
-    maybe_real,
-    maybe_text,
-    number,
-    text,
-    time,
+    Time,
+    build,
+    list_columns,
+    with_columns,
 )
 from benchapp.api.framework.parameters import (
     FilterField,
@@ -41,17 +36,15 @@ from benchapp.api.framework.parameters import (
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
-    Row,
-    answer_dicts,
     answer_json,
     answer_not_modified,
-    choose_columns,
+    answer_rows,
     is_known,
     make_etag,
 )
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.history import BucketPage
-from benchapp.api.resources.shapes import metric_row, series_detail, series_row
+from benchapp.api.resources.history import BucketPage, describe_buckets
+from benchapp.api.resources.shapes import PREFIX, MetricAnswer, MetricName, describe_metric
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, DirectionName
 from benchapp.queries.charts.downsampling import BUCKETS_MAXIMUM, read_thinned
@@ -59,7 +52,9 @@ from benchapp.queries.charts.history_rows import BUCKET_COLUMNS, bucket_rows, sp
 from benchapp.queries.series.points import ROLLING_WINDOW_MAXIMUM
 from benchapp.queries.series.series import (
     Point,
+    SeriesDetail,
     SeriesFilter,
+    SeriesRow,
     list_series,
     read_points,
     read_rolling,
@@ -67,82 +62,50 @@ from benchapp.queries.series.series import (
     read_series_version,
     summarize_series,
 )
+from benchapp.queries.shapes import TargetRow, WorkloadRow
 
 
-class SeriesOutput(TargetColumns, WorkloadColumns):
-    id = number()
-    title = text()
-    scope = text()
-    host = maybe_text()
-    pool = maybe_text()
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    measurement_count = number()
-    first_at = time()
-    last_at = time()
-    badges = badge_codes("codes that its newest measurement bears, most severe first")
-    last_run_id = maybe_number()
-    last_error = maybe_number()
-    last_iops = maybe_real()
-    last_bandwidth_bytes_per_s = maybe_real()
-    last_latency_p99_ns = maybe_real()
-    url = text()
-    page = text()
+class SeriesColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What a series has before its workload and target."""
+
+    id: int
+    title: str
+    scope: str
+    host: str | None
+    pool: str | None
+    direction: DirectionName
+    measurement_count: int
+    first_at: Time
+    last_at: Time
+    badges: Annotated[
+        Sequence[str], Meta(description="codes that its newest measurement bears, most severe first")
+    ]
 
 
-class SiblingOutput(Output):
-    id = number()
-    direction = serializers.ChoiceField(choices=DirectionName.values)
-    url = text()
+@with_columns(SeriesColumns, WorkloadRow, TargetRow)
+class SeriesRowAnswer(ChosenColumns, kw_only=True, frozen=True):
+    last_run_id: int | None
+    last_error: int | None
+    last_iops: float | None
+    last_bandwidth_bytes_per_s: float | None
+    last_latency_p99_ns: float | None
+    url: str
+    page: str
 
 
-class SeriesDetailOutput(SeriesOutput):
-    workload_title = text()
-    target_title = text()
-    hosts = serializers.ListField(child=text())
-    siblings = SiblingOutput(many=True)
-    points = text()
+class SiblingAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    direction: DirectionName
+    url: str
 
 
-class PointOutput(Output):
-    run = number()
-    started_at = time()
-    error = number(help_text="fio's errno; other than 0 means: do not compare")
-    badges = badge_codes("codes of what speaks against it")
-    is_excluded = serializers.BooleanField(help_text="the run is excluded from medians")
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the metrics asked for, each with its level where `rolling` is given."""
-        names = [name for metric in CATALOGUE for name in (metric, *level_columns(metric))]
-        return super().get_fields() | {
-            name: serializers.FloatField(allow_null=True, required=False) for name in names
-        }
-
-
-class SummaryOutput(Output):
-    series = number()
-    metric = serializers.ChoiceField(choices=tuple(CATALOGUE))
-    unit = text()
-    n = number()
-    median = maybe_real()
-    p10 = maybe_real()
-    p90 = maybe_real()
-    minimum = maybe_real()
-    maximum = maybe_real()
-    last = maybe_real()
-
-
-class SeriesRowOutput(ChosenColumns, SeriesOutput):
-    pass
-
-
-class SeriesPage(PageOutput):
-    series = SeriesRowOutput(many=True)
-
-
-class PointPage(PageOutput):
-    series = number()
-    metrics = MetricOutput(many=True)
-    points = PointOutput(many=True)
+@with_columns(SeriesRowAnswer)
+class SeriesDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
+    workload_title: str
+    target_title: str
+    hosts: Sequence[str]
+    siblings: Sequence[SiblingAnswer]
+    points: str
 
 
 LEVELS: Final = ("median", "p10", "p90")
@@ -153,20 +116,49 @@ def level_columns(metric: str) -> tuple[str, ...]:
     return tuple(f"{metric}_{level}" for level in LEVELS)
 
 
-# In the order in which `rows.py` writes them.
-SERIES_COLUMNS: Final = (
-    *("id", "title", "scope", "host", "pool", "direction", "measurement_count"),
-    *("first_at", "last_at", "badges"),
-    *WorkloadColumns().fields,
-    *TargetColumns().fields,
-    *("last_run_id", "last_error", "last_iops", "last_bandwidth_bytes_per_s", "last_latency_p99_ns"),
-    *("url", "page"),
+class PointColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What a point has beside its metrics."""
+
+    run: int
+    started_at: Time
+    error: Annotated[int, Meta(description="fio's errno; other than 0 means: do not compare")]
+    badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
+    is_excluded: Annotated[bool, Meta(description="the run is excluded from medians")]
+
+
+@with_columns(
+    PointColumns,
+    optional={name: float | None for metric in CATALOGUE for name in (metric, *level_columns(metric))},
 )
+class PointAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A point has the requested metrics, each with its level where `rolling` is given."""
 
 
+class SummaryAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    metric: MetricName
+    unit: str
+    n: int
+    median: float | None
+    p10: float | None
+    p90: float | None
+    minimum: float | None
+    maximum: float | None
+    last: float | None
+
+
+class SeriesPage(AnswerPage, kw_only=True, frozen=True):
+    series: Sequence[SeriesRowAnswer]
+
+
+class PointPage(AnswerPage, kw_only=True, frozen=True):
+    series: int
+    metrics: Sequence[MetricAnswer]
+    points: Sequence[PointAnswer]
+
+
+SERIES_COLUMNS: Final = list_columns(SeriesRowAnswer)
 POINTS_DEFAULT: Final = 1000
-
-
 POINTS_MAXIMUM: Final = 10_000
 
 
@@ -233,7 +225,6 @@ class SummaryParameters(SpanParameters):
     metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False, default="iops")
 
 
-_POINT_COLUMNS: Final = ("run", "started_at", "error", "badges", "is_excluded")
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
 
 
@@ -257,9 +248,14 @@ class SeriesList(ApiView):
         after, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
         columns, sort = wanted.pop("columns", SERIES_COLUMNS), wanted.pop("sort")
         page = list_series(SeriesFilter(**wanted), after=after, limit=limit, oldest_first=sort == "last_at")
-        rows = choose_columns(map(series_row, page.items), columns)
-        return answer_dicts(
-            request, rows, name="series", columns=columns, next_cursor=page.next_cursor, format=format
+        return answer_rows(
+            request,
+            SeriesPage,
+            list(map(_describe_row, page.items)),
+            name="series",
+            columns=columns,
+            next_cursor=page.next_cursor,
+            format=format,
         )
 
 
@@ -268,7 +264,7 @@ class OneSeries(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="read_series", responses=SeriesDetailOutput)
+    @extend_schema(operation_id="read_series", responses=SeriesDetailAnswer)
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """Read one series."""
         refuse_parameters(request)
@@ -278,7 +274,7 @@ class OneSeries(ApiView):
         series = read_series(series_id)
         if series is None:
             raise _no_series(series_id)
-        return answer_json(request, series_detail(series), headers={"ETag": etag})
+        return answer_json(request, _describe_series(series), headers={"ETag": etag})
 
 
 class PointsView(ApiView):
@@ -292,7 +288,7 @@ class PointsView(ApiView):
         responses={
             (200, "application/json"): PolymorphicProxySerializer(
                 component_name="PointsOrBuckets",
-                serializers=[PointPage, BucketPage],
+                serializers=[PointPage, BucketPage],  # type: ignore[list-item]  # an extension describes them
                 resource_type_field_name=None,
             ),
             (200, "text/csv"): _LINES,
@@ -317,20 +313,21 @@ class PointsView(ApiView):
             limit=wanted["limit"],
             newest_first=wanted["sort"] == "-started_at",
         )
-        columns = [*_POINT_COLUMNS, *metrics]
-        rows = _make_rows(page.items, metrics)
+        columns = [*list_columns(PointColumns), *metrics]
+        levels: Sequence[Sequence[Any]] = ()
         if window := wanted.get("rolling"):
             columns += [column for metric in metrics for column in level_columns(metric)]
-            _add_levels(rows, read_rolling(series_id, page.items, metrics=metrics, window=window), metrics)
-        return answer_dicts(
+            levels = read_rolling(series_id, page.items, metrics=metrics, window=window)
+        return answer_rows(
             request,
-            rows,
+            PointPage,
+            _describe_points(page.items, metrics, levels),
             name="points",
             columns=columns,
             next_cursor=page.next_cursor,
             format=wanted["format"],
             file_name=f"series-{series_id}-points",
-            about={"series": series_id, "metrics": [metric_row(metric) for metric in metrics]},
+            about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
             headers={"ETag": etag},
         )
 
@@ -340,7 +337,7 @@ class SeriesSummaryView(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="summarize_series", parameters=[SummaryParameters], responses=SummaryOutput)
+    @extend_schema(operation_id="summarize_series", parameters=[SummaryParameters], responses=SummaryAnswer)
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """Summarize one metric over a time range, without failed and excluded runs: median, spread, extremes, last."""
         wanted = read_parameters(request, SummaryParameters)
@@ -351,18 +348,7 @@ class SeriesSummaryView(ApiView):
         summary = summarize_series(
             series_id, metric=metric, from_at=wanted.get("from_at"), to_at=wanted.get("to_at")
         )
-        body = {
-            "series": series_id,
-            "metric": metric,
-            "unit": metric_row(metric)["unit"],
-            "n": summary.n,
-            "median": summary.median,
-            "p10": summary.p10,
-            "p90": summary.p90,
-            "minimum": summary.minimum,
-            "maximum": summary.maximum,
-            "last": summary.last,
-        }
+        body = build(SummaryAnswer, summary, series=series_id, metric=metric, unit=CATALOGUE[metric].unit)
         return answer_json(request, body, headers={"ETag": etag})
 
 
@@ -375,32 +361,60 @@ def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *,
         from_at=wanted.get("from_at"),
         to_at=wanted.get("to_at"),
     )
-    return answer_dicts(
+    return answer_rows(
         request,
-        bucket_rows(buckets),
+        BucketPage,
+        describe_buckets(bucket_rows(buckets)),
         name="buckets",
         columns=[*BUCKET_COLUMNS, *(name for metric in metrics for name in spread_columns(metric))],
-        next_cursor=None,
         format=wanted["format"],
         file_name=f"series-{series_id}-buckets",
-        about={"series": series_id, "metrics": [metric_row(metric) for metric in metrics]},
+        about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
         headers={"ETag": etag},
     )
 
 
-def _make_rows(points: Sequence[Point], metrics: Sequence[str]) -> list[Row]:
-    names = (*_POINT_COLUMNS, *metrics)
-    return [
+def _describe_row(series: SeriesRow) -> SeriesRowAnswer:
+    last = ("run_id", "error", "iops", "bandwidth_bytes_per_s", "latency_p99_ns")
+    return build(
+        SeriesRowAnswer,
+        series,
+        series.workload,
+        series.target,
+        host=None if series.is_pool else series.scope_name,
+        pool=series.scope_name if series.is_pool else None,
+        url=f"{PREFIX}/series/{series.id}",
+        page=f"/series/{series.id}/",
+        **{f"last_{name}": getattr(series.latest, name, None) for name in last},
+    )
+
+
+def _describe_series(series: SeriesDetail) -> SeriesDetailAnswer:
+    row = _describe_row(series.row)
+    return build(
+        SeriesDetailAnswer,
+        row,
+        series.row,
+        hosts=series.host_names,
+        siblings=[build(SiblingAnswer, each, url=f"{PREFIX}/series/{each.id}") for each in series.siblings],
+        points=f"{row.url}/points",
+    )
+
+
+def _describe_points(
+    points: Sequence[Point], metrics: Sequence[str], levels: Sequence[Sequence[Any]]
+) -> list[PointAnswer]:
+    """Return the points with the metrics; levels: of each point, by metric; empty without `rolling`."""
+    names = (*list_columns(PointColumns), *metrics)
+    rows = [
         dict(zip(names, (run_id, started_at, error, badges, is_excluded, *values), strict=True))
         for _, run_id, started_at, error, values, badges, is_excluded in points
     ]
-
-
-def _add_levels(rows: list[Row], levels: Sequence[Sequence[Any]], metrics: Sequence[str]) -> None:
-    names = [level_columns(metric) for metric in metrics]
-    for row, at_point in zip(rows, levels, strict=True):
-        for (median, p10, p90), level in zip(names, at_point, strict=True):
-            row[median], row[p10], row[p90] = level.median, level.p10, level.p90
+    columns = [level_columns(metric) for metric in metrics]
+    for row, at_point in zip(rows, levels, strict=bool(levels)):
+        for (median, p10, p90), level in zip(columns, at_point, strict=True):
+            row |= {median: level.median, p10: level.p10, p90: level.p90}
+    return [PointAnswer(**row) for row in rows]
 
 
 def _read_version(series_id: int) -> str:

@@ -20,7 +20,6 @@ SPREAD: Final = ("n", "minimum", "p10", "median", "p90", "maximum", "minimum_run
 BUCKET_COLUMNS: Final = ("from_at", "to_at", "n", "failed", "excluded", "doubtful")
 POINT_COLUMNS: Final = ("run", "started_at", "error", "is_excluded", "badges")
 FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)
-HEAT_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", "bucket", "from_ns", "to_ns", "operations")
 
 
 def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:

@@ -219,4 +219,4 @@ def test_report_has_exactly_the_members_of_its_description(name, reader):
     body = reader.get(f"/api/v1/runs/{run.id}/report").json()
 
     assert len(body["measurements"]) > 0
-    assert find_differences(body, refer("RunReportOutput")) == []
+    assert find_differences(body, refer("RunReportAnswer")) == []
