@@ -1,25 +1,25 @@
 """Hosts and their schedules."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
     ChosenColumns,
-    Output,
-    PageOutput,
-    maybe_number,
-    maybe_text,
-    maybe_time,
-    number,
-    text,
-    time,
+    Kind,
+    Time,
+    build,
+    list_columns,
+    with_columns,
 )
 from benchapp.api.framework.parameters import (
     PageParameters,
@@ -30,63 +30,94 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayIngest, MayRead, require_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_dicts, answer_json, choose_columns
+from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import host_row, schedule_row
+from benchapp.api.resources.shapes import PREFIX
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
-from benchapp.queries.hosts import HostFilter, page_hosts, read_host
+from benchapp.queries.hosts import HostFilter, HostRow, HostSchedule, page_hosts, read_host
 
 
-class ScheduleEntryOutput(Output):
-    profile = text()
-    every_s = number()
-    splay_s = number(help_text="maximum random delay of a run")
-    directory = text()
-    last_run_at = maybe_time()
-    expected_at = maybe_time()
-    silent_since = maybe_time()
+class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
+    profile: str
+    every_s: int
+    splay_s: Annotated[int, Meta(description="maximum random delay of a run")]
+    directory: str
+    last_run_at: Time | None
+    expected_at: Time | None
+    silent_since: Time | None
 
 
-class ScheduleOutput(Output):
-    since_at = time()
-    reported_by = text()
-    entries = ScheduleEntryOutput(many=True, help_text="empty: nothing is scheduled")
+class ScheduleAnswer(ApiAnswer, kw_only=True, frozen=True):
+    since_at: Time
+    reported_by: str
+    entries: Annotated[Sequence[ScheduleEntryAnswer], Meta(description="empty: nothing is scheduled")]
 
 
-class HostOutput(Output):
-    name = text()
-    pool = text(help_text="empty: no pool")
-    created_at = time()
-    last_seen_at = maybe_time()
-    agent_version = text()
-    retired_at = maybe_time()
-    run_count = number()
-    last_run_id = maybe_number()
-    last_run_at = maybe_time()
-    last_run_profile = maybe_text()
-    last_run_error = maybe_number()
-    expected_at = maybe_time()
-    silent_since = maybe_time()
-    schedule = ScheduleOutput(allow_null=True, help_text="null: not reported")
-    url = text()
-    page = text()
+class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    pool: Annotated[str, Meta(description="empty: no pool")]
+    created_at: Time
+    last_seen_at: Time | None
+    agent_version: str
+    retired_at: Time | None
+    run_count: int
+    last_run_id: int | None
+    last_run_at: Time | None
+    last_run_profile: str | None
+    last_run_error: int | None
+    expected_at: Time | None
+    silent_since: Time | None
+    schedule: Annotated[ScheduleAnswer | None, Meta(description="null: not reported")]
+    url: str
+    page: str
 
 
-class OwnHostOutput(Output):
-    name = text()
-    pool = text()
-    server_time = time()
+class OwnHostAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    pool: str
+    server_time: Time
 
 
-class HostRowOutput(ChosenColumns, HostOutput):
-    pass
+@with_columns(HostAnswer)
+class HostRowAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A host in a list."""
 
 
-class HostPage(PageOutput):
-    hosts = HostRowOutput(many=True)
+class HostPage(AnswerPage, kw_only=True, frozen=True):
+    hosts: Sequence[HostRowAnswer]
 
 
-HOST_COLUMNS: Final = tuple(HostOutput().fields)
+HOST_COLUMNS: Final = list_columns(HostRowAnswer)
+
+
+def _describe_host(kind: type[Kind], host: HostRow) -> Kind:
+    last, schedule = host.last_run, host.schedule
+    return build(
+        kind,
+        host,
+        last_run_id=last.id if last else None,
+        last_run_at=last.started_at if last else None,
+        last_run_profile=last.profile if last else None,
+        last_run_error=last.error if last else None,
+        expected_at=schedule.expected_at if schedule else None,
+        silent_since=schedule.silent_since if schedule else None,
+        schedule=_describe_schedule(schedule) if schedule else None,
+        url=f"{PREFIX}/hosts/{host.name}",
+        page=f"/hosts/{host.name}/",
+    )
+
+
+def _describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
+    entries = [
+        build(
+            ScheduleEntryAnswer,
+            entry,
+            last_run_at=entry.last_at,
+            silent_since=entry.silent_at if entry.is_silent else None,
+        )
+        for entry in schedule.entries
+    ]
+    return build(ScheduleAnswer, schedule, entries=entries)
 
 
 class HostParameters(PageParameters):
@@ -110,8 +141,10 @@ class Hosts(ApiView):
         after, limit = wanted.pop("cursor", None), wanted.pop("limit")
         columns = wanted.pop("columns", HOST_COLUMNS)
         page = page_hosts(HostFilter(**wanted), after=after, limit=limit)
-        rows = choose_columns(map(host_row, page.items), columns)
-        return answer_dicts(request, rows, name="hosts", columns=columns, next_cursor=page.next_cursor)
+        rows = [_describe_host(HostRowAnswer, host) for host in page.items]
+        return answer_rows(
+            request, HostPage, rows, name="hosts", columns=columns, next_cursor=page.next_cursor
+        )
 
 
 class OwnHost(ApiView):
@@ -119,14 +152,14 @@ class OwnHost(ApiView):
 
     permission_classes = [MayIngest]
 
-    @extend_schema(operation_id="read_own_host", responses=OwnHostOutput)
+    @extend_schema(operation_id="read_own_host", responses=OwnHostAnswer)
     def get(self, request: Request) -> HttpResponse:
         """Return the host of the token and the server's time, for `agent check`."""
         refuse_parameters(request)
         host = require_api_token(request).host
         if host is None:
             raise NotAuthenticated
-        return answer_json(request, {"name": host.name, "pool": host.pool, "server_time": timezone.now()})
+        return answer_json(request, build(OwnHostAnswer, host, server_time=timezone.now()))
 
 
 class OneHost(ApiView):
@@ -134,14 +167,14 @@ class OneHost(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="read_host", responses=HostOutput)
+    @extend_schema(operation_id="read_host", responses=HostAnswer)
     def get(self, request: Request, name: str) -> HttpResponse:
         """Read one host."""
         refuse_parameters(request)
         host = read_host(name.lower())
         if host is None:
             raise no_host(name)
-        return answer_json(request, host_row(host))
+        return answer_json(request, _describe_host(HostAnswer, host))
 
 
 def no_host(name: str) -> Problem:
@@ -193,7 +226,7 @@ class OwnSchedule(ApiView):
 
     permission_classes = [MayIngest]
 
-    @extend_schema(operation_id="replace_own_schedule", request=ScheduleInput, responses=ScheduleOutput)
+    @extend_schema(operation_id="replace_own_schedule", request=ScheduleInput, responses=ScheduleAnswer)
     def put(self, request: Request) -> HttpResponse:
         """Replace the schedule of this host, which is used to detect silent hosts."""
         refuse_parameters(request)
@@ -206,4 +239,4 @@ class OwnSchedule(ApiView):
         host = read_host(token.host.name)
         if host is None or host.schedule is None:
             raise RuntimeError(f"host {token.host.name} lost its schedule during the request")
-        return answer_json(request, schedule_row(host.schedule))
+        return answer_json(request, _describe_schedule(host.schedule))

@@ -1,5 +1,6 @@
 """Submissions: list and state. They are posted to `api/ingest`, in front of Django."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -8,14 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    PageOutput,
-    maybe_time,
-    number,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.parameters import (
     PageParameters,
     read_parameters,
@@ -24,41 +18,53 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead, read_api_token
 from benchapp.api.framework.problems import Problem, answer_problem
-from benchapp.api.framework.responses import answer_dicts, answer_json
+from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.shapes import submission_row
+from benchapp.api.resources.shapes import run_links, submission_url
 from benchapp.models import Kind, Scope, State
-from benchapp.queries.runs.submissions import list_uploads, read_upload
+from benchapp.queries.runs.submissions import UploadRow, list_uploads, read_upload
 
 
-class ReasonOutput(Output):
-    code = text()
-    detail = text()
+class ReasonAnswer(ApiAnswer, kw_only=True, frozen=True):
+    code: str
+    detail: str
 
 
-class RunLinkOutput(Output):
-    id = number()
-    url = text()
-    page = text()
+class RunLinkAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    url: str
+    page: str
 
 
-class SubmissionOutput(Output):
-    id = serializers.UUIDField()
-    host = text()
-    kind = serializers.ChoiceField(choices=Kind.values)
-    state = serializers.ChoiceField(choices=State.values)
-    received_at = time()
-    settled_at = maybe_time()
-    reason = ReasonOutput(allow_null=True)
-    attempts = number()
-    body_bytes = number()
-    has_body = serializers.BooleanField()
-    runs = RunLinkOutput(many=True)
-    url = text()
+class SubmissionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: UUID
+    host: str
+    kind: Kind
+    state: State
+    received_at: Time
+    settled_at: Time | None
+    reason: ReasonAnswer | None
+    attempts: int
+    body_bytes: int
+    has_body: bool
+    runs: Sequence[RunLinkAnswer]
+    url: str
 
 
-class SubmissionPage(PageOutput):
-    submissions = SubmissionOutput(many=True)
+class SubmissionPage(AnswerPage, kw_only=True, frozen=True):
+    submissions: Sequence[SubmissionAnswer]
+
+
+def _describe_upload(upload: UploadRow) -> SubmissionAnswer:
+    reason = ReasonAnswer(code=upload.reason_code, detail=upload.reason) if upload.reason_code else None
+    return build(
+        SubmissionAnswer,
+        upload,
+        host=upload.host_name,
+        reason=reason,
+        runs=[RunLinkAnswer(id=run_id, **run_links(run_id)) for run_id in upload.run_ids],
+        url=submission_url(upload.id),
+    )
 
 
 class SubmissionParameters(PageParameters):
@@ -93,8 +99,8 @@ class Submissions(ApiView):
             after=wanted.get("cursor"),
             limit=wanted["limit"],
         )
-        rows = [submission_row(upload) for upload in page.items]
-        return answer_dicts(request, rows, name="submissions", columns=(), next_cursor=page.next_cursor)
+        rows = list(map(_describe_upload, page.items))
+        return answer_rows(request, SubmissionPage, rows, name="submissions", next_cursor=page.next_cursor)
 
 
 class OneSubmission(ApiView):
@@ -103,7 +109,7 @@ class OneSubmission(ApiView):
     permission_classes = [MayRead]
     admits_ingest = True
 
-    @extend_schema(operation_id="read_submission", responses=SubmissionOutput)
+    @extend_schema(operation_id="read_submission", responses=SubmissionAnswer)
     def get(self, request: Request, submission_id: UUID) -> HttpResponse:
         """Read the state of a submission; a host token sees only its own submissions, others are 404."""
         refuse_parameters(request)
@@ -119,7 +125,7 @@ class OneSubmission(ApiView):
             raise Problem(
                 404, "not-found", "No such submission", f"submission {submission_id} does not exist"
             )
-        return answer_json(request, submission_row(upload))
+        return answer_json(request, _describe_upload(upload))
 
 
 @csrf_exempt

@@ -1,61 +1,57 @@
 """Create and revoke host tokens, and enroll new hosts."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    maybe_text,
-    maybe_time,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import ApiAnswer, Time, build
 from benchapp.api.framework.parameters import refuse_parameters
 from benchapp.api.framework.permissions import MayAdminister, MayEnroll, find_person, require_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.hosts import no_host
-from benchapp.api.resources.shapes import PREFIX, token_row
+from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Host, Scope
 from benchapp.pipeline.access.tokens import issue_token, revoke_token
 from benchapp.pipeline.hosts import EnrollmentRefused, enroll_host
 from benchapp.queries.hosts import read_host
 
 
-class TokenOutput(Output):
-    public_id = text()
-    label = text()  # type: ignore[assignment]  # a serializer has a label itself
-    created_at = time()
-    created_by = maybe_text()
-    last_used_at = maybe_time()
-    expires_at = maybe_time()
-    revoked_at = maybe_time()
+class TokenAnswer(ApiAnswer, kw_only=True, frozen=True):
+    public_id: str
+    label: str
+    created_at: Time
+    created_by: str | None
+    last_used_at: Time | None
+    expires_at: Time | None
+    revoked_at: Time | None
 
 
-class NewTokenOutput(Output):
-    public_id = text()
-    host = text()
-    label = text()  # type: ignore[assignment]  # a serializer has a label itself
-    created_at = time()
-    expires_at = maybe_time()
-    token = text(help_text="shown once; only a digest is stored")
+class NewTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
+    public_id: str
+    host: str
+    label: str
+    created_at: Time
+    expires_at: Time | None
+    token: Annotated[str, Meta(description="shown once; only a digest is stored")]
 
 
-class EnrollmentOutput(Output):
-    host = text()
-    token = text(help_text="the host's token, shown once")
-    url = text()
+class EnrollmentAnswer(ApiAnswer, kw_only=True, frozen=True):
+    host: str
+    token: Annotated[str, Meta(description="the host's token, shown once")]
+    url: str
 
 
-class TokenList(Output):
-    tokens = TokenOutput(many=True)
+class TokenList(ApiAnswer, kw_only=True, frozen=True):
+    tokens: Sequence[TokenAnswer]
 
 
 _SECRET = {"Cache-Control": "no-store"}
@@ -95,9 +91,9 @@ class HostTokens(ApiView):
         host = read_host(name.lower())
         if host is None:
             raise no_host(name)
-        return answer_json(request, {"tokens": [token_row(token) for token in host.tokens]})
+        return answer_json(request, TokenList(tokens=[build(TokenAnswer, token) for token in host.tokens]))
 
-    @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: NewTokenOutput})
+    @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: NewTokenAnswer})
     def post(self, request: Request, name: str) -> Response:
         """Create a token with which this host posts results; it is shown once."""
         refuse_parameters(request)
@@ -108,14 +104,7 @@ class HostTokens(ApiView):
         token, plaintext = issue_token(
             scope=Scope.INGEST, host=host, created_by=find_person(request), **wanted
         )
-        body = {
-            "public_id": token.public_id,
-            "host": host.name,
-            "label": token.label,
-            "created_at": token.created_at,
-            "expires_at": token.expires_at,
-            "token": plaintext,
-        }
+        body = build(NewTokenAnswer, token, host=host.name, token=plaintext)
         return Response(body, status=201, headers=_SECRET)
 
 
@@ -143,7 +132,7 @@ class Enrollments(ApiView):
 
     permission_classes = [MayEnroll]
 
-    @extend_schema(operation_id="enroll_host", request=EnrollmentInput, responses={201: EnrollmentOutput})
+    @extend_schema(operation_id="enroll_host", request=EnrollmentInput, responses={201: EnrollmentAnswer})
     def post(self, request: Request) -> Response:
         """Create a host and its token, which is shown once."""
         refuse_parameters(request)
@@ -157,5 +146,5 @@ class Enrollments(ApiView):
             status = 409 if refusal.code == "host-exists" else 422
             raise Problem(status, refusal.code, "Not enrolled", str(refusal), pointer="/name") from refusal
         url = f"{PREFIX}/hosts/{host.name}"
-        body = {"host": host.name, "token": plaintext, "url": url}
+        body = EnrollmentAnswer(host=host.name, token=plaintext, url=url)
         return Response(body, status=201, headers={**_SECRET, "Location": url})

@@ -350,7 +350,7 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
 @pytest.mark.parametrize(
     ("url", "component"),
     [
-        ("/api/v1/hosts/db-7", "HostOutput"),
+        ("/api/v1/hosts/db-7", "HostAnswer"),
         ("/api/v1/hosts/db-7/tokens", "TokenList"),
         ("/api/v1/runs", "RunPage"),
         ("/api/v1/runs/{run_id}", "RunDetailAnswer"),
@@ -358,7 +358,7 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
         ("/api/v1/series/{series_id}", "SeriesDetailAnswer"),
         ("/api/v1/series/{series_id}/points?rolling=3", "PointPage"),
         ("/api/v1/series/{series_id}/summary", "SummaryAnswer"),
-        ("/api/v1/submissions/{submission_id}", "SubmissionOutput"),
+        ("/api/v1/submissions/{submission_id}", "SubmissionAnswer"),
         ("/api/v1/planned-events", "PlannedEventPage"),
         ("/api/v1/planned-events/{planned_event_id}", "PlannedEventOutput"),
     ],
