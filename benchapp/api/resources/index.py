@@ -1,19 +1,17 @@
 """The index of resources, and the OpenAPI document."""
 
+from collections.abc import Mapping
+
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 
 from benchapp import __version__
+from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.openapi import make_schema
-from benchapp.api.framework.output_fields import (
-    Output,
-    text,
-)
 from benchapp.api.framework.parameters import refuse_parameters
 from benchapp.api.framework.problems import answer_not_found
 from benchapp.api.framework.responses import answer_json, answer_not_modified, is_known
@@ -21,9 +19,9 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
 
 
-class IndexOutput(Output):
-    version = text()
-    resources = serializers.DictField(child=text())
+class IndexAnswer(ApiAnswer, kw_only=True, frozen=True):
+    version: str
+    resources: Mapping[str, str]
 
 
 RESOURCES = {
@@ -53,11 +51,11 @@ class Index(ApiView):
     permission_classes = [AllowAny]
     authentication_classes = []
 
-    @extend_schema(operation_id="read_index", responses=IndexOutput, auth=[])
+    @extend_schema(operation_id="read_index", responses=IndexAnswer, auth=[])
     def get(self, request: Request) -> HttpResponse:
         """List the resources."""
         refuse_parameters(request)
-        return answer_json(request, {"version": __version__, "resources": RESOURCES})
+        return answer_json(request, IndexAnswer(version=__version__, resources=RESOURCES))
 
 
 class Schema(ApiView):

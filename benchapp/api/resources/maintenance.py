@@ -1,32 +1,24 @@
 """List, schedule, end and cancel maintenance windows and expected changes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    PageOutput,
-    maybe_text,
-    maybe_time,
-    number,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_dicts, answer_json
+from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import PREFIX, Row
+from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import PlannedEventAction, PlannedEventKind
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact, preview_impact
 from benchapp.pipeline.maintenance.planned_events import (
@@ -51,93 +43,86 @@ from benchapp.queries.maintenance import (
 from benchapp.queue import wake_up
 
 
-class PlannedEventRowOutput(Output):
-    id = number()
-    kind = serializers.ChoiceField(choices=PlannedEventKind.values)
-    state = serializers.ChoiceField(choices=PlannedEventState.values)
-    filter = text(help_text="filter bar syntax; empty: everything")
-    from_at = time()
-    to_at = time()
-    ends_at = serializers.DateTimeField(
-        help_text="effective end, exclusive: to_at, or ended_at if it ended early"
+class PlannedEventRowAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    kind: PlannedEventKind
+    state: PlannedEventState
+    filter: Annotated[str, Meta(description="filter bar syntax; empty: everything")]
+    from_at: Time
+    to_at: Time
+    ends_at: Annotated[
+        Time, Meta(description="effective end, exclusive: to_at, or ended_at if it ended early")
+    ]
+    reason: str
+    created_by: str | None
+    created_at: Time
+    ended_by: str | None
+    ended_at: Time | None
+    canceled_by: str | None
+    canceled_at: Time | None
+    url: str
+    page: str
+
+
+class ImpactAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: Annotated[int, Meta(description="matching the filter")]
+    hosts: Annotated[int, Meta(description="active")]
+    host_names: Annotated[Sequence[str], Meta(description="first five by name")]
+    runs: Annotated[int, Meta(description=f"stored runs in the period, counted up to {RUNS_COUNTED}")]
+    has_more_runs: Annotated[bool, Meta(description=f"more than {RUNS_COUNTED}")]
+    open_incidents: Annotated[
+        Sequence[int], Meta(description="regressions that started in the period, at most five")
+    ]
+
+
+class PlannedEventLogEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
+    at: Time
+    action: PlannedEventAction
+    by: str | None
+    via: Annotated[str, Meta(description="API token; empty for a person")]
+
+
+class PlannedEventAnswer(PlannedEventRowAnswer, kw_only=True, frozen=True):
+    impact: ImpactAnswer
+    activity: Annotated[Sequence[PlannedEventLogEntryAnswer], Meta(description="oldest first")]
+
+
+class PlannedEventPage(AnswerPage, kw_only=True, frozen=True):
+    planned_events: Sequence[PlannedEventRowAnswer]
+
+
+def _describe_row(row: PlannedEventRow) -> PlannedEventRowAnswer:
+    return build(
+        PlannedEventRowAnswer,
+        row,
+        created_by=row.created_by_name or None,
+        ended_by=row.ended_by_name or None,
+        canceled_by=row.canceled_by_name or None,
+        url=f"{PREFIX}/planned-events/{row.id}",
+        page=f"/maintenance/{row.id}/",
     )
-    reason = text()
-    created_by = maybe_text()
-    created_at = time()
-    ended_by = maybe_text()
-    ended_at = maybe_time()
-    canceled_by = maybe_text()
-    canceled_at = maybe_time()
-    url = text()
-    page = text()
 
 
-class ImpactOutput(Output):
-    series = number(help_text="matching the filter")
-    hosts = number(help_text="active")
-    host_names = serializers.ListField(child=text(), help_text="first five by name")
-    runs = number(help_text=f"stored runs in the period, counted up to {RUNS_COUNTED}")
-    has_more_runs = serializers.BooleanField(help_text=f"more than {RUNS_COUNTED}")
-    open_incidents = serializers.ListField(
-        child=serializers.IntegerField(), help_text="regressions that started in the period, at most five"
-    )
-
-
-class PlannedEventLogEntryOutput(Output):
-    at = time()
-    action = serializers.ChoiceField(choices=PlannedEventAction.values)
-    by = maybe_text()
-    via = text(help_text="API token; empty for a person")
-
-
-class PlannedEventOutput(PlannedEventRowOutput):
-    impact = ImpactOutput()
-    activity = PlannedEventLogEntryOutput(many=True, help_text="oldest first")
-
-
-class PlannedEventPage(PageOutput):
-    planned_events = PlannedEventRowOutput(many=True)
-
-
-PLANNED_EVENT_COLUMNS: Final = tuple(PlannedEventRowOutput().fields)
-
-
-def planned_event_row(row: PlannedEventRow) -> Row:
-    """Return a planned event in a list."""
-    values: dict[str, Any] = asdict(row) | {
-        "kind": row.kind.value,
-        "state": row.state.value,
-        "created_by": row.created_by_name or None,
-        "ended_by": row.ended_by_name or None,
-        "canceled_by": row.canceled_by_name or None,
-        "url": f"{PREFIX}/planned-events/{row.id}",
-        "page": f"/maintenance/{row.id}/",
-    }
-    return {name: values[name] for name in PLANNED_EVENT_COLUMNS}
-
-
-def planned_event_detail(detail: PlannedEventDetail, impact: Impact) -> Row:
-    """Return one planned event with its impact and activity log."""
-    return {
-        **planned_event_row(detail.row),
-        "impact": impact_row(impact),
-        "activity": [
-            {"at": entry.at, "action": entry.action.value, "by": entry.by_name or None, "via": entry.via}
-            for entry in detail.activity
+def _describe_event(detail: PlannedEventDetail) -> PlannedEventAnswer:
+    row = detail.row
+    impact = preview_impact(row.filter, from_at=row.from_at, to_at=row.ends_at)
+    return build(
+        PlannedEventAnswer,
+        _describe_row(row),
+        impact=_describe_impact(impact),
+        activity=[
+            build(PlannedEventLogEntryAnswer, entry, by=entry.by_name or None) for entry in detail.activity
         ],
-    }
+    )
 
 
-def impact_row(impact: Impact) -> Row:
-    """Return the impact of a filter and a period."""
-    return {
-        "series": impact.series,
-        "hosts": impact.hosts,
-        "host_names": list(impact.host_names),
-        "runs": min(impact.runs, RUNS_COUNTED),
-        "has_more_runs": impact.has_more_runs,
-        "open_incidents": [incident_id for incident_id, _ in impact.incidents],
-    }
+def _describe_impact(impact: Impact) -> ImpactAnswer:
+    return build(
+        ImpactAnswer,
+        impact,
+        runs=min(impact.runs, RUNS_COUNTED),
+        open_incidents=[incident_id for incident_id, _ in impact.incidents],
+    )
 
 
 class PlannedEventParameters(PageParameters):
@@ -193,18 +178,18 @@ class PlannedEvents(ApiView):
             after=wanted.get("cursor"),
             limit=wanted["limit"],
         )
-        return answer_dicts(
+        return answer_rows(
             request,
-            [planned_event_row(row) for row in page.items],
+            PlannedEventPage,
+            list(map(_describe_row, page.items)),
             name="planned_events",
-            columns=PLANNED_EVENT_COLUMNS,
             next_cursor=page.next_cursor,
         )
 
     @extend_schema(
         operation_id="create_planned_event",
         request=PlannedEventInput,
-        responses={201: PlannedEventOutput, 200: ImpactOutput},
+        responses={201: PlannedEventAnswer, 200: ImpactAnswer},
     )
     def post(self, request: Request) -> HttpResponse | Response:
         """Schedule maintenance or announce a change; a dry run answers 200 with the impact."""
@@ -214,13 +199,12 @@ class PlannedEvents(ApiView):
         with _map_errors():
             if is_dry_run:
                 plan = read_plan(**wanted)
-                return answer_json(
-                    request, impact_row(preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at))
-                )
+                impact = preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at)
+                return answer_json(request, _describe_impact(impact))
             created = schedule_planned_event(**wanted, **_read_actor(request))
         wake_up()
-        row = _detail(created.pk)
-        return Response(row, status=201, headers={"Location": row["url"]})
+        event = _describe_event(_find(created.pk))
+        return Response(event, status=201, headers={"Location": event.url})
 
 
 class OnePlannedEvent(ApiView):
@@ -228,14 +212,14 @@ class OnePlannedEvent(ApiView):
 
     permission_classes = [MayReadOrEdit]
 
-    @extend_schema(operation_id="read_planned_event", responses=PlannedEventOutput)
+    @extend_schema(operation_id="read_planned_event", responses=PlannedEventAnswer)
     def get(self, request: Request, planned_event_id: int) -> HttpResponse:
         """Read one maintenance window or expected change with its impact and activity log."""
         refuse_parameters(request)
-        return answer_json(request, _detail(planned_event_id))
+        return answer_json(request, _describe_event(_find(planned_event_id)))
 
     @extend_schema(
-        operation_id="change_planned_event", request=PlannedEventChanges, responses=PlannedEventOutput
+        operation_id="change_planned_event", request=PlannedEventChanges, responses=PlannedEventAnswer
     )
     def patch(self, request: Request, planned_event_id: int) -> HttpResponse:
         """End early, cancel, or undo either."""
@@ -252,7 +236,7 @@ class OnePlannedEvent(ApiView):
         with _map_errors():
             apply(planned_event_id, **_read_actor(request))
         wake_up()
-        return answer_json(request, _detail(planned_event_id))
+        return answer_json(request, _describe_event(_find(planned_event_id)))
 
     @extend_schema(operation_id="cancel_planned_event", responses={204: None})
     def delete(self, request: Request, planned_event_id: int) -> Response:
@@ -267,12 +251,6 @@ class OnePlannedEvent(ApiView):
 def _read_actor(request: Request) -> dict[str, Any]:
     token = read_api_token(request)
     return {"by": find_person(request), "via": f"bench_{token.public_id}" if token else ""}
-
-
-def _detail(planned_event_id: int) -> Row:
-    detail = _find(planned_event_id)
-    row = detail.row
-    return planned_event_detail(detail, preview_impact(row.filter, from_at=row.from_at, to_at=row.ends_at))
 
 
 def _find(planned_event_id: int) -> PlannedEventDetail:

@@ -1,22 +1,23 @@
 """Studies: saved charts with title and text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.output_fields import Output, PageOutput, number, text, time
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_dicts, answer_json
+from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import PREFIX, Row
+from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import PanelKind, Role
 from benchapp.pipeline.studies import (
     PANELS_MAXIMUM,
@@ -34,33 +35,33 @@ from benchapp.queries.studies import StudyDetail, StudyRow, list_studies, read_s
 _KINDS: Final = ", ".join(PanelKind.values)
 
 
-class PanelOutput(Output):
-    kind = text(help_text=_KINDS)
-    query = text(help_text="query string of the chart's page")
-    title = text()
-    words = text(help_text="Markdown")
-    page = text()
+class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
+    kind: Annotated[str, Meta(description=_KINDS)]
+    query: Annotated[str, Meta(description="query string of the chart's page")]
+    title: str
+    words: Annotated[str, Meta(description="Markdown")]
+    page: str
 
 
-class StudyRowOutput(Output):
-    id = number()
-    title = text()
-    owner = text(allow_null=True, help_text="null for a sample")
-    panel_count = number()
-    is_shared = serializers.BooleanField(help_text="the study has a shared link")
-    created_at = time()
-    updated_at = time()
-    url = text()
-    page = text()
+class StudyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    title: str
+    owner: Annotated[str | None, Meta(description="null for a sample")]
+    panel_count: int
+    is_shared: Annotated[bool, Meta(description="the study has a shared link")]
+    created_at: Time
+    updated_at: Time
+    url: str
+    page: str
 
 
-class StudyOutput(StudyRowOutput):
-    words = text(help_text="Markdown source")
-    panels = PanelOutput(many=True)
+class StudyAnswer(StudyRowAnswer, kw_only=True, frozen=True):
+    words: Annotated[str, Meta(description="Markdown source")]
+    panels: Sequence[PanelAnswer]
 
 
-class StudyPage(PageOutput):
-    studies = StudyRowOutput(many=True)
+class StudyPage(AnswerPage, kw_only=True, frozen=True):
+    studies: Sequence[StudyRowAnswer]
 
 
 class PanelInput(serializers.Serializer[Any]):
@@ -98,15 +99,15 @@ class Studies(ApiView):
         """List studies, most recently updated first."""
         wanted = read_parameters(request, PageParameters)
         page = list_studies(after=wanted.get("cursor"), limit=wanted["limit"])
-        return answer_dicts(
+        return answer_rows(
             request,
-            [_study_row(study) for study in page.items],
+            StudyPage,
+            [build(StudyRowAnswer, study, **_describe_owner(study)) for study in page.items],
             name="studies",
-            columns=tuple(StudyRowOutput().fields),
             next_cursor=page.next_cursor,
         )
 
-    @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyOutput})
+    @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyAnswer})
     def post(self, request: Request) -> Response:
         """Create a study; its owner is the user, or the owner of the token."""
         refuse_parameters(request)
@@ -118,8 +119,8 @@ class Studies(ApiView):
                 panels=read_panels(wanted.get("panels", [])),
                 owner=find_person(request),
             )
-        row = _study_detail(_find(study.pk))
-        return Response(row, status=201, headers={"Location": row["url"]})
+        body = _describe_study(_find(study.pk))
+        return Response(body, status=201, headers={"Location": body.url})
 
 
 class OneStudy(ApiView):
@@ -127,13 +128,13 @@ class OneStudy(ApiView):
 
     permission_classes = [MayReadOrEdit]
 
-    @extend_schema(operation_id="read_study", responses=StudyOutput)
+    @extend_schema(operation_id="read_study", responses=StudyAnswer)
     def get(self, request: Request, study_id: int) -> HttpResponse:
         """Read one study with its charts."""
         refuse_parameters(request)
-        return answer_json(request, _study_detail(_find(study_id)))
+        return answer_json(request, _describe_study(_find(study_id)))
 
-    @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyOutput)
+    @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyAnswer)
     def patch(self, request: Request, study_id: int) -> HttpResponse:
         """Change title, text or charts of a study; given members replace the stored ones."""
         refuse_parameters(request)
@@ -143,7 +144,7 @@ class OneStudy(ApiView):
             if "panels" in wanted:
                 wanted["panels"] = read_panels(wanted["panels"])
             change_study(study_id, **wanted)
-        return answer_json(request, _study_detail(_find(study_id)))
+        return answer_json(request, _describe_study(_find(study_id)))
 
     @extend_schema(operation_id="delete_study", responses={204: None})
     def delete(self, request: Request, study_id: int) -> Response:
@@ -186,41 +187,20 @@ def _check_mine(request: Request, study: StudyDetail) -> None:
         )
 
 
-def _study_row(study: StudyRow) -> Row:
+def _describe_owner(study: StudyRow | StudyDetail) -> dict[str, Any]:
     return {
-        "id": study.id,
-        "title": study.title,
         "owner": study.owner_name or None,
-        "panel_count": study.panel_count,
-        "is_shared": study.is_shared,
-        "created_at": study.created_at,
-        "updated_at": study.updated_at,
         "url": f"{PREFIX}/studies/{study.id}",
         "page": f"/studies/{study.id}/",
     }
 
 
-def _study_detail(study: StudyDetail) -> Row:
-    row = StudyRow(
-        study.id,
-        study.title,
-        study.owner_name,
-        len(study.panels),
-        study.share_token is not None,
-        study.created_at,
-        study.updated_at,
+def _describe_study(study: StudyDetail) -> StudyAnswer:
+    return build(
+        StudyAnswer,
+        study,
+        panel_count=len(study.panels),
+        is_shared=study.share_token is not None,
+        panels=[build(PanelAnswer, panel, page=f"/{panel.kind}/?{panel.query}") for panel in study.panels],
+        **_describe_owner(study),
     )
-    return {
-        **_study_row(row),
-        "words": study.words,
-        "panels": [
-            {
-                "kind": panel.kind,
-                "query": panel.query,
-                "title": panel.title,
-                "words": panel.words,
-                "page": f"/{panel.kind}/?{panel.query}",
-            }
-            for panel in study.panels
-        ],
-    }

@@ -1,23 +1,24 @@
 """One's own subscriptions; admins can read, test and delete all."""
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.output_fields import Output, maybe_number, maybe_time, number, text, time
+from benchapp.api.framework.answers import ApiAnswer, Kind, Time, build
 from benchapp.api.framework.parameters import refuse_parameters
 from benchapp.api.framework.permissions import find_person, is_signed_in, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import PREFIX, Row
+from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Channel, Role, Scope, Subscription, User
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
@@ -34,40 +35,46 @@ from benchapp.queue import wake_notify
 _SECRET = {"Cache-Control": "no-store"}
 
 
-class SubscriptionOutput(Output):
-    id = number()
-    owner = text()
-    channel = serializers.ChoiceField(choices=Channel.values)
-    address = text(help_text="only the host of another person's webhook")
-    filter = text(help_text="filter bar syntax; empty: everything")
-    minimum_severity = text(help_text="low, medium or high")
-    notify_silent_hosts = serializers.BooleanField()
-    is_digest = serializers.BooleanField()
-    digest_hour = number(help_text="UTC")
-    quiet_from_hour = maybe_number()
-    quiet_to_hour = maybe_number()
-    is_active = serializers.BooleanField()
-    failures = number(help_text="consecutive")
-    paused_reason = text()
-    waiting = number(help_text="queued notices")
-    last_at = maybe_time()
-    address_state = text(
-        help_text='of an e-mail address "confirmed", "unconfirmed" or "refused"; "" of a webhook'
-    )
-    confirmed_at = maybe_time(help_text="null: not confirmed, or a webhook, which needs no confirmation")
-    confirmation_asked_at = maybe_time(help_text="when the newest confirmation mail was requested")
-    withheld = number(help_text="notices not sent because the address was not confirmed within a day")
-    created_at = time()
-    url = text()
-    page = text()
+class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    owner: str
+    channel: Channel
+    address: Annotated[str, Meta(description="only the host of another person's webhook")]
+    filter: Annotated[str, Meta(description="filter bar syntax; empty: everything")]
+    minimum_severity: Annotated[str, Meta(description="low, medium or high")]
+    notify_silent_hosts: bool
+    is_digest: bool
+    digest_hour: Annotated[int, Meta(description="UTC")]
+    quiet_from_hour: int | None
+    quiet_to_hour: int | None
+    is_active: bool
+    failures: Annotated[int, Meta(description="consecutive")]
+    paused_reason: str
+    waiting: Annotated[int, Meta(description="queued notices")]
+    last_at: Time | None
+    address_state: Annotated[
+        str, Meta(description='of an e-mail address "confirmed", "unconfirmed" or "refused"; "" of a webhook')
+    ]
+    confirmed_at: Annotated[
+        Time | None, Meta(description="null: not confirmed, or a webhook, which needs no confirmation")
+    ]
+    confirmation_asked_at: Annotated[
+        Time | None, Meta(description="when the newest confirmation mail was requested")
+    ]
+    withheld: Annotated[
+        int, Meta(description="notices not sent because the address was not confirmed within a day")
+    ]
+    created_at: Time
+    url: str
+    page: str
 
 
-class NewSubscriptionOutput(SubscriptionOutput):
-    secret = text(allow_null=True, help_text="webhook signing secret; shown once")
+class NewSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
+    secret: Annotated[str | None, Meta(description="webhook signing secret; shown once")]
 
 
-class SubscriptionList(Output):
-    subscriptions = SubscriptionOutput(many=True)
+class SubscriptionList(ApiAnswer, kw_only=True, frozen=True):
+    subscriptions: Sequence[SubscriptionAnswer]
 
 
 class SubscriptionInput(serializers.Serializer[Any]):
@@ -107,11 +114,11 @@ class Subscriptions(ApiView):
         """List one's own subscriptions; at most 20."""
         refuse_parameters(request)
         person = _require_person(request)
-        rows = [_row(row) for row in list_subscriptions(person, owner=person)]
-        return answer_json(request, {"subscriptions": rows})
+        rows = [_describe(SubscriptionAnswer, row) for row in list_subscriptions(person, owner=person)]
+        return answer_json(request, SubscriptionList(subscriptions=rows))
 
     @extend_schema(
-        operation_id="create_subscription", request=SubscriptionInput, responses={201: NewSubscriptionOutput}
+        operation_id="create_subscription", request=SubscriptionInput, responses={201: NewSubscriptionAnswer}
     )
     def post(self, request: Request) -> Response:
         """Create a subscription; a webhook's secret (Standard Webhooks) is shown once.
@@ -126,8 +133,8 @@ class Subscriptions(ApiView):
             pointer = f"/{error.field}" if error.field else ""
             raise Problem(400, "value-invalid", "Bad value", str(error), pointer=pointer) from error
         wake_notify()
-        row = {**_row(_find(request, made.pk)), "secret": made.secret or None}
-        return Response(row, status=201, headers={**_SECRET, "Location": row["url"]})
+        body = _describe(NewSubscriptionAnswer, _find(request, made.pk), secret=made.secret or None)
+        return Response(body, status=201, headers={**_SECRET, "Location": body.url})
 
 
 class OneSubscription(ApiView):
@@ -135,11 +142,11 @@ class OneSubscription(ApiView):
 
     permission_classes = [MaySubscribe]
 
-    @extend_schema(operation_id="read_subscription", responses=SubscriptionOutput)
+    @extend_schema(operation_id="read_subscription", responses=SubscriptionAnswer)
     def get(self, request: Request, subscription_id: int) -> HttpResponse:
         """Read one subscription."""
         refuse_parameters(request)
-        return answer_json(request, _row(_find(request, subscription_id)))
+        return answer_json(request, _describe(SubscriptionAnswer, _find(request, subscription_id)))
 
     @extend_schema(operation_id="delete_subscription", responses={204: None})
     def delete(self, request: Request, subscription_id: int) -> Response:
@@ -232,12 +239,12 @@ def _find(request: Request, subscription_id: int) -> SubscriptionRow:
     return row
 
 
-def _row(row: SubscriptionRow) -> Row:
-    values = asdict(row)
-    del values["owner_id"], values["owner_name"]
-    return {
-        **values,
-        "owner": row.owner_name,
-        "url": f"{PREFIX}/subscriptions/{row.id}",
-        "page": f"/subscriptions/{row.id}/",
-    }
+def _describe(kind: type[Kind], row: SubscriptionRow, **more: Any) -> Kind:
+    return build(
+        kind,
+        row,
+        owner=row.owner_name,
+        url=f"{PREFIX}/subscriptions/{row.id}",
+        page=f"/subscriptions/{row.id}/",
+        **more,
+    )

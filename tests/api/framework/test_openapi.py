@@ -360,7 +360,7 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
         ("/api/v1/series/{series_id}/summary", "SummaryAnswer"),
         ("/api/v1/submissions/{submission_id}", "SubmissionAnswer"),
         ("/api/v1/planned-events", "PlannedEventPage"),
-        ("/api/v1/planned-events/{planned_event_id}", "PlannedEventOutput"),
+        ("/api/v1/planned-events/{planned_event_id}", "PlannedEventAnswer"),
     ],
 )
 def test_answer_has_exactly_the_members_of_its_description(admin, things, url, component):
