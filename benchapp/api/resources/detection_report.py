@@ -1,29 +1,21 @@
 """Detection of one metric of a series in detail, also with another policy (dry run)."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    maybe_number,
-    maybe_real,
-    maybe_time,
-    number,
-    real,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import ApiAnswer, Time, build
 from benchapp.api.framework.parameters import Parameters, flag_parameter, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.incidents import ChangeOutput, change_row
-from benchapp.api.resources.shapes import Row
+from benchapp.api.resources.incidents import ChangeAnswer, describe_change
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import DetectionStatus
 from benchapp.pipeline.detection.dry_run import (
@@ -55,81 +47,85 @@ class DetectionReportParameters(Parameters):
     )
 
 
-class PolicyOutput(Output):
-    smallest_change = real(help_text="threshold, relative")
-    baseline_from_at = maybe_time()
-    until_at = maybe_time()
+class PolicyAnswer(ApiAnswer, kw_only=True, frozen=True):
+    smallest_change: Annotated[float, Meta(description="threshold, relative")]
+    baseline_from_at: Time | None
+    until_at: Time | None
 
 
-class InputOutput(Output):
-    run = number()
-    started_at = time()
-    value = real()
+class InputAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run: int
+    started_at: Time
+    value: float
 
 
-class DetectedChangeOutput(Output):
-    run = number()
-    last_good_run = number()
-    started_at = time()
-    before_median = real()
-    before_n = number()
-    before_spread = real()
-    after_median = real()
-    after_n = number()
-    after_spread = real()
-    relative = real()
-    relative_low = maybe_real()
-    relative_high = maybe_real()
-    confidence = real()
-    t_score = maybe_real(help_text="as a standard normal score")
-    rank_score = maybe_real()
-    correlation = maybe_real(help_text="of consecutive runs")
+class DetectedChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run: int
+    last_good_run: int
+    started_at: Time
+    before_median: float
+    before_n: int
+    before_spread: float
+    after_median: float
+    after_n: int
+    after_spread: float
+    relative: float
+    relative_low: float | None
+    relative_high: float | None
+    confidence: float
+    t_score: Annotated[float | None, Meta(description="as a standard normal score")]
+    rank_score: float | None
+    correlation: Annotated[float | None, Meta(description="of consecutive runs")]
 
 
-class BandOutput(Output):
-    low = real()
-    high = real()
+class BandAnswer(ApiAnswer, kw_only=True, frozen=True):
+    low: float
+    high: float
 
 
-class BaselineOutput(Output):
-    baseline_level = real(help_text="median of its first runs, at most 60")
-    baseline_n = number()
-    current_level = real(help_text="of the newest runs since the last change, at most 60")
-    current_n = number()
-    relative = real()
-    relative_low = maybe_real(help_text="of its 95 % interval")
-    relative_high = maybe_real()
-    tolerated_change = real()
-    has_drifted = serializers.BooleanField(help_text="the whole interval exceeds tolerated_change")
-    since_at = maybe_time()
+class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
+    baseline_level: Annotated[float, Meta(description="median of its first runs, at most 60")]
+    baseline_n: int
+    current_level: Annotated[float, Meta(description="of the newest runs since the last change, at most 60")]
+    current_n: int
+    relative: float | None
+    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
+    relative_high: float | None
+    tolerated_change: float
+    has_drifted: Annotated[bool, Meta(description="the whole interval exceeds tolerated_change")]
+    since_at: Time | None
 
 
-class DetectionReportOutput(Output):
-    series = number()
-    metric = text()
-    method = text()
-    is_dry_run = serializers.BooleanField()
-    policy = PolicyOutput()
-    inputs = InputOutput(many=True, help_text="valid runs, oldest first")
-    failed = number(help_text="failed measurements of the series")
-    excluded = number()
-    without_value = number()
-    status = serializers.ChoiceField(choices=DetectionStatus.values)
-    runs_needed = maybe_number()
-    level = maybe_real(help_text="median of the current level")
-    spread = real(help_text="relative")
-    correlation = real()
-    smallest_detectable_change = maybe_real(help_text="smallest relative change detectable in five runs")
-    band = BandOutput(allow_null=True, help_text="newer runs outside of it are suspected")
-    changes = DetectedChangeOutput(many=True)
-    too_small = DetectedChangeOutput(many=True, help_text="detected, but below the threshold")
-    suspicion = DetectedChangeOutput(allow_null=True)
-    baseline = BaselineOutput(
-        allow_null=True,
-        help_text="the current level compared to the accepted baseline; null without one",
-    )
-    stored = ChangeOutput(many=True, help_text="stored changes, newest first")
-    why_not = serializers.ListField(child=text(), help_text="reasons why changes are not reported")
+class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    metric: str
+    method: str
+    is_dry_run: bool
+    policy: PolicyAnswer
+    inputs: Annotated[Sequence[InputAnswer], Meta(description="valid runs, oldest first")]
+    failed: Annotated[int, Meta(description="failed measurements of the series")]
+    excluded: int
+    without_value: int
+    status: DetectionStatus
+    runs_needed: int | None
+    level: Annotated[float | None, Meta(description="median of the current level")]
+    spread: Annotated[float, Meta(description="relative")]
+    correlation: float
+    smallest_detectable_change: Annotated[
+        float | None, Meta(description="smallest relative change detectable in five runs")
+    ]
+    band: Annotated[BandAnswer | None, Meta(description="newer runs outside of it are suspected")]
+    changes: Sequence[DetectedChangeAnswer]
+    too_small: Annotated[
+        Sequence[DetectedChangeAnswer], Meta(description="detected, but below the threshold")
+    ]
+    suspicion: DetectedChangeAnswer | None
+    baseline: Annotated[
+        BaselineAnswer | None,
+        Meta(description="the current level compared to the accepted baseline; null without one"),
+    ]
+    stored: Annotated[Sequence[ChangeAnswer], Meta(description="stored changes, newest first")]
+    why_not: Annotated[Sequence[str], Meta(description="reasons why changes are not reported")]
 
 
 class SeriesDetection(ApiView):
@@ -140,7 +136,7 @@ class SeriesDetection(ApiView):
     @extend_schema(
         operation_id="report_detection",
         parameters=[DetectionReportParameters],
-        responses=DetectionReportOutput,
+        responses=DetectionReportAnswer,
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """Run detection on the stored runs and report inputs, policy, band, changes, and reasons."""
@@ -166,69 +162,59 @@ class SeriesDetection(ApiView):
         except UnknownSeries as error:
             raise Problem(404, "not-found", "No such series", str(error)) from error
         stored = list_changes_of_series(series_id, metric=wanted["metric"])
-        return answer_json(request, _describe(report) | {"stored": list(map(change_row, stored))})
+        return answer_json(request, _describe(report, list(map(describe_change, stored))))
 
 
-def _describe(report: DetectionReport) -> dict[str, Any]:
-    judged, policy = report.result, report.policy
-    low, high = report.band or (None, None)
-    return {
-        "series": report.series_id,
-        "metric": report.metric,
-        "method": report.method,
-        "is_dry_run": report.is_dry_run,
-        "policy": {
-            "smallest_change": policy.smallest_change,
-            "baseline_from_at": policy.baseline_from_at,
-            "until_at": policy.until_at,
-        },
-        "inputs": report.list_inputs(),
-        "failed": report.failed_count,
-        "excluded": report.excluded_count,
-        "without_value": report.without_value_count,
-        "status": report.status,
-        "runs_needed": judged.state.runs_needed,
-        "level": judged.level,
-        "spread": judged.profile.spread,
-        "correlation": judged.profile.correlation,
-        "smallest_detectable_change": judged.profile.smallest_change,
-        "band": None if report.band is None else {"low": low, "high": high},
-        "changes": list(map(_change_row, report.changes)),
-        "too_small": list(map(_change_row, report.too_small)),
-        "suspicion": _change_row(report.suspicion) if report.suspicion else None,
-        "baseline": _baseline_row(report),
-        "why_not": list(report.why_not),
-    }
+def _describe(report: DetectionReport, stored: Sequence[ChangeAnswer]) -> DetectionReportAnswer:
+    judged, policy, band = report.result, report.policy, report.band
+    return build(
+        DetectionReportAnswer,
+        report,
+        judged,
+        judged.profile,
+        series=report.series_id,
+        policy=build(PolicyAnswer, policy),
+        inputs=[InputAnswer(**row) for row in report.list_inputs()],
+        failed=report.failed_count,
+        excluded=report.excluded_count,
+        without_value=report.without_value_count,
+        runs_needed=judged.state.runs_needed,
+        smallest_detectable_change=judged.profile.smallest_change,
+        band=BandAnswer(low=band[0], high=band[1]) if band else None,
+        changes=list(map(_describe_change, report.changes)),
+        too_small=list(map(_describe_change, report.too_small)),
+        suspicion=_describe_change(report.suspicion) if report.suspicion else None,
+        baseline=_describe_baseline(report),
+        stored=stored,
+    )
 
 
-def _baseline_row(report: DetectionReport) -> Row | None:
+def _describe_baseline(report: DetectionReport) -> BaselineAnswer | None:
     comparison = report.comparison
     if comparison is None:
         return None
     baseline, current, shift = comparison.accepted.level, comparison.drift.now, comparison.drift.shift
     has_drifted = comparison.drift.is_beyond
-    return {
-        "baseline_level": baseline.median,
-        "baseline_n": baseline.points,
-        "current_level": current.median,
-        "current_n": current.points,
-        "relative": shift.relative,
-        "relative_low": shift.low,
-        "relative_high": shift.high,
-        "tolerated_change": report.policy.smallest_change,
-        "has_drifted": has_drifted,
-        "since_at": to_time(int(report.input.times[comparison.start])) if has_drifted else None,
-    }
+    return BaselineAnswer(
+        baseline_level=baseline.median,
+        baseline_n=baseline.points,
+        current_level=current.median,
+        current_n=current.points,
+        relative=shift.relative,
+        relative_low=shift.low,
+        relative_high=shift.high,
+        tolerated_change=report.policy.smallest_change,
+        has_drifted=has_drifted,
+        since_at=to_time(int(report.input.times[comparison.start])) if has_drifted else None,
+    )
 
 
-def _change_row(change: FoundChange) -> Row:
-    found = change.found
-    return {
-        "run": change.run_id,
-        "last_good_run": change.last_good_run_id,
-        "started_at": change.at,
-        **describe_levels(found),
-        "t_score": found.t_score,
-        "rank_score": found.rank_score,
-        "correlation": found.correlation,
-    }
+def _describe_change(change: FoundChange) -> DetectedChangeAnswer:
+    return build(
+        DetectedChangeAnswer,
+        change.found,
+        run=change.run_id,
+        last_good_run=change.last_good_run_id,
+        started_at=change.at,
+        **describe_levels(change.found),
+    )

@@ -1,28 +1,18 @@
 """Changes and incidents: lists, one incident, triage."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    PageOutput,
-    maybe_number,
-    maybe_real,
-    maybe_text,
-    maybe_time,
-    number,
-    real,
-    text,
-    time,
-)
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.parameters import (
     FilterField,
     FormatParameters,
@@ -33,116 +23,121 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead, MayReadOrEdit, find_person
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_dicts, answer_json
+from benchapp.api.framework.responses import Row, answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import PREFIX, Row
+from benchapp.api.resources.shapes import PREFIX
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState, IncidentState, Role, Severity, User, Verdict
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
 from benchapp.queries.incidents.changes import ChangeFilter, ChangeRow, list_changes
 from benchapp.queries.incidents.incidents import list_incidents, read_incident
-from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentFilter, IncidentRow, Tab
+from benchapp.queries.incidents.shapes import IncidentDetail, IncidentFilter, IncidentRow, Tab
 from benchapp.queue import wake_notify, wake_up
 
-
-class ChangeOutput(Output):
-    id = number()
-    series = number()
-    scope = text(help_text="pool:NAME or host:NAME")
-    workload = text()
-    target = text()
-    metric = text()
-    unit = text()
-    run = maybe_number()
-    last_good_run = maybe_number()
-    started_at = time()
-    state = serializers.ChoiceField(choices=ChangeState.values)
-    is_regression = serializers.BooleanField()
-    before_median = real(help_text="in the metric's base unit")
-    before_n = number()
-    before_spread = real(help_text="robust standard deviation")
-    after_median = real()
-    after_n = number()
-    after_spread = real()
-    relative = real(help_text="after / before − 1")
-    relative_low = maybe_real(help_text="of its 95 % interval")
-    relative_high = maybe_real()
-    confidence = real(help_text="0 to 1")
-    method = text()
-    incident = maybe_number()
-    found_at = time()
-    updated_at = time()
-    withdrawn_at = maybe_time()
-    evidence = serializers.DictField(help_text="the points used and the tests' results")
-    page = text()
+VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
 
 
-CHANGE_COLUMNS: Final = tuple(ChangeOutput().fields)
+class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    series: int
+    scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
+    workload: str
+    target: str
+    metric: str
+    unit: str
+    run: int | None
+    last_good_run: int | None
+    started_at: Time
+    state: ChangeState
+    is_regression: bool
+    before_median: Annotated[float, Meta(description="in the metric's base unit")]
+    before_n: int
+    before_spread: Annotated[float, Meta(description="robust standard deviation")]
+    after_median: float
+    after_n: int
+    after_spread: float
+    relative: Annotated[float, Meta(description="after / before − 1")]
+    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
+    relative_high: float | None
+    confidence: Annotated[float, Meta(description="0 to 1")]
+    method: str
+    incident: int | None
+    found_at: Time
+    updated_at: Time
+    withdrawn_at: Time | None
+    evidence: Annotated[Mapping[str, Any], Meta(description="the points used and the tests' results")]
+    page: str
 
 
-class ChangePage(PageOutput):
-    changes = ChangeOutput(many=True)
+CHANGE_COLUMNS: Final = list_columns(ChangeAnswer)
 
 
-class CommonFactorOutput(Output):
-    dimension = text()
-    value = text()
-    share = real(help_text="of the affected series")
-    words = text()
+class ChangePage(AnswerPage, kw_only=True, frozen=True):
+    changes: Sequence[ChangeAnswer]
 
 
-class SuspectOutput(Output):
-    name = text()
-    before = maybe_text()
-    after = maybe_text()
-    share = real(help_text="of the changes that it coincides with")
-    coincides_with = maybe_number()
-    changes = maybe_number()
-    hosts_regressed = number(help_text="other hosts with the same change within 14 days that regressed")
-    hosts_unaffected = number(help_text="other hosts with the same change that are unaffected")
-    unaffected_hosts = serializers.ListField(child=text(), help_text="the first five of these")
-    words = text()
+class CommonFactorAnswer(ApiAnswer, kw_only=True, frozen=True):
+    dimension: str
+    value: str
+    share: Annotated[float, Meta(description="of the affected series")]
+    words: str
 
 
-class IncidentEventOutput(Output):
-    id = number()
-    at = time()
-    by = maybe_text()
-    kind = text()
-    words = text()
-    undone_at = maybe_time()
+class SuspectAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    before: str | None
+    after: str | None
+    share: Annotated[float, Meta(description="of the changes that it coincides with")]
+    coincides_with: int | None
+    changes: int | None
+    hosts_regressed: Annotated[
+        int, Meta(description="other hosts with the same change within 14 days that regressed")
+    ]
+    hosts_unaffected: Annotated[int, Meta(description="other hosts with the same change that are unaffected")]
+    unaffected_hosts: Annotated[Sequence[str], Meta(description="the first five of these")]
+    words: str
 
 
-class IncidentRowOutput(Output):
-    id = number()
-    title = text()
-    scope = text(help_text="pool:NAME or host:NAME; empty for several")
-    state = serializers.ChoiceField(choices=IncidentState.values)
-    verdict = serializers.ChoiceField(choices=[each.value for each in Verdict if each], allow_null=True)
-    severity = serializers.ChoiceField(choices=Severity.values)
-    is_regression = serializers.BooleanField(help_text="false: an improvement")
-    started_at = time()
-    relative = real(help_text="of its largest change: after / before − 1")
-    relative_low = maybe_real(help_text="of its 95 % interval")
-    relative_high = maybe_real()
-    change_count = number()
-    series_count = number()
-    common_factors = CommonFactorOutput(many=True, help_text="strongest first")
-    suspects = SuspectOutput(many=True, help_text="coinciding environment changes, most likely cause first")
-    assignee = maybe_text()
-    link = maybe_text()
-    snoozed_until = maybe_time()
-    recovered_at = maybe_time()
-    merged_into = maybe_number()
-    opened_at = time()
-    updated_at = time()
-    resolved_at = maybe_time()
-    url = text()
-    page = text()
+class IncidentEventAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    at: Time
+    by: str | None
+    kind: str
+    words: str
+    undone_at: Time | None
 
 
-INCIDENT_COLUMNS: Final = tuple(IncidentRowOutput().fields)
+class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    title: str
+    scope: Annotated[str, Meta(description="pool:NAME or host:NAME; empty for several")]
+    state: IncidentState
+    verdict: VerdictName | None
+    severity: Severity
+    is_regression: Annotated[bool, Meta(description="false: an improvement")]
+    started_at: Time
+    relative: Annotated[float, Meta(description="of its largest change: after / before − 1")]
+    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
+    relative_high: float | None
+    change_count: int
+    series_count: int
+    common_factors: Annotated[Sequence[CommonFactorAnswer], Meta(description="strongest first")]
+    suspects: Annotated[
+        Sequence[SuspectAnswer], Meta(description="coinciding environment changes, most likely cause first")
+    ]
+    assignee: str | None
+    link: str | None
+    snoozed_until: Time | None
+    recovered_at: Time | None
+    merged_into: int | None
+    opened_at: Time
+    updated_at: Time
+    resolved_at: Time | None
+    url: str
+    page: str
+
+
 # Defaults for suspects of older incidents.
 _SUSPECT: Final[Row] = {
     "coincides_with": None,
@@ -153,71 +148,55 @@ _SUSPECT: Final[Row] = {
 }
 
 
-class IncidentOutput(IncidentRowOutput):
-    changes = ChangeOutput(many=True, help_text="largest first, at most 500")
-    changes_left_out = number()
-    events = IncidentEventOutput(many=True, help_text="oldest first")
+class IncidentAnswer(IncidentRowAnswer, kw_only=True, frozen=True):
+    changes: Annotated[Sequence[ChangeAnswer], Meta(description="largest first, at most 500")]
+    changes_left_out: int
+    events: Annotated[Sequence[IncidentEventAnswer], Meta(description="oldest first")]
 
 
-class IncidentPage(PageOutput):
-    incidents = IncidentRowOutput(many=True)
+class IncidentPage(AnswerPage, kw_only=True, frozen=True):
+    incidents: Sequence[IncidentRowAnswer]
 
 
-def change_row(change: ChangeRow) -> Row:
-    """Return a change for the API."""
-    row: dict[str, Any] = {
-        name: getattr(change, name) for name in CHANGE_COLUMNS if name in ChangeRow.__dataclass_fields__
-    }
-    row |= {
-        "series": change.series.id,
-        "scope": change.series.scope,
-        "workload": change.series.workload_title,
-        "target": change.series.target_title,
-        "unit": CATALOGUE[change.metric].unit,
-        "run": change.run_id,
-        "last_good_run": change.last_good_run_id,
-        "incident": change.incident_id,
-        "page": f"/series/{change.series.id}/?metric={change.metric}",
-    }
-    return {name: row[name] for name in CHANGE_COLUMNS}
+def describe_change(change: ChangeRow) -> ChangeAnswer:
+    """Return a change."""
+    return build(
+        ChangeAnswer,
+        change,
+        series=change.series.id,
+        scope=change.series.scope,
+        workload=change.series.workload_title,
+        target=change.series.target_title,
+        unit=CATALOGUE[change.metric].unit,
+        run=change.run_id,
+        last_good_run=change.last_good_run_id,
+        incident=change.incident_id,
+        page=f"/series/{change.series.id}/?metric={change.metric}",
+    )
 
 
-def incident_row(incident: IncidentRow) -> Row:
-    """Return an incident for the API."""
-    row: dict[str, Any] = {
-        name: getattr(incident, name) for name in INCIDENT_COLUMNS if name in IncidentRow.__dataclass_fields__
-    }
-    row |= {
-        "suspects": [_SUSPECT | suspect for suspect in incident.suspects],
-        "verdict": incident.verdict or None,
-        "assignee": incident.assignee_name or None,
-        "link": incident.link or None,
-        "merged_into": incident.merged_into_id,
-        "url": f"{PREFIX}/incidents/{incident.id}",
-        "page": f"/incidents/{incident.id}/",
-    }
-    return {name: row[name] for name in INCIDENT_COLUMNS}
+def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
+    return build(
+        IncidentRowAnswer,
+        incident,
+        suspects=[_SUSPECT | suspect for suspect in incident.suspects],
+        verdict=incident.verdict or None,
+        assignee=incident.assignee_name or None,
+        link=incident.link or None,
+        merged_into=incident.merged_into_id,
+        url=f"{PREFIX}/incidents/{incident.id}",
+        page=f"/incidents/{incident.id}/",
+    )
 
 
-def incident_detail(detail: IncidentDetail) -> Row:
-    """Return one incident with its changes and activity."""
-    return {
-        **incident_row(detail.row),
-        "changes": list(map(change_row, detail.changes)),
-        "changes_left_out": detail.changes_left_out,
-        "events": list(map(_event_row, detail.events)),
-    }
-
-
-def _event_row(event: EventRow) -> Row:
-    return {
-        "id": event.id,
-        "at": event.at,
-        "by": event.by_name or None,
-        "kind": event.kind,
-        "words": event.words,
-        "undone_at": event.undone_at,
-    }
+def _describe_incident(detail: IncidentDetail) -> IncidentAnswer:
+    return build(
+        IncidentAnswer,
+        detail,
+        _describe_row(detail.row),
+        changes=list(map(describe_change, detail.changes)),
+        events=[build(IncidentEventAnswer, event, by=event.by_name or None) for event in detail.events],
+    )
 
 
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the rows only")
@@ -253,9 +232,10 @@ class Changes(ApiView):
         wanted = read_parameters(request, ChangeParameters)
         cursor, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
         page = list_changes(ChangeFilter(**wanted), after=cursor, limit=limit)
-        return answer_dicts(
+        return answer_rows(
             request,
-            [change_row(change) for change in page.items],
+            ChangePage,
+            list(map(describe_change, page.items)),
             name="changes",
             columns=CHANGE_COLUMNS,
             next_cursor=page.next_cursor,
@@ -323,11 +303,11 @@ class Incidents(ApiView):
         page = list_incidents(
             IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])}), after=cursor, limit=limit
         )
-        return answer_dicts(
+        return answer_rows(
             request,
-            [incident_row(incident) for incident in page.items],
+            IncidentPage,
+            list(map(_describe_row, page.items)),
             name="incidents",
-            columns=INCIDENT_COLUMNS,
             next_cursor=page.next_cursor,
         )
 
@@ -337,13 +317,13 @@ class OneIncident(ApiView):
 
     permission_classes = [MayReadOrEdit]
 
-    @extend_schema(operation_id="read_incident", responses=IncidentOutput)
+    @extend_schema(operation_id="read_incident", responses=IncidentAnswer)
     def get(self, request: Request, incident_id: int) -> HttpResponse:
         """Read one incident with its changes and activity."""
         refuse_parameters(request)
-        return answer_json(request, incident_detail(_find(incident_id)))
+        return answer_json(request, _describe_incident(_find(incident_id)))
 
-    @extend_schema(operation_id="change_incident", request=IncidentChanges, responses=IncidentOutput)
+    @extend_schema(operation_id="change_incident", request=IncidentChanges, responses=IncidentAnswer)
     def patch(self, request: Request, incident_id: int) -> HttpResponse:
         """Acknowledge, resolve, reopen, assign, link, snooze or comment: all given fields, or none."""
         refuse_parameters(request)
@@ -353,7 +333,7 @@ class OneIncident(ApiView):
             take_steps(list(_list_steps(incident_id, wanted, state=row.state, by=find_person(request))))
         wake_up()
         wake_notify()
-        return answer_json(request, incident_detail(_find(incident_id)))
+        return answer_json(request, _describe_incident(_find(incident_id)))
 
 
 def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: User | None) -> Iterator[Step]:
