@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -81,41 +81,6 @@ def _choose_columns(rows: Sequence[ApiAnswer], columns: Sequence[str]) -> Sequen
     if not rows or not isinstance(rows[0], ChosenColumns) or tuple(columns) == list_columns(type(rows[0])):
         return rows
     return [{column: getattr(row, column) for column in columns} for row in rows]
-
-
-def answer_dicts(
-    request: Request,
-    rows: Sequence[Row],
-    *,
-    name: str,
-    columns: Sequence[str],
-    next_cursor: str | None,
-    format: str = "json",
-    file_name: str = "",
-    about: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> HttpResponse:
-    """Return one page of rows as {name: [...], next, next_cursor}, or as bare lines of CSV or NDJSON.
-
-    columns: of the CSV, also without rows; about: other members of the JSON body. `next` is a path with query, and
-    also the header Link in all formats.
-    """
-    following = link_next(request, next_cursor) if next_cursor else None
-    headers = {**(headers or {}), **({"Link": f'<{following}>; rel="next"'} if following else {})}
-    if format == "json":
-        body = {**(about or {}), name: rows, "next": following, "next_cursor": next_cursor}
-        return answer_json(request, body, headers=headers)
-    headers["Content-Disposition"] = f'attachment; filename="{file_name or name}.{format}"'
-    if format == "csv":
-        lines = write_csv(columns, ([_make_cell(row[column]) for column in columns] for row in rows))
-        return _answer(request, lines, CONTENT_TYPE, headers)
-    lines = b"".join(dump_json(row) + b"\n" for row in rows)
-    return _answer(request, lines, "application/x-ndjson", headers)
-
-
-def choose_columns(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-    """Return the rows with these columns only."""
-    return [{column: row[column] for column in columns} for row in rows]
 
 
 def make_etag(request: Request, version: str) -> str:

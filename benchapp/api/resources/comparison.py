@@ -1,41 +1,30 @@
 """Compare two hosts, layouts, periods or runs."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    Output,
-    PageOutput,
-    maybe_real,
-    maybe_text,
-    number,
-    real,
-    text,
-)
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_columns
 from benchapp.api.framework.parameters import FormatParameters, NamesField, read_parameters, text_parameter
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_dicts
+from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.shapes import MetricName
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
-from benchapp.queries.charts.comparison import DEFAULT_METRICS, Pair, Side, Unmatched, compare_sides
+from benchapp.queries.charts.comparison import DEFAULT_METRICS, Pair, Side, compare_sides
+from benchapp.queries.charts.comparison_labels import EnvironmentDifference
 
 _SIDES: Final = ("a", "b")
 _ID_MAXIMUM: Final = 2**63 - 1
-COLUMNS: Final = (
-    *("title", "metric", "unit", "rw", "direction"),
-    *("a_n", "a_median", "a_p10", "a_p90", "b_n", "b_median", "b_p10", "b_p90"),
-    *("ratio", "ratio_low", "ratio_high", "p", "adjusted_p", "cliffs_delta", "effect"),
-    *("is_significant", "is_worse", "usual_low", "usual_high", "a_series", "b_series"),
-)
 
 
 def _filter_parameter(help_text: str) -> Any:
@@ -67,60 +56,54 @@ class ComparisonParameters(FormatParameters):
     metrics = NamesField(METRIC_FIELDS, help_text=f"metrics; default: {','.join(DEFAULT_METRICS)}")
 
 
-class PairOutput(Output):
-    title = text(help_text="workload and layout common to both sides")
-    metric = serializers.ChoiceField(choices=METRIC_FIELDS)
-    unit = text()
-    rw = text()
-    direction = text()
-    a_n = number()
-    a_median = real()
-    a_p10 = real()
-    a_p90 = real()
-    b_n = number()
-    b_median = real()
-    b_p10 = real()
-    b_p90 = real()
-    ratio = maybe_real(help_text="median of B / median of A")
-    ratio_low = maybe_real(
-        help_text="95 % interval, bootstrap of medians; null for fewer than 5 values on a side"
-    )
-    ratio_high = maybe_real()
-    p = maybe_real(help_text="Mann-Whitney, two-sided")
-    adjusted_p = maybe_real(help_text="among all pairs, Benjamini-Hochberg")
-    cliffs_delta = real()
-    effect = serializers.ChoiceField(choices=("negligible", "small", "medium", "large"))
-    is_significant = serializers.BooleanField(
-        help_text="the interval excludes 1 and adjusted_p is below 0.05"
-    )
-    is_worse = serializers.BooleanField(allow_null=True, help_text="null if the medians are equal")
-    usual_low = maybe_real(help_text="for fewer than 5 values: p10 / median of the series")
-    usual_high = maybe_real()
-    a_series = serializers.ListField(child=number())
-    b_series = serializers.ListField(child=number())
+class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
+    title: Annotated[str, Meta(description="workload and layout common to both sides")]
+    metric: MetricName
+    unit: str
+    rw: str
+    direction: str
+    a_n: int
+    a_median: float
+    a_p10: float
+    a_p90: float
+    b_n: int
+    b_median: float
+    b_p10: float
+    b_p90: float
+    ratio: Annotated[float | None, Meta(description="median of B / median of A")]
+    ratio_low: Annotated[
+        float | None,
+        Meta(description="95 % interval, bootstrap of medians; null for fewer than 5 values on a side"),
+    ]
+    ratio_high: float | None
+    p: Annotated[float | None, Meta(description="Mann-Whitney, two-sided")]
+    adjusted_p: Annotated[float | None, Meta(description="among all pairs, Benjamini-Hochberg")]
+    cliffs_delta: float
+    effect: Literal["negligible", "small", "medium", "large"]
+    is_significant: Annotated[bool, Meta(description="the interval excludes 1 and adjusted_p is below 0.05")]
+    is_worse: Annotated[bool | None, Meta(description="null if the medians are equal")]
+    usual_low: Annotated[
+        float | None, Meta(description="for fewer than 5 values: p10 / median of the series")
+    ]
+    usual_high: float | None
+    a_series: Sequence[int]
+    b_series: Sequence[int]
 
 
-class UnmatchedOutput(Output):
-    series = number()
-    title = text()
+class UnmatchedAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    title: str
 
 
-class DifferenceOutput(Output):
-    name = text()
-    a = serializers.ListField(child=text())
-    b = serializers.ListField(child=text())
-
-
-class ComparisonPage(PageOutput):
-    only_a = UnmatchedOutput(many=True, help_text="unmatched series")
-    only_b = UnmatchedOutput(many=True)
-    differing = serializers.ListField(child=text(), help_text="compared dimensions that differ")
-    environment = DifferenceOutput(many=True)
-    series_of_a = number()
-    series_of_b = number()
-    is_cut = serializers.BooleanField(help_text="a side has more series or values than are compared")
-    pairs = PairOutput(many=True)
-    next = maybe_text()
+class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
+    only_a: Annotated[Sequence[UnmatchedAnswer], Meta(description="unmatched series")]
+    only_b: Sequence[UnmatchedAnswer]
+    differing: Annotated[Sequence[str], Meta(description="compared dimensions that differ")]
+    environment: Sequence[EnvironmentDifference]
+    series_of_a: int
+    series_of_b: int
+    is_cut: Annotated[bool, Meta(description="a side has more series or values than are compared")]
+    pairs: Sequence[PairAnswer]
 
 
 class ComparisonView(ApiView):
@@ -144,21 +127,19 @@ class ComparisonView(ApiView):
         found = compare_sides(
             a, b, common=_read_filter(wanted, "q"), metrics=wanted.get("metrics", DEFAULT_METRICS)
         )
-        return answer_dicts(
+        return answer_rows(
             request,
-            [_pair_row(pair) for pair in found.pairs],
+            ComparisonPage,
+            [_describe_pair(pair) for pair in found.pairs],
             name="pairs",
-            columns=COLUMNS,
-            next_cursor=None,
+            columns=list_columns(PairAnswer),
             format=wanted["format"],
             file_name="comparison",
             about={
-                "only_a": [_unmatched_row(unmatched) for unmatched in found.only_a],
-                "only_b": [_unmatched_row(unmatched) for unmatched in found.only_b],
-                "differing": list(found.free),
-                "environment": [
-                    {"name": line.name, "a": list(line.a), "b": list(line.b)} for line in found.environment
-                ],
+                "only_a": [build(UnmatchedAnswer, each, series=each.id) for each in found.only_a],
+                "only_b": [build(UnmatchedAnswer, each, series=each.id) for each in found.only_b],
+                "differing": found.free,
+                "environment": found.environment,
                 "series_of_a": found.counts[0],
                 "series_of_b": found.counts[1],
                 "is_cut": found.is_cut,
@@ -184,32 +165,25 @@ def _read_filter(wanted: Mapping[str, Any], name: str) -> Filter:
         ) from error
 
 
-def _pair_row(pair: Pair) -> Row:
+def _describe_pair(pair: Pair) -> PairAnswer:
     found = pair.comparison
-    low, high = pair.usual or (None, None)
-    return {
-        "title": pair.title,
-        "metric": pair.metric,
-        "unit": CATALOGUE[pair.metric].unit,
-        "rw": pair.rw,
-        "direction": pair.direction,
-        **{f"a_{name}": getattr(found.a, name) for name in ("n", "median", "p10", "p90")},
-        **{f"b_{name}": getattr(found.b, name) for name in ("n", "median", "p10", "p90")},
-        "ratio": found.ratio,
-        "ratio_low": found.low,
-        "ratio_high": found.high,
-        "p": found.p,
-        "adjusted_p": pair.adjusted_p,
-        "cliffs_delta": found.delta,
-        "effect": found.effect,
-        "is_significant": pair.is_significant,
-        "is_worse": pair.is_worse,
-        "usual_low": low,
-        "usual_high": high,
-        "a_series": list(pair.a_ids),
-        "b_series": list(pair.b_ids),
+    usual_low, usual_high = pair.usual or (None, None)
+    sides = {
+        f"{side}_{name}": getattr(getattr(found, side), name)
+        for side in _SIDES
+        for name in ("n", "median", "p10", "p90")
     }
-
-
-def _unmatched_row(unmatched: Unmatched) -> Row:
-    return {"series": unmatched.id, "title": unmatched.title}
+    return build(
+        PairAnswer,
+        pair,
+        found,
+        unit=CATALOGUE[pair.metric].unit,
+        ratio_low=found.low,
+        ratio_high=found.high,
+        cliffs_delta=found.delta,
+        usual_low=usual_low,
+        usual_high=usual_high,
+        a_series=pair.a_ids,
+        b_series=pair.b_ids,
+        **sides,
+    )

@@ -1,30 +1,23 @@
 """One metric over one dimension: the data of the scaling page."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.output_fields import (
-    MetricOutput,
-    Output,
-    PageOutput,
-    maybe_real,
-    maybe_text,
-    maybe_time,
-    number,
-    text,
-)
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_dicts
+from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value, write_filter, write_value
 from benchapp.queries.charts.scaling import (
@@ -42,62 +35,61 @@ from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
     SCALING_METRICS,
     THROUGHPUTS,
+    CellState,
 )
 
-STATES: Final = ("measured", "apart", "failed", "unvalued", "missing")
+
+class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
+    facet: str | None
+    color: str | None
+    x: str | None
+    state: Annotated[
+        CellState,
+        Meta(description="apart: several series without a common percentile; unvalued: without this metric"),
+    ]
+    median: float | None
+    p10: float | None
+    p90: float | None
+    n: Annotated[int, Meta(description="measurements, of at most the newest 100 of each series")]
+    last_at: Time | None
+    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
+    ideal: Annotated[
+        float | None, Meta(description="linear scaling from the first value, by volumes or stripes")
+    ]
+    efficiency: Annotated[float | None, Meta(description="median / ideal")]
+    earlier_median: Annotated[float | None, Meta(description="median at the end of the earlier period")]
+    series: Annotated[Sequence[int], Meta(description="series IDs of this combination")]
 
 
-class ScalingCellOutput(Output):
-    facet = maybe_text()
-    color = maybe_text()
-    x = maybe_text()
-    state = serializers.ChoiceField(
-        choices=STATES,
-        help_text="apart: several series without a common percentile; unvalued: without this metric",
-    )
-    median = maybe_real()
-    p10 = maybe_real()
-    p90 = maybe_real()
-    n = number(help_text="measurements, of at most the newest 100 of each series")
-    last_at = maybe_time()
-    over = maybe_real(help_text="throughput, if the latency is plotted against it")
-    ideal = maybe_real(help_text="linear scaling from the first value, by volumes or stripes")
-    efficiency = maybe_real(help_text="median / ideal")
-    earlier_median = maybe_real(help_text="median at the end of the earlier period")
-    series = serializers.ListField(child=number(), help_text="series IDs of this combination")
+class FixedAnswer(ApiAnswer, kw_only=True, frozen=True):
+    dimension: str
+    values: Sequence[str | None]
 
 
-class FixedOutput(Output):
-    dimension = text()
-    values = serializers.ListField(child=maybe_text())
+class CountsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    shown: int
+    unvalued: int
+    failed: int
+    unknown_x: int
+    hidden_by_fixed: int
+    omitted: int
+    cells: int
+    filled: int
 
 
-class CountsOutput(Output):
-    shown = number()
-    unvalued = number()
-    failed = number()
-    unknown_x = number()
-    hidden_by_fixed = number()
-    omitted = number()
-    cells = number()
-    filled = number()
+class ScalingPage(AnswerPage, kw_only=True, frozen=True):
+    filter: Annotated[str, Meta(description="the filter with the fixed dimensions")]
+    x: str
+    color: str | None
+    facet: str | None
+    metric: MetricAnswer
+    over: str | None
+    fixed: Sequence[FixedAnswer]
+    mixed: Annotated[Sequence[str], Meta(description="dimensions with several values in one combination")]
+    counts: CountsAnswer
+    cells: Sequence[ScalingCellAnswer]
 
 
-class ScalingOutput(PageOutput):
-    filter = text(help_text="the filter with the fixed dimensions")
-    x = text()
-    color = maybe_text()
-    facet = maybe_text()
-    metric = MetricOutput()
-    over = maybe_text()
-    fixed = FixedOutput(many=True)
-    mixed = serializers.ListField(child=text(), help_text="dimensions with several values in one combination")
-    counts = CountsOutput()
-    cells = ScalingCellOutput(many=True)
-
-
-# The order of the CSV columns.
-SCALING_COLUMNS: Final = tuple(ScalingCellOutput().fields)
 METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
@@ -146,7 +138,7 @@ class Scaling(ApiView):
         operation_id="read_scaling",
         parameters=[ScalingParameters],
         responses={
-            (200, "application/json"): ScalingOutput,
+            (200, "application/json"): ScalingPage,
             (200, "text/csv"): _LINES,
             (200, "application/x-ndjson"): _LINES,
         },
@@ -155,44 +147,37 @@ class Scaling(ApiView):
         """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingParameters)
         chart = _read_chart(make_request(wanted))
-        return answer_dicts(
+        return answer_rows(
             request,
-            list(make_rows(chart)),
+            ScalingPage,
+            [_describe_cell(chart, *found) for found in chart.walk()],
             name="cells",
-            columns=SCALING_COLUMNS,
-            next_cursor=None,
+            columns=list_columns(ScalingCellAnswer),
             format=wanted["format"],
             file_name=f"scaling-{chart.metric.name}-over-{chart.x.dimension.name}",
             about=_describe(chart),
         )
 
 
-def make_rows(chart: ScalingChart) -> Iterator[Row]:
-    """Yield a row for each cell: its values on the axes in filter syntax, its numbers in base units."""
-    for facet, line, place, cell in chart.walk():
-        yield _make_row(chart, facet, line, place=place, cell=cell)
-
-
-def _make_row(
-    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, cell: ScalingPoint
-) -> Row:
+def _describe_cell(
+    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int, cell: ScalingPoint
+) -> ScalingCellAnswer:
+    """Return a cell: its values on the axes in filter syntax, its numbers in base units."""
     spread, earlier = cell.spread, cell.earlier
-    return {
-        "facet": _write(chart.facet.dimension.name, facet.value) if chart.facet else None,
-        "color": _write(chart.color.dimension.name, line.value) if chart.color else None,
-        "x": _write(chart.x.dimension.name, chart.x.values[place]),
-        "state": cell.state,
-        "median": cell.value,
-        "p10": spread.p10 if spread else None,
-        "p90": spread.p90 if spread else None,
-        "n": spread.n if spread else 0,
-        "last_at": spread.last_at if spread else None,
-        "over": cell.over,
-        "ideal": cell.ideal,
-        "efficiency": cell.efficiency,
-        "earlier_median": earlier.median if earlier else None,
-        "series": list(cell.series_ids),
-    }
+    return build(
+        ScalingCellAnswer,
+        cell,
+        facet=_write(chart.facet.dimension.name, facet.value) if chart.facet else None,
+        color=_write(chart.color.dimension.name, line.value) if chart.color else None,
+        x=_write(chart.x.dimension.name, chart.x.values[place]),
+        median=cell.value,
+        p10=spread.p10 if spread else None,
+        p90=spread.p90 if spread else None,
+        n=spread.n if spread else 0,
+        last_at=spread.last_at if spread else None,
+        earlier_median=earlier.median if earlier else None,
+        series=cell.series_ids,
+    )
 
 
 def _write(name: str, value: Value | None) -> str | None:
@@ -217,36 +202,19 @@ def _read_chart(request: ScalingRequest) -> ScalingChart:
         ) from error
 
 
-def _describe(chart: ScalingChart) -> Row:
-    metric, counts = chart.metric, chart.counts
+def _describe(chart: ScalingChart) -> dict[str, Any]:
+    """Return the fields of the page beside the cells."""
     return {
         "filter": write_filter(chart.shown_filter),
         "x": chart.x.dimension.name,
         "color": chart.color.dimension.name if chart.color else None,
         "facet": chart.facet.dimension.name if chart.facet else None,
-        "metric": {
-            "name": metric.name,
-            "unit": metric.unit,
-            "better": metric.better,
-            "label": metric.label,
-        },
+        "metric": build(MetricAnswer, chart.metric),
         "over": chart.over.name if chart.over else None,
         "fixed": [
-            {
-                "dimension": fixed.dimension,
-                "values": [_write(fixed.dimension, value) for value in fixed.values],
-            }
+            build(FixedAnswer, fixed, values=[_write(fixed.dimension, value) for value in fixed.values])
             for fixed in chart.fixed
         ],
-        "mixed": list(chart.mixed),
-        "counts": {
-            "shown": counts.shown,
-            "unvalued": counts.unvalued,
-            "failed": counts.failed,
-            "unknown_x": counts.unknown_x,
-            "hidden_by_fixed": counts.hidden_by_fixed,
-            "omitted": counts.omitted,
-            "cells": counts.cells,
-            "filled": counts.filled,
-        },
+        "mixed": chart.mixed,
+        "counts": build(CountsAnswer, chart.counts),
     }

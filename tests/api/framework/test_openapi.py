@@ -1,7 +1,9 @@
 """The OpenAPI document: committed, complete, and true."""
 
+import gc
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.resources import series as series_resource
 from benchapp.api.urls import urlpatterns
 from benchapp.models import ApiToken, Kind, Role, Scope, Study
@@ -402,6 +405,19 @@ def resolve_schema(described):
     if "$ref" in described:
         return schema.raw_schema["components"]["schemas"][described["$ref"].rpartition("/")[2]]
     return described
+
+
+def test_every_type_of_an_answer_has_a_name_of_its_own():
+    gc.collect()  # the decorator `with_columns` leaves the undecorated classes behind
+    names = Counter(kind.__name__ for kind in list_subclasses(ApiAnswer))
+
+    assert [name for name, count in names.items() if count > 1] == []
+    assert len(names) > 50
+
+
+def list_subclasses(kind):
+    """Return all classes below one."""
+    return [each for own in kind.__subclasses__() for each in (own, *list_subclasses(own))]
 
 
 def test_document_is_openapi_3_1():
