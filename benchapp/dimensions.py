@@ -117,6 +117,35 @@ def find_dimension(name: str) -> Dimension | None:
     return DIMENSIONS.get(ALIASES.get(name, name))
 
 
+# Values in the filter language, by kind, and of dimensions with other ones.
+_EXAMPLES: Final[dict[DimensionKind, tuple[str, ...]]] = {
+    "text": ("gp3,io2", "gp*", "unknown"),
+    "count": ("8", ">=8", "1..16"),
+    "size": ("4k", "4k,64k", ">=1G"),
+    "seconds": ("60", "<=60"),
+    "percent": ("70", "50..75"),
+    "flag": ("yes", "no"),
+}
+_OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "host": ("db-01", "db-*"),
+    "pool": ("db", "unknown"),
+    "pattern": ("randread", '"randrw read"', "rand*"),
+    "rw": ("randread,randwrite", "rand*"),
+    "direction": ("read", "write"),
+    "engine": ("libaio", "io_uring"),
+    "raid_level": ("0", "unknown"),
+    "filesystem": ("xfs,ext4", "unknown"),
+    "mount_options": ("*noatime*", '"rw,noatime"'),
+    "instance_type": ("m5.4xlarge", "m5.*"),
+    "target_name": ("/mnt/*",),
+}
+
+
+def list_examples(dimension: Dimension) -> tuple[str, ...]:
+    """Return examples of values in the filter language."""
+    return _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
+
+
 # The direction of each rw with a single direction; patterns of the others include the direction.
 _NATURAL: Final = {
     "read": "read",

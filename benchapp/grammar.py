@@ -7,7 +7,7 @@ A "-" before the name negates the term. Words without a name must all occur. doc
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -74,13 +74,16 @@ class Filter:
         test = Test("unknown") if value is None else Test("=", (value,))
         return Filter((*self.without(dimension).terms, Term(dimension, (test,))), self.words)
 
+    def with_terms(self, terms: Sequence[Term]) -> "Filter":
+        """Return the filter with more terms. Raises BadFilter if these are too many."""
+        if len(self.terms) + len(terms) > TERMS_MAXIMUM:
+            raise _too_long()
+        return Filter((*self.terms, *terms), self.words)
+
 
 def parse_filter(text: str) -> Filter:
     """Parse a filter. Raises BadFilter with the wrong part and the valid values."""
-    if len(text) > LENGTH_MAXIMUM:
-        raise BadFilter(f"The filter has {len(text)} characters; at most {LENGTH_MAXIMUM} are allowed")
-    if "\x00" in text:
-        raise BadFilter("The filter has a NUL character; remove it")
+    _check_text(text)
     terms: list[Term] = []
     words: list[str] = []
     for token in _split(text):
@@ -89,9 +92,17 @@ def parse_filter(text: str) -> Filter:
             words.append(_unquote(token))
         else:
             terms.append(_read_term(named[2].lower(), named[3], is_negated=bool(named[1])))
-    if len(terms) > TERMS_MAXIMUM or len(words) > WORDS_MAXIMUM:
-        raise BadFilter(f"A filter has at most {TERMS_MAXIMUM} terms and {WORDS_MAXIMUM} words")
-    return Filter(tuple(terms), tuple(word for word in words if word))
+    if len(words) > WORDS_MAXIMUM:
+        raise _too_long()
+    return Filter((), tuple(word for word in words if word)).with_terms(terms)
+
+
+def parse_term(name: str, values: str) -> Term:
+    """Parse the values of one term: what follows NAME: in a filter; spaces in it need no quotes. Raises BadFilter."""
+    _check_text(values)
+    if values.count('"') % 2:
+        raise BadFilter(f"Missing closing quotation mark: {values[:40]}")
+    return _read_term(name, values, is_negated=False)
 
 
 def write_filter(filter: Filter) -> str:
@@ -109,6 +120,17 @@ def write_value(dimension: Dimension, value: Value | None) -> str:
     if isinstance(value, int | float):
         return _write_number(dimension, value)
     return _quote(value)
+
+
+def _check_text(text: str) -> None:
+    if len(text) > LENGTH_MAXIMUM:
+        raise BadFilter(f"The filter has {len(text)} characters; at most {LENGTH_MAXIMUM} are allowed")
+    if "\x00" in text:
+        raise BadFilter("The filter has a NUL character; remove it")
+
+
+def _too_long() -> BadFilter:
+    return BadFilter(f"A filter has at most {TERMS_MAXIMUM} terms and {WORDS_MAXIMUM} words")
 
 
 def _split(text: str) -> Iterator[str]:

@@ -14,13 +14,13 @@ from rest_framework.fields import empty
 from rest_framework.request import Request
 
 from benchapp.api.framework.problems import Problem, answer_problem
-from benchapp.grammar import BadFilter, Filter, parse_filter
+from benchapp.dimensions import DIMENSIONS, Dimension, list_examples
+from benchapp.grammar import BadFilter, Filter, Term, parse_filter, parse_term
 from benchapp.queries.badges import BADGE_CODES
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000
-_INTEGER_MAXIMUM: Final = 2**31 - 1
-_SIZE_MAXIMUM: Final = 2**62
+INTEGER_MAXIMUM: Final = 2**31 - 1
 FORMATS: Final = ("json", "csv", "ndjson")
 
 
@@ -63,6 +63,27 @@ class FilterField(serializers.CharField):
             raise serializers.ValidationError(str(problem)) from problem
 
 
+class TermField(serializers.CharField):
+    """The values of a dimension: `volume_type=gp3` is the term volume_type:gp3 of `q`."""
+
+    def __init__(self, dimension: Dimension) -> None:
+        super().__init__(required=False, allow_blank=True)
+        self.dimension = dimension
+        self.help_text = f"{dimension.label}; a term of `q`: {', '.join(list_examples(dimension))}"
+
+    def run_validation(self, data: Any = empty) -> Any:
+        """Return the term; a blank value is read too, as it is none of a term."""
+        is_blank = isinstance(data, str) and not data.strip()
+        return self.to_internal_value(data) if is_blank else super().run_validation(data)
+
+    def to_internal_value(self, data: Any) -> Term:  # type: ignore[override]
+        """Parse the values as those of the term."""
+        try:
+            return parse_term(self.dimension.name, super().to_internal_value(data))
+        except BadFilter as problem:
+            raise serializers.ValidationError(str(problem)) from problem
+
+
 class Parameters(serializers.Serializer[Any]):
     """The query parameters of one view; every field is optional.
 
@@ -78,6 +99,25 @@ class Parameters(serializers.Serializer[Any]):
             self.columns, source="columns", help_text="columns, separated by commas; default: all"
         )
         return super().get_fields() | ({"fields": chosen} if self.columns else {})
+
+
+class FilterParameters(Parameters):
+    """`q`, and a parameter for each dimension, which is one of its terms; all must match. Their result is `match`."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Add `q` and the dimensions; of a request only those that it has: each takes 7 µs."""
+        given = getattr(self, "initial_data", DIMENSIONS)
+        terms = {name: TermField(each) for name, each in DIMENSIONS.items() if name in given}
+        return {"q": FilterField(), **terms, **super().get_fields()}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Join all terms into one filter."""
+        filter = attrs.pop("q")
+        terms = [attrs.pop(name) for name in DIMENSIONS if name in attrs]
+        try:
+            return {**attrs, "match": filter.with_terms(terms)}
+        except BadFilter as problem:
+            raise serializers.ValidationError({"q": str(problem)}) from problem
 
 
 class PageParameters(Parameters):
@@ -119,16 +159,6 @@ class FormatParameters(Parameters):
 def text_parameter(maximum: int, **options: Any) -> serializers.CharField:
     """Return a field for short text."""
     return serializers.CharField(required=False, max_length=maximum, **options)
-
-
-def count_parameter() -> serializers.IntegerField:
-    """Return a field for a whole number that fits into a four-byte column."""
-    return serializers.IntegerField(required=False, min_value=0, max_value=_INTEGER_MAXIMUM)
-
-
-def size_parameter() -> serializers.IntegerField:
-    """Return a field for bytes."""
-    return serializers.IntegerField(required=False, min_value=0, max_value=_SIZE_MAXIMUM, help_text="bytes")
 
 
 def flag_parameter(**options: Any) -> serializers.BooleanField:

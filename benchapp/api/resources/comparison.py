@@ -11,7 +11,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_columns
-from benchapp.api.framework.parameters import FormatParameters, NamesField, read_parameters, text_parameter
+from benchapp.api.framework.parameters import (
+    FilterParameters,
+    FormatParameters,
+    NamesField,
+    read_parameters,
+    text_parameter,
+)
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
@@ -41,10 +47,9 @@ def _run() -> serializers.IntegerField:
     )
 
 
-class ComparisonParameters(FormatParameters):
-    """The two sides and the metrics to compare."""
+class ComparisonParameters(FilterParameters, FormatParameters):
+    """The two sides and the metrics to compare; `q` is common to both sides."""
 
-    q = _filter_parameter("common filter of both sides")
     a = _filter_parameter("filter of side A: host:db-1")
     b = _filter_parameter("filter of side B: host:db-2")
     a_run = _run()
@@ -124,9 +129,7 @@ class ComparisonView(ApiView):
         """Compare two hosts, layouts, periods or runs, most significant first."""
         wanted = read_parameters(request, ComparisonParameters)
         a, b = (_read_side(wanted, name) for name in _SIDES)
-        found = compare_sides(
-            a, b, common=_read_filter(wanted, "q"), metrics=wanted.get("metrics", DEFAULT_METRICS)
-        )
+        found = compare_sides(a, b, common=wanted["match"], metrics=wanted.get("metrics", DEFAULT_METRICS))
         return answer_rows(
             request,
             ComparisonPage,

@@ -4,7 +4,7 @@ What the answers about dimensions hold.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -13,22 +13,21 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, build
-from benchapp.api.framework.parameters import FilterField, Parameters, read_parameters, refuse_parameters
+from benchapp.api.framework.parameters import FilterParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
-from benchapp.dimensions import ALIASES, DIMENSIONS, Dimension, DimensionKind, find_dimension
+from benchapp.dimensions import ALIASES, DIMENSIONS, Dimension, DimensionKind, find_dimension, list_examples
 from benchapp.grammar import write_filter, write_value
 from benchapp.queries.dimension_values import read_facet
 from benchapp.queries.titles import describe_value
 
 
-class DimensionValueParameters(Parameters):
+class DimensionValueParameters(FilterParameters):
     """Selection of values."""
 
-    q = FilterField(source="match")
     prefix = serializers.CharField(
         required=False,
         default="",
@@ -75,29 +74,6 @@ class DimensionValues(ApiAnswer, kw_only=True, frozen=True):
     values: Sequence[DimensionValueAnswer]
     count: Annotated[int, Meta(description="total number of values, at most 1 000")]
     is_cut: Annotated[bool, Meta(description="more values exist than `values` contains")]
-
-
-_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
-    "text": ("gp3,io2", "gp*", "unknown"),
-    "count": ("8", ">=8", "1..16"),
-    "size": ("4k", "4k,64k", ">=1G"),
-    "seconds": ("60", "<=60"),
-    "percent": ("70", "50..75"),
-    "flag": ("yes", "no"),
-}
-_OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
-    "host": ("db-01", "db-*"),
-    "pool": ("db", "unknown"),
-    "pattern": ("randread", '"randrw read"', "rand*"),
-    "rw": ("randread,randwrite", "rand*"),
-    "direction": ("read", "write"),
-    "engine": ("libaio", "io_uring"),
-    "raid_level": ("0", "unknown"),
-    "filesystem": ("xfs,ext4", "unknown"),
-    "mount_options": ("*noatime*", '"rw,noatime"'),
-    "instance_type": ("m5.4xlarge", "m5.*"),
-    "target_name": ("/mnt/*",),
-}
 
 
 class Dimensions(ApiView):
@@ -157,12 +133,11 @@ class Values(ApiView):
 def _describe(dimension: Dimension) -> DimensionAnswer:
     aliases = [alias for alias, name in ALIASES.items() if name == dimension.name]
     short = min((dimension.name, *aliases), key=len)
-    examples = _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
     return build(
         DimensionAnswer,
         dimension,
         short=short,
         aliases=aliases,
-        examples=[f"{short}:{example}" for example in examples],
+        examples=[f"{short}:{example}" for example in list_examples(dimension)],
         values=f"{PREFIX}/dimensions/{dimension.name}/values",
     )

@@ -12,9 +12,9 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, list_columns, with_columns
 from benchapp.api.framework.parameters import (
+    FilterParameters,
     FormatParameters,
     NamesField,
-    Parameters,
     SpanParameters,
     read_parameters,
 )
@@ -30,7 +30,6 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
-from benchapp.grammar import BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName
 from benchapp.queries.charts.environment_changes import FieldChange
@@ -262,22 +261,10 @@ class IdsField(serializers.CharField):
         return ids
 
 
-class ChoiceParameters(Parameters):
-    """Selection of series: ids, else a filter."""
+class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
+    """Series, metrics and time range of a history; without ids or a filter the six most recent series."""
 
     series = IdsField(help_text="ids of series, separated by commas; default: selected by `q`")
-    q = serializers.CharField(
-        required=False,
-        max_length=2000,
-        default="",
-        allow_blank=True,
-        help_text="filter as in the filter bar: `host:db-* rw:randread`; default: the six most recent series",
-    )
-
-
-class HistoryParameters(ChoiceParameters, SpanParameters, FormatParameters):
-    """Series, metrics and time range of a history."""
-
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: iops")
     thin = serializers.IntegerField(
         required=False,
@@ -320,7 +307,7 @@ class Histories(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read up to 12 series over time: points or buckets, levels, environment changes."""
         wanted = read_parameters(request, HistoryParameters)
-        chosen = choose_series(_read_filter(wanted["q"]), ids=wanted.get("series"))
+        chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
         marks = read_marks_version([row.id for row in chosen.rows], metrics=metrics)
         etag = make_etag(request, f"{chosen.version}\n{marks}")
@@ -418,13 +405,6 @@ def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag
         file_name="history",
         headers={"ETag": etag},
     )
-
-
-def _read_filter(text: str) -> Filter:
-    try:
-        return parse_filter(text)
-    except BadFilter as error:
-        raise Problem(400, "parameter-invalid", "Bad query parameter", f"q: {error}", pointer="q") from error
 
 
 def _span_of(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.parameters import (
-    FilterField,
+    FilterParameters,
     FormatParameters,
     PageParameters,
     flag_parameter,
@@ -202,10 +202,9 @@ def _describe_incident(detail: IncidentDetail) -> IncidentAnswer:
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the rows only")
 
 
-class ChangeParameters(FormatParameters, PageParameters):
+class ChangeParameters(FilterParameters, FormatParameters, PageParameters):
     """Which changes; withdrawn ones only with state=withdrawn."""
 
-    q = FilterField(source="match")
     metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False)
     state = serializers.ChoiceField(choices=ChangeState.values, required=False)
     since = serializers.DateTimeField(
@@ -247,10 +246,9 @@ _WORDS_MAXIMUM: Final = 5000
 _LINK_MAXIMUM: Final = 500
 
 
-class IncidentParameters(PageParameters):
+class IncidentParameters(FilterParameters, PageParameters):
     """Which incidents."""
 
-    q = FilterField(source="match")
     tab = serializers.ChoiceField(
         choices=[tab.value for tab in Tab],
         required=False,

@@ -10,7 +10,12 @@ from msgspec import Meta
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns, with_columns
-from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
+from benchapp.api.framework.parameters import (
+    FilterParameters,
+    FormatParameters,
+    read_parameters,
+    text_parameter,
+)
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
@@ -30,10 +35,9 @@ from benchapp.queries.charts.matrix_shapes import (
 from benchapp.queries.charts.scaling_shapes import BadChart
 
 
-class MatrixParameters(FormatParameters):
+class MatrixParameters(FilterParameters, FormatParameters):
     """The parameters of the matrix page; what is not given is chosen."""
 
-    q = FilterField(source="match")
     metric = text_parameter(30, help_text=f"available: {', '.join(METRIC_FIELDS)}; default: iops")
     x = text_parameter(30, help_text="a dimension: the columns; default: volume_count if it varies")
     rows = text_parameter(

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, with_columns
-from benchapp.api.framework.parameters import _INTEGER_MAXIMUM, LIMIT_DEFAULT, Parameters, read_parameters
+from benchapp.api.framework.parameters import INTEGER_MAXIMUM, LIMIT_DEFAULT, Parameters, read_parameters
 from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
@@ -56,7 +56,7 @@ class ReportParameters(Parameters):
         required=False,
         default=0,
         min_value=0,
-        max_value=_INTEGER_MAXIMUM,
+        max_value=INTEGER_MAXIMUM,
         help_text="offset in each list, from 0",
     )
     limit = serializers.IntegerField(

@@ -23,7 +23,7 @@ from benchapp.api.framework.answers import (
     with_columns,
 )
 from benchapp.api.framework.parameters import (
-    FilterField,
+    FilterParameters,
     PageParameters,
     Parameters,
     SpanParameters,
@@ -236,18 +236,11 @@ def _describe_row(run: RunRow) -> RunRowAnswer:
     return build(RunRowAnswer, run, run.target, host=run.host_name, **run_links(run.id))
 
 
-class RunParameters(SpanParameters, PageParameters):
+class RunParameters(FilterParameters, SpanParameters, PageParameters):
     """Filters of runs."""
 
     columns = RUN_COLUMNS
-    q = FilterField(source="match")
-    host = text_parameter(253)
-    pool = text_parameter(100)
     profile = text_parameter(100)
-    rw = text_parameter(20)
-    text = text_parameter(
-        200, help_text="words that all occur in host, profile, target, fio version or labels"
-    )
     has_failed = flag_parameter()
     badge = badge_parameter("runs that bear any of these badges, separated by commas")
     valid = flag_parameter(

@@ -12,7 +12,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
-from benchapp.api.framework.parameters import FilterField, FormatParameters, read_parameters, text_parameter
+from benchapp.api.framework.parameters import (
+    FilterParameters,
+    FormatParameters,
+    read_parameters,
+    text_parameter,
+)
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
@@ -97,11 +102,10 @@ _LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
 _DIMENSION: Final = f"a dimension; chosen if not given; available: {', '.join(DIMENSIONS)}"
 
 
-class ScalingParameters(FormatParameters):
+class ScalingParameters(FilterParameters, FormatParameters):
     """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
 
     repeatable = ("limit",)
-    q = FilterField(source="filter")
     x = text_parameter(40, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
     color = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen if not given")
@@ -189,7 +193,8 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
     """Return the request of validated parameters, without those of the display."""
     given = {field.name: values[field.name] for field in fields(ScalingRequest) if field.name in values}
     names = tuple(name for name in given.get("free", "").split(",") if name)
-    return ScalingRequest(**given | {"free": names, "limits": tuple(given.get("limits", ()))})
+    own = {"filter": values["match"], "free": names, "limits": tuple(given.get("limits", ()))}
+    return ScalingRequest(**given | own)
 
 
 def _read_chart(request: ScalingRequest) -> ScalingChart:

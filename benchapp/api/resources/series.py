@@ -20,18 +20,14 @@ from benchapp.api.framework.answers import (
     with_columns,
 )
 from benchapp.api.framework.parameters import (
-    FilterField,
+    FilterParameters,
     FormatParameters,
     NamesField,
     PageParameters,
     SpanParameters,
     badge_parameter,
-    count_parameter,
-    flag_parameter,
     read_parameters,
     refuse_parameters,
-    size_parameter,
-    text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
@@ -53,7 +49,6 @@ from benchapp.queries.series.points import ROLLING_WINDOW_MAXIMUM
 from benchapp.queries.series.series import (
     Point,
     SeriesDetail,
-    SeriesFilter,
     SeriesRow,
     list_series,
     read_points,
@@ -162,28 +157,10 @@ POINTS_DEFAULT: Final = 1000
 POINTS_MAXIMUM: Final = 10_000
 
 
-class SeriesParameters(FormatParameters, PageParameters):
+class SeriesParameters(FilterParameters, FormatParameters, PageParameters):
     """Filters of series."""
 
     columns = SERIES_COLUMNS
-    q = FilterField(source="match")
-    host = text_parameter(253)
-    pool = text_parameter(100)
-    rw = text_parameter(20)
-    direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
-    text = text_parameter(200, help_text="words that all occur in scope, workload or target")
-    volume_type = text_parameter(100)
-    volume_count = count_parameter()
-    stripe_count = count_parameter()
-    raid_level = text_parameter(20)
-    filesystem = text_parameter(50)
-    instance_type = text_parameter(100)
-    block_size_bytes = size_parameter()
-    iodepth = count_parameter()
-    numjobs = count_parameter()
-    file_size_bytes = size_parameter()
-    is_direct = flag_parameter()
-    engine = text_parameter(50)
     badge = badge_parameter("series whose newest measurement bears any of these badges, separated by commas")
     sort = serializers.ChoiceField(choices=("-last_at", "last_at"), required=False, default="-last_at")
 
@@ -247,7 +224,7 @@ class SeriesList(ApiView):
         wanted = read_parameters(request, SeriesParameters)
         after, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
         columns, sort = wanted.pop("columns", SERIES_COLUMNS), wanted.pop("sort")
-        page = list_series(SeriesFilter(**wanted), after=after, limit=limit, oldest_first=sort == "last_at")
+        page = list_series(**wanted, after=after, limit=limit, oldest_first=sort == "last_at")
         return answer_rows(
             request,
             SeriesPage,

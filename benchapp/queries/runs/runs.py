@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from operator import and_, or_
@@ -10,11 +10,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from benchapp.grammar import Filter
-from benchapp.models import Host, Measurement, Run, Series
+from benchapp.models import Measurement, Run
 from benchapp.models.filtering import match_runs
 from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
@@ -47,30 +47,23 @@ _SEARCHED: Final = (
     "target__raid_level",
     "target__instance_type",
 )
-_WORDS_MAXIMUM: Final = 8
-_RARE_SERIES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """Which runs to list; None leaves out nothing.
 
-    from_at is inclusive, to_at exclusive. text: every word must occur in the host, pool, profile, fio version,
-    target or labels. badges: any of these; is_valid: none that casts doubt, and no job failed. match: a filter of
-    the bar's language; its words are as those of text.
+    match: every word of it must occur in the host, pool, profile, fio version, target or labels. from_at is
+    inclusive, to_at exclusive. badges: any of these; is_valid: none that casts doubt, and no job failed.
     """
 
-    host: str | None = None
-    pool: str | None = None
+    match: Filter = field(default_factory=Filter)
     profile: str | None = None
-    rw: str | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
-    text: str | None = None
     has_failed: bool | None = None
     badges: tuple[str, ...] | None = None
     is_valid: bool | None = None
-    match: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +124,7 @@ def list_runs(
 ) -> Page[RunRow]:
     """Return the runs that the filters leave, the newest first or the oldest, behind the cursor.
 
-    Three queries, and one more for rw. Raises BadCursor.
+    Three queries, and one more for terms of the workload. Raises BadCursor.
     """
     cursor = read_cursor(after)
     rows = list(
@@ -204,16 +197,9 @@ def _make_run(row: tuple[Any, ...], summaries: tuple[MeasurementSummary, ...], c
 
 
 def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
-    runs = Run.objects.all()
-    if filters.host is not None:
-        # A scalar subquery, not a join: PostgreSQL then walks the index (host, time) of that one host.
-        runs = runs.filter(host_id=Host.objects.filter(name=filters.host).values("id")[:1])
-    if filters.pool is not None:
-        runs = runs.filter(host__pool=filters.pool)
+    runs = Run.objects.filter(match_runs(filters.match))
     if filters.profile is not None:
         runs = runs.filter(profile=filters.profile)
-    if filters.rw is not None:
-        runs = runs.filter(Exists(_measurements_of(filters.rw).filter(run=OuterRef("pk"))))
     if filters.from_at is not None:
         runs = runs.filter(started_at__gte=filters.from_at)
     if filters.to_at is not None:
@@ -225,27 +211,9 @@ def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
     if filters.is_valid is not None:
         valid = Q(badges__contained_by=list(HARMLESS_CODES), error=0)
         runs = runs.filter(valid if filters.is_valid else ~valid)
-    if filters.match is not None:
-        runs = runs.filter(match_runs(filters.match))
-    if words := [*_split_words(filters.text), *(filters.match.words if filters.match else ())]:
-        runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_words(words))
+    if filters.match.words:
+        runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_words(filters.match.words))
     return runs
-
-
-def _measurements_of(rw: str) -> QuerySet[Measurement]:
-    """Return the measurements of one pattern.
-
-    Of a rare one the series are named: PostgreSQL then sees that they are few and begins with them, instead of looking
-    at every run (200 000 runs: 1.6 s; measured).
-    """
-    series_ids = list(Series.objects.filter(rw=rw).values_list("id", flat=True)[: _RARE_SERIES + 1])
-    if len(series_ids) > _RARE_SERIES:
-        return Measurement.objects.filter(series__rw=rw)
-    return Measurement.objects.filter(series_id__in=series_ids)
-
-
-def _split_words(text: str | None) -> list[str]:
-    return (text or "").replace("\x00", "").split()[:_WORDS_MAXIMUM]
 
 
 def _match_words(words: Iterable[str]) -> Q:

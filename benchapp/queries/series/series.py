@@ -1,14 +1,12 @@
 """Series, most recent run first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
-from operator import and_, or_
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from benchapp.grammar import Filter
 from benchapp.models import Host, Series
@@ -25,7 +23,6 @@ __all__ = [
     "Point",
     "PointSummary",
     "SeriesDetail",
-    "SeriesFilter",
     "SeriesRow",
     "Sibling",
     "list_rows",
@@ -37,48 +34,6 @@ __all__ = [
     "summarize_series",
     "with_points",
 ]
-
-_SEARCHED: Final = (
-    "scope",
-    "rw",
-    "engine",
-    "block_size_text",
-    "target_name",
-    "volume_type",
-    "filesystem",
-    "raid_level",
-    "instance_type",
-)
-_WORDS_MAXIMUM: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesFilter:
-    """Which series to list; None leaves out nothing.
-
-    host: that host's own series; with pool, the pool's. text: every word must occur in scope, workload or target.
-    badges: its newest measurement bears any of these. match: a filter of the bar's language, beside the rest.
-    """
-
-    host: str | None = None
-    pool: str | None = None
-    rw: str | None = None
-    direction: str | None = None
-    text: str | None = None
-    volume_type: str | None = None
-    volume_count: int | None = None
-    stripe_count: int | None = None
-    raid_level: str | None = None
-    filesystem: str | None = None
-    instance_type: str | None = None
-    block_size_bytes: int | None = None
-    iodepth: int | None = None
-    numjobs: int | None = None
-    file_size_bytes: int | None = None
-    is_direct: bool | None = None
-    engine: str | None = None
-    badges: tuple[str, ...] | None = None
-    match: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +92,23 @@ class SeriesDetail:
 
 
 def list_series(
-    filters: SeriesFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+    match: Filter,
+    *,
+    badges: Sequence[str] = (),
+    after: str | None = None,
+    limit: int = 100,
+    oldest_first: bool = False,
 ) -> Page[SeriesRow]:
-    """Return the series with measurements, the freshest first or the stalest; two queries.
+    """Return the series with measurements that match a filter, the freshest first or the stalest; two queries.
 
-    Raises BadCursor.
+    badges: their newest measurement bears any of these; empty for all. Raises BadCursor.
     """
     cursor = read_cursor(after)
+    series = with_points().filter(match_series(match))
+    if badges:
+        series = series.filter(badges__overlap=list(badges))
     rows = list(
-        _filter_series(filters)
-        .filter(behind("last_at", cursor, is_descending=not oldest_first))
+        series.filter(behind("last_at", cursor, is_descending=not oldest_first))
         .order_by(*(("last_at", "id") if oldest_first else ("-last_at", "-id")))
         .values_list(*_COLUMNS)[: limit + 1]
     )
@@ -215,36 +177,6 @@ def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
 def with_points() -> QuerySet[Series]:
     """Leave out what was never measured, and what lost all its points when they were read anew."""
     return Series.objects.filter(last_at__isnull=False)
-
-
-def _filter_series(filters: SeriesFilter) -> QuerySet[Series]:
-    series = with_points()
-    scopes = [f"host:{filters.host}"] if filters.host is not None else []
-    scopes += [f"pool:{filters.pool}"] if filters.pool is not None else []
-    if scopes:
-        series = series.filter(scope__in=scopes)
-    if filters.text:
-        series = series.filter(_match_text(filters.text))
-    if filters.badges is not None:
-        series = series.filter(badges__overlap=list(filters.badges))
-    if filters.match is not None:
-        series = series.filter(match_series(filters.match))
-    equal = {name: value for name in _EQUAL if (value := getattr(filters, name)) is not None}
-    return series.filter(**equal)
-
-
-_EQUAL: Final = tuple(
-    name for name in names_of(SeriesFilter) if name not in ("host", "pool", "text", "badges", "match")
-)
-
-
-def _match_text(text: str) -> Q:
-    words = text.replace("\x00", "").split()[:_WORDS_MAXIMUM]
-    return reduce(
-        and_,
-        (reduce(or_, (Q(**{f"{column}__icontains": word}) for column in _SEARCHED)) for word in words),
-        Q(),
-    )
 
 
 def _list_hosts(series: SeriesRow) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from benchapp.grammar import Filter
 from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
@@ -82,7 +83,9 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
     maintenance = list_maintenance(row.id)
-    columns, runs = make_run_lines(list_runs(RunFilter(host=name), limit=RUNS_OF_A_HOST).items)
+    columns, runs = make_run_lines(
+        list_runs(RunFilter(Filter().with_value("host", name)), limit=RUNS_OF_A_HOST).items
+    )
     marks = read_scope_marks([row.scope])
     incident_ids = marks[row.scope].incident_ids if row.scope in marks else ()
     context = {

@@ -7,7 +7,6 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.queries.series.series import (
-    SeriesFilter,
     SeriesRow,
     list_series,
 )
@@ -28,9 +27,8 @@ def series_list(request: HttpRequest) -> HttpResponse:
     """List the series that match the filters, most recent run first."""
     bar = make_filter_bar(request, old=("host", "pool", "rw", "direction", "text"))
     errors = bar.errors
-    asked = SeriesFilter(match=bar.filter)
     page, links = turn_page(
-        request, errors, read=lambda after: list_series(asked, after=after, limit=SERIES_ON_A_PAGE)
+        request, errors, read=lambda after: list_series(bar.filter, after=after, limit=SERIES_ON_A_PAGE)
     )
     columns = make_columns((row.latest for row in page.items if row.latest), _LIST_METRICS)
     context = {

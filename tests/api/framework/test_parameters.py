@@ -1,6 +1,13 @@
 """Query parameters of every list: unknown, repeated and bad ones are refused and named."""
 
 import pytest
+from django.test import RequestFactory
+from rest_framework.request import Request
+
+from benchapp.api.framework.parameters import FilterParameters, read_parameters
+from benchapp.api.framework.problems import Problem
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import TERMS_MAXIMUM, parse_filter
 
 LISTS = ["/api/v1/hosts", "/api/v1/runs", "/api/v1/series", "/api/v1/submissions"]
 
@@ -46,7 +53,10 @@ def test_parameter_given_twice_is_refused(reader):
         ("fields=id,secret", "fields"),
         ("has_failed=maybe", "has_failed"),
         ("host=%00", "host"),
-        (f"host={'a' * 254}", "host"),
+        (f"host={'a' * 2001}", "host"),
+        ("host=", "host"),
+        ('host="a', "host"),
+        ("iodepth=deep", "iodepth"),
         ("cursor=nonsense", "cursor"),
     ],
 )
@@ -57,12 +67,74 @@ def test_bad_value_is_refused_and_named(reader, query, pointer):
     assert problem["code"] in ("parameter-invalid", "cursor-invalid")
 
 
+LISTS_WITH_A_FILTER = [
+    "/api/v1/series",
+    "/api/v1/runs",
+    "/api/v1/changes",
+    "/api/v1/incidents",
+    "/api/v1/matrix",
+    "/api/v1/scaling",
+    "/api/v1/history",
+    "/api/v1/comparison?a=host:x&b=host:y",
+    "/api/v1/dimensions/host/values",
+]
+
+
+@pytest.mark.parametrize("url", LISTS_WITH_A_FILTER)
+@pytest.mark.parametrize("query", ["iodepth=deep", "block_size_bytes=4q", "is_direct=2", "volume_count=4..1"])
+def test_dimension_is_refused_as_its_term_is(reader, url, query):
+    name, _, value = query.partition("=")
+    address = f"{url}{'&' if '?' in url else '?'}"
+
+    own = problem_of(reader, f"{address}{query}")
+    term = problem_of(reader, f"{address}q={name}:{value}")
+
+    assert (own["code"], own["pointer"]) == ("parameter-invalid", name)
+    assert own["detail"].removeprefix(f"{name}: ") == term["detail"].removeprefix("q: ")
+
+
+@pytest.mark.parametrize("url", LISTS_WITH_A_FILTER)
+def test_every_dimension_is_a_parameter_where_q_is_one(reader, url):
+    problem = problem_of(reader, f"{url}{'&' if '?' in url else '?'}hots=a")
+
+    assert {"q", *DIMENSIONS} <= set(problem["valid"])
+
+
+def read_match(query):
+    """Return the filter of a query."""
+    return read_parameters(Request(RequestFactory().get("/", query)), FilterParameters)["match"]
+
+
 @pytest.mark.parametrize(
-    "query",
-    ["iodepth=99999999999", "iodepth=-1", "block_size_bytes=4k", "direction=up", "format=xml", "is_direct=2"],
+    ("query", "text"),
+    [
+        ({}, ""),
+        ({"volume_type": "gp3"}, "volume_type:gp3"),
+        ({"volume_type": "gp3,io2", "host": "db-*"}, "host:db-* volume_type:gp3,io2"),
+        ({"block_size_bytes": "4k", "iodepth": ">=8"}, "block_size_bytes:4k iodepth:>=8"),
+        ({"block_size_bytes": "4096", "volume_count": "1..16"}, "block_size_bytes:4k volume_count:1..16"),
+        ({"filesystem": "unknown", "is_direct": "true"}, "is_direct:yes filesystem:unknown"),
+        ({"pattern": "randrw read"}, 'pattern:"randrw read"'),
+        ({"target_name": '"a, b",c'}, 'target_name:"a, b",c'),
+        ({"q": "-fs:xfs words", "host": "a"}, "-filesystem:xfs host:a words"),
+        ({"q": "host:b", "host": "a"}, "host:b host:a"),
+    ],
 )
-def test_bad_value_of_a_series_filter_is_refused(reader, query):
-    assert problem_of(reader, f"/api/v1/series?{query}")["pointer"] == query.partition("=")[0]
+def test_dimensions_are_terms_beside_q(query, text):
+    assert read_match(query) == parse_filter(text)
+
+
+def test_all_terms_together_have_the_maximum_of_a_filter():
+    query = {"q": "iodepth:1 " * TERMS_MAXIMUM}
+
+    assert len(read_match(query).terms) == TERMS_MAXIMUM
+    with pytest.raises(Problem, match="at most 40 terms") as caught:
+        read_match({**query, "host": "a"})
+    assert caught.value.pointer == "q"
+
+
+def test_unknown_format_is_refused(reader):
+    assert problem_of(reader, "/api/v1/series?format=xml")["pointer"] == "format"
 
 
 @pytest.mark.parametrize(

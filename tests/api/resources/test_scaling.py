@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.api.resources.scaling import ScalingParameters
+from benchapp.dimensions import DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingRequest
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import make_series, make_target
@@ -106,12 +107,12 @@ def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer
 
 
 def test_parameters_are_those_of_a_request_and_of_the_display():
-    sources = {field.source for field in ScalingParameters().fields.values()}
+    sources = {field.source for field in ScalingParameters().fields.values()} - set(DIMENSIONS)
 
     requested = {field.name for field in fields(ScalingRequest)}
     assert len(requested) == 10
-    assert sources - requested == {"format", "draw", "scale", "ideal"}
-    assert requested <= sources
+    assert sources - requested == {"format", "draw", "scale", "ideal", "q"}
+    assert requested - sources == {"filter"}
 
 
 def test_empty_server_has_an_empty_picture(reader):

@@ -45,7 +45,7 @@ def test_series_as_csv_are_defended_and_complete(reader):
 
 @pytest.mark.parametrize(
     ("query", "is_found"),
-    [("volume_count=4", True), ("volume_count=2", False), ("text=gp3", True), ("direction=write", False)],
+    [("volume_count=4", True), ("volume_count=2", False), ("q=gp3", True), ("direction=write", False)],
 )
 def test_series_are_filtered(reader, query, is_found):
     make_series([1.0], target=make_target(volume_count=4, volume_type="gp3"))

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 
+from benchapp.grammar import Filter
 from benchapp.models import Measurement, Run, Series, State, Submission, Trace
 from benchapp.pipeline.intake.submissions import retry_rejected, retry_submission
 from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
-from benchapp.queries.series.series import SeriesFilter, list_series
+from benchapp.queries.series.series import list_series
 from tests.envelopes import read_fio
 from tests.factories import NOON
 from tests.pipeline.normalize.test_batch import submit
@@ -155,7 +156,7 @@ def test_series_that_loses_all_its_points_is_counted_and_leaves_the_lists(
 
     assert f"series that {would} no points left and are removed from lists: 1" in report
     assert "(another series than before)" in report
-    assert (old.pk in [series.id for series in list_series(SeriesFilter()).items]) is bool(arguments)
+    assert (old.pk in [series.id for series in list_series(Filter()).items]) is bool(arguments)
 
 
 def test_rejected_submission_that_can_be_read_now_becomes_stored(request: pytest.FixtureRequest) -> None:

@@ -2,8 +2,9 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.grammar import Filter, parse_filter
 from benchapp.models import Series
-from benchapp.queries.series.series import SeriesFilter, list_series, read_series, read_series_version
+from benchapp.queries.series.series import list_series, read_series, read_series_version
 from tests.factories import (
     NOON,
     make_host,
@@ -26,8 +27,8 @@ def test_series_are_listed_freshest_first_and_only_with_measurements():
     new = make_series([1.0], start_at=NOON + timedelta(hours=1))
     make_series([])
 
-    assert ids(list_series(SeriesFilter())) == [new.id, old.id]
-    assert ids(list_series(SeriesFilter(), oldest_first=True)) == [old.id, new.id]
+    assert ids(list_series(Filter())) == [new.id, old.id]
+    assert ids(list_series(Filter(), oldest_first=True)) == [old.id, new.id]
 
 
 def test_list_of_series_takes_two_queries_however_many_there_are(django_assert_num_queries):
@@ -35,7 +36,7 @@ def test_list_of_series_takes_two_queries_however_many_there_are(django_assert_n
         make_series([1.0, 2.0])
 
     with django_assert_num_queries(2):
-        page = list_series(SeriesFilter())
+        page = list_series(Filter())
 
     assert len(page.items) == 5
 
@@ -44,7 +45,7 @@ def test_line_says_title_count_and_latest_value():
     host = make_host("db-7")
     series = make_series([10.0, 20.0], host=host, target=make_target(filesystem="ext4"))
 
-    (line,) = list_series(SeriesFilter()).items
+    (line,) = list_series(Filter()).items
 
     assert line.id == series.id
     assert line.title == "4k random read · iodepth 8 × 1 job · 64 MiB file · direct · ext4"
@@ -54,21 +55,21 @@ def test_line_says_title_count_and_latest_value():
 
 
 @pytest.mark.parametrize(
-    "filters",
+    "text",
     [
-        SeriesFilter(host="a"),
-        SeriesFilter(rw="randwrite"),
-        SeriesFilter(direction="write"),
-        SeriesFilter(text="GP3 randwrite"),
-        SeriesFilter(volume_count=4),
-        SeriesFilter(volume_type="gp3"),
-        SeriesFilter(block_size_bytes=8192),
-        SeriesFilter(iodepth=1),
-        SeriesFilter(is_direct=False),
-        SeriesFilter(host="a", iodepth=1, volume_count=4),
+        "host:a",
+        "rw:randwrite",
+        "direction:write",
+        "GP3 randwrite",
+        "volume_count:4",
+        "volume_type:gp3",
+        "block_size_bytes:8k",
+        "iodepth:1",
+        "is_direct:no",
+        "host:a iodepth:1 volume_count:4",
     ],
 )
-def test_filter_leaves_the_wanted_series_only(filters):
+def test_filter_leaves_the_wanted_series_only(text):
     make_series([1.0], host=make_host("b"))
     wanted = make_series(
         [1.0],
@@ -78,22 +79,22 @@ def test_filter_leaves_the_wanted_series_only(filters):
         direction="write",
     )
 
-    assert ids(list_series(filters)) == [wanted.id]
+    assert ids(list_series(parse_filter(text))) == [wanted.id]
 
 
 def test_series_of_a_pool_are_found_by_pool_and_not_by_host():
     series = make_series([1.0], host=make_host("a", pool="blue"), pool="blue")
 
-    assert ids(list_series(SeriesFilter(pool="blue"))) == [series.id]
-    assert ids(list_series(SeriesFilter(host="a"))) == []
-    assert ids(list_series(SeriesFilter(host="a", pool="blue"))) == [series.id]
+    assert ids(list_series(parse_filter("pool:blue"))) == [series.id]
+    assert ids(list_series(parse_filter("host:a"))) == []
+    assert ids(list_series(parse_filter("host:a pool:blue"))) == [series.id]
 
 
 def test_pages_lose_no_series_of_equal_time():
     series = [make_series([1.0]).id for _ in range(7)]
 
-    first = list_series(SeriesFilter(), limit=4)
-    second = list_series(SeriesFilter(), after=first.next_cursor, limit=4)
+    first = list_series(Filter(), limit=4)
+    second = list_series(Filter(), after=first.next_cursor, limit=4)
 
     assert ids(first) + ids(second) == sorted(series, reverse=True)
     assert second.next_cursor is None
