@@ -18,7 +18,7 @@ BENCHMARKS: Final = {
     "pages": "a history of 1 000 points: API and page",
     "charts": "scaling, matrix and history over 1 million measurements in 20 000 series",
     "agent": "what the agent costs the host that it measures",
-    "reader": "fio's output into a Report, beside a bare parse; 100 000 damaged outputs",
+    "reader": "fio's output into a Report, compared with the libraries alone; 100 000 damaged outputs",
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",
     "fleet": "a year of a fleet: false incidents a week, and what is found of planted regressions; hours, so by name",
 }

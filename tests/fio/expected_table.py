@@ -1,9 +1,9 @@
-"""Read the table of expected results, a CSV for each part of the outputs, derived without our reader.
+"""Read the tables of expected results, a CSV for each part of the outputs, derived without this reader.
 
-A line tells of one direction of one group; of file, document and group only the first line says more than nothing.
-Numbers are in base units, latencies ns. A cell is a number, to 1e-9; `low..high` where the text itself is rounded;
-blank for a value that is not there, and `missing` says why (`*`: any reason); `?` where the format leaves open what
-is right; `!0` for a 0 that fio printed by mistake: absent, or anything else.
+A row has one direction of one group; the columns of file, document and group are filled in their first row only.
+Numbers are in base units, latencies ns. A cell is a number, to 1e-9; `low..high` if the text is rounded; blank for an
+absent value, with its reason in `missing` (`*`: any reason); `?` if the format is ambiguous; `!0` for a 0 that fio
+printed by mistake: absent, or any other value.
 """
 
 import csv
@@ -15,7 +15,7 @@ from typing import Final
 TABLES: Final = Path(__file__).parent / "expected"
 COPIES: Final = Path(__file__).parents[1] / "data" / "fio"
 PARTS: Final = ("generated", "versions", "public")
-# They tell of the outputs and are none.
+# These describe the outputs.
 _ABOUT: Final = ("README.md", "index.csv")
 
 Row = dict[str, str]
@@ -23,7 +23,7 @@ Row = dict[str, str]
 
 @dataclass(slots=True)
 class ExpectedGroup:
-    """A group of one document: its first line, and the lines of its directions by name."""
+    """A group of one document: its first row, and the rows of its directions by name."""
 
     row: Row
     directions: dict[str, Row] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class ExpectedDocument:
 
 @dataclass(slots=True)
 class ExpectedFile:
-    """One file; refusal: the code that it is refused with, empty if it is read; warnings: codes, "?" for any."""
+    """One file; refusal: the code of its refusal, empty if it is read; warnings: codes, "?" for any."""
 
     name: str
     refusal: str
@@ -49,7 +49,7 @@ class ExpectedFile:
 
 
 def read_table(part: str) -> list[ExpectedFile]:
-    """Return what is expected of every file of one part of the outputs, in order."""
+    """Return the expected results of every file of one part of the outputs, in order."""
     files: list[ExpectedFile] = []
     with (TABLES / f"{part}.csv").open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):

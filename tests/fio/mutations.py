@@ -1,4 +1,4 @@
-"""Real outputs of all formats, damaged at random: cut, flipped, swapped, doubled, with foreign bytes."""
+"""Real outputs of all formats with random damage: truncated, bits flipped, parts swapped, doubled, bytes inserted."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.fio.outputs import OUTPUTS
 
-# What has a meaning to some reader, where it does not belong.
+# Text that has a meaning for one of the readers, inserted at random places.
 _PIECES: Final = (
     *(b"{", b"}", b"[", b"]", b'"', b"\\", b":", b",", b";", b"%", b"=", b"(", b"/", b"..."),
     *(b"\n", b"\r", b"\t", b"\x00", b"\x1b[", b"\xff\xfe", b"\xef\xbb\xbf", b"\\ud800", b"\\u0000"),
@@ -37,12 +37,12 @@ _LENGTH_MAXIMUM: Final = 2000
 
 
 def list_outputs() -> list[Path]:
-    """Return the files of all formats, in order; small ones weigh as much as large ones."""
+    """Return the files of all formats, in order."""
     return [path for path in sorted(OUTPUTS.rglob("*")) if path.is_file() and path.suffix != ".md"]
 
 
 def mutate(output: bytes, chance: Random) -> bytes:
-    """Return an output with one to four damages, mostly one; the same for the same chance."""
+    """Return an output with one to four damages, mostly one; the same for the same state of `chance`."""
     for _ in range(chance.choice((1, 1, 1, 2, 3, 4))):
         output = chance.choice(_DAMAGES)(output, chance)
     return output
@@ -81,7 +81,7 @@ def _insert(output: bytes, chance: Random) -> bytes:
 
 
 def _overwrite(output: bytes, chance: Random) -> bytes:
-    """Put another number or word in the place of one: the shape stays, the value is odd."""
+    """Replace bytes by a number or word of the same length, so that the structure remains."""
     place = chance.randint(0, len(output))
     return output[:place] + (piece := chance.choice(_PIECES)) + output[place + len(piece) :]
 

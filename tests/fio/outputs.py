@@ -1,4 +1,4 @@
-"""Outputs for tests: the real ones, and small ones made to measure."""
+"""Outputs for tests: real ones, and small generated ones."""
 
 import json
 from pathlib import Path

@@ -44,7 +44,7 @@ _PUBLIC: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How far the coarser of two formats may be off: the larger of an absolute and a relative difference."""
+    """The permitted difference between two formats: the larger of an absolute and a relative one."""
 
     absolute: float
     relative: float = 0.0
@@ -55,9 +55,9 @@ Shares = Mapping[int | None, float]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One value as two formats tell it; kind: what decides how far they may be apart.
+    """One value in two formats; kind: determines the tolerance.
 
-    scale: how much coarser than usual the line of the text is: 1000 of ms, 1024 of MiB/s.
+    scale: factor by which the unit of the text line is coarser than usual: 1000 for ms, 1024 for MiB/s.
     """
 
     where: str
@@ -71,7 +71,7 @@ class Pair:
         return abs(self.one - self.other) <= allowed + 1e-6
 
 
-# Whole KiB, operations and µs, cut off rather than rounded; means have six digits after the point.
+# Whole KiB, operations and µs, truncated, not rounded; means have six digits after the point.
 _TERSE: Final = {
     "iops": Precision(1),
     "bandwidth_bytes_per_s": Precision(1024),
@@ -141,7 +141,7 @@ def test_every_version_that_prints_both_is_compared() -> None:
 
 
 def split_formats(text: str) -> list[str]:
-    """Return the JSON, the terse lines and the text of one file, as far as they are there, the most precise first."""
+    """Return the JSON, the terse lines and the text of one file, those that it has, the most precise first."""
     kinds: dict[str, list[str]] = {"json": [], "terse": [], "text": []}
     is_json = False
     for line in text.splitlines(keepends=True):
@@ -193,7 +193,7 @@ def pair_jobs(one: Job, other: Job) -> Iterator[Pair]:
         assert not mine or not theirs or mine.keys() == theirs.keys(), name
         for level in mine.keys() & theirs.keys():
             yield Pair(f"{where}, {name} {level}", "rounded share", mine[level], theirs[level])
-    # Text leaves out those of 0 %.
+    # Text omits those of 0 %.
     yield from pair_shares(where, dict(one.latency_shares), dict(other.latency_shares))
     mine = {direction.name: direction for direction in one.directions}
     theirs = {direction.name: direction for direction in other.directions}
@@ -232,7 +232,7 @@ def pair_latencies(where: str, one: Latency, other: Latency) -> Iterator[Pair]:
 
 
 def is_in(unit: int, *printed: float | None) -> bool:
-    """Say whether all values are whole ones of a unit: then fio printed them in it."""
+    """Return whether all values are multiples of a unit: then fio printed them in it."""
     return all(value is not None and value % unit == 0 for value in printed)
 
 
@@ -247,7 +247,7 @@ def pair_disks(one: Disk, other: Disk) -> Iterator[Pair]:
 def pair_fields(
     where: str, kind: str, names: Sequence[str], one: Struct, other: Struct, *, scale: int = 1
 ) -> Iterator[Pair]:
-    """Yield what both know: a value that one of them has no place for is no difference."""
+    """Yield the values that both formats have."""
     for name in names:
         mine, theirs = getattr(one, name), getattr(other, name)
         if mine is not None and theirs is not None:

@@ -1,4 +1,4 @@
-"""Every output that we have, against a table that a second reading of the files made without our reader."""
+"""Every test output, compared with a table that was derived from the files without this reader."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -32,12 +32,12 @@ _LATENCY: Final[dict[str, Callable[[Latency], float | None]]] = {
     "p99": lambda latency: dict(latency.percentiles).get(99.0),
     "p99.9": lambda latency: dict(latency.percentiles).get(99.9),
 }
-# What the table has no columns for may be missing without a word there.
+# Fields without a column may be missing without an entry in the table.
 _EXPLAINED: Final = (*_TOTALS, "latency", "completion", "total", "percentiles")
 
 
 def make_case(file: ExpectedFile) -> ParameterSet:
-    """Return the case of one file; what is not among our copies is read where it is."""
+    """Return the case of one file; one that is not among the copies is read at its place."""
     if (COPIES / file.name).is_file():
         return pytest.param(file, id=file.name)
     return pytest.param(file, id=file.name, marks=pytest.mark.corpus)
@@ -82,7 +82,7 @@ def test_copies_are_the_bytes_of_the_originals() -> None:
 
 
 def list_formats(files: Iterable[ExpectedFile]) -> set[tuple[str, str]]:
-    """Return each format with each version of fio; terse v2 does not say which, so that the folder does."""
+    """Return each format with each version of fio; for terse v2, which has none, that of the folder."""
     return {
         (document.format, document.version or file.name.split("/")[1])
         for file in files

@@ -1,4 +1,4 @@
-"""Whatever the text: one kind of error, nothing that a database cannot keep, and time in proportion."""
+"""Arbitrary text: one kind of error, only values that the database can store, and linear time."""
 
 import copy
 import json
@@ -94,7 +94,7 @@ def test_damaged_outputs_of_every_format_are_read_or_refused(seed: int) -> None:
 
 
 def list_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """List the way to every value of a JSON document."""
+    """List the path of every value of a JSON document."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         yield (*path, key)
@@ -102,7 +102,7 @@ def list_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def replace_value(content: Any, path: tuple[Any, ...], value: Any) -> None:
-    """Put a value at a path, if an earlier change has left that path there."""
+    """Set the value at a path, if earlier changes have not removed it."""
     try:
         for key in path[:-1]:
             content = content[key]

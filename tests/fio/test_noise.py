@@ -1,4 +1,4 @@
-"""Reports are found in whatever else a text holds."""
+"""Reports are found among any other text."""
 
 import json
 

@@ -188,7 +188,7 @@ def test_sync_latency_is_total() -> None:
 @pytest.mark.parametrize(
     ("name", "completion_p99", "total_p99"),
     [
-        # lat_percentiles=1: 3.1 prints clat all the same, 3.13 to 3.17 only lat, later versions both.
+        # lat_percentiles=1: 3.1 still prints clat, 3.13 to 3.17 only lat, later versions both.
         ("versions/fio-3.1/json_latpct.json", 142336, None),
         ("versions/fio-3.13/json_latpct.json", None, 211968),
         ("generated/84_lat_percentiles_json.out", 254976, 288768),

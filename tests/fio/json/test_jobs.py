@@ -1,4 +1,4 @@
-"""What fio says of a job beside its directions, and of the disks."""
+"""Values of jobs outside of their directions, and of disks."""
 
 import pytest
 

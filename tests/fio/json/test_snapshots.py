@@ -1,4 +1,4 @@
-"""Snapshots of one execution count once; executions count each."""
+"""Snapshots of one execution are one document; several executions are several."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from tests.fio.outputs import make_content, make_direction, make_job, make_outpu
 
 
 def make_snapshot(seconds: int, *, at: int = 1000, **changes: Any) -> bytes:
-    """Return what a job that started at `at` and has done 1 MiB a second says `seconds` later."""
+    """Return the report of a job that started at `at` and did 1 MiB/s, `seconds` later."""
     read = make_direction(io_bytes=seconds * 2**20, total_ios=seconds * 256, runtime=seconds * 1000)
     return make_output(make_job(read=read, elapsed=seconds, **changes), timestamp=at + seconds) + b"\n"
 
@@ -54,9 +54,9 @@ def test_two_executions_of_one_job_file_are_two_documents() -> None:
     [
         (make_snapshot(3), 1),
         (make_snapshot(3, at=1001), 1),
-        # Printed 60 s later, with 1 s more on its clock: started later.
+        # Printed 60 s later with 1 s more elapsed: started later.
         (make_snapshot(3, at=1060), 2),
-        # Its clock starts anew.
+        # Its elapsed time begins again.
         (make_snapshot(1, at=1005), 2),
         (make_snapshot(3, groupid=1), 2),
         (make_snapshot(3, jobname="other"), 2),
@@ -181,7 +181,7 @@ def test_without_elapsed_times_of_printing_must_differ_by_the_growth_of_the_run_
 
 @pytest.mark.parametrize(("later", "count"), [((3_100, 3_000), 1), ((3_100, 300_000), 2)])
 def test_run_time_of_old_snapshots_is_in_microseconds(later: tuple[int, int], count: int) -> None:
-    """3000 ms go on from 2 888 768 µs; 300 000 ms are faster than 600 000 ms, and another execution."""
+    """3000 ms continue 2 888 768 µs; 300 000 ms are less than 600 000 ms: another execution."""
     earlier = make_old_read(3_000, 2_888_768 if count == 1 else 600_000)
     text = make_old_report(earlier, version="fio-2.1.3")
 

@@ -1,4 +1,4 @@
-"""Each value says what fio printed it as and how it was converted, and each missing one why."""
+"""Each value has a source, and each missing one a reason."""
 
 import json
 from typing import Any
@@ -165,7 +165,7 @@ def test_histogram_in_any_order_ascends_and_empty_bins_are_dropped() -> None:
     ],
 )
 def test_tolerant_decoder_gives_the_same_as_the_strict_one(name: str) -> None:
-    """Values that nothing is read from are spoilt on every level, so that each is read key by key."""
+    """Every level gets an invalid value at an unused key, so that each is read key by key."""
     content = json.loads(read_bytes(name))
     content["timestamp_ms"] = content["disk_util"] = None
     strict = read_output(json.dumps(content).encode())

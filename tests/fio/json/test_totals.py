@@ -155,7 +155,7 @@ def test_mean_is_withheld_without_any_count_of_ios() -> None:
 
 
 def test_weights_of_two_kinds_are_never_mixed() -> None:
-    """One job counts samples and the other does not: both weigh by total_ios, 100 and 300."""
+    """Only one job counts samples: both are weighted by total_ios, 100 and 300."""
     counted = make_direction(clat_ns=make_latency(N=5, mean=10.0), total_ios=100)
     uncounted = make_direction(clat_ns={"min": 1, "max": 99, "mean": 20.0, "stddev": 0.0}, total_ios=300)
     jobs = [make_job("a", read=counted), make_job("b", read=uncounted)]

@@ -1,4 +1,4 @@
-"""Percentiles from histograms are fio's own, to the last digit."""
+"""Percentiles from histograms are equal to those of fio."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_merging_adds_counts_in_order_of_value() -> None:
     assert list(merge_bins([{5: 1, 9: 2}, {1: 3, 5: 4}]).items()) == [(1, 3), (5, 5), (9, 2)]
 
 
-# Of fio's source: below 128 every value has its bucket, then 64 for each power of two.
+# From the source of fio: below 128 every value has a bucket, then 64 for each power of two.
 @pytest.mark.parametrize(
     ("index", "value"), [(0, 0), (127, 127), (128, 129), (191, 255), (192, 258), (255, 510), (1215, 16711680)]
 )

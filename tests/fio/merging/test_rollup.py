@@ -1,4 +1,4 @@
-"""Clones become groups, and nothing is calculated that cannot be known."""
+"""Clones become groups; values that cannot be calculated exactly are withheld."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def with_bins(bins: dict[str, int], **changes: Any) -> dict[str, Any]:
             "generated/62_client_two_json.out",
             [("csjob", "127.0.0.1:8766", 2, (0, 1)), ("csjob", "127.0.0.1:8765", 2, (2, 3))],
         ),
-        # The entries before are snapshots, within one report.
+        # The earlier entries are snapshots, within one report.
         ("generated/67_client_status_interval.out", [("csjob", "127.0.0.1", 2, (5, 6))]),
         ("versions/fio-2.1.14/json_client.json", [("cs", "127.0.0.1", 1, (0,))]),
         ("versions/fio-3.39/json_client.json", [("cs", "127.0.0.1", 1, (0,))]),

@@ -1,4 +1,4 @@
-"""The plain shell test of small files, in what shells and time(1) print."""
+"""The small-files test, in the formats of shells and time(1)."""
 
 import pytest
 

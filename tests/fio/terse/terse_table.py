@@ -1,4 +1,4 @@
-"""What the terse files of tests/data/fio/versions say, by their columns, and not by our reader."""
+"""Values of the terse files of tests/data/fio/versions, taken by column without this reader."""
 
 # file, fields; of reads and of writes: bytes, IOPS, run time in ms, mean clat in µs as printed, its 99th
 # percentile in µs.

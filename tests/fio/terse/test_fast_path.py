@@ -1,4 +1,4 @@
-"""The two ways to read a terse line agree: all numbers at one go, or field by field."""
+"""The fast path and reading field by field give the same values."""
 
 import pytest
 

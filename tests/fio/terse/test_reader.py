@@ -1,4 +1,4 @@
-"""fio's terse format, versions 2 to 5, of every fio that we have."""
+"""fio's terse format, versions 2 to 5, of every fio version of the test data."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def test_terse_agrees_with_the_json_of_the_same_run() -> None:
     ):
         assert terse and exact and terse.minimum_ns is not None and exact.minimum_ns is not None
         assert (terse.mean_ns, terse.stddev_ns) == pytest.approx((exact.mean_ns, exact.stddev_ns), abs=0.001)
-        # Extremes and percentiles are cut to whole µs.
+        # Extremes and percentiles are truncated to whole µs.
         assert terse.minimum_ns == exact.minimum_ns // 1000 * 1000
         assert terse.percentiles == tuple((p, ns // 1000 * 1000) for p, ns in exact.percentiles)
 
@@ -322,7 +322,7 @@ def run_slower(line: str) -> str:
 
 @pytest.mark.parametrize(("disks", "documents"), [("vda;21606;9248", 1), ("vda;21606;9249", 2), ("", 2)])
 def test_same_bytes_in_more_time_are_not_a_snapshot(disks: str, documents: int) -> None:
-    """The disks, if there are any, tell clones (which share their counters) from another execution."""
+    """The disks, if any, distinguish clones (which share their counters) from another execution."""
     line = read_bytes("versions/fio-3.36/terse_v3.txt").decode().strip()
     again = run_slower(line).replace("vda;21606;9248", disks)
     if not disks:

@@ -1,4 +1,4 @@
-"""Texts of fio in public outputs of others, which are not committed."""
+"""fio's text in public outputs, which are not committed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_iops_and_bandwidth_of_every_text_agree_to_their_digits() -> None:
     odd = [
         (name, direction.name)
         for name, direction in list_directions(list_documents())
-        # IOPS are cut to whole ones.
+        # IOPS are truncated to whole numbers.
         if direction.iops
         and direction.iops >= 100
         and direction.iops * (direction.io_bytes or 0) / (direction.total_ios or 1)

@@ -1,4 +1,4 @@
-"""Figures of fio's text: units, rounding, and what fio's own faults did to them."""
+"""Figures of fio's text: units, rounding, and faults of fio."""
 
 import pytest
 
@@ -262,9 +262,9 @@ def test_snapshot_of_2_1_4_alone_has_its_run_time_in_us() -> None:
     ("version", "changes"),
     [
         ("fio-2.1.14", ("", "")),
-        # As fast as it is busy: what is printed can be true.
+        # The printed rate fits the depth: it may be correct.
         ("fio-2.1.4", ("avg=90.12", "avg=90120.12")),
-        # Of a job that sleeps, each I/O costs the processor as little as of others.
+        # In a job that sleeps, each I/O takes as little CPU time as in others.
         ("fio-2.1.4", ("usr=3.45%, sys=38.10%", "usr=0.01%, sys=0.04%")),
     ],
 )

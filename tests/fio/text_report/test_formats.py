@@ -1,4 +1,4 @@
-"""Text and JSON of one execution agree as far as the text's digits go: the reader of JSON is the witness."""
+"""Text and JSON of one execution agree within the digits of the text; JSON is the reference."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def read_witness(name: str) -> Document:
 
 
 def pair_directions(name: str) -> Iterator[tuple[Direction, Direction]]:
-    """Give each direction as JSON and as text tell it."""
+    """Yield each direction as read from JSON and from text."""
     for of_json, of_text in zip(read_witness(name).jobs, read_file(name).jobs, strict=True):
         yield from zip(of_json.directions, of_text.directions, strict=True)
 
@@ -54,7 +54,7 @@ def test_totals_agree(name: str) -> None:
     for of_json, of_text in pair_directions(name):
         assert (of_text.name, of_text.total_ios) == (of_json.name, of_json.total_ios)
         assert (of_text.io_bytes, of_text.runtime_s) == (of_json.io_bytes, of_json.runtime_s)
-        # Three digits and a cut one, as in "10.9k".
+        # Three digits and a truncated one, as in "10.9k".
         assert of_text.iops == pytest.approx(of_json.iops, rel=0.01, abs=1)
         assert of_text.bandwidth_bytes_per_s == pytest.approx(of_json.bandwidth_bytes_per_s, rel=0.01)
         assert of_text.missing == of_json.missing
@@ -63,7 +63,7 @@ def test_totals_agree(name: str) -> None:
 @pytest.mark.parametrize("name", BOTH)
 def test_latencies_agree(name: str) -> None:
     for of_json, of_text in pair_latencies(name):
-        # fio cuts extremes to whole µs, or rounds them to 5 digits, and prints means to 0.01 µs.
+        # fio truncates extremes to whole µs, or rounds them to 5 digits, and prints means to 0.01 µs.
         assert of_text.minimum_ns == pytest.approx(of_json.minimum_ns, abs=1000)
         assert of_text.maximum_ns == pytest.approx(of_json.maximum_ns, abs=1000, rel=1e-4)
         assert of_text.mean_ns == pytest.approx(of_json.mean_ns, abs=6)

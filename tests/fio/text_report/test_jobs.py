@@ -1,4 +1,4 @@
-"""Jobs of fio's text: what their headers tell, and how they are rolled up."""
+"""Jobs of fio's text: options from their headers, and roll-up."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""fio's text among other lines, several times, cut off, and from several hosts."""
+"""fio's text among other lines, repeated, truncated, and from several hosts."""
 
 import re
 

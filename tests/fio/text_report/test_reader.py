@@ -1,4 +1,4 @@
-"""fio's text for people: every kind of line, in the style of 2.x and of 3.x."""
+"""fio's text output: every kind of line, in the layouts of 2.x and 3.x."""
 
 import pytest
 

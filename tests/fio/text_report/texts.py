@@ -1,4 +1,4 @@
-"""Small texts of fio for tests: a whole report around the lines that a test is about."""
+"""Small text reports for tests: a complete report around given lines."""
 
 from benchapp.fio.notes import Notes
 from benchapp.fio.reading import Reading
@@ -102,7 +102,7 @@ def read_file(name: str) -> Document:
 
 
 def list_codes(text: str) -> list[str]:
-    """Return the codes of all notes but the one that every text gets."""
+    """Return the codes of all notes except the one that every text has."""
     notes = Notes()
     read_normal(text, notes)
     return [note.code for note in notes.list_all() if note.code != "text-precision"]

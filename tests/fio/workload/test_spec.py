@@ -1,4 +1,4 @@
-"""Equal work gives equal workloads, however it was typed; other work gives others."""
+"""Options in any notation give the same workload; different work gives different ones."""
 
 import dataclasses
 from typing import Any
