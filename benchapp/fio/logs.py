@@ -1,4 +1,4 @@
-"""fio's logs of one job (`write_bw_log` and the like): its values over time, compact, in base units."""
+"""fio's logs of one job (as of `write_bw_log`): its values over time, compact, in base units."""
 
 import io
 import re
@@ -33,7 +33,7 @@ _NANOSECONDS: Final[Version] = (2, 99, 0)
 _MS_PER_S: Final = 1000
 # In ms: the year 1973, and 3 years of a job.
 _EPOCH_MS: Final = 10**11
-# time, value, direction, block size; with the maximum behind the value, the offset, the priority (as 0x… with
+# time, value, direction, block size; with the maximum after the value, the offset, the priority (as 0x… with
 # log_prio) and the time of issue there are eight.
 _FIELD: Final = rb"[ \t]{0,8}(?:\d{1,20}|0x[0-9a-fA-F]{1,8})[ \t]{0,8}"
 _LINE: Final = re.compile(rb"%b(?:,%b){3,7}" % (_FIELD, _FIELD))

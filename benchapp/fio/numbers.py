@@ -14,7 +14,7 @@ _YEAR_9999_S: Final = 253_370_764_800
 def read_amount(value: object) -> float | None:
     """Return a number from 0 to 2^63 - 1, int or float as it came; None for nan, inf, negative, text."""
     kind = type(value)
-    # nan is not between anything.
+    # Comparisons with nan are false.
     if (kind is float or kind is int) and 0 <= value <= BIGINT_MAXIMUM:  # type: ignore[operator]
         return value  # type: ignore[return-value]
     return None
@@ -31,7 +31,7 @@ def read_count(value: object) -> int | None:
 
 
 def read_errno(value: object) -> int:
-    """Return an error number; anything but a 32-bit number is 1, an unspecified error."""
+    """Return an error number; 1, an unspecified error, for anything but a 32-bit number."""
     if type(value) is int:
         return value if -INTEGER_MAXIMUM <= value <= INTEGER_MAXIMUM else 1
     return 1 if value else 0

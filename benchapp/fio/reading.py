@@ -1,4 +1,4 @@
-"""The result of reading one format from a text that may contain anything."""
+"""The result of reading one format from a text with any other content."""
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ class FoundReport(Struct, frozen=True, gc=False):
 
 
 class Reading(Struct, frozen=True, gc=False):
-    """The reports that a reader found and the lines that belong to none of them, both in order."""
+    """The reports that a reader found and the other lines, both in order."""
 
     found: tuple[FoundReport, ...]
     rest: str

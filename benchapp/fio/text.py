@@ -27,7 +27,7 @@ _PREFIX_LENGTH_MAXIMUM: Final = 200
 def decode_output(output: bytes, notes: Notes) -> str:
     """Return the text without NUL, lone surrogates and terminal escapes; a note lists what was replaced."""
     if output.isascii() and not (b"\x00" in output or b"\x1b" in output or b"\\u" in output):
-        # Nothing below can be in it.
+        # It contains nothing that is replaced below.
         return output.decode()
     text = _decode(output, notes)
     if "\x00" in text:

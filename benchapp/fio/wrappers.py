@@ -23,7 +23,7 @@ _QUOTED: Final = re.compile(
     rf"(?P<lines>\[\s*+(?:{_LITERAL}\s*+,?\s*+)+(?:\]|\Z))|(?<![\w\\])(?P<literal>{_LITERAL})"
 )
 _LINE: Final = re.compile(_LITERAL)
-# Cut off with its escape: "\u00".
+# Truncated within an escape: "\u00".
 _CUT_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:[uU][0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z")
 # What repr() writes, and no other escape.
 _REPR: Final = re.compile(
@@ -145,7 +145,7 @@ def _read_lines(quoted: str) -> str:
 
 
 def _read_literal(literal: str) -> str:
-    """Return the value of a string of JSON or Python, up to where it is cut off. Raises ValueError."""
+    """Return the value of a string of JSON or Python, complete or truncated. Raises ValueError."""
     is_bytes = literal.startswith("b")
     quote, content = literal[is_bytes], literal[is_bytes + 1 :]
     if "\\" not in content:

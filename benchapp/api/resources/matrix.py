@@ -108,9 +108,7 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 # What a cell has of the level of its series.
-_LEVEL_COLUMNS: Final = (
-    *("median", "p10", "p90", "n", "from_at", "last_at", "is_stale"),
-)
+_LEVEL_COLUMNS: Final = (*("median", "p10", "p90", "n", "from_at", "last_at", "is_stale"),)
 _MEASURED_COLUMNS: Final = tuple(
     name for name in list_columns(MatrixCellAnswer) if name not in DIMENSIONS and name != "recent"
 )

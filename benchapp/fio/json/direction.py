@@ -22,8 +22,8 @@ _BANDWIDTH_SAMPLES: Final = "bw_min, bw_max, bw_mean, bw_dev in KiB/s × 1024"
 _IOPS_SAMPLES: Final = "iops_min, iops_max, iops_mean, iops_stddev"
 
 
-class _Words(Struct, frozen=True, gc=False):
-    """The sources of latencies, and of their percentiles, in one unit."""
+class _SourceTexts(Struct, frozen=True, gc=False):
+    """The source texts of latencies and of their percentiles, in one unit."""
 
     submission: str
     completion: str
@@ -34,9 +34,9 @@ class _Words(Struct, frozen=True, gc=False):
     mislabelled: str
 
 
-def _word(suffix: str, conversion: str) -> _Words:
+def _make_source_texts(suffix: str, conversion: str) -> _SourceTexts:
     slat, clat, lat = (kind + suffix for kind in ("slat", "clat", "lat"))
-    return _Words(
+    return _SourceTexts(
         submission=slat + conversion,
         completion=clat + conversion,
         total=lat + conversion,
@@ -47,8 +47,8 @@ def _word(suffix: str, conversion: str) -> _Words:
     )
 
 
-_IN_NS: Final = _word("_ns", "")
-_IN_US: Final = _word("", " in µs × 1000")
+_IN_NS: Final = _make_source_texts("_ns", "")
+_IN_US: Final = _make_source_texts("", " in µs × 1000")
 
 
 class Printing(Struct, frozen=True, gc=False):
@@ -121,7 +121,7 @@ def read_json_direction(name: DirectionName, printed: PrintedDirection, printing
 def read_sync(printed: PrintedDirection) -> Direction:
     """Return the latency of fsync and the like, the only value that fio prints for them."""
     total = _read_kind(printed.lat_ns, printed.lat)
-    words = _IN_NS if printed.lat_ns else _IN_US
+    texts = _IN_NS if printed.lat_ns else _IN_US
     absent = "not-measured" if printed.lat_ns or printed.lat else "not-reported"
     percentiles = "not-reported" if total else absent
     account = collect_sources(
@@ -131,9 +131,9 @@ def read_sync(printed: PrintedDirection) -> Direction:
             iops="not-reported",
             bandwidth_bytes_per_s="not-reported",
             runtime_s="not-reported",
-            total=words.total if total else None,
+            total=texts.total if total else None,
             latency=None if total else absent,
-            percentiles=words.of_total if total and total.percentiles else percentiles,
+            percentiles=texts.of_total if total and total.percentiles else percentiles,
         )
     )
     return Direction(
@@ -203,23 +203,23 @@ def _read_latencies(printed: PrintedDirection, *, is_mislabelled: bool) -> _Late
     submission = _read_kind(printed.slat_ns, printed.slat)
     completion = _read_kind(printed.clat_ns, printed.clat)
     total = _read_kind(printed.lat_ns, printed.lat)
-    words = _IN_NS if printed.clat_ns or printed.lat_ns else _IN_US
+    texts = _IN_NS if printed.clat_ns or printed.lat_ns else _IN_US
     if completion is None and total is None:
         absent = "not-measured" if _has_any(printed) else "not-reported"
-        known = words.submission if submission else None
+        known = texts.submission if submission else None
         return _Latencies(submission, None, None, (known, None, None, absent, absent))
     if is_mislabelled and completion and total:
-        percentiles = words.mislabelled if completion.percentiles else "not-reported"
+        percentiles = texts.mislabelled if completion.percentiles else "not-reported"
         total = replace(total, percentiles=completion.percentiles, bins=completion.bins)
         completion = replace(completion, percentiles=(), bins=None)
     elif completion and completion.percentiles:
-        percentiles = words.both if total and total.percentiles else words.of_completion
+        percentiles = texts.both if total and total.percentiles else texts.of_completion
     else:
-        percentiles = words.of_total if total and total.percentiles else "not-reported"
+        percentiles = texts.of_total if total and total.percentiles else "not-reported"
     facts = (
-        words.submission if submission else "not-measured",
-        words.completion if completion else "not-measured",
-        words.total if total else "not-measured",
+        texts.submission if submission else "not-measured",
+        texts.completion if completion else "not-measured",
+        texts.total if total else "not-measured",
         None,
         percentiles,
     )

@@ -1,4 +1,4 @@
-"""Repair JSON that fio wrote wrongly or that was cut off; each step is linear in the text."""
+"""Repair invalid or truncated JSON of fio; each step is linear in the text."""
 
 import json
 import re
@@ -30,7 +30,7 @@ class Recovered:
 
 
 def repair_report(text: str) -> str:
-    """Write NaN for nan and inf, as Python's decoder reads it, and close strings that an old fio cut off."""
+    """Write NaN for nan and inf, as Python's decoder reads it, and close strings that an old fio truncated."""
     return _LOST_QUOTE.sub(_close_string, _NOT_A_NUMBER.sub(r"\1NaN", text))
 
 
@@ -38,7 +38,7 @@ def _close_string(match: re.Match[str]) -> str:
     line = match[0].rstrip()
     comma = "," if line.endswith(",") else ""
     line = line.removesuffix(",")
-    # An escape may have been cut in two.
+    # The string may end within an escape.
     slashes = len(line) - len(line.rstrip("\\"))
     return f'{line[:-1] if slashes % 2 else line}"{comma}'
 

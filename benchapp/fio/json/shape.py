@@ -166,7 +166,7 @@ class PrintedDisk(Struct, gc=False):
 
 
 class PrintedReport(Struct, gc=False):
-    """A whole report; an invalid entry is None. A report has jobs or client_stats."""
+    """A complete report; an invalid entry is None. A report has jobs or client_stats."""
 
     version: str | None = field(default=None, name="fio version")
     timestamp: Count | None = None

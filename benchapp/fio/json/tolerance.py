@@ -70,7 +70,7 @@ def _read_struct(kind: type[Struct], value: object) -> Any:
 
 
 def _explain(value: object) -> str:
-    """Return why a value was dropped; anything but a number counts as not reported."""
+    """Return the reason code of a dropped value: "not-reported" if it is not a number."""
     if isinstance(value, float) and not math.isfinite(value):
         return "not-a-number"
     return "out-of-range" if type(value) in (int, float) else "not-reported"

@@ -218,16 +218,16 @@ def _convert_mean(value: float) -> float:
 def _find_bandwidth(
     io_kib: int | None, bandwidth_kib: int | None, runtime_ms: int | None
 ) -> tuple[float | None, str]:
-    """Return bytes/s and how they were found: exact where the printed one, which is cut, agrees."""
+    """Return bytes/s and their source: exact if the printed, truncated value agrees."""
     if bandwidth_kib is None:
         return None, "printed"
     if io_kib is not None and runtime_ms:
         exact = io_kib * _KIB * 1000 / runtime_ms
-        # io is cut to whole KiB too, which weighs in short runs.
-        doubt = 1 + 1000 / runtime_ms
-        if abs(exact / _KIB - bandwidth_kib) <= doubt:
+        # io is truncated to whole KiB too, which matters in short runs.
+        tolerance = 1 + 1000 / runtime_ms
+        if abs(exact / _KIB - bandwidth_kib) <= tolerance:
             return exact, "exact"
-        if abs(exact / 1000 - bandwidth_kib) <= doubt * 1.024:
+        if abs(exact / 1000 - bandwidth_kib) <= tolerance * 1.024:
             return exact, "decimal"
     return read_amount(float(bandwidth_kib * _KIB)), "printed"
 
@@ -251,7 +251,7 @@ def _read_latency(fields: Sequence[str], name: str, missing: dict[str, str]) -> 
         minimum, maximum, mean, stddev = map(float, fields)
     except ValueError:
         minimum, maximum, mean, stddev = map(read_number, fields)
-    # nan is not between anything.
+    # Comparisons with nan are false.
     if not (0 <= minimum <= maximum < _MOST_US and 0 <= mean < _MOST_US and 0 <= stddev < _MOST_US):
         return _read_odd_latency((minimum, maximum, mean, stddev), name, missing)
     return _make_latency((minimum, maximum, mean, stddev), ())

@@ -112,7 +112,7 @@ def _is_disk(name: str, texts: Sequence[str]) -> bool:
 
 
 def _is_beginning_of_disk(fields: Sequence[str]) -> bool:
-    """Return whether these may be the first fields of a disk that was cut off: a name and counters."""
+    """Return whether these may be the first fields of a truncated disk: a name and counters."""
     if not 2 <= len(fields) <= _DISK_LENGTH or _WHOLE.fullmatch(fields[0]):
         return False
     return all(_WHOLE.fullmatch(text) for text in fields[1:-1]) and _CUT.fullmatch(fields[-1]) is not None

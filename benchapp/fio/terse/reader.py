@@ -33,7 +33,7 @@ _HOST: Final = re.compile(r"<([^<>]{1,255})> ?")
 # What follows the version: that of fio, or, in version 2, the job, its group, and how it did.
 _AFTER_VERSION: Final = re.compile(r"(?:fio-)?\d{1,4}\.\d", re.ASCII)
 _AFTER_VERSION_2: Final = re.compile(r"[^;]{1,1000}+;\d{1,10}+;\d{1,10}+(?:;\d{1,20}+){4};", re.ASCII)
-# Fewer fields than any version has, more than a list of something else.
+# Fewer fields than any version has, more than in other lists.
 _FIELDS_OF_ANCHOR: Final = 40
 
 
@@ -84,7 +84,7 @@ def _open_code(match: re.Match[str]) -> str:
 
 
 def _find_heads(text: str) -> Iterator[int]:
-    """Yield where lines may begin that were cut off before their first percentile."""
+    """Yield the offsets of possible lines that were truncated before their first percentile."""
     for at, line in _find_lines(text):
         start = _find_start(line)
         if start is not None and _is_terse(line[start:]):

@@ -50,7 +50,7 @@ def _identify(line: TerseLine) -> _Key:
 
 
 def _split(lines: Sequence[TerseLine], *, is_client: bool) -> Iterator[list[TerseLine]]:
-    """Cut the lines where another report begins, whether a snapshot or of another execution."""
+    """Split the lines where another report begins: a snapshot, or another execution."""
     report = [lines[0]]
     first_of: dict[_Key, TerseLine] = {_identify(lines[0]): lines[0]}
     length_before = 0
@@ -159,7 +159,7 @@ def _measure_growth_s(before: Job, after: Job) -> float:
 
 
 def has_line_grown(before: Job, after: Job) -> bool:
-    """Return whether nothing has shrunk that only grows: bytes, time, extremes of latency, switches and faults."""
+    """Return whether no cumulative value has decreased: bytes, time, extremes of latency, switches, faults."""
     counters = (
         (before.context_switches, after.context_switches),
         (before.major_faults, after.major_faults),

@@ -23,7 +23,7 @@ _SOURCES: Final = {
     "bandwidth_samples": "bw min, max, mean and dev in KiB/s × 1024",
     "iops_samples": "iops min, max, mean and stdev",
 }
-# What may be absent, and why where nothing else is known.
+# The values that may be absent, with the default reason.
 _REASONS: Final = {
     **dict.fromkeys(("io_bytes", "iops", "bandwidth_bytes_per_s", "runtime_s"), "out-of-range"),
     **dict.fromkeys(("bandwidth_samples", "iops_samples"), "short-run"),

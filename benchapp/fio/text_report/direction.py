@@ -116,7 +116,7 @@ def _share(sources: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def count_issued(counts: tuple[int, ...], label: str) -> int | None:
-    """Return the count of a direction, None where there is none; "mixed" is all that is not sync."""
+    """Return the count of a direction, None if absent; "mixed" is the sum of all except sync."""
     if len(counts) < len(_PLACES):
         return None
     return read_count(sum(counts[:_SYNC_PLACE]) if label == "mixed" else counts[_PLACES[label]])

@@ -79,7 +79,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
 
 
 def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:
-    """Add notes that name the jobs with missing lines: the output was cut off or edited."""
+    """Add notes that name the jobs with missing lines: the output was truncated or edited."""
     incomplete = [job for job in draft.jobs if job.is_readable and not job.is_complete]
     unreadable = [job for job in draft.jobs if not job.is_readable]
     if len(unreadable) == len(draft.jobs):
@@ -177,7 +177,7 @@ def _count_clones(draft: ReportDraft, header: Header) -> int:
 def _may_lack_clones(
     draft: ReportDraft, jobs_read: Sequence[JobDraft], headers: Sequence[Header | None]
 ) -> bool:
-    """Return whether another block of the last job is missing or cut, or "..." after its header announces some."""
+    """Return whether other blocks of the last job are missing or truncated, or announced by "..." after its header."""
     last, header = jobs_read[-1], headers[-1]
     alike = [job for job in draft.jobs if (job.name, job.groupid) == (last.name, last.groupid)]
     if not all(job.is_readable for job in alike):

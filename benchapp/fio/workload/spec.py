@@ -17,7 +17,7 @@ _SHARES: Final = {"read": 100, "randread": 100, "rw": None, "randrw": None}
 _DEFAULT_SHARE: Final = 50
 # fio 2.3 and later, which print options, have it on all systems but Windows.
 _DEFAULT_ENGINE: Final = "psync"
-# A run that was cut at its runtime stops within a few ms; one that ended earlier is rarely this close.
+# A run that ends at its runtime stops within a few ms of it; one that ends earlier is rarely this close.
 _CUT_SHARE: Final = 0.98
 # Longest texts that a column for one keeps.
 _RW_LENGTH: Final = 20
