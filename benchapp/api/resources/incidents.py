@@ -115,6 +115,7 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     state: IncidentState
     verdict: VerdictName | None
     severity: Severity
+    has_manual_severity: Annotated[bool, Meta(description="an editor set the severity")]
     is_regression: Annotated[bool, Meta(description="false: an improvement")]
     started_at: Time
     relative: Annotated[float, Meta(description="of its largest change: after / before − 1")]
@@ -242,6 +243,7 @@ class Changes(ApiView):
         )
 
 
+_AUTOMATIC: Final = "automatic"
 _WORDS_MAXIMUM: Final = 5000
 _LINK_MAXIMUM: Final = 500
 
@@ -270,6 +272,11 @@ class IncidentChanges(serializers.Serializer[Any]):
         choices=IncidentState.values, required=False, help_text="new: reopen; resolved requires a verdict"
     )
     verdict = serializers.ChoiceField(choices=[each.value for each in Verdict if each], required=False)
+    severity = serializers.ChoiceField(
+        choices=[*Severity.values, _AUTOMATIC],
+        required=False,
+        help_text=f"later changes keep it; {_AUTOMATIC}: calculated again",
+    )
     assignee = serializers.CharField(
         required=False, allow_null=True, max_length=150, help_text="a user name; null: unassigned"
     )
@@ -323,7 +330,7 @@ class OneIncident(ApiView):
 
     @extend_schema(operation_id="change_incident", request=IncidentChanges, responses=IncidentAnswer)
     def patch(self, request: Request, incident_id: int) -> HttpResponse:
-        """Acknowledge, resolve, reopen, assign, link, snooze or comment: all given fields, or none."""
+        """Acknowledge, resolve, reopen, assign, rate, link, snooze or comment: all given fields, or none."""
         refuse_parameters(request)
         row = _find(incident_id).row
         wanted = read_body(request, IncidentChanges)
@@ -345,6 +352,9 @@ def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: Use
         yield partial(triage.acknowledge, incident_id, by=by)
     if "assignee" in wanted:
         yield partial(triage.assign, incident_id, by=by, to=_find_editor(wanted["assignee"]))
+    if "severity" in wanted:
+        severity = "" if wanted["severity"] == _AUTOMATIC else wanted["severity"]
+        yield partial(triage.rate, incident_id, by=by, severity=severity)
     if "link" in wanted:
         yield partial(triage.link, incident_id, by=by, url=wanted["link"] or "")
     if "snoozed_until" in wanted:

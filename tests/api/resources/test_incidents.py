@@ -159,6 +159,19 @@ def test_resolved_incident_is_reopened_to_be_acknowledged(admin: Client) -> None
     assert (body["state"], body["verdict"]) == ("acknowledged", None)
 
 
+def test_severity_is_set_and_automatic_again(admin: Client) -> None:
+    incident = make_incident(severity="low")
+
+    rated = patch(admin, incident.pk, severity="high").json()
+    automatic = patch(admin, incident.pk, severity="automatic").json()
+    rejected = patch(admin, incident.pk, severity="extreme")
+
+    assert (rated["severity"], rated["has_manual_severity"]) == ("high", True)
+    assert automatic["has_manual_severity"] is False
+    assert [event["kind"] for event in automatic["events"]] == ["opened", "rated", "rated"]
+    assert rejected.status_code == 400
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
