@@ -37,7 +37,6 @@ class DetectionStatusRow:
     metric: str
     status: str
     n: int
-    level: float | None
     spread: float | None
     smallest_detectable_change: float | None
     runs_needed: int | None
@@ -117,7 +116,6 @@ def _make_status(result: Any) -> DetectionStatusRow:
 _COLUMNS: Final = (
     "metric",
     "n",
-    "level",
     "spread",
     "smallest_detectable_change",
     "runs_needed",

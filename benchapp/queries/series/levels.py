@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.utils import timezone
 
@@ -26,6 +26,9 @@ class LevelRow:
     median: float
     p10: float
     p90: float
+    minimum: float
+    maximum: float
+    last: float
     change: "LevelChange | None"
 
 
@@ -133,10 +136,9 @@ def read_levels(
     }
     rows = Level.objects.filter(series_id__in=series_ids, metric__in=metrics).order_by("series_id", "from_at")
     for series_id, metric, *values in rows.values_list("series_id", "metric", *_ROW, *_CHANGE):
-        from_at, to_at, first_run_id, n, median, p10, p90, *change = values
-        found[series_id][metric].append(
-            LevelRow(from_at, to_at, first_run_id, n, median, p10, p90, _make_change(*change))
-        )
+        row, change = values[: len(_ROW)], values[len(_ROW) :]
+        level: dict[str, Any] = dict(zip(_ROW, row, strict=True))
+        found[series_id][metric].append(LevelRow(**level, change=_make_change(*change)))
     return {
         series_id: {metric: tuple(levels) for metric, levels in by_metric.items()}
         for series_id, by_metric in found.items()
@@ -165,7 +167,9 @@ _CHANGE: Final = (
     *("change_id", "change__metric", "change__relative", "change__is_regression", "change__incident_id"),
     "is_recovery",
 )
-_ROW: Final = ("from_at", "to_at", "first_run_id", "n", "median", "p10", "p90")
+_ROW: Final = (
+    *("from_at", "to_at", "first_run_id", "n", "median", "p10", "p90", "minimum", "maximum", "last"),
+)
 _CURRENT: Final = (
     *("series_id", "n", "median", "p10", "p90", "minimum", "maximum", "last", "recent"),
     *("from_at", "to_at", "previous_median", "previous_until_at"),

@@ -6,7 +6,7 @@ from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
 from benchapp.web.incidents.texts import format_since
-from benchapp.web.site.value_texts import format_count, format_percent, format_with_unit
+from benchapp.web.site.value_texts import format_count, format_percent
 
 
 def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
@@ -76,9 +76,6 @@ def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
 
 def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
     spread = f", spread {format_percent(row.spread)}" if row.spread is not None else ""
-    level = (
-        f"Steady at {format_with_unit(row.level, metric)}{spread}." if row.level is not None else "Steady."
-    )
     least = (
         f" Smallest detectable change: {format_percent(row.smallest_detectable_change)} after five runs."
         if row.smallest_detectable_change
@@ -86,9 +83,8 @@ def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
     )
     threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
     more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
-    return f"{level}{least}{more}"
+    return f"Steady{spread}.{least}{more}"
 
 
 def _describe_stale(row: DetectionStatusRow, metric: Metric) -> str:
-    level = f"; last level {format_with_unit(row.level, metric)}" if row.level is not None else ""
-    return f"Stale: no recent run{level}."
+    return "Stale: no recent run."

@@ -28,13 +28,12 @@ from benchapp.web.charts.history.point_table import make_point_table
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import make_environment_change_lines
 from benchapp.web.charts.history.texts import (
-    describe_history,
     describe_latency_kind,
+    describe_level,
     describe_limit,
     describe_references,
-    describe_step,
-    find_step,
-    format_change_title,
+    describe_time_range,
+    find_shown_level,
     format_series_title,
 )
 from benchapp.web.incidents.detection_status_texts import describe_metric_detection
@@ -88,20 +87,17 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
 
 
 def _describe(row: SeriesRow, asked: HistoryRequest, levels: Sequence[LevelRow]) -> tuple[str, list[str]]:
-    """Return title and summary: the last change of level if there is one, runs, limits, references."""
+    """Return title and summary: level, time range, limits, references."""
     metric = asked.metric
-    summary = summarize_series(row.id, metric=metric.name, **asked.span)
-    step = find_step(levels, **asked.span)
-    if step is None:
-        title, change = format_series_title(row, metric, summary), []
-    else:
-        title, change = format_change_title(row, step, metric), [describe_step(step, metric)]
-    return title, [
-        *change,
-        *describe_history(row, metric, summary),
+    shown = find_shown_level(levels, **asked.span)
+    has_range = any(asked.span.values())
+    summary = summarize_series(row.id, metric=metric.name, **asked.span) if has_range else None
+    return format_series_title(row, metric, shown, has_range=has_range), [
+        *describe_level(shown, metric, has_range=has_range),
+        *(describe_time_range(summary, metric) if summary else ()),
         *describe_latency_kind(metric),
-        *describe_limit(find_limit(_find_profile(row), metric.name), metric, summary),
-        *describe_references(_find_references(row, metric), metric, summary),
+        *describe_limit(find_limit(_find_profile(row), metric.name), metric, shown),
+        *describe_references(_find_references(row, metric), metric, shown),
     ]
 
 

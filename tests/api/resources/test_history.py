@@ -8,6 +8,7 @@ import pytest
 
 from tests.factories import (
     NOON,
+    calculate_levels,
     make_change,
     make_incident,
     make_measurement,
@@ -53,6 +54,7 @@ def test_buckets_as_csv_have_the_same_columns(reader):
 
 def test_history_of_several_series_in_one_answer(reader):
     first, second = make_series([10.0, 20.0]), make_series([5.0])
+    calculate_levels()
 
     answer = reader.get(f"/api/v1/history?series={second.id},{first.id}&metrics=iops").json()
 
@@ -165,6 +167,7 @@ def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_n
     for _ in range(5):
         make_series([1.0, 2.0])
 
-    # The token and its last use; count, series, last points, versions; changes around them; marks, also for the ETag.
-    with django_assert_num_queries(9):
+    # The token and its last use; count, series, last points, versions; levels; environment changes; marks, also for
+    # the ETag.
+    with django_assert_num_queries(10):
         reader.get("/api/v1/history")

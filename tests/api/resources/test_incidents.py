@@ -181,7 +181,8 @@ def test_severity_is_set_and_automatic_again(admin: Client) -> None:
         ({"assignee": "nobody-known"}, 400, "value-invalid"),
         ({"link": "javascript:alert(1)"}, 400, "value-invalid"),
         ({"snoozed_until": "2020-01-01T00:00:00Z"}, 400, "value-invalid"),
-        ({"severity": "low"}, 400, "member-unknown"),
+        ({"severity": "extreme"}, 400, "value-invalid"),
+        ({"priority": "low"}, 400, "member-unknown"),
     ],
 )
 def test_invalid_patch_changes_nothing(body, status, code, admin: Client) -> None:

@@ -8,8 +8,8 @@ import pytest
 from benchapp.api.resources.scaling import ScalingParameters
 from benchapp.dimensions import DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingRequest
-from tests.ebs import make_ebs_series, make_level
-from tests.factories import make_series, make_target
+from tests.ebs import make_ebs_series
+from tests.factories import calculate_levels, make_series, make_target
 
 pytestmark = pytest.mark.django_db
 
@@ -74,8 +74,8 @@ def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
 
 
 def test_past_and_ghost_come_from_the_measurements(reader):
-    series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
-    make_level(series, "iops", 200.0)
+    make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
+    calculate_levels()
 
     (cell,) = reader.get("/api/v1/scaling?as_of=2026-12-01&compare_days=5").json()["cells"]
 

@@ -6,12 +6,14 @@ import pytest
 
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.models import Series
+from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,
+    calculate_levels,
     make_host,
     make_measurement,
     make_run,
@@ -19,6 +21,7 @@ from tests.factories import (
     make_target,
     make_workload,
 )
+from tests.pipeline.detection import judging
 
 pytestmark = pytest.mark.django_db
 
@@ -296,10 +299,10 @@ def test_latency_over_throughput_has_its_knee():
 def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones():
     layout = make_target(volume_count=1)
     series = make_series([100.0, 200.0, 300.0], target=layout, host=HOST[0], step=timedelta(days=1))
-    make_level(series, "iops", 300.0)
     for day, fields in ((1, {"error": 5}), (1, {"is_excluded": True})):
         run = make_run(HOST[0], target=layout, started_at=NOON + timedelta(days=day))
         make_measurement(run, series, iops=9e9, **fields)
+    calculate_levels()
 
     past = read(as_of=date(2026, 11, 22)).facets[0].lines[0].cells[0]
 
@@ -307,12 +310,27 @@ def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones(
 
 
 def test_ghost_stands_beside_as_many_days_before():
-    series = make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
-    make_level(series, "iops", 200.0)
+    make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
+    calculate_levels()
 
     cell = read(as_of=date(2026, 12, 1), compare_days=5).facets[0].lines[0].cells[0]
 
     assert (cell.value, cell.earlier.median, cell.earlier.n) == (150.0, 100.0, 1)
+
+
+def test_past_is_of_the_level_that_had_begun_by_then():
+    values = judging.make_level(1000.0, 24) + judging.make_level(780.0, 10)
+    start_at = NOON - timedelta(days=40)
+    judging.make_cells(HOST[0], [values], start_at=start_at, step=timedelta(days=1))
+    judge_due()
+
+    now, then = (
+        read(as_of=(start_at + timedelta(days=day)).date()).facets[0].lines[0].cells[0] for day in (34, 20)
+    )
+
+    assert (now.spread.n, then.spread.n) == (10, 21)
+    assert now.value == pytest.approx(780.0, rel=0.01)
+    assert then.value == pytest.approx(1000.0, rel=0.01)
 
 
 def test_series_that_began_later_are_not_in_a_past_picture():

@@ -89,7 +89,7 @@ def test_excluded_point_is_listed_as_such_and_enters_no_level():
 @pytest.mark.django_db
 @pytest.mark.parametrize("metric", ["nonsense", "run_id", "iops; DROP TABLE x", ""])
 def test_unknown_metric_is_refused_with_the_list(metric):
-    with pytest.raises(UnknownMetric, match="there are: iops"):
+    with pytest.raises(UnknownMetric, match="Available: iops"):
         read_points(1, metrics=[metric])
     with pytest.raises(UnknownMetric):
         summarize_series(1, metric=metric)

@@ -11,11 +11,13 @@ from django.urls import reverse
 
 from benchapp.grammar import BadFilter
 from benchapp.models import Role
+from benchapp.pipeline.judge import judge_due
 from benchapp.web.charts.history.figure import show_history
 from benchapp.web.charts.history.latency import format_share
 from benchapp.web.charts.history.request import read_history_request
 from tests.factories import (
     NOON,
+    calculate_levels,
     make_environment,
     make_host,
     make_measurement,
@@ -31,12 +33,14 @@ PERCENTILES = {"50": 200_000, "99": 447_488}
 
 def make_volumes(*counts: int) -> list[int]:
     host = make_host("db-01")
-    return [
+    ids = [
         make_series(
             [1000.0 * count] * 3, host=host, target=make_target(volume_type="gp3", volume_count=count)
         ).pk
         for count in counts
     ]
+    calculate_levels(ids)
+    return ids
 
 
 def figure_of(page: Page) -> dict[str, str | None]:
@@ -48,7 +52,7 @@ def test_page_without_anything_chosen_shows_the_freshest(viewer: Client) -> None
 
     page = Page(viewer.get(reverse("history")))
 
-    assert "IOPS of 2 series: medians 1\u202f000 to 4\u202f000 IOPS" in page.words
+    assert "IOPS of 2 series: 1\u202f000 to 4\u202f000 IOPS" in page.words
     assert "2 series." in page.words
     assert figure_of(page)["data-url"] == (
         "/api/v1/history?metrics=iops,bandwidth_bytes_per_s,latency_p99_ns"
@@ -157,12 +161,17 @@ def test_change_of_level_is_said_with_what_changed_around_it(viewer: Client) -> 
         run = make_run(host, started_at=NOON + timedelta(hours=place), environment=old if place < 12 else new)
         level = 1000.0 if place < 12 else 800.0
         make_measurement(run, series, iops=level + (place * 7) % 5)
+    judge_due()
 
     words = Page(viewer.get(reverse("history"), {"series": str(series.pk)})).words
 
-    assert "db-01: 802 IOPS since 22 Nov 2026 00:00 UTC, down 20.0 % from 1\u202f002 IOPS (worse)." in words
+    assert (
+        "db-01: 802 IOPS since 22 Nov 2026 00:00 UTC. Was 1\u202f002 IOPS until 21 Nov 2026 23:00 UTC"
+        in words
+    )
+    assert "−20.0 % (worse)." in words
     assert "kernel 5.15 → 6.1" in words
-    assert "IOPS over time: 802 IOPS since 22 Nov 2026, down 20.0 %" in words
+    assert "IOPS over time: 802 IOPS since 22 Nov 2026, −20.0 %" in words
 
 
 def test_page_of_one_series_says_its_change_of_level_first(viewer: Client) -> None:
@@ -171,26 +180,31 @@ def test_page_of_one_series_says_its_change_of_level_first(viewer: Client) -> No
         host=make_host("db-01"),
     )
     address = reverse("series", args=[series.pk])
+    judge_due()
 
     words = Page(viewer.get(address)).words
     before = Page(viewer.get(address, {"to": "2026-11-21T20:00:00Z"})).words
 
-    assert "4k random read on db-01: 802 IOPS since 22 Nov 2026, down 20" in words
-    assert "from 1\u202f002 IOPS (worse)." in words
-    assert "4k random read on db-01: median 1\u202f00" in before
+    assert "4k random read on db-01: 802 IOPS since 22 Nov 2026, −20.0 %" in words
+    assert "Current level: 802 IOPS, median of 12 runs since 22 Nov 2026 00:00 UTC." in words
+    assert "Was 1\u202f002 IOPS until 21 Nov 2026 23:00 UTC: −20.0 % (worse)." in words
+    assert "4k random read on db-01: median 1\u202f002" in before
+    assert "Level at the end of the time range: 1\u202f002 IOPS, median of 12 runs." in before
+    assert "Selected time range: 8 runs, median 1\u202f00" in before
 
 
 def test_change_outside_of_the_part_in_view_is_not_said_of_it(viewer: Client) -> None:
     series = make_series(
         [1000.0 + place % 5 for place in range(12)] + [800.0 + place % 5 for place in range(12)]
     )
+    judge_due()
     part = {"series": str(series.pk), "to": "2026-11-21T20:00:00Z"}
 
     words = Page(viewer.get(reverse("history"), part)).words
 
     assert "IOPS over time: median 1\u202f00" in words
     assert "No change detected in 1 of 1 series." in words
-    assert "down" not in words
+    assert "−20.0 %" not in words
 
 
 def test_failed_runs_are_told_from_no_runs(viewer: Client) -> None:
@@ -206,8 +220,8 @@ def test_failed_runs_are_told_from_no_runs(viewer: Client) -> None:
 def test_page_of_many_asks_as_much_as_of_one(viewer: Client, django_assert_num_queries) -> None:
     make_volumes(1, 2, 4, 8)
 
-    # Session, person; count, series, last points, versions; changes around them.
-    with django_assert_num_queries(9):
+    # Session, person; count, series, last points, versions; levels; changes around them.
+    with django_assert_num_queries(10):
         viewer.get(reverse("history"))
 
 

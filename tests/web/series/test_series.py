@@ -1,16 +1,19 @@
 """Series: the list, and the history of one metric."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from benchapp.metrics import CATALOGUE
-from benchapp.queries.series.series import PointSummary
-from benchapp.web.charts.history.texts import describe_history
+from benchapp.models import Series
+from benchapp.queries.series.levels import LevelChange, LevelRow
+from benchapp.web.charts.history.texts import ShownLevel, describe_level
 from tests.factories import (
     NOON,
+    calculate_levels,
     make_host,
     make_measurement,
     make_run,
@@ -23,9 +26,16 @@ from tests.web.pages import Page
 VALUES = [1000.0, 1010.0, 990.0, 1005.0, 1100.0]
 
 
+def add_series(*args: Any, **fields: Any) -> Series:
+    """Make a series with its levels."""
+    series = make_series(*args, **fields)
+    calculate_levels([series.pk])
+    return series
+
+
 def test_list_shows_the_freshest_first(viewer: Client) -> None:
-    make_series([1.0], host=make_host("db-01"), start_at=NOON)
-    make_series([33_415.0], host=make_host("db-02"), start_at=NOON + timedelta(days=1))
+    add_series([1.0], host=make_host("db-01"), start_at=NOON)
+    add_series([33_415.0], host=make_host("db-02"), start_at=NOON + timedelta(days=1))
 
     page = Page(viewer.get(reverse("series_list")))
 
@@ -45,8 +55,8 @@ def test_list_shows_the_freshest_first(viewer: Client) -> None:
     ],
 )
 def test_filters_narrow_the_list(query: dict[str, str], count: int, viewer: Client) -> None:
-    make_series([1.0], host=make_host("db-01"), target=make_target(volume_type="gp3"))
-    make_series([1.0], host=make_host("db-02"), workload=make_workload(rw="randwrite"), direction="write")
+    add_series([1.0], host=make_host("db-01"), target=make_target(volume_type="gp3"))
+    add_series([1.0], host=make_host("db-02"), workload=make_workload(rw="randwrite"), direction="write")
 
     page = Page(viewer.get(reverse("series_list"), query))
 
@@ -55,25 +65,25 @@ def test_filters_narrow_the_list(query: dict[str, str], count: int, viewer: Clie
 
 def test_list_asks_as_much_for_many_series_as_for_one(viewer: Client, django_assert_num_queries) -> None:
     for number in range(5):
-        make_series([1.0], host=make_host(f"db-{number}"))
+        add_series([1.0], host=make_host(f"db-{number}"))
 
     with django_assert_num_queries(5):  # session, person, series, their last points, new incidents of the bar
         viewer.get(reverse("series_list"))
 
 
 def test_history_says_the_answer_in_title_and_words(viewer: Client) -> None:
-    series = make_series(VALUES, host=make_host("db-01"))
+    series = add_series(VALUES, host=make_host("db-01"))
 
     words = Page(viewer.get(reverse("series", args=[series.pk]))).words
 
     assert "4k random read on db-01: median 1\u202f005 IOPS" in words
-    assert "5 runs with a value, median 1\u202f005 IOPS." in words
+    assert "Current level: 1\u202f005 IOPS, median of 5 runs." in words
     assert "Last run: 1\u202f100 IOPS, 9.5 % above the median (better)." in words
     assert "Min 990 IOPS, max 1\u202f100 IOPS; higher is better." in words
 
 
 def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
-    series = make_series(VALUES)
+    series = add_series(VALUES)
 
     page = Page(
         viewer.get(reverse("series", args=[series.pk]), {"metric": "latency_p99_ns", "from": "2026-11-01"})
@@ -92,7 +102,7 @@ def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
 
 
 def test_address_that_the_chart_asks_has_the_numbers_of_the_table(viewer: Client) -> None:
-    series = make_series(VALUES)
+    series = add_series(VALUES)
     page = Page(viewer.get(reverse("series", args=[series.pk])))
     (figure,) = [tag for name, tag in page.tags if name == "figure"]
 
@@ -106,7 +116,7 @@ def test_address_that_the_chart_asks_has_the_numbers_of_the_table(viewer: Client
 
 
 def test_curl_line_asks_the_same(viewer: Client) -> None:
-    series = make_series(VALUES)
+    series = add_series(VALUES)
 
     words = Page(viewer.get(reverse("series", args=[series.pk]))).words
 
@@ -118,22 +128,22 @@ def test_curl_line_asks_the_same(viewer: Client) -> None:
 
 def test_curl_line_needs_no_token_where_everybody_reads(viewer: Client, settings) -> None:
     settings.PUBLIC_READ = True
-    series = make_series(VALUES)
+    series = add_series(VALUES)
 
     assert "BENCHAPP_TOKEN" not in Page(viewer.get(reverse("series", args=[series.pk]))).words
 
 
 def test_span_keeps_table_and_words_to_its_days(viewer: Client) -> None:
-    series = make_series(VALUES, step=timedelta(days=1))
+    series = add_series(VALUES, step=timedelta(days=1))
 
     page = Page(viewer.get(reverse("series", args=[series.pk]), {"from": "2026-11-22", "to": "2026-11-23"}))
 
-    assert "2 runs with a value" in page.words
+    assert "Selected time range: 2 runs" in page.words
     assert len([link for link in page.links if link.startswith("/runs/") and link != "/runs/"]) == 2
 
 
 def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
-    series = make_series(VALUES)
+    series = add_series(VALUES)
 
     words = Page(viewer.get(reverse("series", args=[series.pk]), {"from": "2030-01-01"})).words
 
@@ -152,38 +162,38 @@ def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
 def test_address_that_makes_no_sense_is_said_in_words(
     query: dict[str, str], words: str, viewer: Client
 ) -> None:
-    series = make_series(VALUES)
+    series = add_series(VALUES)
 
     response = viewer.get(reverse("series", args=[series.pk]), query)
 
     assert response.status_code == 400
     assert words in response.content.decode()
-    assert "5 runs with a value" in Page(response).words
+    assert "median of 5 runs" in Page(response).words
 
 
 @pytest.mark.parametrize("metric", CATALOGUE)
 def test_every_metric_has_its_page(metric: str, viewer: Client) -> None:
-    series = make_series(VALUES, metric=metric)
+    series = add_series(VALUES, metric=metric)
 
     words = Page(viewer.get(reverse("series", args=[series.pk]), {"metric": metric})).words
 
-    assert "5 runs with a value" in words
+    assert "median of 5 runs" in words
 
 
 def test_failed_run_is_in_the_table_but_in_no_median(viewer: Client) -> None:
-    series = make_series(VALUES)
+    series = add_series(VALUES)
     run = make_run(started_at=NOON + timedelta(days=1), error=5)
     make_measurement(run, series, error=5, iops=7.0)
 
     words = Page(viewer.get(reverse("series", args=[series.pk]))).words
 
     assert "failed: error 5" in words
-    assert "5 runs with a value, median 1\u202f005 IOPS." in words
+    assert "Current level: 1\u202f005 IOPS, median of 5 runs." in words
 
 
 def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
     monkeypatch.setattr("benchapp.web.series.views.POINTS_ON_A_PAGE", 2)
-    series = make_series(VALUES)
+    series = add_series(VALUES)
 
     first = Page(viewer.get(reverse("series", args=[series.pk])))
     (older,) = [link for link in first.links if "after=" in link]
@@ -197,10 +207,10 @@ def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
 
 
 def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_assert_num_queries) -> None:
-    series = make_series([1000.0] * 30)
+    series = add_series([1000.0] * 30)
 
-    # Session, person, four of the series, two of the summary, version, zone, changes, latencies.
-    with django_assert_num_queries(14):
+    # Session, person, four of the series, levels, version, zone, changes, latencies.
+    with django_assert_num_queries(13):
         viewer.get(reverse("series", args=[series.pk]))
 
 
@@ -211,29 +221,51 @@ def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
     assert "Series 77 does not exist" in response.content.decode()
 
 
+def make_row(n: int, last: float, **fields: Any) -> LevelRow:
+    """Make a level of 2 ms, from 1 to 3 ms."""
+    return LevelRow(NOON, NOON + timedelta(hours=n), 1, n, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, last, **fields)
+
+
 @pytest.mark.parametrize(
-    ("summary", "sentence"),
+    ("level", "sentence"),
     [
-        (PointSummary(1, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6, 2.0e6), "Last run: 2.00 ms."),
-        (PointSummary(3, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 3.0e6), "Too few runs for a spread."),
-        (
-            PointSummary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.5e6),
-            "Last run: 2.50 ms, 25.0 % above the median (worse).",
-        ),
-        (
-            PointSummary(9, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, 2.0e6),
-            "Last run: 2.00 ms, equal to the median.",
-        ),
-        (
-            PointSummary(0, None, None, None, None, None, None),
-            "No run in this time range has a value for this metric.",
-        ),
+        (make_row(1, 2.0e6, change=None), "Last run: 2.00 ms."),
+        (make_row(3, 3.0e6, change=None), "Too few runs for a spread."),
+        (make_row(9, 2.5e6, change=None), "Last run: 2.50 ms, 25.0 % above the median (worse)."),
+        (make_row(9, 2.0e6, change=None), "Last run: 2.00 ms, equal to the median."),
+        (make_row(9, 2.0e6, change=None), "Current level: 2.00 ms, median of 9 runs."),
+        (make_row(9, 2.0e6, change=None), "80 % of its runs are between 1.00 ms and 3.00 ms (p10–p90)."),
     ],
 )
-def test_words_fit_the_numbers(summary: PointSummary, sentence: str) -> None:
-    sentences = describe_history(None, CATALOGUE["latency_p99_ns"], summary)  # type: ignore[arg-type]
+def test_sentences_of_a_level(level: LevelRow, sentence: str) -> None:
+    assert sentence in describe_level(ShownLevel(level, None, is_current=True), CATALOGUE["latency_p99_ns"])
 
-    assert any(said.startswith(sentence) for said in sentences)
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            ("latency_p99_ns", 0.4, True, 5, False),
+            "Was 2.00 ms until 21 Nov 2026 21:00 UTC: +40.0 % (worse).",
+        ),
+        (
+            ("latency_p99_ns", 0.4, True, 5, True),
+            "Was 2.00 ms until 21 Nov 2026 21:00 UTC: recovered from +40.0 %.",
+        ),
+        (("iops", -0.3, True, 5, False), "Was 2.00 ms until 21 Nov 2026 21:00 UTC."),
+    ],
+)
+def test_level_before_has_the_size_of_the_change(change: tuple[Any, ...], sentence: str) -> None:
+    before = make_row(9, 2.0e6, change=None)
+    level = make_row(9, 2.0e6, change=LevelChange(1, *change))
+
+    assert sentence in describe_level(ShownLevel(level, before, is_current=True), CATALOGUE["latency_p99_ns"])
+
+
+def test_time_range_without_a_level_has_a_reason() -> None:
+    (sentence,) = describe_level(None, CATALOGUE["iops"], has_range=True)
+
+    assert sentence == "No valid run with a value in this time range. Extend it, or select another metric."
 
 
 @pytest.mark.parametrize(
@@ -245,12 +277,12 @@ def test_words_fit_the_numbers(summary: PointSummary, sentence: str) -> None:
     ],
 )
 def test_history_of_a_latency_says_of_which(metric: str, words: str, viewer: Client) -> None:
-    series = make_series([1e6], metric=metric)
+    series = add_series([1e6], metric=metric)
 
     assert words in Page(viewer.get(reverse("series", args=[series.pk]), {"metric": metric})).words
 
 
 def test_history_of_iops_says_nothing_of_latency(viewer: Client) -> None:
-    series = make_series([1000.0])
+    series = add_series([1000.0])
 
     assert "(lat)" not in Page(viewer.get(reverse("series", args=[series.pk]))).words

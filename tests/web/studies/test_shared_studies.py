@@ -225,7 +225,7 @@ def test_chart_is_rendered_once_for_all_readers(
 ) -> None:
     token = share(("scaling", QUERY))
     first = stranger.get(chart_path(token))
-    Series.objects.all().update(summary_is_due=True)
+    Series.objects.all().update(judging_is_due=True)
 
     with django_assert_num_queries(1):
         second = Client(REMOTE_ADDR="203.0.113.9").get(chart_path(token))

@@ -100,7 +100,7 @@ def test_secret_of_a_webhook_is_shown_once(client: Client) -> None:
         ({"address": "anna@example.org\r\nBcc: eve@example.org"}, "write one address"),
         ({"channel": "slack", "address": "ftp://x/"}, "must begin with https://"),
         ({"channel": "slack", "address": "https://x.example.org:22/"}, "port 22 is not allowed"),
-        ({"channel": "slack", "address": "http://169.254.169.254/latest"}, "an address that is not public"),
+        ({"channel": "slack", "address": "http://169.254.169.254/latest"}, "the address is not public"),
         ({"filter": "flavour:sweet"}, "Unknown filter"),
         ({"quiet_to_hour": ""}, "need both a start and an end"),
         ({"quiet_to_hour": "22"}, "cannot start and end at the same hour"),

@@ -13,7 +13,7 @@ from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.series.levels import LevelRow
 from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
-COLUMNS: Final = ("Median", "p10", "p90", "Min", "Max", "Last")
+COLUMNS: Final = ("Level", "p10", "p90", "Min", "Max", "Last")
 _CHANGES_SHOWN: Final = 50
 
 
@@ -21,7 +21,8 @@ _CHANGES_SHOWN: Final = 50
 class HistoryTableLine:
     """One series over the time range. left_out: failed or excluded runs; cells: in the order of COLUMNS.
 
-    change_percent: last level vs. previous level; changed_at: start of the last level. None with one level.
+    The level is the last within the time range, n its runs. change_percent: of the change that begins it; changed_at:
+    its start. None for the first level.
     """
 
     series_id: int
@@ -61,15 +62,15 @@ class ChangeLines:
 
 
 def make_history_table(history: SeriesHistory, metric: Metric) -> HistoryTable:
-    """Summarize each series over the time range, without failed and excluded runs."""
-    numbers = [_summarize(line, metric.name) for line in history.lines]
-    scale = choose_scale([row[0] for row in numbers], metric.unit)
+    """List the last level of each series within the time range."""
+    levels = [next(reversed(list_levels(line, metric.name)), None) for line in history.lines]
+    scale = choose_scale([level.median if level else None for level in levels], metric.unit)
     return HistoryTable(
         scale,
         COLUMNS,
         tuple(
-            _make_line(line, row, metric, scale=scale)
-            for line, row in zip(history.lines, numbers, strict=True)
+            _make_line(line, level, metric, scale=scale)
+            for line, level in zip(history.lines, levels, strict=True)
         ),
     )
 
@@ -90,13 +91,6 @@ def make_environment_change_lines(history: SeriesHistory | EnvironmentHistory) -
     return ChangeLines(tuple(lines[:_CHANGES_SHOWN]), left_out)
 
 
-def find_valid(line: HistoryLine, metric: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Return the valid values of a line in chronological order."""
-    points = line.points.points
-    values = points.values[metric]
-    return np.asarray(values[points.counts & ~np.isnan(values)])
-
-
 def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
     """Return the levels that contain runs of the time range."""
     points = line.points.points
@@ -109,30 +103,24 @@ def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
     )
 
 
-def _summarize(line: HistoryLine, metric: str) -> tuple[float | None, ...]:
-    values = find_valid(line, metric)
-    if not values.size:
-        return (None,) * len(COLUMNS)
-    p10, median, p90 = np.percentile(values, (10, 50, 90)).tolist()
-    return median, p10, p90, float(values.min()), float(values.max()), float(values[-1])
-
-
 def _make_line(
-    line: HistoryLine, numbers: tuple[float | None, ...], metric: Metric, *, scale: Scale
+    line: HistoryLine, level: LevelRow | None, metric: Metric, *, scale: Scale
 ) -> HistoryTableLine:
-    levels = list_levels(line, metric.name)
-    has_changed = len(levels) > 1 and bool(levels[-2].median)
-    points = line.points.points
+    change = level.change if level else None
+    numbers = (None,) * len(COLUMNS) if level is None else [getattr(level, name) for name in _STATISTICS]
     return HistoryTableLine(
         series_id=line.row.id,
         name=line.name,
         title=line.row.title,
         scope=line.row.scope_name,
-        n=len(find_valid(line, metric.name)),
-        left_out=int((~points.counts).sum()),
+        n=level.n if level else 0,
+        left_out=int((~line.points.points.counts).sum()),
         cells=tuple(
             make_cell(value, scale, metric.name, reason="no runs in this time range") for value in numbers
         ),
-        change_percent=(levels[-1].median / levels[-2].median - 1) * 100 if has_changed else None,
-        changed_at=levels[-1].from_at if has_changed else None,
+        change_percent=change.relative * 100 if change and change.metric == metric.name else None,
+        changed_at=level.from_at if level and change else None,
     )
+
+
+_STATISTICS: Final = ("median", "p10", "p90", "minimum", "maximum", "last")

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-
 from benchapp.metrics import PERCENTILES, Metric, ReferenceLimit, ReferenceLine, format_value
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
-from benchapp.web.charts.history.table import find_valid, list_levels
+from benchapp.web.charts.history.table import list_levels
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
@@ -23,38 +21,110 @@ from benchapp.web.site.value_texts import (
 _FEW: int = 5
 
 
-def format_series_title(series: SeriesRow, metric: Metric, summary: PointSummary) -> str:
-    """Return the title of a series page: workload, host or pool, median, spread."""
-    workload = series.workload_title.split(" · ")[0]
-    if summary.median is None:
-        return f"{workload} on {series.scope_name}: no {metric.label} in this time range"
-    answer = format_with_unit(summary.median, metric)
-    # A value in ms does not show which latency it is.
-    median = f"{metric.label} {answer} (median)" if metric.unit == "ns" else f"median {answer}"
-    return f"{workload} on {series.scope_name}: {median}{_format_spread(summary)}"
+@dataclass(frozen=True, slots=True)
+class ShownLevel:
+    """The last level within a time range. before: the one before it, None for the first; is_current: none is later."""
+
+    level: LevelRow
+    before: LevelRow | None
+    is_current: bool
 
 
-def describe_history(series: SeriesRow, metric: Metric, summary: PointSummary) -> list[str]:
-    """Return sentences: number of runs, median, spread, last run."""
-    if summary.median is None or summary.last is None:
-        return [
-            "No run in this time range has a value for this metric. Select another metric or extend the time range."
-        ]
-    sentences = [
-        f"{format_count(summary.n, 'run')} with a value, median {format_with_unit(summary.median, metric)}."
+def find_shown_level(
+    levels: Sequence[LevelRow], *, from_at: datetime | None = None, to_at: datetime | None = None
+) -> ShownLevel | None:
+    """Return the last level that has runs within the time range; None without one. levels: oldest first."""
+    found = [
+        place
+        for place, level in enumerate(levels)
+        if (to_at is None or level.from_at < to_at) and (from_at is None or level.to_at >= from_at)
     ]
-    if summary.n >= _FEW and summary.p10 is not None and summary.p90 is not None:
-        low, high = format_with_unit(summary.p10, metric), format_with_unit(summary.p90, metric)
-        sentences.append(f"80 % of runs are between {low} and {high} (p10–p90).")
-    elif summary.n > 1:
+    if not found:
+        return None
+    place = found[-1]
+    return ShownLevel(levels[place], levels[place - 1] if place else None, place == len(levels) - 1)
+
+
+def format_series_title(
+    series: SeriesRow, metric: Metric, shown: ShownLevel | None, *, has_range: bool = False
+) -> str:
+    """Return the title of a series page: workload, host or pool, level, and its change or spread."""
+    workload = series.workload_title.split(" · ")[0]
+    if shown is None:
+        where = " in this time range" if has_range else ""
+        return f"{workload} on {series.scope_name}: no {metric.label}{where}"
+    # A value in ms does not show which latency it is.
+    label = f"{metric.label} " if metric.unit == "ns" else ""
+    return f"{workload} on {series.scope_name}: {label}{_format_level(shown, metric)}"
+
+
+def describe_level(shown: ShownLevel | None, metric: Metric, *, has_range: bool = False) -> list[str]:
+    """Return sentences: the level with its runs, the level before, spread, last run, extremes."""
+    if shown is None:
+        where = " in this time range. Extend it, or" if has_range else ". Wait for the newest upload, or"
+        return [f"No valid run with a value{where} select another metric."]
+    level = shown.level
+    name = "Current level" if shown.is_current else "Level at the end of the time range"
+    since = "" if shown.before is None else f" since {format_moment(level.from_at)}"
+    value, runs = format_with_unit(level.median, metric), format_count(level.n, "run")
+    sentences = [f"{name}: {value}, median of {runs}{since}."]
+    if shown.before is not None:
+        sentences.append(_describe_before(level, shown.before, metric))
+    if level.n >= _FEW:
+        low, high = format_with_unit(level.p10, metric), format_with_unit(level.p90, metric)
+        sentences.append(f"80 % of its runs are between {low} and {high} (p10–p90).")
+    elif level.n > 1:
         sentences.append("Too few runs for a spread.")
-    sentences.append(_describe_last_run(metric, summary))
-    if summary.minimum is not None and summary.maximum is not None and summary.n > 1:
+    sentences.append(_describe_last_run(metric, level))
+    if level.n > 1:
         sentences.append(
-            f"Min {format_with_unit(summary.minimum, metric)}, max {format_with_unit(summary.maximum, metric)};"
+            f"Min {format_with_unit(level.minimum, metric)}, max {format_with_unit(level.maximum, metric)};"
             f" {metric.better} is better."
         )
     return sentences
+
+
+def describe_time_range(summary: PointSummary, metric: Metric) -> list[str]:
+    """Return a sentence about all runs of a selected time range; empty without a value."""
+    if summary.median is None:
+        return []
+    median, low, high = (
+        format_with_unit(value, metric) for value in (summary.median, summary.minimum, summary.maximum)
+    )
+    runs = format_count(summary.n, "run")
+    return [f"Selected time range: {runs}, median {median}, min {low}, max {high}."]
+
+
+def format_moment(moment: datetime) -> str:
+    """Format a time in a sentence: "8 Nov 2026 12:00 UTC"."""
+    return f"{moment:%-d %b %Y %H:%M} UTC"
+
+
+def _describe_before(level: LevelRow, before: LevelRow, metric: Metric) -> str:
+    was = f"Was {format_with_unit(before.median, metric)} until {format_moment(before.to_at)}"
+    change = level.change
+    if change is None or change.metric != metric.name:
+        return f"{was}."
+    if change.is_recovery:
+        return f"{was}: recovered from {format_signed_percent(change.relative)}."
+    return (
+        f"{was}: {format_signed_percent(change.relative)} ({'worse' if change.is_regression else 'better'})."
+    )
+
+
+def _format_level(shown: ShownLevel, metric: Metric) -> str:
+    """Return a level with its change, else with its spread: "23 739 IOPS since 8 Nov 2026, −21.7 %"."""
+    level, change = shown.level, shown.level.change
+    value = format_with_unit(level.median, metric)
+    if shown.before is None:
+        has_spread = level.n >= _FEW and level.median
+        spread = f", spread {format_percent((level.p90 - level.p10) / level.median)}" if has_spread else ""
+        return f"median {value}{spread}"
+    since = f"{value} since {level.from_at:%-d %b %Y}"
+    if change is None or change.metric != metric.name:
+        return since
+    size = format_signed_percent(change.relative)
+    return f"{since}, recovered from {size}" if change.is_recovery else f"{since}, {size}"
 
 
 def describe_latency_kind(metric: Metric) -> list[str]:
@@ -68,28 +138,26 @@ def describe_latency_kind(metric: Metric) -> list[str]:
     return [f"{kind}; the run page shows which."]
 
 
-def describe_limit(limit: ReferenceLimit | None, metric: Metric, summary: PointSummary) -> list[str]:
-    """Return whether the median and the last run meet the limit of the profile; empty without a limit."""
-    if limit is None or summary.last is None or summary.median is None:
+def describe_limit(limit: ReferenceLimit | None, metric: Metric, shown: ShownLevel | None) -> list[str]:
+    """Return whether the level and its last run meet the limit of the profile; empty without a limit."""
+    if limit is None or shown is None:
         return []
-    last, median = (limit.is_met(value) for value in (summary.last, summary.median))
+    last, median = (limit.is_met(value) for value in (shown.level.last, shown.level.median))
     words = {True: "pass", False: "fail"}
-    both = "both" if last == median else f"median {words[median]}, last run"
-    return [
-        f"Limit {format_with_unit(limit.value, metric)} ({limit.words}): {both} {words[last]}. Source: {limit.source}."
-    ]
+    both = "both" if last == median else f"level {words[median]}, last run"
+    value = format_with_unit(limit.value, metric)
+    return [f"Limit {value} ({limit.words}): {both} {words[last]}. Source: {limit.source}."]
 
 
 def describe_references(
-    references: Sequence[ReferenceLine], metric: Metric, summary: PointSummary
+    references: Sequence[ReferenceLine], metric: Metric, shown: ShownLevel | None
 ) -> list[str]:
-    """Return the median relative to reference systems; empty without references."""
-    median = summary.median
-    if median is None:
+    """Return the level relative to reference systems; empty without references."""
+    if shown is None:
         return []
     return [
-        f"{line.words[0].upper()}{line.words[1:]} ({format_with_unit(line.value, metric)}): median is"
-        f" {format_factor(median / line.value)}. Source: {line.source}."
+        f"{line.words[0].upper()}{line.words[1:]} ({format_with_unit(line.value, metric)}): the level is"
+        f" {format_factor(shown.level.median / line.value)}. Source: {line.source}."
         for line in references
     ]
 
@@ -99,60 +167,35 @@ def format_factor(factor: float) -> str:
     return f"{factor * 100:.0f} % of the reference" if factor < 2 else f"{factor:.1f}x the reference"
 
 
-def _describe_last_run(metric: Metric, summary: PointSummary) -> str:
-    last, median = summary.last, summary.median
-    if last is None or not median or summary.n == 1:
-        return f"Last run: {format_with_unit(last, metric)}."
-    percent = (last / median - 1) * 100
+def _describe_last_run(metric: Metric, level: LevelRow) -> str:
+    last, median = format_with_unit(level.last, metric), level.median
+    if not median or level.n == 1:
+        return f"Last run: {last}."
+    percent = (level.last / median - 1) * 100
     if abs(percent) < 0.05:
-        return f"Last run: {format_with_unit(last, metric)}, equal to the median."
+        return f"Last run: {last}, equal to the median."
     way = "above" if percent > 0 else "below"
     assessment = "better" if (percent > 0) == (metric.better == "higher") else "worse"
-    return (
-        f"Last run: {format_with_unit(last, metric)}, {abs(percent):.1f} % {way} the median ({assessment})."
-    )
-
-
-def _format_spread(summary: PointSummary) -> str:
-    if summary.n < _FEW or not summary.median or summary.p10 is None or summary.p90 is None:
-        return ""
-    return f", spread {format_percent((summary.p90 - summary.p10) / summary.median)}"
+    return f"Last run: {last}, {abs(percent):.1f} % {way} the median ({assessment})."
 
 
 _SENTENCES_MAXIMUM = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A change of level: the levels before and after."""
-
-    before: LevelRow
-    now: LevelRow
-
-    @property
-    def percent(self) -> float:
-        """Return the change in per cent."""
-        return (self.now.median / self.before.median - 1) * 100
-
-
 def format_history_title(history: SeriesHistory, metric: Metric) -> str:
-    """Return the title of a history chart: metric, and the range of medians."""
-    medians = [
-        float(np.median(values)) for line in history.lines if (values := find_valid(line, metric.name)).size
-    ]
-    if not medians:
+    """Return the title of a history chart: metric, and the range of levels."""
+    found = [find_shown_level(list_levels(line, metric.name)) for line in history.lines]
+    shown = [each for each in found if each is not None]
+    if not shown:
         return f"{metric.label} over time: {'no valid runs' if history.run_count else 'no runs'}"
     if len(history.lines) == 1:
-        step = find_step(list_levels(history.lines[0], metric.name))
-        level = (
-            f"median {format_with_unit(medians[0], metric)}" if step is None else _format_step(step, metric)
-        )
-        return f"{metric.label} over time: {level}"
+        return f"{metric.label} over time: {_format_level(shown[0], metric)}"
+    medians = [each.level.median for each in shown]
     count = f"{len(history.lines)} series"
     if max(medians) <= min(medians) * 1.005:
-        return f"{metric.label} of {count}: median {format_with_unit(medians[0], metric)}"
+        return f"{metric.label} of {count}: {format_with_unit(medians[0], metric)}"
     low, high = format_with_unit(min(medians), metric), format_with_unit(max(medians), metric)
-    return f"{metric.label} of {count}: medians {low.removesuffix(' IOPS')} to {high}"
+    return f"{metric.label} of {count}: {low.removesuffix(' IOPS')} to {high}"
 
 
 def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
@@ -160,12 +203,16 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
     changed: list[tuple[float, str]] = []
     steady = 0
     for line in history.lines:
-        levels = list_levels(line, metric.name)
-        step = find_step(levels)
-        if step is None:
-            steady += bool(levels) and not list_drift_marks(line, metric)
+        shown = find_shown_level(list_levels(line, metric.name))
+        if shown is None:
             continue
-        changed.append((abs(step.percent), f"{line.name}: {describe_step(step, metric)}"))
+        if shown.before is None:
+            steady += not list_drift_marks(line, metric)
+            continue
+        size = abs(shown.level.median / shown.before.median - 1) if shown.before.median else 0.0
+        before = _describe_before(shown.level, shown.before, metric)
+        value = format_with_unit(shown.level.median, metric)
+        changed.append((size, f"{line.name}: {value} since {format_moment(shown.level.from_at)}. {before}"))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SENTENCES_MAXIMUM]]
     sentences += list_drifts(history, metric)
     if steady:
@@ -196,35 +243,3 @@ def list_drifts(history: SeriesHistory, metric: Metric) -> list[str]:
 def list_drift_marks(line: HistoryLine, metric: Metric) -> list[ChangeMark]:
     """Return the drift marks of a line in this metric."""
     return [mark for mark in line.changes if mark.is_drift and mark.metric == metric.name]
-
-
-def find_step(
-    levels: Sequence[LevelRow], *, from_at: datetime | None = None, to_at: datetime | None = None
-) -> Step | None:
-    """Return the last change of level within the time range; None without a change."""
-    levels = [
-        level
-        for level in levels
-        if (to_at is None or level.from_at < to_at) and (from_at is None or level.to_at >= from_at)
-    ]
-    return Step(levels[-2], levels[-1]) if len(levels) > 1 and levels[-2].median else None
-
-
-def describe_step(step: Step, metric: Metric) -> str:
-    """Return a sentence: the new level, its start, and the previous level."""
-    assessment = "better" if (step.percent > 0) == (metric.better == "higher") else "worse"
-    before = format_with_unit(step.before.median, metric)
-    return f"{_format_step(step, metric, has_time=True)} from {before} ({assessment})."
-
-
-def format_change_title(series: SeriesRow, step: Step, metric: Metric) -> str:
-    """Return the title of a series page after a change: the new level and its start."""
-    workload = series.workload_title.split(" · ")[0]
-    label = f"{metric.label} " if metric.unit == "ns" else ""
-    return f"{workload} on {series.scope_name}: {label}{_format_step(step, metric)}"
-
-
-def _format_step(step: Step, metric: Metric, *, has_time: bool = False) -> str:
-    since = f"{step.now.from_at:%-d %b %Y %H:%M} UTC" if has_time else f"{step.now.from_at:%-d %b %Y}"
-    way = "up" if step.percent > 0 else "down"
-    return f"{format_with_unit(step.now.median, metric)} since {since}, {way} {abs(step.percent):.1f} %"
