@@ -1,4 +1,4 @@
-"""Many points as few buckets, so that a chart of a hundred thousand is drawn at once and hides no extreme."""
+"""Downsampling: time buckets with medians and extremes, so that a chart of 100 000 points is fast and complete."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# More than any screen has columns of pixels.
+# More than the width of any screen in pixels.
 BUCKETS_MAXIMUM: Final = 10_000
 _SHARES: Final = (0.1, 0.5, 0.9)
 
@@ -22,7 +22,7 @@ class SampledPoints:
     """Points in the order of time, as columns of one length.
 
     at_us: microseconds since 1970, UTC. counts: the point enters medians (it neither failed nor is excluded).
-    values: by metric, in its base unit; nan is unknown. run_id: where each comes from.
+    values: by metric, in its base unit; nan is unknown. run_id: the run of each.
     """
 
     at_us: Times
@@ -34,15 +34,15 @@ class SampledPoints:
 
     @property
     def counts(self) -> Flags:
-        """Say of each point whether it enters medians and extremes."""
+        """Return whether each point counts in medians and extremes."""
         return ~(self.has_failed | self.is_excluded)
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSpread:
-    """One metric by bucket; nan where none of the bucket's points that count has a value.
+    """One metric by bucket; nan if no counting point of the bucket has a value.
 
-    minimum_run, maximum_run: whose extremes these are; 0 where there is none.
+    minimum_run, maximum_run: runs of the extremes; 0 without one.
     """
 
     n: Numbers
@@ -57,9 +57,9 @@ class BucketSpread:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Buckets of equal width in time, without those that hold nothing; columns of one length.
+    """Buckets of equal width in time, without empty ones; columns of one length.
 
-    first_us, last_us: of the points in each. n: all its points; failed, excluded, doubtful: how many of them are.
+    first_us, last_us: of the points in each. n: number of points; failed, excluded, doubtful: how many of these.
     """
 
     first_us: Times
@@ -72,13 +72,13 @@ class Buckets:
 
 
 def thin_points(points: SampledPoints, count: int) -> Buckets:
-    """Put points into at most `count` (1 to 10 000) buckets of equal width between the first and the last of them.
+    """Return at most `count` (1 to 10 000) buckets of equal width from the first to the last point.
 
-    What failed or is excluded is counted but enters no number. Percentiles interpolate between ranks as PostgreSQL's
+    Failed and excluded points are only counted. Percentiles interpolate between ranks as PostgreSQL's
     percentile_cont does. 100 000 points of three metrics: about 30 ms.
     """
     if not 1 <= count <= BUCKETS_MAXIMUM:
-        raise ValueError(f"{count} buckets: there must be 1 to {BUCKETS_MAXIMUM}")
+        raise ValueError(f"{count} buckets: must be 1 to {BUCKETS_MAXIMUM}")
     starts, ends, place = _cut(points.at_us, count)
     return Buckets(
         first_us=points.at_us[starts],
@@ -95,7 +95,7 @@ def thin_points(points: SampledPoints, count: int) -> Buckets:
 
 
 def _cut(at_us: Times, count: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Return where the buckets begin and end, and for each point in which it lies, without gaps between numbers."""
+    """Return start and end index of each bucket, and the bucket of each point, numbered without gaps."""
     if not at_us.size:
         none = np.zeros(0, dtype=np.int64)
         return none, none, none
@@ -113,8 +113,8 @@ def _count(flags: Flags, starts: Numbers) -> Numbers:
 
 
 def _spread(values: Floats, runs: Numbers, *, place: Numbers, starts: Numbers) -> BucketSpread:
-    # By bucket, then by value: nan comes last, so that the known of a bucket stand at its beginning.
-    # Two sorts, the second a radix sort of small numbers, take a third of what lexsort takes.
+    # By bucket, then by value; nan is last, so that each bucket begins with its known values.
+    # Two sorts, the second a radix sort of small numbers, take a third of the time of lexsort.
     order = np.argsort(values)
     order = order[np.argsort(place[order].astype(np.uint16), kind="stable")]
     ordered = values[order]

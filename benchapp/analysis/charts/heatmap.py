@@ -1,4 +1,4 @@
-"""Histograms over time: those of runs that share a column are added up, as counts may be."""
+"""Heat maps: histograms over time, summed over the runs of a column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class RunBins:
 
 
 def make_heat(histograms: Sequence[RunBins], count: int) -> Heat | None:
-    """Return at most `count` (1 or more) columns; None of no histogram that holds an operation.
+    """Return at most `count` (1 or more) columns; None without operations.
 
     Up to `count` runs have a column each; more share columns of equal width in time, without the empty ones.
     """

@@ -1,12 +1,12 @@
-"""Where a curve bends: the point after which more load buys little throughput for much latency. Pure."""
+"""The knee of a load curve: the point from which more load adds much latency and little throughput. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Four points are the fewest of which one can stand apart from a straight line and its ends.
+# Two ends and at least two points between them.
 POINTS_MINIMUM: Final = 4
-# Of the diagonal of the unit square, 0.71: a gentle arc stays below it, a corner lies at 0.4 and more.
+# Distance from the diagonal of the unit square, at most 0.71: below it for a gentle arc, 0.4 and more for a corner.
 BEND_MINIMUM: Final = 0.15
 
 
@@ -21,9 +21,9 @@ class Knee:
 def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> Knee | None:
     """Return the point farthest below the chord from first to last, both axes scaled to 0..1.
 
-    Points in the order of growing load. None for fewer than four points, where either does not grow, or where no point
-    lies 0.15 below the chord: then there is no knee to speak of. The idea of Satopaa et al., "Finding a 'Kneedle' in a
-    Haystack" (2011), without its smoothing: a depth sweep has a handful of points.
+    Points in the order of load. None for fewer than four points, if throughput or latency does not grow, or if no point
+    is 0.15 below the chord. After Satopaa et al., "Finding a 'Kneedle' in a Haystack" (2011), without smoothing,
+    because a sweep of queue depths has few points.
     """
     if len(throughputs) < POINTS_MINIMUM or len(throughputs) != len(latencies):
         return None
@@ -32,7 +32,7 @@ def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> Knee 
         return None
     dx, dy = xs[-1] - xs[0], ys[-1] - ys[0]
     length = (dx * dx + dy * dy) ** 0.5
-    # Where latency falls while throughput grows, the load is not what changes it.
+    # If latency falls while throughput grows, load is not the cause.
     if length == 0 or dx <= 0 or dy <= 0:
         return None
     bends = [((x - xs[0]) * dy - (y - ys[0]) * dx) / length for x, y in zip(xs, ys, strict=True)]

@@ -1,18 +1,18 @@
-"""The level and spread of a series as it goes: what a chart draws through and around the points."""
+"""Rolling median and percentiles of a series."""
 
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-# Below this a percentile of a window says nothing that its two or three points do not.
+# With fewer points, percentiles of a window are meaningless.
 MINIMUM_POINTS: Final = 3
 
 
 class RollingLevel(NamedTuple):
-    """Median, 10th and 90th percentile of the window that ends at a point; None before 3 points.
+    """Median, 10th and 90th percentile of the window that ends at a point; None below 3 points.
 
-    A named tuple and not a dataclass: a chart has a thousand, and they cost a third.
+    A named tuple, at a third of the cost of a dataclass: a chart has a thousand of them.
     """
 
     median: float | None
@@ -26,7 +26,7 @@ _UNKNOWN: Final = RollingLevel(None, None, None)
 def roll_levels(values: Iterable[float | None], *, window: int) -> Iterator[RollingLevel]:
     """Yield the level over the last `window` known values up to and including each value, one for one.
 
-    None stands for a point without a value: it gets the level before it and does not enter the window. Percentiles
+    None is a point without a value: it gets the previous level and is not part of the window. Percentiles
     interpolate between ranks as PostgreSQL's percentile_cont does. O(log window) comparisons a value.
     """
     recent: deque[float] = deque()
@@ -46,7 +46,7 @@ def roll_levels(values: Iterable[float | None], *, window: int) -> Iterator[Roll
 
 
 def interpolate(ordered: list[float], share: float) -> float:
-    """Return the value at a share (0 to 1, both inclusive) of ascending values, between ranks linearly."""
+    """Return the quantile at a share (0 to 1, both inclusive) of ascending values, interpolated linearly."""
     rank = share * (len(ordered) - 1)
     below = int(rank)
     if below + 1 >= len(ordered):

@@ -230,7 +230,7 @@ def _make_buckets(
 def judge_steady(values: Sequence[float | None]) -> Steadiness | None:
     """Return the steadiness of a trace by SNIA's rule, over five equal rounds.
 
-    values: of the buckets, in order; None if empty. The first and the last bucket are left out, as the
+    values: of the buckets, in order; None if empty. The first and the last bucket are omitted, as the
     job starts and ends within them. A round is the mean of its known values. Excursion: maximum minus minimum round;
     slope: change of the least-squares line from the first to the last round, negative if it falls;
     both as shares of their average. Steady is at most 0.20 and 0.10 (SNIA SSS PTS 2.0).

@@ -95,7 +95,7 @@ def claim_due(limit: int) -> list[Claimed]:
 
 
 def lock_series(ids: Sequence[int]) -> list[Claimed]:
-    """Lock these series, waiting for them; series beyond one batch's measurements are left out."""
+    """Lock these series, waiting for them; series beyond the measurements of one batch are omitted."""
     return _claim(_LOCK, list(ids))
 
 

@@ -40,7 +40,7 @@ def preview_accept(
 ) -> tuple[AcceptedLevel, ...]:
     """Return what `accept_level` would accept: the newest change of each metric of each series.
 
-    series_ids: None is all. Suspected and withdrawn changes are left out.
+    series_ids: None is all. Without suspected and withdrawn changes.
     """
     changes = Change.objects.filter(
         incident_id=incident_id, state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
@@ -70,7 +70,7 @@ def accept_level(
     lock_rows(series)
     incident = lock_incident(incident_id)
     if not accepted:
-        raise BadTriage("there is no new level to accept: all changes are suspected or withdrawn")
+        raise BadTriage("no new level to accept: all changes are suspected or withdrawn")
     if incident.state == IncidentState.RESOLVED:
         raise NotPossible("it is resolved already: reopen it first")
     before = {**describe_state(incident), "baselines": [_set_baseline(level) for level in accepted]}

@@ -78,7 +78,7 @@ class TestFamily:
 def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
     """Return the live changes of these scopes that have an incident or may get one, by time; two queries.
 
-    around: changes from more than 60 days before it are left out.
+    around: changes from more than 60 days before it are omitted.
     """
     rows = list(
         Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)

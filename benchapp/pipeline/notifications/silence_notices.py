@@ -25,7 +25,7 @@ from benchapp.pipeline.notifications.silent_hosts import HostState, read_states
 
 _LOCK: Final = 0x62656E73  # pg_advisory lock: "bens"
 TOGETHER_FROM: Final = 5
-# The minimum grace period of any schedule (analysis.silence): a host that becomes silent within it is late by then.
+# The minimum grace period of a schedule (analysis.detection.silence): a host that becomes silent within it is late now.
 TOGETHER_WITHIN: Final = timedelta(hours=1)
 
 

@@ -51,11 +51,17 @@ def read_states(*, now: datetime) -> dict[int, HostState]:
     last = read_last_runs(
         [(host.pk, entry["profile"], _since(host)) for host in hosts for entry in host.schedule or ()]
     )
-    rested = _read_maintenance(hosts, now=now)
-    unread = set(Submission.objects.filter(state=State.RECEIVED).values_list("host_id", flat=True).distinct())
+    maintained = _read_maintenance(hosts, now=now)
+    unprocessed = set(
+        Submission.objects.filter(state=State.RECEIVED).values_list("host_id", flat=True).distinct()
+    )
     return {
         host.pk: _make_state(
-            host, last, rested_until=rested.get(host.pk), is_unread=host.pk in unread, now=now
+            host,
+            last,
+            maintained_until=maintained.get(host.pk),
+            has_unprocessed=host.pk in unprocessed,
+            now=now,
         )
         for host in hosts
     }
@@ -65,28 +71,28 @@ def _make_state(
     host: Host,
     last: Mapping[tuple[int, str], datetime],
     *,
-    rested_until: datetime | None,
-    is_unread: bool,
+    maintained_until: datetime | None,
+    has_unprocessed: bool,
     now: datetime,
 ) -> HostState:
     plain: list[tuple[str, ExpectedRun]] = []
-    rested: list[tuple[datetime, ExpectedRun]] = []
+    after_maintenance: list[tuple[datetime, ExpectedRun]] = []
     ran: list[datetime] = []
     since_at = _since(host)
     for entry in host.schedule or ():
         last_at = last.get((host.pk, entry["profile"]))
         ran.extend([last_at] if last_at else [])
         plain.append((entry["profile"], _expect(entry, last_at, since_at=since_at, now=now)))
-        again_at = max(since_at, rested_until or since_at)
-        moments = _expect(entry, last_at, since_at=again_at, now=now)
-        rested.append((moments.expected_at + timedelta(seconds=entry["splay_s"]), moments))
+        resumed_at = max(since_at, maintained_until or since_at)
+        moments = _expect(entry, last_at, since_at=resumed_at, now=now)
+        after_maintenance.append((moments.expected_at + timedelta(seconds=entry["splay_s"]), moments))
     missed = [(moments.silent_at, profile) for profile, moments in plain if moments.is_silent(now)]
-    silent = [moments.silent_at for _, moments in rested if moments.is_silent(now)]
-    late = [moments.silent_at for late_at, moments in rested if late_at < now <= moments.silent_at]
+    silent = [moments.silent_at for _, moments in after_maintenance if moments.is_silent(now)]
+    late = [moments.silent_at for late_at, moments in after_maintenance if late_at < now <= moments.silent_at]
     return HostState(
         host=host,
         missed_at=min((moment for moment, _ in missed), default=None),
-        silent_at=None if is_unread else min(silent, default=None),
+        silent_at=None if has_unprocessed else min(silent, default=None),
         profiles=tuple(profile for _, profile in sorted(missed)),
         late_until=min(late, default=None),
         last_at=max(ran, default=None),

@@ -68,7 +68,7 @@ def test_no_points_make_no_buckets():
 
 @pytest.mark.parametrize("count", [0, 10_001])
 def test_number_of_buckets_has_bounds(count):
-    with pytest.raises(ValueError, match="there must be 1 to 10000"):
+    with pytest.raises(ValueError, match="must be 1 to 10000"):
         thin_points(make_points([1.0]), count)
 
 

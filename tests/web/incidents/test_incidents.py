@@ -296,7 +296,7 @@ def test_action_in_the_wrong_state_shows_the_reason(editor: Client) -> None:
         ("snooze", {"days": "9999"}, "maximum of 366"),
         ("merge", {"into": ""}, "is not a valid number"),
         ("split", {}, "select some of its changes"),
-        ("accept", {}, "there is no new level to accept"),
+        ("accept", {}, "no new level to accept"),
     ],
 )
 def test_invalid_form_changes_nothing_and_shows_the_reason(name, form, words, editor: Client) -> None:
