@@ -5,8 +5,11 @@ from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any, TypeVar, get_type_hints
+from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
+
+from benchapp.models import State
 
 Time = Annotated[datetime, Meta(tz=True)]
 
@@ -24,6 +27,14 @@ class AnswerPage(ApiAnswer, kw_only=True, frozen=True):
 
 class ChosenColumns(ApiAnswer, kw_only=True, frozen=True):
     """Base of the rows of a list with the parameter `fields`: each has only the columns that it names."""
+
+
+class ReceiptAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """What a POST of results returns."""
+
+    id: UUID
+    state: State
+    url: str
 
 
 Kind = TypeVar("Kind", bound=ApiAnswer)

@@ -14,8 +14,9 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from msgspec.json import schema_components
 
-from benchapp.api.framework.answers import ApiAnswer, ChosenColumns
+from benchapp.api.framework.answers import ApiAnswer, ChosenColumns, ReceiptAnswer
 from benchapp.api.framework.json import dump_json
+from benchapp.api.framework.problems import ProblemAnswer
 from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS
 
 Json = dict[str, Any]
@@ -118,7 +119,9 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     """Add POST /api/v1/submissions and POST /api/v1/fio, and the format of all errors."""
     components = result.setdefault("components", {})
     components.setdefault("securitySchemes", {})["token"] = _TOKEN
-    components.setdefault("schemas", {}).update(Problem=_PROBLEM, Receipt=_RECEIPT, Envelope=_ENVELOPE)
+    components.setdefault("schemas", {}).update(
+        **describe_answers([ProblemAnswer, ReceiptAnswer]), Envelope=_ENVELOPE
+    )
     paths = result["paths"]
     paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
     paths.setdefault("/api/v1/fio", {})["post"] = _POST_FIO
@@ -149,35 +152,11 @@ def _query(name: str, description: str) -> Json:
 
 _TOKEN: Final[Json] = {"type": "http", "scheme": "bearer", "bearerFormat": "bench_…"}
 _TEXT: Final[Json] = {"type": "string"}
-_TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
-_PROBLEM: Final = _object(
-    {
-        "type": {"type": "string", "format": "uri-reference"},
-        "title": _TEXT,
-        "status": {"type": "integer"},
-        "code": {"type": "string", "description": "stable; documented at /docs/errors"},
-        "detail": {"type": "string", "description": "what is wrong and where"},
-        "pointer": {
-            "type": "string",
-            "description": "JSON pointer or query parameter, where one is at fault",
-        },
-    },
-    required=("type", "title", "status", "code", "detail"),
-    description="RFC 9457",
-)
 _ERROR: Final[Json] = {
     "description": "a problem; 429 and 503 have Retry-After",
-    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
 }
-_RECEIPT: Final = _object(
-    {
-        "id": {"type": "string", "format": "uuid"},
-        "state": {"type": "string", "enum": ["received", "stored", "rejected"]},
-        "url": _TEXT,
-    },
-    required=("id", "state", "url"),
-)
 _TARGET_KINDS: Final = {"volume_count": "integer", "provisioned_iops": "integer", "stripe_count": "integer"}
 _TARGET: Final = _object(
     {
@@ -230,7 +209,7 @@ _ENVELOPE: Final = _object(
 def _post(
     operation_id: str, summary: str, description: str, *, content: Json, parameters: list[Json]
 ) -> Json:
-    receipt = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Receipt"}}}}
+    receipt = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ReceiptAnswer"}}}}
     key = {"in": "header", "name": "Idempotency-Key", "schema": {"type": "string", "format": "uuid"}}
     return {
         "operationId": operation_id,

@@ -236,7 +236,7 @@ def _read_once(
                 "Unknown query parameter",
                 f"unknown parameter {name[:80]!r}. {valid_names}",
                 pointer=name[:80],
-                extra={"valid": list(valid)},
+                valid=valid,
             )
         if name in repeatable:
             given[name] = values

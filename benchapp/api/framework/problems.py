@@ -1,19 +1,21 @@
 """All API errors in one format: application/problem+json (RFC 9457)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
-import orjson
 import structlog
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from msgspec import UNSET, Meta, UnsetType
 from psycopg.errors import QueryCanceled
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from benchapp.api.framework.answers import ApiAnswer
+from benchapp.api.framework.json import dump_json
 from benchapp.pipeline.conflicts import is_conflict
 from benchapp.queries.pagination import BadCursor
 
@@ -26,11 +28,27 @@ DATABASE_AWAY: Final = (OperationalError, InterfaceError, PoolTimeout)
 RETRY_AFTER_S: Final = 15
 
 
+class ProblemAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """RFC 9457."""
+
+    type: Annotated[str, Meta(extra_json_schema={"format": "uri-reference"})]
+    title: str
+    status: int
+    code: Annotated[str, Meta(description="stable; documented at /docs/errors")]
+    detail: Annotated[str, Meta(description="what is wrong and where")]
+    pointer: Annotated[
+        str | UnsetType, Meta(description="JSON pointer or query parameter, where one is at fault")
+    ] = UNSET
+    valid: Annotated[Sequence[str] | UnsetType, Meta(description="the valid names of query parameters")] = (
+        UNSET
+    )
+
+
 class Problem(Exception):
     """An error response.
 
     code: stable, documented in `problem_codes.PROBLEMS`; detail: what is wrong and where. pointer: JSON pointer into
-    the body, or the name of the query parameter, if one of them is wrong.
+    the body, or the name of the query parameter, if one of them is wrong; valid: the valid names instead.
     """
 
     def __init__(
@@ -42,7 +60,7 @@ class Problem(Exception):
         *,
         pointer: str | None = None,
         headers: Mapping[str, str] | None = None,
-        extra: Mapping[str, Any] | None = None,
+        valid: Sequence[str] | None = None,
     ) -> None:
         super().__init__(f"{status} {code}: {detail}")
         self.status = status
@@ -51,27 +69,26 @@ class Problem(Exception):
         self.detail = detail
         self.pointer = pointer
         self.headers: Mapping[str, str] = headers or {}
-        self.extra: Mapping[str, Any] = extra or {}
+        self.valid = valid
 
 
-def problem_body(problem: Problem) -> dict[str, Any]:
-    """Return the members of application/problem+json."""
-    body: dict[str, Any] = {
-        "type": f"/docs/errors#{problem.code}",
-        "title": problem.title,
-        "status": problem.status,
-        "code": problem.code,
-        "detail": problem.detail,
-    }
-    if problem.pointer is not None:
-        body["pointer"] = problem.pointer
-    return body | dict(problem.extra)
+def describe_problem(problem: Problem) -> ProblemAnswer:
+    """Return the body of application/problem+json."""
+    return ProblemAnswer(
+        type=f"/docs/errors#{problem.code}",
+        title=problem.title,
+        status=problem.status,
+        code=problem.code,
+        detail=problem.detail,
+        pointer=UNSET if problem.pointer is None else problem.pointer,
+        valid=UNSET if problem.valid is None else problem.valid,
+    )
 
 
 def answer_problem(problem: Problem) -> HttpResponse:
     """Return the response for a problem outside DRF."""
     return HttpResponse(
-        orjson.dumps(problem_body(problem)),
+        dump_json(describe_problem(problem)),
         status=problem.status,
         content_type=CONTENT_TYPE,
         headers={"Cache-Control": "no-store", **problem.headers},
@@ -86,7 +103,7 @@ def answer_exception(exception: Exception, context: Mapping[str, Any]) -> Respon
         log.exception("api.fault", exc_info=exception)
         problem = Problem(500, "fault", "Internal server error", "internal error; see the server log")
     return Response(
-        problem_body(problem),
+        describe_problem(problem),
         status=problem.status,
         headers={"Cache-Control": "no-store", **problem.headers},
         content_type=CONTENT_TYPE,

@@ -12,19 +12,20 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-import orjson
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from benchapp.api.framework.answers import ApiAnswer, ReceiptAnswer
 from benchapp.api.framework.authentication import authenticate_bearer, require_bearer
 from benchapp.api.framework.database_errors import refresh_connections
+from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.parameters import refuse_undecodable
-from benchapp.api.framework.problems import DATABASE_AWAY, Problem, database_busy, problem_body
+from benchapp.api.framework.problems import DATABASE_AWAY, Problem, database_busy, describe_problem
 from benchapp.api.ingest.body import (
     BODIES,
     Body,
@@ -83,7 +84,7 @@ class Answer:
     """Status, headers and JSON of a response."""
 
     status: int
-    body: dict[str, Any]
+    body: ApiAnswer
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
 
@@ -258,7 +259,7 @@ def _read_idempotency_key(value: str | None) -> UUID | None:
 
 def _answer_result(result: AcceptResult) -> Answer:
     url = f"/api/v1/submissions/{result.id}"
-    body = {"id": str(result.id), "state": result.state.value, "url": url}
+    body = ReceiptAnswer(id=result.id, state=result.state, url=url)
     if result.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url})
     if result.outcome == AcceptOutcome.REPLAYED:
@@ -273,12 +274,12 @@ def _answer_result(result: AcceptResult) -> Answer:
 
 def make_problem_answer(problem: Problem) -> Answer:
     """Convert a problem to an answer."""
-    return Answer(problem.status, problem_body(problem), problem.headers, "application/problem+json")
+    return Answer(problem.status, describe_problem(problem), problem.headers, "application/problem+json")
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
     """Send a complete answer."""
-    body = orjson.dumps(answer.body)
+    body = dump_json(answer.body)
     headers = {
         "Content-Type": answer.content_type,
         "Content-Length": str(len(body)),

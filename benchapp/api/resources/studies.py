@@ -36,7 +36,7 @@ _KINDS: Final = ", ".join(PanelKind.values)
 
 
 class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
-    kind: Annotated[str, Meta(description=_KINDS)]
+    kind: PanelKind
     query: Annotated[str, Meta(description="query string of the chart's page")]
     title: str
     words: Annotated[str, Meta(description="Markdown")]

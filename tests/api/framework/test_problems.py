@@ -11,11 +11,12 @@ from django.core.exceptions import PermissionDenied
 from django.db import OperationalError
 from django.http import Http404
 from django.test import Client
+from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
 from benchapp.api.framework.problem_codes import PROBLEMS
-from benchapp.api.framework.problems import Problem, answer_exception, find_problem, problem_body
+from benchapp.api.framework.problems import Problem, answer_exception, describe_problem, find_problem
 from benchapp.api.ingest.app import make_problem_answer, send_answer
 from benchapp.queries.pagination import BadCursor
 
@@ -37,7 +38,7 @@ def test_problem_has_the_members_of_rfc_9457_and_ours():
         422, "envelope-invalid", "Bad envelope", "volume_count is 'four'", pointer="/target/volume_count"
     )
 
-    assert problem_body(problem) == {
+    assert to_builtins(describe_problem(problem)) == {
         "type": "/docs/errors#envelope-invalid",
         "title": "Bad envelope",
         "status": 422,
@@ -48,7 +49,7 @@ def test_problem_has_the_members_of_rfc_9457_and_ours():
 
 
 def test_problem_without_a_pointer_has_none():
-    assert "pointer" not in problem_body(Problem(404, "not-found", "Not found", "nothing"))
+    assert "pointer" not in to_builtins(describe_problem(Problem(404, "not-found", "Not found", "nothing")))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_fault_of_ours_is_logged_and_answered_as_a_problem(caplog):
     except ZeroDivisionError as fault:
         response = answer_exception(fault, {})
 
-    assert (response.status_code, response.data["code"]) == (500, "fault")
+    assert (response.status_code, response.data.code) == (500, "fault")
     assert "by zero" not in str(response.data)
     assert "by zero" in caplog.text
 
