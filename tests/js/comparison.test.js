@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildComparison, describeRatio, prepareComparison, ratioTicks } from "../../static/js/charts/comparison/comparison.js";
 
-const CLEAR = { number: 1, name: "4k random read", metric: "IOPS", ratio: 0.8, low: 0.78, high: 0.83, verdict: "worse", kind: "worse", a: "100", b: "80", url: "#line-1" };
-const LONE = { ...CLEAR, number: 2, ratio: 1.02, low: null, high: null, verdict: "too few runs to say", kind: "none" };
+const CLEAR = { number: 1, name: "4k random read", metric: "IOPS", ratio: 0.8, low: 0.78, high: 0.83, result: "worse", kind: "worse", a: "100", b: "80", url: "#line-1" };
+const LONE = { ...CLEAR, number: 2, ratio: 1.02, low: null, high: null, result: "too few runs to say", kind: "none" };
 
 test("the axis holds every interval, and 1", () => {
   const { domain } = prepareComparison([CLEAR, { ...CLEAR, ratio: 0.7, low: 0.6, high: 0.75 }]);

@@ -47,6 +47,13 @@ test("a tick shows the round number without digits that say nothing", () => {
   );
 });
 
+test("a tick above a thousand keeps the decimals of its step", () => {
+  assert.deepEqual(
+    [2_050, 2_052.5, 12_057.5].map((value) => formatTick(value, { divisor: 1, suffix: "" })),
+    ["2\u202f050", "2\u202f052.5", "12\u202f057.5"],
+  );
+});
+
 test("a difference has its sign, also where it is none", () => {
   assert.equal(formatDifference(103.2, 100), "+3.2 %");
   assert.equal(formatDifference(62, 100), "−38.0 %");

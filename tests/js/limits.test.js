@@ -38,7 +38,7 @@ function makeChart(values) {
 function draw(values, limits) {
   const made = makeChart(values);
   const farFrom = 3 * Math.max(...values);
-  drawLimits(limits, { isBars: true, farFrom }, { colors, say: (value) => `${value} IOPS` }).afterDatasetsDraw(made.chart);
+  drawLimits(limits, { isBars: true, farFrom }, { colors, format: (value) => `${value} IOPS` }).afterDatasetsDraw(made.chart);
   return made;
 }
 

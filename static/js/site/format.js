@@ -26,7 +26,9 @@ export function formatValue(value, unit) {
 /** Format a tick of an axis that has the unit in its title. */
 export function formatTick(value, scale) {
   const scaled = Number((value / scale.divisor).toPrecision(6));
-  return Math.abs(scaled) >= 1000 ? groupThousands(scaled) : String(scaled);
+  const [whole, decimals] = String(scaled).split(".");
+  const grouped = Math.abs(scaled) >= 1000 ? groupThousands(Number(whole)) : whole;
+  return decimals === undefined ? grouped : `${grouped}.${decimals}`;
 }
 
 /** Choose one unit for many values, by the middle of their range on a log axis: {divisor, suffix}. */

@@ -64,7 +64,7 @@ function startCopyButtons() {
       return;
     }
     const label = button.textContent;
-    button.textContent = (await copyText(readCopyText(button))) ? "copied" : "press Ctrl+C";
+    button.textContent = (await copyText(readCopyText(button))) ? "Copied" : "Press Ctrl+C";
     setTimeout(() => {
       button.textContent = label;
     }, 1500);

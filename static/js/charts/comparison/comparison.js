@@ -1,12 +1,12 @@
 // Ratios of B over A with their intervals, a line each, as a configuration of Chart.js.
-import { drawActiveMark, shorten } from "../shared/marks.js";
-import { makeTooltipLook, styleAxis } from "../shared/looks.js";
+import { drawActiveMark, drawVertical, shorten } from "../shared/marks.js";
+import { BASE_OPTIONS, makeTooltipLook, styleAxis } from "../shared/looks.js";
 
 const LABELS = [0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10, 16, 20, 50, 100, 200, 500, 1000];
 const FINE = [0.95, 0.98, 0.99, 1, 1.01, 1.02, 1.05];
 
 /**
- * Prepare lines [{number, name, metric, ratio, low, high (or null), verdict, kind, a, b, url}], the first at the top.
+ * Prepare lines [{number, name, metric, ratio, low, high (or null), result, kind, a, b, url}], the first at the top.
  * The axis is a log one, so that half and twice are equally far from 1.
  */
 export function prepareComparison(lines) {
@@ -19,8 +19,8 @@ export function prepareComparison(lines) {
 }
 
 /** Describe one line, for the readout and for screen readers. */
-export function describeRatio({ number, name, metric, a, b, ratio, low, high, verdict }) {
-  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, formatRatio({ ratio, low, high }), verdict].join(" · ");
+export function describeRatio({ number, name, metric, a, b, ratio, low, high, result }) {
+  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, formatRatio({ ratio, low, high }), result].join(" · ");
 }
 
 /** Round ticks of the ratio within a domain: the finer where all is near 1. */
@@ -30,18 +30,15 @@ export function ratioTicks({ min, max }) {
   return coarse.length >= 3 ? thinOut(coarse) : within([...new Set([...coarse, ...FINE])].sort((a, b) => a - b));
 }
 
-/** Build the configuration of Chart.js. colors: resolved CSS colors. */
-export function buildComparison(comparison, { colors, isNarrow = false }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors; width: of the chart, px. */
+export function buildComparison(comparison, { colors, width = 0, isNarrow = false }) {
   const { entries, domain } = comparison;
-  const nameWidth = isNarrow ? 26 : 240;
+  const nameWidth = isNarrow ? 26 : Math.max(240, Math.round(0.42 * width));
   return {
     type: "scatter",
     data: { datasets: [{ data: entries.map(({ ratio }, place) => ({ x: ratio, y: place })), pointRadius: 0 }] },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
-      responsive: true,
+      ...BASE_OPTIONS,
       layout: { padding: { left: nameWidth, right: isNarrow ? 12 : 132, top: 6 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(entries, colors) },
       scales: { x: makeRatioScale(domain, colors), y: { display: false, min: -0.6, max: entries.length - 0.4, reverse: true } },
@@ -104,7 +101,7 @@ function drawRatios(entries, { colors, nameWidth, isNarrow }) {
         if (!isNarrow && entry.kind !== "none") {
           const sign = entry.kind === "worse" ? "▼" : "▲";
           ctx.fillStyle = color;
-          ctx.fillText(`${sign} ${entry.verdict}`, chartArea.right + 8, y);
+          ctx.fillText(`${sign} ${entry.result}`, chartArea.right + 8, y);
         }
       });
       ctx.restore();
@@ -115,10 +112,7 @@ function drawRatios(entries, { colors, nameWidth, isNarrow }) {
 function drawOne(ctx, { chartArea, x, colors }) {
   ctx.strokeStyle = colors.ink;
   ctx.lineWidth = 1;
-  ctx.beginPath();
-  ctx.moveTo(x, chartArea.top);
-  ctx.lineTo(x, chartArea.bottom);
-  ctx.stroke();
+  drawVertical(ctx, x, chartArea);
 }
 
 function drawBar(ctx, { entry, y, color, scale, paper }) {
@@ -152,7 +146,7 @@ function makeTooltip(entries, colors) {
       title: ([item]) => `${entries[item.dataIndex].number}  ${entries[item.dataIndex].name}`,
       label: (item) => {
         const entry = entries[item.dataIndex];
-        return [`${entry.metric}: ${entry.a} → ${entry.b}`, formatRatio(entry), entry.verdict];
+        return [`${entry.metric}: ${entry.a} → ${entry.b}`, formatRatio(entry), entry.result];
       },
     },
   };

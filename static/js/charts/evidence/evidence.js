@@ -1,11 +1,11 @@
 // Runs before and after a change: one mark per run, median and p10 to p90 of each side.
 import { chooseScale, formatDifference, formatValue, nameUnit } from "../../site/format.js";
 import { withUnit } from "../history/history.js";
-import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 import { lineDomain } from "../shared/value_axis.js";
-import { sayMoment, UTC } from "../shared/zones.js";
+import { formatZonedTime, UTC } from "../shared/zones.js";
 
 const SIDES = ["before", "after"];
 const SHAPES = { before: "circle", after: "triangle" };
@@ -39,7 +39,7 @@ export function prepareEvidence({ metric, is_regression: isRegression, ...both }
 export function describeEntry({ sides, metric }, { side, at, value }) {
   const { median } = sides[0];
   const difference = side === "after" ? formatDifference(value, median) : null;
-  const parts = [`${side === "before" ? "Before" : "After"}, ${sayMoment(at, UTC)}`, withUnit(value, metric.unit)];
+  const parts = [`${side === "before" ? "Before" : "After"}, ${formatZonedTime(at, UTC)}`, withUnit(value, metric.unit)];
   return [...parts, ...(difference === null ? [] : [`${difference} vs. median before`])].join(" · ");
 }
 
@@ -60,10 +60,7 @@ export function buildEvidence(evidence, { colors }) {
       })),
     },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
-      responsive: true,
+      ...BASE_OPTIONS,
       layout: { padding: { top: 8, right: 8 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(evidence, colors) },
       scales: {
@@ -143,7 +140,7 @@ function makeTooltip(evidence, colors) {
   return {
     ...makeTooltipLook(colors),
     callbacks: {
-      title: ([item]) => sayMoment(find(item).at, UTC),
+      title: ([item]) => formatZonedTime(find(item).at, UTC),
       label: (item) => describeEntry(evidence, find(item)).split(" · ").slice(1),
       footer: () => "open run",
     },

@@ -72,7 +72,7 @@ export function describeChangesInView(history) {
   }
   const listed = [...byWords].slice(0, CHANGES_SHOWN).map(([words, changes]) => {
     const hosts = new Set(changes.map(({ host }) => host));
-    return `${history.say(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${words}`;
+    return `${history.formatTime(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${words}`;
   });
   const more = byWords.size - listed.length;
   return listed.length > 0 ? `Dotted lines: ${listed.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
@@ -84,7 +84,7 @@ function makeTick(history, { x, room, changes }) {
   tick.className = "change-tick";
   tick.style.left = `${x}px`;
   tick.style.maxWidth = `${Math.max(14, room - 2)}px`;
-  const words = changes.map((change) => `${history.say(change.at)} · ${change.host}: ${describeChange(change)}`);
+  const words = changes.map((change) => `${history.formatTime(change.at)} · ${change.host}: ${describeChange(change)}`);
   tick.setAttribute("aria-label", words.join("; "));
   // Cut off at the next tick.
   const label = changes.length > 1 ? nameTick(changes) : describeChange(changes[0]);

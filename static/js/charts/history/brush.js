@@ -4,9 +4,9 @@ import { clampEdge, clampView, isWhole, moveEdge, shiftView } from "../shared/zo
 
 /**
  * Start a strip. getState: () → current {view, whole, area: {left, right}}. onMove(view): called on each move.
- * say: formats a time. Returns {place}: moves the window to the view.
+ * format: formats a time. Returns {place}: moves the window to the view.
  */
-export function startBrush(strip, { getState, onMove, say }) {
+export function startBrush(strip, { getState, onMove, format }) {
   const window = strip.querySelector("[data-window]");
   const handles = [...strip.querySelectorAll("[data-edge]")];
 
@@ -23,7 +23,7 @@ export function startBrush(strip, { getState, onMove, say }) {
       }
       const at = edge === "to" ? view.to : view.from;
       handle.setAttribute("aria-valuenow", String(Math.round(momentShare(at, whole) * 100)));
-      handle.setAttribute("aria-valuetext", edge === "both" ? `${say(view.from)} to ${say(view.to)}` : say(at));
+      handle.setAttribute("aria-valuetext", edge === "both" ? `${format(view.from)} to ${format(view.to)}` : format(at));
     }
   }
 

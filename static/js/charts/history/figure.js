@@ -2,7 +2,7 @@
 import { describeMark, describeValue, listChanges, formatSpan } from "./history.js";
 import { buildPanel, findMark, preparePanel } from "./panel.js";
 import { clampView, isWhole, zoomAround } from "../shared/zoom.js";
-import { findOwnZone, makeZone, sayMoment } from "../shared/zones.js";
+import { findOwnZone, makeZone, formatZonedTime } from "../shared/zones.js";
 import { keepInAddress } from "../../site/address.js";
 import { startBrush } from "./brush.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
@@ -114,12 +114,12 @@ class HistoryFigure {
   describeView(isAll) {
     const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
     const runs = count === 1 ? "1 run" : `${count.toLocaleString("en").replaceAll(",", "\u202f")} runs`;
-    return isAll ? `Whole history: ${runs}.` : `${this.say(this.view.from)} to ${this.say(this.view.to)}: ${runs} in view.`;
+    return isAll ? `Whole history: ${runs}.` : `${this.formatTime(this.view.from)} to ${this.formatTime(this.view.to)}: ${runs} in view.`;
   }
 
   describeImage() {
     const { filter } = this.figure.dataset;
-    const part = isWhole(this.view, this.whole.whole) ? [] : [`${this.say(this.view.from)} to ${this.say(this.view.to)}`];
+    const part = isWhole(this.view, this.whole.whole) ? [] : [`${this.formatTime(this.view.from)} to ${this.formatTime(this.view.to)}`];
     return [filter, ...part, describeChangesInView(this)].filter(Boolean).join(" · ");
   }
 
@@ -127,7 +127,7 @@ class HistoryFigure {
     this.brush = startBrush(this.strip, {
       getState: () => ({ view: this.view, whole: this.whole.whole, area: this.area }),
       onMove: (view) => this.zoom(view),
-      say: (at) => this.say(at),
+      format: (at) => this.formatTime(at),
     });
   }
 
@@ -280,8 +280,8 @@ class HistoryFigure {
     return findMark(this.panels[panel], { ...pixel, scales });
   }
 
-  say(at) {
-    return sayMoment(at, this.zone);
+  formatTime(at) {
+    return formatZonedTime(at, this.zone);
   }
 
   keepInAddress(changes) {

@@ -1,7 +1,7 @@
 // Parses API histories for panels, readout and overview.
 import { formatDifference, formatValue } from "../../site/format.js";
 import { assignStyles } from "../shared/palette.js";
-import { sayMoment } from "../shared/zones.js";
+import { formatZonedTime } from "../shared/zones.js";
 
 // Colors repeat after eight lines: other shapes distinguish them.
 const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
@@ -109,7 +109,7 @@ export function describeMark(mark, { marks, metric, unit, zone, hasNames }) {
 
 /** Format the time or time range of a mark. */
 export function formatSpan({ from, to }, zone) {
-  return from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}`;
+  return from === to ? formatZonedTime(from, zone) : `${formatZonedTime(from, zone)} to ${formatZonedTime(to, zone)}`;
 }
 
 /** Format a value with its unit, including IOPS. */

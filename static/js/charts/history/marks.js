@@ -1,6 +1,6 @@
 // Marks of a history panel: bands and steps of levels, points, min–max bars, cursor.
 import { signOf } from "./history.js";
-import { drawHollowCross } from "../shared/marks.js";
+import { drawHollowCross, drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
 /** A plugin of Chart.js that draws all marks of a panel; see buildPanel for getState. */
@@ -173,10 +173,7 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
     ctx.strokeStyle = isRegression ? colors.regression : colors.improvement;
     ctx.lineWidth = 1.5;
     ctx.setLineDash(state === "suspected" ? [3, 3] : []);
-    ctx.beginPath();
-    ctx.moveTo(x, chartArea.top);
-    ctx.lineTo(x, chartArea.bottom);
-    ctx.stroke();
+    drawVertical(ctx, x, chartArea);
     const text = `${signOf(relative)} ${(Math.abs(relative) * 100).toFixed(0)} %`;
     const { width } = ctx.measureText(text);
     const left = x + width + 6 > chartArea.right ? x - width - 4 : x + 4;
@@ -200,10 +197,7 @@ function drawChanges(ctx, changes, { chartArea, scales, color }) {
   ctx.setLineDash([2, 3]);
   for (const { at } of changes) {
     const x = Math.round(scales.x.getPixelForValue(at)) + 0.5;
-    ctx.beginPath();
-    ctx.moveTo(x, chartArea.top);
-    ctx.lineTo(x, chartArea.bottom);
-    ctx.stroke();
+    drawVertical(ctx, x, chartArea);
   }
   ctx.setLineDash([]);
 }
@@ -217,10 +211,7 @@ function drawCursor(ctx, mark, { panel, chartArea, scales, colors }) {
   ctx.save();
   ctx.strokeStyle = colors.fieldLine;
   ctx.lineWidth = 1;
-  ctx.beginPath();
-  ctx.moveTo(x, chartArea.top);
-  ctx.lineTo(x, chartArea.bottom);
-  ctx.stroke();
+  drawVertical(ctx, x, chartArea);
   if (value !== null) {
     ctx.strokeStyle = colors.ink;
     ctx.lineWidth = 2;
@@ -242,10 +233,7 @@ function drawDrag(ctx, drag, { chartArea, colors }) {
   ctx.strokeStyle = colors.accent;
   ctx.lineWidth = 1;
   for (const x of [left, right]) {
-    ctx.beginPath();
-    ctx.moveTo(x, chartArea.top);
-    ctx.lineTo(x, chartArea.bottom);
-    ctx.stroke();
+    drawVertical(ctx, x, chartArea);
   }
   ctx.restore();
 }

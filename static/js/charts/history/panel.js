@@ -2,10 +2,10 @@
 import { chooseScale, nameUnit } from "../../site/format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./marks.js";
-import { makeValueScale, styleAxis } from "../shared/looks.js";
+import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawEndLabels, drawLimit, drawReference, drawWords } from "../shared/marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
-import { sayOffset, zonedTicks } from "../shared/zones.js";
+import { formatOffset, zonedTicks } from "../shared/zones.js";
 
 /** Up to this number of lines are labeled at their ends; more get a legend. */
 export const MOST_END_LABELS = 6;
@@ -76,10 +76,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
     type: "line",
     data: { datasets: [] },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
-      responsive: true,
+      ...BASE_OPTIONS,
       layout: { padding: { top: 8, right: padding, bottom: isMain ? 0 : 4 } },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
       scales: {
@@ -96,7 +93,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
     plugins: [
       { id: "layout", afterLayout: onLayout },
       drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }),
-      ...(panel.isEmpty ? [drawWords(`no ${panel.label} in this time range`, colors)] : []),
+      ...(panel.isEmpty ? [drawWords("no values in this time range", colors)] : []),
       ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
       ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
       drawEndLabels(findEnds, colors),
@@ -147,7 +144,7 @@ function makeTimeScale({ from, to }, { colors, isMain, isNarrow, zone }) {
   const room = from === to ? 3_600_000 : (to - from) * 0.015;
   let labels = new Map();
   return {
-    ...styleAxis(colors, isMain ? `start of the run, ${sayOffset(to, zone)}` : ""),
+    ...styleAxis(colors, isMain ? `start of the run, ${formatOffset(to, zone)}` : ""),
     type: "linear",
     min: from - room,
     max: to + room,

@@ -1,10 +1,10 @@
 // Percentiles of a series over time: a line each, filled between them, on a log axis.
 import { chooseScale, formatValue } from "../../site/format.js";
-import { makeValueScale, styleAxis } from "../shared/looks.js";
-import { spreadApart } from "../shared/marks.js";
+import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
+import { drawVertical, spreadApart } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 import { logDomain } from "../shared/value_axis.js";
-import { sayMoment, sayOffset, zonedTicks } from "../shared/zones.js";
+import { formatZonedTime, formatOffset, zonedTicks } from "../shared/zones.js";
 
 /** The percentiles, from the inside out: name in the answer, label. */
 export const FAN = [
@@ -33,7 +33,7 @@ export function prepareFan(columns, { view }) {
 
 /** Describe a column in one line. */
 export function describeColumn({ from, to, runs, values }, { index, count, zone }) {
-  const when = from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}, ${runs} runs, medians`;
+  const when = from === to ? formatZonedTime(from, zone) : `${formatZonedTime(from, zone)} to ${formatZonedTime(to, zone)}, ${runs} runs, medians`;
   const known = FAN.flatMap(([, label], place) => (values[place] > 0 ? [`${label} ${formatValue(values[place], "ns")}`] : []));
   return [`${index + 1} of ${count}, ${when}`, ...(known.length === 0 ? ["no percentiles"] : known)].join(" · ");
 }
@@ -44,10 +44,7 @@ export function buildFan(fan, { colors, style, look, getState }) {
     type: "line",
     data: { datasets: [] },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
-      responsive: true,
+      ...BASE_OPTIONS,
       layout: { padding: { top: 8, right: LABELS_WIDTH } },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
       scales: {
@@ -69,7 +66,7 @@ export function makeTimes({ from, to }, { colors, zone, isNarrow = false }) {
   const room = from === to ? 3_600_000 : (to - from) * 0.015;
   let labels = new Map();
   return {
-    ...styleAxis(colors, `start of the run, ${sayOffset(to, zone)}`),
+    ...styleAxis(colors, `start of the run, ${formatOffset(to, zone)}`),
     type: "linear",
     min: from - room,
     max: to + room,
@@ -158,10 +155,7 @@ function drawColumn(ctx, mark, { chartArea, scales, colors }) {
   const x = scales.x.getPixelForValue(mark.at);
   ctx.strokeStyle = colors.fieldLine;
   ctx.lineWidth = 1;
-  ctx.beginPath();
-  ctx.moveTo(x, chartArea.top);
-  ctx.lineTo(x, chartArea.bottom);
-  ctx.stroke();
+  drawVertical(ctx, x, chartArea);
   ctx.strokeStyle = colors.ink;
   for (const value of mark.values) {
     if (value > 0) {

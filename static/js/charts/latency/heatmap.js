@@ -1,9 +1,9 @@
 // Latency histogram over time: darker cells have more I/Os (lighter cells in the dark theme).
 import { chooseScale, formatTick, formatValue } from "../../site/format.js";
 import { findSpan, makeTimes } from "./fan.js";
-import { styleAxis } from "../shared/looks.js";
+import { BASE_OPTIONS, styleAxis } from "../shared/looks.js";
 import { logTicks } from "../shared/value_axis.js";
-import { sayMoment } from "../shared/zones.js";
+import { formatZonedTime } from "../shared/zones.js";
 
 const AXIS_WIDTH = 68;
 // One hue with monotonic lightness: safe for color-blind readers and in grayscale.
@@ -53,7 +53,7 @@ export function isDarkPaper(paper) {
 /** Describe a cell {column, row} in one line. */
 export function describeCell(heat, { column, row }, zone) {
   const { from, to, runs, counts, total } = heat.columns[column];
-  const when = from === to ? sayMoment(from, zone) : `${sayMoment(from, zone)} to ${sayMoment(to, zone)}, ${runs} runs`;
+  const when = from === to ? formatZonedTime(from, zone) : `${formatZonedTime(from, zone)} to ${formatZonedTime(to, zone)}, ${runs} runs`;
   const [low, high] = [edgeOf(heat.first + row), edgeOf(heat.first + row + 1)];
   const share = formatShare(counts[row] / total);
   const within = formatShare(counts.slice(0, row + 1).reduce((sum, count) => sum + count, 0) / total);
@@ -98,10 +98,7 @@ export function buildHeat(heat, { colors, look, getState }) {
     type: "line",
     data: { datasets: [] },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
-      responsive: true,
+      ...BASE_OPTIONS,
       layout: { padding: { top: 8, right: 56 } },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
       scales: {

@@ -1,6 +1,6 @@
 // Latency percentiles of one run, as a Chart.js configuration.
 import { chooseScale, formatValue } from "../../site/format.js";
-import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
 import { ninesOf, ninesTicks } from "../shared/nines_axis.js";
 import { assignStyles, styleOf, withAlpha } from "../shared/palette.js";
@@ -49,12 +49,9 @@ export function buildPercentiles(prepared, { colors, isNarrow = false }) {
     type: "line",
     data: { datasets: lines.map((line) => makeDataset(line, colors)) },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
+      ...BASE_OPTIONS,
       normalized: true,
       parsing: false,
-      responsive: true,
       layout: { padding: { top: 8, right: hasEndLabels ? 120 : 12 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(lines, colors) },
       scales: {

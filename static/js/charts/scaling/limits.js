@@ -12,9 +12,9 @@ const LIFT_COSTS = 60;
 
 /**
  * Draw limits. limits: [{name, values, isGiven}], values by x, null where not known; data: {isBars, farFrom},
- * values above farFrom lie outside the drawing; say: value → words. Limits outside are named at the upper edge.
+ * values above farFrom lie outside the drawing; format: value → text. Limits outside are named at the upper edge.
  */
-export function drawLimits(limits, { isBars, farFrom }, { colors, say }) {
+export function drawLimits(limits, { isBars, farFrom }, { colors, format }) {
   return {
     id: "limits",
     afterDatasetsDraw(chart) {
@@ -26,7 +26,7 @@ export function drawLimits(limits, { isBars, farFrom }, { colors, say }) {
       lines.forEach((line) => strokeSteps(ctx, line));
       const taken = [...listObstacles(chart, isBars), ...lines.flatMap(({ shown }) => shown.map(boxOfStep))];
       for (const line of lines) {
-        const label = placeName(chart, line, { taken, say });
+        const label = placeName(chart, line, { taken, format });
         if (label !== null) {
           taken.push(label, label);
           writeName(ctx, label, colors);
@@ -106,13 +106,13 @@ function strokeSteps(ctx, { shown, beyond, isGiven }) {
 }
 
 // Above or below the drawn steps; a limit entirely off the scale is named at the upper edge with its value.
-function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, say }) {
+function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, format }) {
   if (shown.length === 0 && beyond.length === 0) {
     return null;
   }
   const isOutside = shown.length === 0;
   const least = beyond.reduce((low, { value }) => Math.min(low, value), Infinity);
-  const text = shorten(ctx, isOutside ? `↑ ${name}: ${say(least)}` : name, chartArea.width - 8);
+  const text = shorten(ctx, isOutside ? `↑ ${name}: ${format(least)}` : name, chartArea.width - 8);
   const size = { width: ctx.measureText(text).width, height: LABEL_HEIGHT };
   const boxes = (isOutside ? beyond : shown).flatMap((step) =>
     (isOutside ? listTopsBelow(step) : listTopsNear(step)).flatMap((height) =>

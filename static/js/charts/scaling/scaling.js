@@ -1,7 +1,7 @@
 // One metric over one dimension, as grouped bars or lines, a panel for each facet: configurations of Chart.js.
 import { chooseScale, formatMoment, formatValue, nameUnit } from "../../site/format.js";
 import { drawLimits } from "./limits.js";
-import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import {
@@ -142,11 +142,8 @@ export function buildScaling(prepared, place, { colors, isNarrow = false }) {
       datasets: panel.lines.map((line, index) => makeDataset(look, line, index)),
     },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
+      ...BASE_OPTIONS,
       normalized: true,
-      responsive: true,
       layout: { padding: { top: 8, right: hasEndLabels ? 124 : 12 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(look) },
       scales: {
@@ -170,7 +167,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
     drawCrosses(marks, colors),
     drawKnees(panel.knees, colors),
-    drawLimits(panel.limits, prepared, { colors, say: (value) => withUnit(value, prepared.unit) }),
+    drawLimits(panel.limits, prepared, { colors, format: (value) => withUnit(value, prepared.unit) }),
     drawEndLabels(findEnds, colors),
     drawActiveMark(colors),
   ];

@@ -28,13 +28,14 @@ export function showProblem(box, message, retry) {
 }
 
 /**
- * Draw a chart and draw it anew when the theme changes. makeConfig: ({colors, isNarrow}) → configuration.
+ * Draw a chart and draw it anew when the theme changes. makeConfig: ({colors, width, isNarrow}) → configuration; width: of the box, px.
  * Returns {getChart, redraw, placeOf, drawCopy}.
  */
 export function startChart(box, makeConfig) {
   const canvas = box.querySelector("canvas");
   const build = () => {
-    const config = makeConfig({ colors: readColors(), isNarrow: box.clientWidth < NARROW_BELOW_PX });
+    const width = box.clientWidth;
+    const config = makeConfig({ colors: readColors(), width, isNarrow: width < NARROW_BELOW_PX });
     config.options.font = { family: readFontFamily(), size: 11 };
     return config;
   };

@@ -38,6 +38,9 @@ export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colors
   };
 }
 
+/** Options of every chart: rendered at once, in the size of its box; the page handles the events. */
+export const BASE_OPTIONS = { animation: false, events: [], maintainAspectRatio: false, responsive: true };
+
 /** A tooltip on paper with a hairline. */
 export function makeTooltipLook(colors) {
   return {

@@ -102,6 +102,14 @@ export function drawActiveMark(colors) {
   };
 }
 
+/** Draw a vertical line over the whole chart in the current stroke style. x: pixels. */
+export function drawVertical(ctx, x, chartArea) {
+  ctx.beginPath();
+  ctx.moveTo(x, chartArea.top);
+  ctx.lineTo(x, chartArea.bottom);
+  ctx.stroke();
+}
+
 /** A failed run: an outlined cross, filled with the paper, its middle at {x, y}. */
 export function drawHollowCross(ctx, { x, y, colors }) {
   ctx.lineCap = "square";

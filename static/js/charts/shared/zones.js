@@ -23,13 +23,13 @@ export function findOwnZone() {
   return Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
 }
 
-/** Show a moment in a zone: "12 May 2026 04:10 UTC+2". */
-export function sayMoment(ms, zone) {
-  return formatMoment(ms + zone.offsetAt(ms)).replace("UTC", sayOffset(ms, zone));
+/** Format a time in a zone: "12 May 2026 04:10 UTC+2". */
+export function formatZonedTime(ms, zone) {
+  return formatMoment(ms + zone.offsetAt(ms)).replace("UTC", formatOffset(ms, zone));
 }
 
-/** Say a zone at a moment: "UTC", "UTC+2", "UTC−3:30". */
-export function sayOffset(ms, zone) {
+/** Return the offset of a zone at a time: "UTC", "UTC+2", "UTC−3:30". */
+export function formatOffset(ms, zone) {
   const minutes = Math.round(zone.offsetAt(ms) / 60_000);
   if (minutes === 0) {
     return "UTC";

@@ -1,6 +1,6 @@
 // Trace of one quantity during a run, as a Chart.js configuration: a line per direction, a min–max band.
 import { chooseScale, formatTick, formatValue, nameUnit } from "../../site/format.js";
-import { makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
+import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import { lineDomain, linearTicks } from "../shared/value_axis.js";
@@ -56,12 +56,9 @@ export function buildTrace(trace, { colors }) {
     type: "line",
     data: { datasets: trace.lines.flatMap((line) => makeDatasets(line, colors)) },
     options: {
-      animation: false,
-      events: [],
-      maintainAspectRatio: false,
+      ...BASE_OPTIONS,
       normalized: true,
       parsing: false,
-      responsive: true,
       spanGaps: false,
       layout: { padding: { top: 8, right: hasEnds ? 44 : 10 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(trace, colors) },
