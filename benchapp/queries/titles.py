@@ -121,7 +121,7 @@ def describe_block_size(workload: WorkloadTitleColumns) -> str:
     """Return a block size in fio syntax (4k, 1M), or the text if it is not a single number; "" if unknown."""
     if workload.block_size_bytes is None:
         return workload.block_size_text
-    return say_short_size(workload.block_size_bytes)
+    return format_short_size(workload.block_size_bytes)
 
 
 def name_scope(scope: str) -> str:
@@ -147,7 +147,7 @@ def _say_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[st
     if depth or jobs:
         yield " × ".join([*depth, *jobs])
     if workload.file_size_bytes is not None:
-        yield f"{say_size(workload.file_size_bytes)} file"
+        yield f"{format_size(workload.file_size_bytes)} file"
     elif workload.file_size_text:
         yield f"{workload.file_size_text} file"
     if workload.is_direct is not None:
@@ -178,7 +178,7 @@ def _say_pattern(workload: WorkloadTitleColumns) -> str:
 
 
 def _say_volumes(target: TargetTitleColumns) -> str:
-    size = "" if target.volume_size_bytes is None else say_size(target.volume_size_bytes)
+    size = "" if target.volume_size_bytes is None else format_size(target.volume_size_bytes)
     kind = target.volume_type or ""
     if target.volume_count is None:
         return " ".join(part for part in (kind, size) if part)
@@ -196,7 +196,7 @@ def _say_striping(target: TargetTitleColumns) -> Iterator[str]:
     if target.stripe_count is not None:
         yield f"{target.stripe_count} {'stripe' if target.stripe_count == 1 else 'stripes'}"
     if target.chunk_size_bytes is not None:
-        yield f"chunk {say_size(target.chunk_size_bytes)}"
+        yield f"chunk {format_size(target.chunk_size_bytes)}"
 
 
 def _say_raid(level: str) -> str:
@@ -210,17 +210,17 @@ def name_rw(rw: str) -> str:
     return _PATTERNS.get(rw, rw)
 
 
-def say_size(size_bytes: int) -> str:
+def format_size(size_bytes: int) -> str:
     """Format a size: "64 MiB"."""
-    return _say_size(size_bytes, _BINARY, separator=" ")
+    return _format_size(size_bytes, _BINARY, separator=" ")
 
 
-def say_short_size(size_bytes: int) -> str:
+def format_short_size(size_bytes: int) -> str:
     """Format a size in fio syntax: "4k"."""
-    return _say_size(size_bytes, _SHORT, separator="")
+    return _format_size(size_bytes, _SHORT, separator="")
 
 
-def _say_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separator: str) -> str:
+def _format_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separator: str) -> str:
     """Format a size exactly in up to four digits (1536 KiB), else in the largest unit with one decimal (465.7 GiB)."""
     for factor, unit in units:
         if size_bytes % factor == 0 and 0 < size_bytes // factor < 10_000:
@@ -260,9 +260,9 @@ def describe_value(name: str, value: Value | None) -> str:
     if kind == "flag":
         return _FLAGS.get(name, ("no", "yes"))[bool(value)]
     if name == "block_size_bytes":
-        return say_short_size(int(value))
+        return format_short_size(int(value))
     if kind == "size":
-        return say_size(int(value))
+        return format_size(int(value))
     if kind == "seconds":
         return f"{value:g} s"
     if kind == "percent":

@@ -1,5 +1,6 @@
 """The overview page: open regressions, recent changes, what needs attention."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.queries.incidents.incidents import list_most_severe
-from benchapp.queries.incidents.shapes import IncidentFilter, Tab
+from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab
 from benchapp.queries.overview import Overview, SeriesLevel, read_overview
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
@@ -52,7 +53,7 @@ def home(request: HttpRequest) -> HttpResponse:
     incidents = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
     columns, runs = make_run_lines(page.items)
     context = {
-        "title": _format_title(overview, open_count=len(incidents.items)),
+        "title": _format_title(overview, incidents.items),
         "overview": overview,
         "incidents": make_incident_lines(incidents.items),
         "silent": overview.silent[:_SILENT],
@@ -77,18 +78,19 @@ def _make_row(series: SeriesLevel) -> OverviewSeries:
     )
 
 
-def _format_title(overview: Overview, *, open_count: int) -> str:
-    """Summarize: "4 open regressions; 2 hosts silent"."""
+def _format_title(overview: Overview, incidents: Sequence[IncidentRow]) -> str:
+    """Summarize: "41 series regressed in 5 open incidents; 2 hosts silent"."""
     parts = []
-    if open_count:
+    if incidents:
         # The list is limited; the page Incidents has all of them.
-        more = " or more" if open_count == _INCIDENTS else ""
-        parts.append(f"{open_count}{more} open {'regression' if open_count == 1 else 'regressions'}")
+        least = "at least " if len(incidents) == _INCIDENTS else ""
+        affected = format_count(sum(row.series_count for row in incidents), "series")
+        parts.append(f"{least}{affected} regressed in {format_count(len(incidents), 'open incident')}")
+    else:
+        parts.append("no open regressions")
     if overview.silent:
         parts.append(f"{format_count(len(overview.silent), 'host')} silent")
     if overview.rejected:
         parts.append(f"{format_count(overview.rejected, 'upload')} rejected")
-    if not open_count:
-        parts.insert(0, "No open regressions")
     title = "; ".join(parts)
     return title[0].upper() + title[1:]

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from benchapp.models import Host, State
 from benchapp.pipeline.judge import judge_series
-from tests.factories import make_host, make_series, make_submission, make_target
+from tests.factories import make_change, make_host, make_incident, make_series, make_submission, make_target
 from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page
 
@@ -41,11 +41,22 @@ def test_recent_changes_are_first_and_in_the_title(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("home"))).words
 
-    assert "1 open regression" in words
+    assert "1 series regressed in 1 open incident" in words
     assert "▼ −20.0 % since" in words
     assert words.index("db-worse") < words.index("db-better") < words.index("db-unchanged")
     assert "▲ +30.0 % since" in words
     assert "9.00 s" in words
+
+
+def test_title_counts_open_incidents_and_their_series(viewer: Client) -> None:
+    series = [add([100.0] * 7 + [80.0] * 5, host=f"db-{number}") for number in range(3)]
+    make_incident(changes=[make_change(series[0]), make_change(series[1])])
+    make_incident(changes=[make_change(series[2])])
+
+    words = Page(viewer.get(reverse("home"))).words
+
+    assert "3 series regressed in 2 open incidents" in words
+    assert "Recent series" not in words
 
 
 def test_title_reports_no_changes(viewer: Client) -> None:

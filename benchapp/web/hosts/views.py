@@ -30,7 +30,7 @@ from benchapp.web.maintenance.views import list_maintenance
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.agent_archive import read_agent_archive
-from benchapp.web.site.command_lines import say_agent_lines
+from benchapp.web.site.command_lines import list_agent_commands
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -68,7 +68,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "is_filtering": is_filtering(form),
         "agent_digest": read_agent_archive().digest,
-        "agent_lines": say_agent_lines(make_base_url(request)),
+        "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
     }
     return render(request, "hosts/hosts.html", context, status=400 if errors else 200)
@@ -139,7 +139,7 @@ def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
 def make_enrollment_token(request: HttpRequest) -> HttpResponse:
     """Create an enrollment token that is valid for 24 hours."""
     _, secret = issue_enrollment_token(created_by=read_person(request))
-    command = "\n".join(say_agent_lines(make_base_url(request), secret))
+    command = "\n".join(list_agent_commands(make_base_url(request), secret))
     keep_for_next_page(
         request, "Enrollment token, valid for 24 hours, any number of hosts", secret, command=command
     )

@@ -173,7 +173,7 @@ def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentR
         }[tab]
     count = counts.get(tab, len(rows))
     if not count:
-        return f"No {noun}"
+        return f"No {noun}s"
     high = sum(row.severity == Severity.HIGH for row in rows)
     severe = f", {high} of high severity" if high else ""
     return f"{format_count(count, noun)}{severe}"

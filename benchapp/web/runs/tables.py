@@ -94,7 +94,7 @@ class RunLines:
 
 
 @dataclass(frozen=True, slots=True)
-class BadgeVerdict:
+class LimitResult:
     """Whether a value meets the limit of its profile."""
 
     is_good: bool
@@ -103,7 +103,7 @@ class BadgeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementLine:
-    """One measurement of a run's table. codes: of its badges; verdict: None without a limit.
+    """One measurement of a run's table. codes: of its badges; limit_result: None without a limit.
 
     kinds: latency kinds that differ from those of most rows.
     """
@@ -112,7 +112,7 @@ class MeasurementLine:
     name: str
     cells: tuple[NumberCell, ...]
     codes: tuple[str, ...]
-    verdict: BadgeVerdict | None
+    limit_result: LimitResult | None
     kinds: str
 
 
@@ -196,11 +196,11 @@ def list_missing_reasons(lines: Sequence[MeasurementLine]) -> list[str]:
     return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
 
 
-def _judge(profile: str, measurement: MeasurementRow) -> BadgeVerdict | None:
+def _judge(profile: str, measurement: MeasurementRow) -> LimitResult | None:
     for metric in CATALOGUE:
         limit, value = find_limit(profile, metric), getattr(measurement, metric)
         if limit is not None and value is not None and not measurement.error:
-            return BadgeVerdict(limit.is_met(value), limit)
+            return LimitResult(limit.is_met(value), limit)
     return None
 
 

@@ -82,7 +82,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "lines": lines,
         "kinds": describe_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
-        "limits": list(dict.fromkeys(line.verdict.limit for line in lines if line.verdict)),
+        "limits": list(dict.fromkeys(line.limit_result.limit for line in lines if line.limit_result)),
         "findings": list_quality_findings([(line.name, line.measurement.badges) for line in lines]),
         "missing_reasons": list_missing_reasons(lines),
         "percentiles": make_percentile_table(detail, read_before(detail)),

@@ -21,7 +21,7 @@ def say_first_steps(base_url: str) -> FirstSteps:
     """Return the commands for an empty server."""
     return FirstSteps(
         here="make up",
-        agent=say_agent_lines(base_url),
+        agent=list_agent_commands(base_url),
         curl=(
             "fio --output-format=json job.fio | curl --data-binary @-"
             f' -H "Authorization: Bearer $BENCHAPP_TOKEN" {quote(f"{base_url}/api/v1/fio?volume_type=gp3")}'
@@ -29,7 +29,7 @@ def say_first_steps(base_url: str) -> FirstSteps:
     )
 
 
-def say_agent_lines(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN") -> tuple[str, ...]:
+def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN") -> tuple[str, ...]:
     """Return the commands that set up the agent: download, verify, enroll, run once, schedule."""
     # The token is passed in the environment: arguments are visible to all users of the host.
     return (

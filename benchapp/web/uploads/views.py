@@ -151,10 +151,10 @@ def _list_state_links(
 ) -> list[tuple[str, str, int, bool]]:
     total = counts.received + counts.stored + counts.rejected
     entries = [
-        ("all", None, total),
-        ("waiting", State.RECEIVED.value, counts.received),
-        ("stored", State.STORED.value, counts.stored),
-        ("rejected", State.REJECTED.value, counts.rejected),
+        ("All", None, total),
+        ("Waiting", State.RECEIVED.value, counts.received),
+        ("Stored", State.STORED.value, counts.stored),
+        ("Rejected", State.REJECTED.value, counts.rejected),
     ]
     return [
         (label, keep_query(request.GET, state=state, after=None, reason=None), count, state == chosen)

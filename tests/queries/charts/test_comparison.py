@@ -6,7 +6,7 @@ from benchapp.grammar import parse_filter
 from benchapp.models import Level
 from benchapp.queries.charts import comparison as module
 from benchapp.queries.charts.comparison import Side, compare_sides
-from benchapp.web.charts.comparison.table import describe_verdict
+from benchapp.web.charts.comparison.table import describe_result
 from tests.factories import (
     NOON,
     make_environment,
@@ -163,4 +163,4 @@ def test_runs_that_reached_nothing_are_not_few() -> None:
     (pair,) = compare_sides(side("host:fast"), side("host:slow")).pairs
 
     assert (pair.comparison.low, pair.has_few_runs) == (None, False)
-    assert describe_verdict(pair) == ("no interval: values of 0", "none")
+    assert describe_result(pair) == ("no interval: values of 0", "none")

@@ -76,7 +76,7 @@ def test_first_and_last_day_of_the_calendar_are_valid(viewer: Client, two_hosts:
     assert "1 of 2 worse" in Page(response).words
 
 
-def test_too_few_runs_have_no_verdict(viewer: Client) -> None:
+def test_too_few_runs_have_no_significance(viewer: Client) -> None:
     for name, value in (("fast", 100.0), ("slow", 20.0)):
         make_series([value] * 3, host=make_host(name))
 

@@ -247,9 +247,7 @@ def test_empty_server_says_how_the_first_results_come_in(viewer: Client) -> None
 def test_filter_without_matches_offers_all_series(viewer: Client) -> None:
     make_bar(1, 100.0, host=make_host())
 
-    assert (
-        "No series matches this filter." in Page(viewer.get(reverse("scaling"), {"q": "host:nobody"})).words
-    )
+    assert "No series match this filter." in Page(viewer.get(reverse("scaling"), {"q": "host:nobody"})).words
 
 
 def test_metric_without_values_counts_the_matching_series(viewer: Client) -> None:
@@ -257,7 +255,7 @@ def test_metric_without_values_counts_the_matching_series(viewer: Client) -> Non
 
     words = Page(viewer.get(reverse("scaling"), {"metric": "elapsed_s"})).words
 
-    assert "1 matching series without Elapsed time." in words
+    assert "Elapsed time: no value in 1 matching series." in words
 
 
 def test_html_in_a_name_is_escaped(viewer: Client) -> None:

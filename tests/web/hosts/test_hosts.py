@@ -19,7 +19,7 @@ from benchapp.pipeline.access.tokens import TokenRefused, read_token
 from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
 from benchapp.web.hosts.schedule_texts import format_run_interval
-from benchapp.web.site.command_lines import say_agent_lines
+from benchapp.web.site.command_lines import list_agent_commands
 from tests.factories import NOON, make_host, make_run, make_token
 from tests.web.pages import Page
 
@@ -135,7 +135,7 @@ def test_download_that_differs_from_the_digest_is_removed(
     file = tmp_path / "bench-agent.pyz"
     file.write_bytes(viewer.get(reverse("agent_archive")).content + addition)
 
-    subprocess.run(say_agent_lines("https://bench.example.com")[1], shell=True, cwd=tmp_path, check=True)
+    subprocess.run(list_agent_commands("https://bench.example.com")[1], shell=True, cwd=tmp_path, check=True)
 
     assert file.exists() == is_kept
 

@@ -363,7 +363,7 @@ def test_last_good_run_before_stands_below_with_its_percentiles(viewer: Client) 
     values = [tag["data-value"] for _, tag in page.tags if tag.get("data-percent") == "99"]
     assert row["data-before"] == str(runs[1].pk)
     assert values == [str(1000 + runs[3].pk), str(1000 + runs[1].pk)]
-    assert f"run {runs[1].pk} before" in page.words
+    assert f"previous run {runs[1].pk}" in page.words
     assert not any("data-before" in tag for _, tag in first.tags)
 
 

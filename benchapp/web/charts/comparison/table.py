@@ -24,8 +24,8 @@ class ComparisonLine:
     ratio: str
     interval: str
     p: str
-    verdict: str
-    verdict_class: str
+    result: str
+    result_class: str
 
 
 def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
@@ -52,8 +52,8 @@ def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]
             "ratio": line.pair.comparison.ratio,
             "low": line.pair.comparison.low,
             "high": line.pair.comparison.high,
-            "verdict": line.verdict,
-            "kind": line.verdict_class,
+            "result": line.result,
+            "kind": line.result_class,
             "a": line.a,
             "b": line.b,
             "url": f"#{key}-line-{line.number}",
@@ -67,7 +67,7 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
     """Return a table that GitHub, GitLab and wikis show; every text in it is escaped."""
     rows = [
         f"| {_escape(line.pair.title)} | {line.metric.label} | {line.a} | {line.b} | {line.ratio} | {line.interval} |"
-        f" {line.p} | {line.verdict} |"
+        f" {line.p} | {line.result} |"
         for line in lines
     ]
     return "\n".join(
@@ -83,8 +83,8 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
     )
 
 
-def describe_verdict(pair: Pair) -> tuple[str, str]:
-    """Return the verdict of a pair, and its class: worse, better or none."""
+def describe_result(pair: Pair) -> tuple[str, str]:
+    """Return the result of a pair, and its class: worse, better or none."""
     found = pair.comparison
     if pair.is_significant and pair.is_worse is not None:
         return ("worse", "worse") if pair.is_worse else ("better", "better")
@@ -98,7 +98,7 @@ def describe_verdict(pair: Pair) -> tuple[str, str]:
 def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine:
     metric, found = CATALOGUE[pair.metric], pair.comparison
     parts = [part for part in pair.title.split(_SEPARATOR) if part not in shared]
-    verdict, verdict_class = describe_verdict(pair)
+    result, result_class = describe_result(pair)
     return ComparisonLine(
         number=number,
         pair=pair,
@@ -109,8 +109,8 @@ def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine
         ratio=UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         interval=UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f}–{found.high:.3f}",
         p=UNKNOWN if pair.adjusted_p is None else _describe_p(pair.adjusted_p),
-        verdict=verdict,
-        verdict_class=verdict_class,
+        result=result,
+        result_class=result_class,
     )
 
 

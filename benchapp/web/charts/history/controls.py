@@ -76,5 +76,5 @@ def _list_span_links(request: HttpRequest) -> list[_Link]:
         url = keep_query(request.GET, **{"from": first, "to": None, "after": None})
         links.append((f"{days} days", url, is_chosen))
     is_all = not request.GET.get("from") and not request.GET.get("to")
-    links.append(("all", keep_query(request.GET, **{"from": None, "to": None, "after": None}), is_all))
+    links.append(("All", keep_query(request.GET, **{"from": None, "to": None, "after": None}), is_all))
     return links

@@ -7,6 +7,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
+from benchapp.web.charts.scaling.sentence_writer import name_metric
 from benchapp.web.site.value_texts import format_count, format_with_unit
 
 # As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.
@@ -45,7 +46,7 @@ def list_remarks(chart: ScalingChart) -> list[str]:
 
 
 def _list_remarks(chart: ScalingChart) -> Iterator[str]:
-    counts, label = chart.counts, chart.metric.label
+    counts = chart.counts
     missing = counts.cells - counts.filled
     if missing:
         yield f"{counts.filled} of {counts.cells} combinations have a value; {_describe_missing(chart)}."
@@ -55,7 +56,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         how = "median of the series' medians" if chart.metric.may_mix else "range only, no common percentile"
         yield f"Up to {most} series per combination, with different {names}: {how}."
     if counts.unvalued:
-        yield f"{format_count(counts.unvalued, 'series')} without {label}."
+        yield f"{format_count(counts.unvalued, 'series')} without {name_metric(chart.metric)}."
     if counts.unknown_x:
         yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {chart.x.dimension.label.lower()}."
     if counts.hidden_by_fixed:

@@ -22,6 +22,7 @@ from benchapp.queries.charts.scaling_findings import (
     Unclear,
     list_places,
 )
+from benchapp.queries.charts.scaling_shapes import ScalingMetric
 from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.web.site.value_texts import format_percent, format_with_unit
 
@@ -63,12 +64,6 @@ class SentenceWriter:
         self._x = chart.x.dimension.name
         self._is_more_better = chart.metric.better == "higher"
 
-    @property
-    def metric_name(self) -> str:
-        """Return the name of the metric within a sentence: "IOPS", "mean latency"."""
-        label = self._chart.metric.label
-        return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"
-
     def write(self, finding: Finding) -> Clause:
         """Return the clause of a finding."""
         curve = self.name_curve(list_places(finding)[0])
@@ -104,7 +99,7 @@ class SentenceWriter:
                 return self._write_contrast(high, low, factor)
             case AtLimit(name, start, end, limit):
                 reached = f"{self._format_bare(end.value)} of {self.format(limit)}"
-                return Clause(curve, f"reaches limit {name}", f" at {self._at(start)}: {reached}")
+                return Clause(curve, f"reaches the limit ({name})", f" at {self._at(start)}: {reached}")
 
     def name_curve(self, place: CurvePlace, *, apart_from: CurvePlace | None = None) -> str:
         """Name a curve by its color and panel, without what differs from another cell: "random read (5 GiB files)".
@@ -157,7 +152,7 @@ class SentenceWriter:
         where = f" at {self._at(high)}" if is_at_one_x else ""
         return Clause(
             "" if curve == self._chart.metric.label else curve,
-            f"{more} {verb} {factor:.1f}x the {self.metric_name} of {less}{where}",
+            f"{more} {verb} {factor:.1f}x the {name_metric(self._chart.metric)} of {less}{where}",
             f" ({self._pair(high, 'vs', low)})",
             has_subject=True,
         )
@@ -186,8 +181,11 @@ class SentenceWriter:
         return f"{'scales' if self._is_more_better else 'increases'} {factor:.1f}x"
 
     def _span(self, first: CurvePoint, last: CurvePoint) -> str:
-        start = describe_value(self._x, self._chart.x.values[first.place.x])
-        return f"from {start} to {self._at(last)}"
+        """Describe a range of x: "from 1 to 16 volumes", "from depth 1 to 32"."""
+        start, end = (describe_value(self._x, self._chart.x.values[point.place.x]) for point in (first, last))
+        if self._at(last).startswith(end):
+            return f"from {start} to {self._at(last)}"
+        return f"from {self._at(first)} to {end}"
 
     def _at(self, point: CurvePoint) -> str:
         return self.describe_x(point.place.x)
@@ -216,3 +214,9 @@ class SentenceWriter:
             return f"~{self.format(value)}"
         divisor, suffix = (1e6, "M") if value >= 999_500 else (1e3, "k")
         return f"~{float(f'{value / divisor:.3g}'):g}{suffix} IOPS"
+
+
+def name_metric(metric: ScalingMetric) -> str:
+    """Return the name of a metric within a sentence: "IOPS", "mean latency"."""
+    label = metric.label
+    return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"

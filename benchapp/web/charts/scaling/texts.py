@@ -25,7 +25,7 @@ from benchapp.queries.charts.scaling_findings import (
     list_places,
 )
 from benchapp.queries.titles import describe_setting, describe_value
-from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter
+from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter, name_metric
 from benchapp.web.site.value_texts import format_with_unit
 
 # The order of findings in a title and in the summary: the most surprising first.
@@ -120,7 +120,7 @@ def _describe_subject(chart: ScalingChart) -> str:
     lines = chart.facets[0].lines
     if chart.color is not None and len(lines) == 1:
         parts.append(describe_setting(chart.color.dimension.name, lines[0].value))
-    return " ".join([*parts, SentenceWriter(chart).metric_name if parts else chart.metric.label])
+    return " ".join([*parts, name_metric(chart.metric) if parts else chart.metric.label])
 
 
 def _describe_range(chart: ScalingChart) -> str:

@@ -75,7 +75,7 @@ def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Opti
     dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
     throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
-    none = (NONE, "none")
+    none = (NONE, "None")
     color = chart.color.dimension.name if chart.color else NONE
     facet = chart.facet.dimension.name if chart.facet else NONE
     over = chart.over.name if chart.over else NONE
