@@ -1,11 +1,13 @@
 """Forms for sign-in, accounts, hosts, tokens and uploads."""
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
 from benchapp.models import Role, Scope
+
+_PASSWORD_HELP: Final = "At least 10 characters, not only digits, not a common one."
 
 
 class SignInForm(forms.Form):
@@ -37,7 +39,7 @@ class SetUpForm(forms.Form):
     password = forms.CharField(
         max_length=4096,
         strip=False,
-        help_text="At least 10 characters, not only digits, not a common one.",
+        help_text=_PASSWORD_HELP,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     password_again = forms.CharField(
@@ -60,6 +62,13 @@ class AccountForm(PasswordChangeForm):
     """A new password, confirmed by the current one."""
 
     field_order = ("old_password", "new_password1", "new_password2")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Use the labels of the other forms."""
+        super().__init__(*args, **kwargs)
+        texts = (("Current password", ""), ("New password", _PASSWORD_HELP), ("Repeat new password", ""))
+        for name, (label, help_text) in zip(self.field_order, texts, strict=True):
+            self.fields[name].label, self.fields[name].help_text = label, help_text
 
 
 class RoleForm(forms.Form):
@@ -105,7 +114,7 @@ class ManyFilesInput(forms.FileInput):
 
 
 class ManyFilesField(forms.FileField):
-    """Several files; each may be empty, which is for whoever reads it to say."""
+    """Several files; an empty one is accepted here and reported by the reader."""
 
     widget = ManyFilesInput
 

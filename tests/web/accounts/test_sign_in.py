@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from benchapp.models import Invitation, Role, User
 from benchapp.pipeline.access.accounts import SIGN_IN_ATTEMPTS, create_invitation, create_setup_link
+from tests.web.pages import Page
 
 PASSWORD = "correct horse battery"
 NEW = {"username": "ada", "password": PASSWORD, "password_again": PASSWORD}
@@ -215,6 +216,13 @@ def test_changed_password_keeps_this_session_and_ends_the_others() -> None:
     assert response.status_code == 302
     assert here.get(reverse("runs")).status_code == 200
     assert elsewhere.get(reverse("runs")).status_code == 302
+
+
+def test_password_form_has_the_labels_of_the_account_form(viewer: Client) -> None:
+    words = Page(viewer.get(reverse("account"))).words
+
+    for label in ("Current password", "New password", "Repeat new password", "At least 10 characters"):
+        assert label in words
 
 
 def test_password_is_not_changed_without_the_old_one() -> None:

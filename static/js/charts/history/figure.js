@@ -91,10 +91,10 @@ class HistoryFigure {
   drawPanels() {
     const getState = () => ({ mark: this.mark, drag: this.drag });
     this.charts = this.boxes.map((box, place) =>
-      startChart(box, ({ colors, isNarrow }) =>
+      startChart(box, ({ colors, width, isNarrow }) =>
         buildPanel(this.panels[place], {
           colors,
-          look: { isNarrow, isMain: place === 0, zone: this.zone },
+          look: { width, isNarrow, isMain: place === 0, zone: this.zone },
           getState,
           changes: this.changes,
           onLayout: place === 0 ? () => this.placeSoon() : undefined,

@@ -11,7 +11,10 @@ import { formatOffset, zonedTicks } from "../shared/zones.js";
 export const MOST_END_LABELS = 6;
 // Equal axis widths align the time axes of all panels.
 const AXIS_WIDTH = 68;
+// Names of lines get at least so much space, and up to this share of a wide chart.
 const NAMES_WIDTH = 132;
+const NAMES_SHARE = 0.27;
+const CHARACTER_WIDTH = 6.2;
 const WORDS_WIDTH = 56;
 // Without values, Chart.js would invent an axis.
 const NO_VALUES = { grid: { display: false }, ticks: { display: false }, title: { display: false } };
@@ -61,14 +64,14 @@ function isNear(value, shown) {
 
 /**
  * Build the configuration of Chart.js.
- * colors: resolved CSS colors. look: {isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
+ * colors: resolved CSS colors. look: {width (px), isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
  * current: the selected mark, and the pixels [from, to] of a drag, or null. onLayout(chart): called when the chart area changes.
  */
 export function buildPanel(panel, { colors, look, getState, changes = [], onLayout = () => {} }) {
-  const { isNarrow, isMain, zone } = look;
+  const { width = 0, isNarrow, isMain, zone } = look;
   const hasNames = panel.lines.length > 1;
   const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
-  const padding = !hasEnds ? 10 : hasNames ? NAMES_WIDTH : WORDS_WIDTH;
+  const padding = !hasEnds ? 10 : hasNames ? measureNames(panel.lines, width) : WORDS_WIDTH;
   // Only the main panel has labels.
   const findEnds = ({ scales }) => (hasEnds && isMain ? listEnds(panel, scales, hasNames) : []);
   const isCrowded = panel.marks.length > 300;
@@ -120,6 +123,11 @@ export function findMark(panel, { x, y, scales, reach = 24 }) {
     }
   }
   return best;
+}
+
+function measureNames(lines, width) {
+  const longest = Math.max(...lines.map(({ name }) => name.length)) * CHARACTER_WIDTH + 14;
+  return Math.round(Math.min(longest, Math.max(NAMES_WIDTH, NAMES_SHARE * width)));
 }
 
 function listEnds({ lines, marks, metric, view }, { x, y }, hasNames) {
