@@ -13,6 +13,7 @@ _django = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
+from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.permissions import require_editor  # noqa: E402
 from benchapp.api.framework.problems import Problem  # noqa: E402
 from benchapp.api.ingest.app import PATHS, Answer, answer_intake, make_problem_answer, send_answer, work  # noqa: E402
@@ -112,7 +113,7 @@ async def _refuse_large(scope: Scope) -> Answer | None:
     )
     refusal = await work(partial(require_editor, authorization, cookies))
     if refusal is not None and refusal.status == 401 and not scope["path"].startswith("/api/"):
-        return Answer(303, {}, {"Location": reverse("sign_in")})
+        return Answer(303, ApiAnswer(), {"Location": reverse("sign_in")})
     return refusal
 
 

@@ -148,7 +148,7 @@ def test_span_without_runs_says_what_to_do(viewer: Client) -> None:
     words = Page(viewer.get(reverse("series", args=[series.pk]), {"from": "2030-01-01"})).words
 
     assert "no IOPS in this time range" in words
-    assert "extend the time range" in words
+    assert "Extend it, or select another metric." in words
 
 
 @pytest.mark.parametrize(
