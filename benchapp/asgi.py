@@ -13,7 +13,7 @@ _django = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
-from benchapp.api.framework.answers import ApiAnswer
+from benchapp.api.framework.answers import ApiAnswer  # noqa: E402
 from benchapp.api.framework.permissions import require_editor  # noqa: E402
 from benchapp.api.framework.problems import Problem  # noqa: E402
 from benchapp.api.ingest.app import PATHS, Answer, answer_intake, make_problem_answer, send_answer, work  # noqa: E402

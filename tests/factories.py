@@ -177,6 +177,13 @@ def make_series(
     return series
 
 
+def add_series(values: Sequence[float | None] = (), **fields: Any) -> Series:
+    """Make a series as `make_series` does, with its levels."""
+    series = make_series(values, **fields)
+    calculate_levels([series.pk])
+    return series
+
+
 def make_measurement(run: Run, series: Series | None = None, **fields: Any) -> Measurement:
     """Make a measurement and keep its series' count and times, as the pipeline does."""
     line = series or make_series(host=run.host, target=run.target)

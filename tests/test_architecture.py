@@ -186,11 +186,11 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "studies": {"pagination"},
     },
     "pipeline": {
-        "detection": {"incidents", "maintenance"},
+        "detection": {"incidents"},
         "exclusions": {"conflicts"},
         "hosts": {"access"},
         "importing": {"exclusions", "hosts", "identity", "intake", "judge", "normalize"},
-        "incidents": {"conflicts", "maintenance", "notifications"},
+        "incidents": {"conflicts", "notifications"},
         "intake": {"identity"},
         "judge": {"conflicts", "detection", "incidents", "notifications"},
         "maintenance": {"conflicts"},

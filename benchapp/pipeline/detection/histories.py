@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.pq import Format
 
 from benchapp.metrics import list_judged_metrics
-from benchapp.models import METRIC_FIELDS, PlannedEvent, PlannedEventKind, Series
-from benchapp.pipeline.maintenance.planned_events import match_planned_events
+from benchapp.models import METRIC_FIELDS
+from benchapp.models.planned_event_filtering import match_maintenance
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -181,8 +181,7 @@ def _list_outside_maintenance(
     first, last = (
         to_time(pick(int(pick(history.times)) for history in histories.values())) for pick in (min, max)
     )
-    spans = PlannedEvent.objects.meeting(first, last).filter(kind=PlannedEventKind.MAINTENANCE)
-    matched = match_planned_events(spans, Series.objects.filter(pk__in=histories))
+    matched = match_maintenance(histories, from_at=first, to_at=last)
     for series_id, planned_events in matched.items():
         times = histories[series_id].times
         is_inside = np.zeros(len(times), dtype=bool)

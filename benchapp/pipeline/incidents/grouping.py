@@ -28,11 +28,11 @@ from benchapp.models import (
     Series,
     Verdict,
 )
+from benchapp.models.planned_event_filtering import match_planned_events
 from benchapp.pipeline.incidents.candidates import Candidate, TestFamily, read_candidates, read_families
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.merging import merge_wide
 from benchapp.pipeline.incidents.refresh import refresh_incidents
-from benchapp.pipeline.maintenance.planned_events import match_planned_events
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,15 @@
 """Schedule, end and cancel maintenance windows and expected changes; end and cancel can be undone."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
 
-from benchapp.grammar import BadFilter, Filter, parse_filter
+from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import (
     PlannedEvent,
     PlannedEventAction,
@@ -21,7 +19,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.models.filtering import match_series
-from benchapp.models.host_filtering import matches_scope, remove_scope_terms
+from benchapp.models.planned_event_filtering import read_event_filter
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -179,49 +177,6 @@ def restore_planned_event(planned_event_id: int, *, by: User | None, via: str = 
     return planned_event
 
 
-def match_planned_events(
-    planned_events: QuerySet[PlannedEvent], series: QuerySet[Series]
-) -> dict[int, list[PlannedEvent]]:
-    """Return the planned events that match each of these series, by series id.
-
-    Hosts and pools are matched in Python, as most filters name only them: two queries, and one more for each different
-    filter with other terms (500 filters of 200 series took 3.4 s with one query each). A filter that is no longer valid
-    matches nothing and is logged.
-    """
-    by_filter: dict[str, list[PlannedEvent]] = defaultdict(list)
-    for planned_event in planned_events.order_by("id"):
-        by_filter[planned_event.filter].append(planned_event)
-    if not by_filter:
-        return {}
-    by_scope: dict[str, list[int]] = defaultdict(list)
-    for series_id, scope in series.values_list("id", "scope"):
-        by_scope[scope].append(series_id)
-    matched: dict[int, list[PlannedEvent]] = defaultdict(list)
-    for text, events in by_filter.items():
-        for series_id in _find_among(text, by_scope):
-            matched[series_id].extend(events)
-    return dict(matched)
-
-
-def _find_among(text: str, by_scope: Mapping[str, Sequence[int]]) -> Iterable[int]:
-    filter = _read_filter(text)
-    if filter is None:
-        return ()
-    ids = [each for scope, ids in by_scope.items() if matches_scope(filter, scope) for each in ids]
-    rest = remove_scope_terms(filter)
-    if not ids or not (rest.terms or rest.words):
-        return ids
-    return Series.objects.filter(match_series(rest), pk__in=ids).values_list("id", flat=True)
-
-
-def _read_filter(text: str) -> Filter | None:
-    try:
-        return parse_filter(text)
-    except BadFilter as error:
-        log.warning("planned_event.filter_unreadable", filter=text[:200], error=str(error)[:200])
-        return None
-
-
 def _refuse_more(to_at: datetime) -> None:
     now = timezone.now()
     if to_at <= now:
@@ -273,7 +228,7 @@ def _mark_affected(planned_event: PlannedEvent) -> None:
     if planned_event.kind != PlannedEventKind.MAINTENANCE:
         return
     in_period = Series.objects.filter(last_at__gte=planned_event.from_at, first_at__lt=planned_event.to_at)
-    filter = _read_filter(planned_event.filter)
+    filter = read_event_filter(planned_event.filter)
     affected = list(in_period.filter(match_series(filter)).values_list("pk", flat=True)) if filter else []
     list(Series.objects.select_for_update().filter(pk__in=affected).order_by("pk").values_list("pk"))
     Series.objects.filter(pk__in=affected).update(judging_is_due=True)

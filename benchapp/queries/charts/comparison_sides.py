@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.grammar import Filter
-from benchapp.models import Measurement, Series
+from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
+from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.charts.downsampling import from_us, to_us
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 
-# Values of one series on one side: the newest.
-VALUES_MAXIMUM: Final = 100
+# Values of one series on one side, the newest: as many as a level has at most.
+VALUES_MAXIMUM: Final = 2000
 SERIES_MAXIMUM: Final = 1000
 _OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
 SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
@@ -27,12 +29,20 @@ SideRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: a filter over series, or one run; within a span, from inclusive, to exclusive."""
+    """One of the two: a filter over series, or one run; within a span, from inclusive, to exclusive.
+
+    Without run and span: the current level of each series.
+    """
 
     filter: Filter = field(default_factory=Filter)
     run_id: int | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether it is the current levels."""
+        return self.run_id is None and self.from_at is None and self.to_at is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,10 @@ def read_side(side: Side, common: Filter) -> list[SideRow]:
 
 
 def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -> SideValues:
-    """Return the newest valid values of these series within the side; one query, beside Django's cursor."""
+    """Return the newest valid values of these series within the side; one query beside Django's cursor.
+
+    Of current levels without the runs before them and those during maintenance: three queries and those of its filters.
+    """
     conditions = [sql.SQL("m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded")]
     parameters: list[Any] = [list(series_ids)]
     for condition, value in (
@@ -81,8 +94,8 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
     # LATERAL: the newest few of each series by the index (series, time), however long its history is.
     rows = sql.SQL(
-        "SELECT wanted.id AS series_id, run_id, {known} FROM unnest(%s::bigint[]) AS wanted(id)"
-        " CROSS JOIN LATERAL (SELECT m.run_id, {columns} FROM benchapp_measurement m WHERE {conditions}"
+        "SELECT wanted.id AS series_id, run_id, started_at, {known} FROM unnest(%s::bigint[]) AS wanted(id)"
+        " CROSS JOIN LATERAL (SELECT m.run_id, m.started_at, {columns} FROM benchapp_measurement m WHERE {conditions}"
         "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS m ORDER BY wanted.id"
     ).format(
         known=sql.SQL(", ").join(known),
@@ -90,9 +103,37 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         conditions=sql.SQL(" AND ").join(conditions),
         limit=sql.Literal(VALUES_MAXIMUM),
     )
-    kinds = {"series_id": "bigint", "run_id": "bigint", **dict.fromkeys(metrics, "double precision")}
-    arrays = fetch_arrays(rows, parameters, columns=kinds)
+    kinds = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz"}
+    arrays = fetch_arrays(rows, parameters, columns=kinds | dict.fromkeys(metrics, "double precision"))
+    if side.is_current and len(arrays["series_id"]):
+        arrays = _select_current(arrays, series_ids, metrics)
     return SideValues(arrays["series_id"], arrays["run_id"], {name: arrays[name] for name in metrics})
+
+
+def _select_current(
+    arrays: dict[str, NDArray[Any]], series_ids: Sequence[int], metrics: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the measurements of the current levels; values of a metric before its level are NaN."""
+    series, times = arrays["series_id"], arrays["started_at"]
+    levels = Level.objects.filter(is_current=True, series_id__in=series_ids, metric__in=metrics)
+    starts = {
+        (series_id, metric): to_us(from_at)
+        for series_id, metric, from_at in levels.values_list("series_id", "metric", "from_at")
+    }
+    is_in_any = np.zeros(len(series), dtype=bool)
+    selected = dict(arrays)
+    for metric in metrics:
+        first = np.array([starts.get((each, metric), np.iinfo(np.int64).max) for each in series.tolist()])
+        is_in_level = times >= first
+        selected[metric] = np.where(is_in_level, arrays[metric], np.nan)
+        is_in_any |= is_in_level
+    for series_id, events in match_maintenance(
+        series_ids, from_at=from_us(times.min()), to_at=from_us(times.max())
+    ).items():
+        for event in events:
+            is_during = (times >= to_us(event.from_at)) & (times < to_us(event.ends_at))
+            is_in_any &= ~((series == series_id) & is_during)
+    return {name: array[is_in_any] for name, array in selected.items()}
 
 
 def count_environments(sides: Sequence[SideValues]) -> list[dict[int, int]]:

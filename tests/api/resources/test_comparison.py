@@ -5,14 +5,14 @@ import io
 
 import pytest
 
-from tests.factories import make_host, make_series, make_workload
+from tests.factories import add_series, make_host, make_workload
 
 pytestmark = pytest.mark.django_db
 
 
 def test_pairs_carry_the_statistics(reader):
-    first = make_series([100, 101, 99, 100, 102, 98], host=make_host("fast"))
-    second = make_series([80, 81, 79, 80, 82, 78], host=make_host("slow"))
+    first = add_series([100, 101, 99, 100, 102, 98], host=make_host("fast"))
+    second = add_series([80, 81, 79, 80, 82, 78], host=make_host("slow"))
 
     answer = reader.get("/api/v1/comparison?a=host:fast&b=host:slow&metrics=iops").json()
 
@@ -25,8 +25,8 @@ def test_pairs_carry_the_statistics(reader):
 
 
 def test_what_has_no_counterpart_is_listed(reader):
-    lone = make_series([100], host=make_host("fast"), workload=make_workload(iodepth=1))
-    make_series([100], host=make_host("slow"), workload=make_workload(iodepth=2))
+    lone = add_series([100], host=make_host("fast"), workload=make_workload(iodepth=1))
+    add_series([100], host=make_host("slow"), workload=make_workload(iodepth=2))
 
     answer = reader.get("/api/v1/comparison?a=host:fast&b=host:slow").json()
 
@@ -35,8 +35,8 @@ def test_what_has_no_counterpart_is_listed(reader):
 
 
 def test_csv_has_a_line_a_pair(reader):
-    make_series([100], host=make_host("fast"))
-    make_series([80], host=make_host("slow"))
+    add_series([100], host=make_host("fast"))
+    add_series([80], host=make_host("slow"))
 
     text = reader.get("/api/v1/comparison?a=host:fast&b=host:slow&format=csv").content.decode()
 

@@ -18,6 +18,7 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.models.filtering import match_series
+from benchapp.models.planned_event_filtering import match_planned_events
 from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.maintenance import planned_events
 from benchapp.pipeline.maintenance.impact import preview_impact
@@ -27,7 +28,6 @@ from benchapp.pipeline.maintenance.planned_events import (
     UnknownPlannedEvent,
     cancel_planned_event,
     end_planned_event,
-    match_planned_events,
     restore_planned_event,
     resume_planned_event,
     schedule_planned_event,

@@ -1,22 +1,27 @@
 """Two sides: what is matched, what is left over, and what matters first."""
 
+from datetime import timedelta
+
 import pytest
 
 from benchapp.grammar import parse_filter
-from benchapp.models import Level
+from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series
+from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import comparison as module
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison.table import describe_result
 from tests.factories import (
     NOON,
+    add_series,
+    calculate_levels,
     make_environment,
     make_host,
     make_measurement,
     make_run,
-    make_series,
     make_target,
     make_workload,
 )
+from tests.pipeline.detection.judging import make_cells, make_level
 
 pytestmark = pytest.mark.django_db
 
@@ -31,11 +36,11 @@ def side(text: str) -> Side:
 def test_two_hosts_are_matched_on_all_else(django_assert_max_num_queries) -> None:
     fast, slow = make_host("fast"), make_host("slow")
     for host, values in ((fast, _STEADY), (slow, _LOWER)):
-        make_series(values, host=host)
-        make_series(_STEADY, host=host, workload=make_workload(iodepth=32))
-    make_series(_STEADY, host=slow, workload=make_workload(iodepth=64))
+        add_series(values, host=host)
+        add_series(_STEADY, host=host, workload=make_workload(iodepth=32))
+    add_series(_STEADY, host=slow, workload=make_workload(iodepth=64))
 
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(11):
         found = compare_sides(side("host:fast"), side("host:slow"))
 
     first, second = found.pairs
@@ -47,8 +52,8 @@ def test_two_hosts_are_matched_on_all_else(django_assert_max_num_queries) -> Non
 
 def test_two_layouts_leave_open_what_moves_with_them() -> None:
     host = make_host()
-    make_series(_STEADY, host=host, target=make_target(volume_count=1))
-    make_series(
+    add_series(_STEADY, host=host, target=make_target(volume_count=1))
+    add_series(
         [4 * value for value in _STEADY],
         host=host,
         target=make_target(volume_count=4, raid_level="raid0", stripe_count=4),
@@ -62,7 +67,7 @@ def test_two_layouts_leave_open_what_moves_with_them() -> None:
 
 
 def test_two_periods_compare_each_series_with_itself() -> None:
-    make_series([*_STEADY, *_LOWER])
+    add_series([*_STEADY, *_LOWER])
     turn = NOON.replace(hour=18)
 
     found = compare_sides(Side(to_at=turn), Side(from_at=turn))
@@ -75,23 +80,9 @@ def test_two_periods_compare_each_series_with_itself() -> None:
 
 def test_two_runs_are_seen_against_what_is_usual() -> None:
     host = make_host()
-    series = make_series([100, 90], host=host)
+    series = add_series([100, 90], host=host)
     first, second = series.measurements.order_by("id").values_list("run_id", flat=True)
-    Level.objects.create(
-        series=series,
-        metric="iops",
-        n=30,
-        median=100,
-        p10=88,
-        p90=110,
-        minimum=80,
-        maximum=120,
-        last=90,
-        from_at=NOON,
-        to_at=NOON,
-        first_run_id=first,
-        is_current=True,
-    )
+    Level.objects.filter(series=series).update(n=30, median=100, p10=88, p90=110)
 
     (pair,) = compare_sides(Side(run_id=first), Side(run_id=second)).pairs
 
@@ -101,9 +92,10 @@ def test_two_runs_are_seen_against_what_is_usual() -> None:
 
 def test_failed_and_excluded_runs_are_in_no_median() -> None:
     host = make_host()
-    series = make_series([*_STEADY, *_STEADY], host=host)
+    series = add_series([*_STEADY, *_STEADY], host=host)
     for fields in ({"error": 5}, {"is_excluded": True}):
         make_measurement(make_run(host, started_at=NOON), series, iops=1.0, **fields)
+    calculate_levels()
 
     (pair,) = compare_sides(Side(), Side()).pairs
 
@@ -112,7 +104,7 @@ def test_failed_and_excluded_runs_are_in_no_median() -> None:
 
 def test_what_differs_in_the_environment_stands_beside() -> None:
     host = make_host()
-    series = make_series([], host=host)
+    series = add_series([], host=host)
     for kernel, hour in (("5.15", 1), ("5.15", 2), ("6.1", 13), ("6.1", 14)):
         run = make_run(
             host, environment=make_environment(kernel=kernel, os="Debian"), started_at=NOON.replace(hour=hour)
@@ -126,7 +118,7 @@ def test_what_differs_in_the_environment_stands_beside() -> None:
 
 def test_zone_that_only_the_newer_runs_tell_is_no_difference() -> None:
     host = make_host()
-    series = make_series([], host=host)
+    series = add_series([], host=host)
     for facts, hour in (({}, 1), ({"time_zone": "Europe/Berlin"}, 13)):
         run = make_run(host, environment=make_environment(facts=facts), started_at=NOON.replace(hour=hour))
         make_measurement(run, series, iops=100.0)
@@ -135,8 +127,8 @@ def test_zone_that_only_the_newer_runs_tell_is_no_difference() -> None:
 
 
 def test_sides_without_anything_in_common_are_told_apart() -> None:
-    make_series(_STEADY, host=make_host("one"), workload=make_workload(rw="read"))
-    make_series(_STEADY, host=make_host("two"), workload=make_workload(rw="write"), direction="write")
+    add_series(_STEADY, host=make_host("one"), workload=make_workload(rw="read"))
+    add_series(_STEADY, host=make_host("two"), workload=make_workload(rw="write"), direction="write")
 
     found = compare_sides(side("host:one"), side("host:two"))
 
@@ -148,7 +140,7 @@ def test_no_more_values_are_compared_than_somebody_reads(monkeypatch: pytest.Mon
     for name in ("fast", "slow"):
         host = make_host(name)
         for depth in (1, 2, 4):
-            make_series(_STEADY, host=host, workload=make_workload(iodepth=depth))
+            add_series(_STEADY, host=host, workload=make_workload(iodepth=depth))
 
     found = compare_sides(side("host:fast"), side("host:slow"), metrics=["iops", "latency_p99_ns"])
 
@@ -158,9 +150,33 @@ def test_no_more_values_are_compared_than_somebody_reads(monkeypatch: pytest.Mon
 
 def test_runs_that_reached_nothing_are_not_few() -> None:
     for name, values in (("fast", _STEADY), ("slow", [0.0] * 6)):
-        make_series(values, host=make_host(name))
+        add_series(values, host=make_host(name))
 
     (pair,) = compare_sides(side("host:fast"), side("host:slow")).pairs
 
     assert (pair.comparison.low, pair.has_few_runs) == (None, False)
     assert describe_result(pair) == ("no interval: values of 0", "none")
+
+
+def test_sides_without_a_period_are_the_current_levels_without_maintenance() -> None:
+    start_at = NOON - timedelta(hours=34)
+    for name, level in (("fast", 1000.0), ("slow", 780.0)):
+        values = make_level(1000.0, 24) + make_level(level, 10)
+        make_cells(make_host(name), [values], start_at=start_at)
+    judge_due()
+    PlannedEvent.objects.create(
+        kind=PlannedEventKind.MAINTENANCE,
+        filter="host:slow",
+        from_at=NOON - timedelta(minutes=90),
+        to_at=NOON,
+        reason="firmware",
+        created_at=NOON,
+    )
+    Series.objects.update(judging_is_due=True)
+    judge_due()
+
+    (pair,) = compare_sides(side("host:fast"), side("host:slow")).pairs
+
+    level = Level.objects.get(series__scope="host:slow", metric="iops", is_current=True)
+    assert (pair.comparison.a.n, pair.comparison.b.n, level.n) == (34, 9, 9)
+    assert pair.comparison.b.median == level.median

@@ -9,7 +9,7 @@ from django.urls import reverse
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison import figure as comparison_figure
 from benchapp.web.charts.comparison.table import make_lines, write_markdown
-from tests.factories import make_host, make_series, make_target, make_workload
+from tests.factories import add_series, make_host, make_target, make_workload
 from tests.web.pages import Page
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
@@ -21,8 +21,8 @@ HOSTS = {"a": "host:fast", "b": "host:slow"}
 def two_hosts(db: None) -> None:
     for name, values in (("fast", STEADY), ("slow", SLOWER)):
         host = make_host(name)
-        make_series(values, host=host)
-        make_series(STEADY, host=host, workload=make_workload(iodepth=32))
+        add_series(values, host=host)
+        add_series(STEADY, host=host, workload=make_workload(iodepth=32))
 
 
 def test_most_significant_difference_is_first(viewer: Client, two_hosts: None) -> None:
@@ -78,7 +78,7 @@ def test_first_and_last_day_of_the_calendar_are_valid(viewer: Client, two_hosts:
 
 def test_too_few_runs_have_no_significance(viewer: Client) -> None:
     for name, value in (("fast", 100.0), ("slow", 20.0)):
-        make_series([value] * 3, host=make_host(name))
+        add_series([value] * 3, host=make_host(name))
 
     words = Page(viewer.get(reverse("compare"), HOSTS)).words
 
@@ -87,8 +87,8 @@ def test_too_few_runs_have_no_significance(viewer: Client) -> None:
 
 
 def test_sides_without_matching_series_list_their_own(viewer: Client) -> None:
-    make_series(STEADY, host=make_host("fast"), workload=make_workload(iodepth=1))
-    make_series(STEADY, host=make_host("slow"), workload=make_workload(iodepth=2))
+    add_series(STEADY, host=make_host("fast"), workload=make_workload(iodepth=1))
+    add_series(STEADY, host=make_host("slow"), workload=make_workload(iodepth=2))
 
     page = Page(viewer.get(reverse("compare"), HOSTS))
 
@@ -113,8 +113,9 @@ def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client, two_host
 
 
 def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
-    # The session and its person, two sides, the environments of their runs; values come beside Django's cursor.
-    with django_assert_num_queries(7):
+    # The session and its person, two sides, the levels and maintenance of each, the environments of their runs; values
+    # are read beside Django's cursor.
+    with django_assert_num_queries(11):
         viewer.get(reverse("compare"), HOSTS)
 
 
@@ -136,7 +137,7 @@ def test_page_begins_with_the_most_significant_and_links_to_more(
 @pytest.mark.django_db
 def test_names_are_escaped_in_markdown() -> None:
     for name in ("one", "two"):
-        make_series(STEADY, host=make_host(name), target=make_target(target_name="a|b <script>`x`"))
+        add_series(STEADY, host=make_host(name), target=make_target(target_name="a|b <script>`x`"))
 
     found = compare_sides(Side(), Side())
     text = write_markdown("t", ("a|1", "b"), make_lines(found.pairs), link="http://example/compare/")

@@ -8,29 +8,20 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.metrics import CATALOGUE
-from benchapp.models import Series
 from benchapp.queries.series.levels import LevelChange, LevelRow
 from benchapp.web.charts.history.texts import ShownLevel, describe_level
 from tests.factories import (
     NOON,
-    calculate_levels,
+    add_series,
     make_host,
     make_measurement,
     make_run,
-    make_series,
     make_target,
     make_workload,
 )
 from tests.web.pages import Page
 
 VALUES = [1000.0, 1010.0, 990.0, 1005.0, 1100.0]
-
-
-def add_series(*args: Any, **fields: Any) -> Series:
-    """Make a series with its levels."""
-    series = make_series(*args, **fields)
-    calculate_levels([series.pk])
-    return series
 
 
 def test_list_shows_the_freshest_first(viewer: Client) -> None:
