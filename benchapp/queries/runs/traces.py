@@ -118,7 +118,7 @@ def _judge(trace: TraceRow, first: int, last: int) -> Stretch:
         found = judge_steady(values)
         if found is None:
             break
-        # The judgement leaves the first bucket out; of a start that was cut off it is part of that start.
+        # Steadiness ignores the first bucket, which is part of a start that was cut off.
         from_s = trace.at_s[first + start] if start else began_s
         stretch = Stretch(
             began_s, from_s, to_s, _average(values[1:-1]), found.excursion_share, found.slope_share
