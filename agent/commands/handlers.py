@@ -24,16 +24,16 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Vary stripes, file sizes or parameters step by step."""
-    from agent.sweeping.sweep_command import run_sweep as make_sweep
+    from agent.sweeping import sweep_command
 
-    return make_sweep(arguments, open_session(arguments, console))
+    return sweep_command.run_sweep(arguments, open_session(arguments, console))
 
 
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Install, remove, show or report schedules."""
-    from agent.scheduling.schedule_command import run_schedule as act
+    from agent.scheduling import schedule_command
 
-    return act(arguments, open_session(arguments, console))
+    return schedule_command.run_schedule(arguments, open_session(arguments, console))
 
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:

@@ -113,17 +113,17 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
     """
     check_plan(request.plan)
     session.spool.check_room()
-    setting = _prepare_setup(request, session.config)
+    setup = _prepare_setup(request, session.config)
     for note in clean_leftovers(session.spool.directory):
         session.console.note(note)
     reserve_bytes = session.config.reserve_bytes
     check_resources(request.directory, request.plan.needs, reserve_bytes=reserve_bytes)
-    before = observe(setting.disks)
+    before = observe(setup.disks)
     check_load(request.limits, before)
     run_id = request.run_id or str(uuid.uuid4())
     with StopSignals() as stop:
         try:
-            completed = _run_in_workspace(run_id, request, setting=setting, session=session, stop=stop)
+            completed = _run_in_workspace(run_id, request, setup=setup, session=session, stop=stop)
         except OSError as error:
             raise CannotMeasure(f"the run failed: {error}") from error
         if completed.result.stopped_because and stop.received is not None:
@@ -131,12 +131,12 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
                 "stopped: fio was terminated, its files are removed, no result was stored", stop.received
             )
         failure = _describe_failure(
-            completed.method_result, "fio" if setting.fio else request.plan.profile.name
+            completed.method_result, "fio" if setup.fio else request.plan.profile.name
         )
         if failure and not completed.method_result.is_complete:
             raise CannotMeasure(failure)
         packed = pack_envelope(
-            _fill_envelope(run_id, request, setting=setting, before=before, completed=completed)
+            _fill_envelope(run_id, request, setup=setup, before=before, completed=completed)
         )
         entry = _store(session.spool, run_id, packed=packed)
         if stop.received is not None:
@@ -185,7 +185,7 @@ def _prepare_setup(request: RunRequest, config: Config) -> _RunSetup:
 
 
 def _run_in_workspace(
-    run_id: str, request: RunRequest, *, setting: _RunSetup, session: Session, stop: StopSignals
+    run_id: str, request: RunRequest, *, setup: _RunSetup, session: Session, stop: StopSignals
 ) -> _CompletedRun:
     profile = request.plan.profile
     # A read-only profile writes nothing to the storage under test.
@@ -193,19 +193,19 @@ def _run_in_workspace(
     trusts_parent = request.trusts_directory or session.config.trusts_directory
     workspace = Workspace(parent, session.spool.directory, run_id=run_id, trusts_parent=trusts_parent)
     with workspace:
-        engine, is_direct, fallbacks = _choose_engine(profile, setting.fio, workspace=workspace)
+        engine, is_direct, fallbacks = _choose_engine(profile, setup.fio, workspace=workspace)
         for label in fallbacks.values():
             session.console.warn(f"{label}; results are comparable only with runs under the same fallback")
         make_context = partial(
             MethodContext, workspace=workspace, engine=engine, is_direct=is_direct, stop=stop
         )
-        outcome = _run_with_progress(make_context, request, fio=setting.fio, session=session)
+        method_result = _run_with_progress(make_context, request, fio=setup.fio, session=session)
         logs = _collect_logs(workspace, session) if request.has_logs else {}
         # Before the test file is removed, which is I/O of the agent.
-        after = observe(() if stop.received else setting.disks)
+        after = observe(() if stop.received else setup.disks)
     if not workspace.is_removed:
         session.console.warn(f"cannot remove {workspace.directory}; the next run tries again")
-    return _CompletedRun(outcome, fallbacks, logs, after)
+    return _CompletedRun(method_result, fallbacks, logs, after)
 
 
 def _collect_logs(workspace: Workspace, session: Session) -> dict[str, str]:
@@ -268,10 +268,10 @@ def _run_with_progress(
 
 
 def _fill_envelope(
-    run_id: str, request: RunRequest, *, setting: _RunSetup, before: Observation, completed: _CompletedRun
+    run_id: str, request: RunRequest, *, setup: _RunSetup, before: Observation, completed: _CompletedRun
 ) -> dict[str, Any]:
     conditions = {
-        **setting.conditions,
+        **setup.conditions,
         **before.as_facts("before"),
         **completed.after.as_facts("after"),
         **completed.method_result.facts,
@@ -281,18 +281,18 @@ def _fill_envelope(
         completed.result,
         profile=request.plan.profile.name,
         jobfile=completed.method_result.jobfile,
-        target=setting.target,
-        labels={**setting.labels, **completed.fallbacks},
-        environment=setting.environment,
+        target=setup.target,
+        labels={**setup.labels, **completed.fallbacks},
+        environment=setup.environment,
         conditions=conditions,
         logs=completed.logs,
         sweep=request.sweep_id or (str(uuid.uuid4()) if request.plan.profile.is_sweep else None),
     )
 
 
-def _describe_failure(outcome: MethodResult, program: str) -> str | None:
-    result = outcome.result
-    if result.is_success and outcome.is_complete:
+def _describe_failure(method_result: MethodResult, program: str) -> str | None:
+    result = method_result.result
+    if result.is_success and method_result.is_complete:
         return None
     if result.stopped_because:
         how = f"{program} was {result.stopped_because}"

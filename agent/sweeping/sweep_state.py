@@ -12,7 +12,7 @@ from agent.files import write_durably
 from agent.quantities import format_time
 
 _SCHEMA = "bench-agent-sweep/1"
-# Number of finished sweeps whose state is kept, newest first.
+# Number of finished sweeps whose state is stored, newest first.
 _FINISHED_MAXIMUM = 20
 
 

@@ -132,7 +132,7 @@ class Machine:
 
 
 @pytest.fixture(autouse=True)
-def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedules:
+def hide_own_schedules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedules:
     """Hide this machine's schedules from every test, and skip the observation of its disks."""
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
     monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
@@ -142,13 +142,13 @@ def nobodys_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Schedule
 
 
 @pytest.fixture
-def table(nobodys_machine: Schedules, tmp_path: Path) -> Path:
+def table(hide_own_schedules: Schedules, tmp_path: Path) -> Path:
     """A machine with a running cron; the file is its crontab."""
     command = tmp_path / "bin" / "crontab"
     command.parent.mkdir()
     command.write_text(CRONTAB)
     command.chmod(0o755)
-    cron = Path(nobodys_machine.root) / "proc" / "77"
+    cron = Path(hide_own_schedules.root) / "proc" / "77"
     cron.mkdir(parents=True)
     (cron.parent / "1").mkdir()
     (cron / "comm").write_text("cron\n")

@@ -90,12 +90,12 @@ def test_lost_acknowledgment_is_answered_as_a_replay(spool: Spool, server: Hosti
 
 
 def test_result_with_a_server_error_does_not_block_the_others(spool: Spool, server: HostileServer) -> None:
-    def stumble(handler: replies.Handler, body: bytes) -> None:
+    def fail_first(handler: replies.Handler, body: bytes) -> None:
         (replies.reply_problem(500) if handler.headers["Idempotency-Key"] == IDS[0] else replies.accept)(
             handler, body
         )
 
-    server.usual = stumble
+    server.usual = fail_first
 
     delivery = send(spool, server, budget_s=1.0)
 

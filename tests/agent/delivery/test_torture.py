@@ -38,12 +38,12 @@ def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None
     chance = random.Random(20261121)
     spooled: set[str] = set()
 
-    def misbehave(handler: replies.Handler, body: bytes) -> None:
+    def violate_api(handler: replies.Handler, body: bytes) -> None:
         # Received results were in the spool; some are removed before they can be listed.
         spooled.add(handler.headers["Idempotency-Key"])
         chance.choice(HOSTILITIES)(handler, body)
 
-    server.usual = misbehave
+    server.usual = violate_api
     for _ in range(5):
         host.measure("--no-send")
     run_s = time_a_run(host)

@@ -15,7 +15,7 @@ from agent.environment.cloud import ADDRESS, LIMIT_S, Instance, find_instance
 from tests.agent.conftest import Machine
 from tests.agent.environment.metadata import AZURE_BODY, Metadata
 from tests.agent.server import HostileServer
-from tests.agent.storage.trees import plant
+from tests.agent.storage.trees import write_tree
 
 DMI = "sys/class/dmi/id"
 EC2 = {f"{DMI}/sys_vendor": "Amazon EC2\n"}
@@ -36,9 +36,9 @@ def metadata() -> Iterator[Metadata]:
         thread.join()
 
 
-def ask(service: Metadata, tmp_path: Path, files: dict[str, str] | None = None) -> Instance | None:
+def find(service: Metadata, tmp_path: Path, files: dict[str, str] | None = None) -> Instance | None:
     # The limit is of another test; this machine may be busy.
-    return find_instance(root=plant(tmp_path, files or {}), address=service.address, limit_s=10)
+    return find_instance(root=write_tree(tmp_path, files or {}), address=service.address, limit_s=10)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_instance_type_and_zone_are_read(
 ) -> None:
     metadata.clouds = (cloud,)
 
-    assert ask(metadata, tmp_path, firmware) == instance
+    assert find(metadata, tmp_path, firmware) == instance
 
 
 def test_only_the_cloud_named_by_dmi_is_queried(metadata: Metadata, tmp_path: Path) -> None:
     metadata.clouds = ("ec2", "gcp", "azure")
 
-    ask(metadata, tmp_path, EC2)
+    find(metadata, tmp_path, EC2)
 
     assert metadata.seen == [
         ("PUT", "/latest/api/token"),
@@ -80,7 +80,7 @@ def test_only_the_cloud_named_by_dmi_is_queried(metadata: Metadata, tmp_path: Pa
 def test_machine_of_another_vendor_queries_no_service(metadata: Metadata, tmp_path: Path) -> None:
     metadata.clouds = ("ec2",)
 
-    assert ask(metadata, tmp_path, {f"{DMI}/sys_vendor": "Dell Inc.\n"}) is None
+    assert find(metadata, tmp_path, {f"{DMI}/sys_vendor": "Dell Inc.\n"}) is None
     assert metadata.seen == []
 
 
@@ -93,11 +93,11 @@ def test_response_of_another_service_is_unknown(
 ) -> None:
     metadata.body = body
 
-    assert ask(metadata, tmp_path, firmware) is None
+    assert find(metadata, tmp_path, firmware) is None
 
 
 def test_service_without_values_is_unknown(metadata: Metadata, tmp_path: Path) -> None:
-    assert ask(metadata, tmp_path) is None
+    assert find(metadata, tmp_path) is None
     assert len(metadata.seen) == 3
 
 
@@ -107,7 +107,7 @@ def test_azure_without_zones_gives_its_location(
     metadata.clouds = ("azure",)
     monkeypatch.setitem(AZURE_BODY, "zone", "")
 
-    assert ask(metadata, tmp_path, AZURE) == Instance("azure", "Standard_D4s_v5", "westeurope")
+    assert find(metadata, tmp_path, AZURE) == Instance("azure", "Standard_D4s_v5", "westeurope")
 
 
 # Without its limit the agent would wait forever; a busy machine is slow.
@@ -138,7 +138,7 @@ def test_slow_service_takes_no_longer_than_the_limit(tmp_path: Path) -> None:
     """Each byte arrives within the time limit of a single read."""
     is_over = threading.Event()
 
-    def trickle(server: socket.socket) -> None:
+    def send_slowly(server: socket.socket) -> None:
         connection, _ = server.accept()
         with connection:
             try:
@@ -148,7 +148,7 @@ def test_slow_service_takes_no_longer_than_the_limit(tmp_path: Path) -> None:
                 return
 
     with closing(listen()) as server:
-        thread = threading.Thread(target=trickle, args=(server,))
+        thread = threading.Thread(target=send_slowly, args=(server,))
         thread.start()
         elapsed_s = take_elapsed_s(server.getsockname(), tmp_path)
         is_over.set()
@@ -165,7 +165,7 @@ def test_refused_connection_is_unknown_immediately(tmp_path: Path) -> None:
 
 
 def test_large_response_is_truncated(tmp_path: Path) -> None:
-    def flood(server: socket.socket) -> None:
+    def send_endlessly(server: socket.socket) -> None:
         for _ in range(3):
             connection, _ = server.accept()
             with connection:
@@ -175,7 +175,7 @@ def test_large_response_is_truncated(tmp_path: Path) -> None:
                     continue
 
     with closing(listen()) as server:
-        thread = threading.Thread(target=flood, args=(server,))
+        thread = threading.Thread(target=send_endlessly, args=(server,))
         thread.start()
 
         assert find_instance(root=str(tmp_path), address=server.getsockname(), limit_s=10) is None
@@ -188,7 +188,7 @@ def test_address_is_link_local() -> None:
 
 
 @pytest.fixture
-def cloudy(host: Machine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def cloud_host(host: Machine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A host in a cloud; the list has the requests to its service."""
     requests: list[str] = []
 
@@ -206,21 +206,21 @@ def posted(server: HostileServer) -> dict[str, Any]:
 
 
 def test_no_service_is_queried_unless_enabled(
-    host: Machine, server: HostileServer, cloudy: list[str]
+    host: Machine, server: HostileServer, cloud_host: list[str]
 ) -> None:
     host.measure()
 
-    assert cloudy == []
+    assert cloud_host == []
     assert "cloud" not in posted(server)["environment"]["facts"]
 
 
 def test_option_enables_the_query_and_sets_the_instance_type(
-    host: Machine, server: HostileServer, cloudy: list[str]
+    host: Machine, server: HostileServer, cloud_host: list[str]
 ) -> None:
     host.measure("--cloud")
 
     envelope = posted(server)
-    assert cloudy == ["once"]
+    assert cloud_host == ["once"]
     assert envelope["target"]["instance_type"] == "m5.2xlarge"
     assert envelope["environment"]["facts"]["cloud"] == {
         "provider": "ec2",
@@ -230,14 +230,14 @@ def test_option_enables_the_query_and_sets_the_instance_type(
 
 
 def test_configuration_enables_the_query_and_a_given_target_overrides_the_response(
-    host: Machine, server: HostileServer, cloudy: list[str]
+    host: Machine, server: HostileServer, cloud_host: list[str]
 ) -> None:
     config = Path(host.environ["BENCH_AGENT_CONFIG"])
     config.write_text(config.read_text().replace("[run]", "[run]\ncloud = yes"))
 
     host.measure("--target", "instance_type=my.own")
 
-    assert cloudy == ["once"]
+    assert cloud_host == ["once"]
     assert posted(server)["target"]["instance_type"] == "my.own"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.environment.control_groups import describe_limits, find_container
 from tests.agent.storage.layouts import container
-from tests.agent.storage.trees import disk, join, plant
+from tests.agent.storage.trees import disk, join, write_tree
 
 SECOND = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 FIRST = (
@@ -19,12 +19,12 @@ FIRST_GROUPS = "11:cpu,cpuacct:{path}\n5:memory:{path}\n4:blkio:{path}\n1:name=s
 
 
 def limits(tmp_path: Path, files: dict[str, str]) -> dict[str, object]:
-    return describe_limits(root=plant(tmp_path, files)).get("limits", {})
+    return describe_limits(root=write_tree(tmp_path, files)).get("limits", {})
 
 
 def test_limits_of_a_docker_container_are_read(tmp_path: Path) -> None:
     files, links = join(container(), disk("nvme0n1", "259:0"))
-    root = plant(tmp_path, files, links)
+    root = write_tree(tmp_path, files, links)
 
     assert find_container(root=root) == "docker"
     assert describe_limits(root=root) == {
@@ -123,14 +123,14 @@ def test_groups_without_limits_give_no_facts(tmp_path: Path, files: dict[str, st
 def test_container_is_named_if_a_source_exists(
     tmp_path: Path, files: dict[str, str], kind: str | None
 ) -> None:
-    assert find_container(root=plant(tmp_path, files)) == kind
+    assert find_container(root=write_tree(tmp_path, files)) == kind
 
 
 @pytest.mark.parametrize(("pid", "kind"), [("4026531836", None), ("4026532250", "docker")])
 def test_machine_installed_from_a_container_image_is_not_a_container(
     tmp_path: Path, pid: str, kind: str | None
 ) -> None:
-    root = plant(tmp_path, {".dockerenv": "", "proc/self/ns/x": ""})
+    root = write_tree(tmp_path, {".dockerenv": "", "proc/self/ns/x": ""})
     for name, number in (("pid", pid), ("ipc", "4026531839"), ("uts", "4026531838")):
         (tmp_path / "proc/self/ns" / name).symlink_to(f"{name}:[{number}]")
 

@@ -8,7 +8,7 @@ from agent.environment.host_facts import describe_environment, find_instance_typ
 from agent.environment.time_zone import find_process_zone
 from agent.storage.layout import Storage
 from tests.agent.storage.layouts import container
-from tests.agent.storage.trees import plant
+from tests.agent.storage.trees import write_tree
 
 NOTHING = Storage({}, {}, {})
 CPUINFO = """processor\t: 0
@@ -21,12 +21,12 @@ model name\t: AMD EPYC  7R13 Processor
 
 
 def describe(tmp_path: Path, **files: str) -> dict[str, object]:
-    root = plant(tmp_path, {name.replace("__", "/"): text for name, text in files.items()})
+    root = write_tree(tmp_path, {name.replace("__", "/"): text for name, text in files.items()})
     return describe_environment(NOTHING, directory="/data", root=root)
 
 
 def test_machine_is_described(tmp_path: Path) -> None:
-    root = plant(
+    root = write_tree(
         tmp_path,
         {
             "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n",
@@ -67,7 +67,7 @@ def test_unreadable_files_give_unknown_values(tmp_path: Path) -> None:
 
 def test_different_governors_are_all_listed(tmp_path: Path) -> None:
     base = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
-    root = plant(tmp_path, {base.format(0): "powersave\n", base.format(1): "performance\n"})
+    root = write_tree(tmp_path, {base.format(0): "powersave\n", base.format(1): "performance\n"})
 
     assert describe_environment(NOTHING, directory="/", root=root)["governor"] == "performance,powersave"
 
@@ -93,7 +93,7 @@ def test_processors_are_counted_without_sysfs(tmp_path: Path) -> None:
 def test_hypervisor_is_named_if_a_source_exists(
     tmp_path: Path, files: dict[str, str], virtualization: str | None
 ) -> None:
-    root = plant(tmp_path, files)
+    root = write_tree(tmp_path, files)
 
     assert describe_environment(NOTHING, directory="/", root=root)["virtualization"] == virtualization
 
@@ -103,7 +103,7 @@ def test_instance_type_is_read_from_dmi_on_ec2_only(
     tmp_path: Path, vendor: str, instance_type: str | None
 ) -> None:
     dmi = "sys/class/dmi/id"
-    root = plant(tmp_path, {f"{dmi}/sys_vendor": f"{vendor}\n", f"{dmi}/product_name": "m5.large\n"})
+    root = write_tree(tmp_path, {f"{dmi}/sys_vendor": f"{vendor}\n", f"{dmi}/product_name": "m5.large\n"})
 
     assert find_instance_type(root=root) == instance_type
 
@@ -111,7 +111,7 @@ def test_instance_type_is_read_from_dmi_on_ec2_only(
 def test_facts_include_settings_that_may_explain_a_change(tmp_path: Path) -> None:
     vulnerabilities = "sys/devices/system/cpu/vulnerabilities"
     cpu = "sys/devices/system/cpu"
-    root = plant(
+    root = write_tree(
         tmp_path,
         {
             "sys/devices/system/node/online": "0-1\n",
@@ -148,7 +148,7 @@ def test_facts_include_settings_that_may_explain_a_change(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("is_shown", "value"), [(False, "3ba3f187a03f"), (True, "0" * 32)])
 def test_machine_id_is_hashed_unless_serials_are_enabled(tmp_path: Path, is_shown: bool, value: str) -> None:
-    root = plant(tmp_path, {"etc/machine-id": "0" * 32 + "\n"})
+    root = write_tree(tmp_path, {"etc/machine-id": "0" * 32 + "\n"})
 
     facts = describe_environment(NOTHING, directory="/", root=root, sends_serials=is_shown)["facts"]
 
@@ -156,7 +156,7 @@ def test_machine_id_is_hashed_unless_serials_are_enabled(tmp_path: Path, is_show
 
 
 def test_container_and_its_limits_are_facts(tmp_path: Path) -> None:
-    facts = describe_environment(NOTHING, directory="/", root=plant(tmp_path, *container()))["facts"]
+    facts = describe_environment(NOTHING, directory="/", root=write_tree(tmp_path, *container()))["facts"]
 
     assert facts["container"] == "docker"
     assert facts["limits"]["cpus"] == 1.5
@@ -187,7 +187,7 @@ def test_facts_of_this_machine_are_stable() -> None:
 def test_zone_of_the_machine_is_that_of_its_zone_file(
     tmp_path: Path, files: dict[str, str], links: dict[str, str], zone: str | None
 ) -> None:
-    root = plant(tmp_path, files, links)
+    root = write_tree(tmp_path, files, links)
 
     facts = describe_environment(NOTHING, directory="/", root=root)["facts"]
 
@@ -212,7 +212,7 @@ def test_zone_of_the_process_is_used_if_its_name_is_a_zone(
 
 
 def test_zone_of_the_machine_overrides_that_of_the_process(tmp_path: Path) -> None:
-    root = plant(tmp_path, {"etc/timezone": "Asia/Kolkata\n"})
+    root = write_tree(tmp_path, {"etc/timezone": "Asia/Kolkata\n"})
 
     facts = describe_environment(NOTHING, directory="/", root=root, process_zone="UTC")["facts"]
 

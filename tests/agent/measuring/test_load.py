@@ -19,7 +19,7 @@ from agent.measuring.load import (
 )
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
-from tests.agent.storage.trees import plant
+from tests.agent.storage.trees import write_tree
 
 # Linux 6.1: reads, merged, sectors, ms; the same of writes; in flight, busy ms, weighted ms; discards and flushes.
 DISKSTATS = """\
@@ -35,8 +35,8 @@ LATER = """\
 
 def test_rates_are_sums_and_the_busy_share_is_the_maximum(tmp_path: Path) -> None:
     disks = ("nvme0n1", "nvme1n1")
-    before = read_counters(disks, root=plant(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
-    after = read_counters(disks, root=plant(tmp_path / "b", {"proc/diskstats": LATER}))
+    before = read_counters(disks, root=write_tree(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
+    after = read_counters(disks, root=write_tree(tmp_path / "b", {"proc/diskstats": LATER}))
 
     rates = find_rates(before, after, elapsed_s=2.0)
 
@@ -54,15 +54,15 @@ def test_rates_are_sums_and_the_busy_share_is_the_maximum(tmp_path: Path) -> Non
 )
 def test_missing_counters_give_unknown_rates(tmp_path: Path, after: str, why: str) -> None:
     disks = ("nvme0n1", "nvme1n1")
-    first = read_counters(disks, root=plant(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
-    last = read_counters(disks, root=plant(tmp_path / "b", {"proc/diskstats": after}))
+    first = read_counters(disks, root=write_tree(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
+    last = read_counters(disks, root=write_tree(tmp_path / "b", {"proc/diskstats": after}))
 
     assert find_rates(first, last, elapsed_s=1.0) is None, why
 
 
 def test_busy_share_is_at_most_100_percent(tmp_path: Path) -> None:
-    first = read_counters(("nvme1n1",), root=plant(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
-    last = read_counters(("nvme1n1",), root=plant(tmp_path / "b", {"proc/diskstats": LATER}))
+    first = read_counters(("nvme1n1",), root=write_tree(tmp_path / "a", {"proc/diskstats": DISKSTATS}))
+    last = read_counters(("nvme1n1",), root=write_tree(tmp_path / "b", {"proc/diskstats": LATER}))
 
     rates = find_rates(first, last, elapsed_s=0.5)
 
@@ -71,7 +71,7 @@ def test_busy_share_is_at_most_100_percent(tmp_path: Path) -> None:
 
 
 def test_idle_disks_have_no_load(tmp_path: Path) -> None:
-    root = plant(tmp_path, {"proc/diskstats": DISKSTATS, "proc/loadavg": "0.42 0.30 0.20 1/99 1234\n"})
+    root = write_tree(tmp_path, {"proc/diskstats": DISKSTATS, "proc/loadavg": "0.42 0.30 0.20 1/99 1234\n"})
 
     seen = observe(("nvme0n1",), root=root, span_s=0.001)
 
@@ -90,7 +90,7 @@ def test_missing_files_give_no_observation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "high 1 2\n", "\n"])
 def test_invalid_load_is_unknown(tmp_path: Path, text: str) -> None:
-    assert read_load(root=plant(tmp_path, {"proc/loadavg": text})) is None
+    assert read_load(root=write_tree(tmp_path, {"proc/loadavg": text})) is None
 
 
 @pytest.mark.parametrize(

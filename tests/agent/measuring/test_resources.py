@@ -11,7 +11,7 @@ from agent.profiles.needs import Needs
 MIB = 2**20
 
 
-def plant(root: Path, files: dict[str, str]) -> str:
+def write_tree(root: Path, files: dict[str, str]) -> str:
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ MEMINFO = {"proc/meminfo": "MemTotal:       8388608 kB\nMemAvailable:   4194304 
 
 
 def test_free_memory_is_that_of_the_kernel(tmp_path: Path) -> None:
-    assert find_free_memory(root=plant(tmp_path, MEMINFO)) == 4096 * MIB
+    assert find_free_memory(root=write_tree(tmp_path, MEMINFO)) == 4096 * MIB
 
 
 def test_container_limit_reduces_free_memory(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_container_limit_reduces_free_memory(tmp_path: Path) -> None:
     limits = {group + "memory.max": f"{512 * MIB}\n", group + "memory.current": f"{200 * MIB}\n"}
     limits[group + "memory.stat"] = f"anon 1\ninactive_file {100 * MIB}\n"
 
-    root = plant(tmp_path, {**MEMINFO, "proc/self/cgroup": "0::/box\n", **limits})
+    root = write_tree(tmp_path, {**MEMINFO, "proc/self/cgroup": "0::/box\n", **limits})
 
     assert find_free_memory(root=root) == 412 * MIB
 
@@ -39,7 +39,7 @@ def test_container_limit_reduces_free_memory(tmp_path: Path) -> None:
 def test_container_without_a_limit_has_the_memory_of_the_machine(tmp_path: Path) -> None:
     files = {"proc/self/cgroup": "0::/box\n", "sys/fs/cgroup/box/memory.max": "max\n"}
 
-    assert find_free_memory(root=plant(tmp_path, {**MEMINFO, **files})) == 4096 * MIB
+    assert find_free_memory(root=write_tree(tmp_path, {**MEMINFO, **files})) == 4096 * MIB
 
 
 def test_missing_memory_figures_are_unknown(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def other() -> Iterator[OtherUser]:
         yield OtherUser(Path(place))
 
 
-def act_around(
+def replace_around(
     monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, before: bool, act: Callable[[], None]
 ) -> None:
     """Let the other user act once, immediately before or after a call."""
@@ -100,7 +100,7 @@ def test_link_instead_of_the_run_directory_is_not_followed(
     jobfile.write_text("[job]\nrw=read\nsize=1m\nruntime=1\n")
     what = ["--jobfile", str(jobfile)] if profile == "own" else ["--profile", profile]
     size = ["--set", "size=1m"] if profile in ("saturation", "snia-steady") else []
-    act_around(monkeypatch, measure, "_choose_engine", before=True, act=other.replace_workspace)
+    replace_around(monkeypatch, measure, "_choose_engine", before=True, act=other.replace_workspace)
 
     ended = measure_there(machine, other, *what, *size, "--trust-directory")
 
@@ -118,7 +118,7 @@ def test_replacement_between_creation_and_opening_ends_the_run(
     machine: Machine, other: OtherUser, monkeypatch: pytest.MonkeyPatch, replacement: str
 ) -> None:
     workspace = Workspace(str(other.directory), str(machine.spool), run_id=RUN_ID, trusts_parent=True)
-    act_around(monkeypatch, os, "mkdir", before=False, act=lambda: other.replace_workspace(replacement))
+    replace_around(monkeypatch, os, "mkdir", before=False, act=lambda: other.replace_workspace(replacement))
 
     with pytest.raises(CannotMeasure, match="cannot write to"):
         workspace.__enter__()
@@ -132,13 +132,13 @@ def test_full_disk_leaves_no_directory(
 ) -> None:
     real_open = os.open
 
-    def be_full(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    def raise_no_space(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if path == "owner.probe":
             raise OSError(28, "No space left on device")
         return real_open(path, flags, mode, dir_fd=dir_fd)
 
     workspace = Workspace(str(other.precious), str(machine.spool), run_id=RUN_ID)
-    monkeypatch.setattr(os, "open", be_full)
+    monkeypatch.setattr(os, "open", raise_no_space)
     with pytest.raises(CannotMeasure, match="No space left on device"):
         workspace.__enter__()
 

@@ -281,18 +281,18 @@ def test_dry_run_shows_the_block_and_writes_nothing(machine: Machine, table: Pat
 def test_stopped_cron_is_a_warning(
     machine: Machine,
     table: Path,
-    nobodys_machine: Schedules,
+    hide_own_schedules: Schedules,
 ) -> None:
-    (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
+    (Path(hide_own_schedules.root) / "proc" / "77" / "comm").unlink()
 
     assert "cron is not running" in machine.install().stderr
 
 
 def test_cron_is_unknown_if_processes_are_hidden(
-    machine: Machine, table: Path, nobodys_machine: Schedules
+    machine: Machine, table: Path, hide_own_schedules: Schedules
 ) -> None:
-    (Path(nobodys_machine.root) / "proc" / "77" / "comm").unlink()
-    (Path(nobodys_machine.root) / "proc" / "1").rmdir()
+    (Path(hide_own_schedules.root) / "proc" / "77" / "comm").unlink()
+    (Path(hide_own_schedules.root) / "proc" / "1").rmdir()
 
     assert "cron is not running" not in machine.install().stderr
 
@@ -319,8 +319,10 @@ def test_unreadable_crontab_is_not_written(machine: Machine, table: Path) -> Non
     assert not table.exists()
 
 
-def test_root_without_crontab_writes_a_file_in_cron_d(machine: Machine, nobodys_machine: Schedules) -> None:
-    path = Path(nobodys_machine.root) / "etc" / "cron.d" / "bench-agent"
+def test_root_without_crontab_writes_a_file_in_cron_d(
+    machine: Machine, hide_own_schedules: Schedules
+) -> None:
+    path = Path(hide_own_schedules.root) / "etc" / "cron.d" / "bench-agent"
     path.parent.mkdir(parents=True)
 
     machine.install("--at", "02:30")
@@ -339,8 +341,8 @@ def test_root_without_crontab_writes_a_file_in_cron_d(machine: Machine, nobodys_
     assert not path.exists()
 
 
-def test_foreign_lines_of_that_file_remain(machine: Machine, nobodys_machine: Schedules) -> None:
-    path = Path(nobodys_machine.root) / "etc" / "cron.d" / "bench-agent"
+def test_foreign_lines_of_that_file_remain(machine: Machine, hide_own_schedules: Schedules) -> None:
+    path = Path(hide_own_schedules.root) / "etc" / "cron.d" / "bench-agent"
     path.parent.mkdir(parents=True)
     machine.install()
     path.write_text("MAILTO=ops\n" + path.read_text())

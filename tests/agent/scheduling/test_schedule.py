@@ -124,7 +124,7 @@ def make_archive(path: Path) -> Path:
     return path
 
 
-def ask_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, ...]:
+def read_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, ...]:
     """Return the command that an agent started by argv would schedule."""
     ended = subprocess.run(
         [
@@ -145,8 +145,8 @@ def ask_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, ..
 def test_scheduled_command_starts_this_agent_from_anywhere(table: Path, tmp_path: Path) -> None:
     archive = make_archive(tmp_path / "bench-agent.pyz")
 
-    by_zip = ask_own_command([sys.executable, archive.name], tmp_path)
-    by_module = ask_own_command(
+    by_zip = read_own_command([sys.executable, archive.name], tmp_path)
+    by_module = read_own_command(
         [sys.executable, "-m", "agent"], tmp_path, PYTHONPATH=f"{ROOT}:{os.environ['PYTHONPATH']}"
     )
 
@@ -303,13 +303,13 @@ def test_missing_schedule_is_reported(machine: Machine, table: Path) -> None:
 
 
 def test_check_lists_schedules_and_whether_they_start(
-    host: Machine, table: Path, nobodys_machine: Schedules
+    host: Machine, table: Path, hide_own_schedules: Schedules
 ) -> None:
     assert "ok       schedule      none;" in host.run("check").stdout
     host.install()
 
     assert f"ok       schedule      cron: quick in {host.directory} every 6 h\n" in host.run("check").stdout
-    (Path(nobodys_machine.root) / "proc" / "77" / "comm").write_text("bash\n")
+    (Path(hide_own_schedules.root) / "proc" / "77" / "comm").write_text("bash\n")
     ended = host.run("check")
     assert ended.returncode == 2
     assert "every 6 h; cron is not running: scheduled runs do not start" in ended.stdout

@@ -15,7 +15,7 @@ from agent.measuring.workspace import write_marker
 from tests.agent.conftest import Machine
 from tests.agent.running.test_run_command import TIME, wait_for
 from tests.agent.server import HostileServer
-from tests.agent.storage.trees import plant
+from tests.agent.storage.trees import write_tree
 
 # The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -39,7 +39,7 @@ def test_splay_spreads_a_fleet_evenly() -> None:
 
 
 def test_host_is_known_by_its_machine_id(tmp_path: Path) -> None:
-    root = plant(tmp_path, {"etc/machine-id": "0123abcd\n"})
+    root = write_tree(tmp_path, {"etc/machine-id": "0123abcd\n"})
 
     assert make_seed("quick", "/data", root=root) == "0123abcd\nquick\n/data"
     assert make_seed("quick", "/data", root=str(tmp_path / "none")) == f"{os.uname().nodename}\nquick\n/data"

@@ -91,9 +91,9 @@ exit 0
 
 
 @pytest.fixture
-def units(nobodys_machine: Schedules) -> Path:
+def units(hide_own_schedules: Schedules) -> Path:
     """A machine with systemd; the directory is that of its units."""
-    root = Path(nobodys_machine.root)
+    root = Path(hide_own_schedules.root)
     (root / "run/systemd/system").mkdir(parents=True)
     command = root / "usr/bin/systemctl"
     command.parent.mkdir(parents=True)
@@ -276,13 +276,13 @@ def test_schedule_of_a_profile_is_replaced_by_the_other_kind(
 
 
 def test_units_are_written_without_a_running_systemd_with_a_warning(
-    machine: Machine, nobodys_machine: Schedules
+    machine: Machine, hide_own_schedules: Schedules
 ) -> None:
     ended = machine.install(kind="--systemd")
 
     assert ended.returncode == 0
     assert "`systemctl enable --now bench-agent-quick.timer`" in ended.stderr
-    assert (Path(nobodys_machine.root) / "etc/systemd/system/bench-agent-quick.timer").exists()
+    assert (Path(hide_own_schedules.root) / "etc/systemd/system/bench-agent-quick.timer").exists()
     assert "systemd is not running" in machine.run("schedule", "show").stdout
     assert "systemd is not running: scheduled runs do not start" in machine.run("check").stdout
 

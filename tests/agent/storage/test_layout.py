@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from agent.storage.layout import Storage, describe_storage, find_mount
-from tests.agent.storage.trees import ROOT_MOUNT, disk, join, nvme, plant, raid0, slaves
+from tests.agent.storage.trees import ROOT_MOUNT, disk, join, nvme, raid0, slaves, write_tree
 
 
 def describe(
     tmp_path: Path, files: dict[str, str], links: dict[str, str], path: str = "/data/bench"
 ) -> Storage:
-    return describe_storage(path, root=plant(tmp_path, files, links))
+    return describe_storage(path, root=write_tree(tmp_path, files, links))
 
 
 def test_virtio_disk_is_one_volume_without_model(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_filesystem_without_a_device_has_no_volumes(
 )
 def test_longest_mount_point_above_a_path_is_found(tmp_path: Path, path: str, mount_point: str) -> None:
     lines = ["40 27 8:1 / /data rw - xfs /dev/sda1 rw", r"41 27 8:2 / /my\040disk rw - xfs /dev/sda2 rw"]
-    root = plant(tmp_path, {"proc/self/mountinfo": ROOT_MOUNT + "\n".join(lines) + "\n"})
+    root = write_tree(tmp_path, {"proc/self/mountinfo": ROOT_MOUNT + "\n".join(lines) + "\n"})
 
     mount = find_mount(path, root=root)
 
@@ -200,7 +200,7 @@ def test_longest_mount_point_above_a_path_is_found(tmp_path: Path, path: str, mo
 
 def test_mount_on_top_of_another_hides_it(tmp_path: Path) -> None:
     lines = "40 27 8:1 / /data rw - xfs /dev/sda1 rw\n41 40 0:44 / /data rw - tmpfs tmpfs rw\n"
-    root = plant(tmp_path, {"proc/self/mountinfo": lines})
+    root = write_tree(tmp_path, {"proc/self/mountinfo": lines})
 
     mount = find_mount("/data", root=root)
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent.storage.layout import Storage, describe_storage
 from tests.agent.storage.layouts import btrfs, raid_of
-from tests.agent.storage.trees import plant
+from tests.agent.storage.trees import write_tree
 from tests.agent.sweeping.loops import SBIN, run_tool
 
 MIB = 2**20
@@ -20,7 +20,7 @@ MakeStripe = Callable[..., str]
 
 
 def describe(tmp_path: Path, *arguments: Any, **options: Any) -> Storage:
-    return describe_storage("/data", root=plant(tmp_path, *btrfs(*arguments, **options)))
+    return describe_storage("/data", root=write_tree(tmp_path, *btrfs(*arguments, **options)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,12 @@ def test_profiles_during_a_conversion_are_unknown(tmp_path: Path) -> None:
     files, links = btrfs(2)
     files["sys/fs/btrfs/1b2c-77/allocation/data/single/total_bytes"] = "1024\n"
 
-    assert raid_of(describe_storage("/data", root=plant(tmp_path, files, links))) == (2, None, None, None)
+    assert raid_of(describe_storage("/data", root=write_tree(tmp_path, files, links))) == (
+        2,
+        None,
+        None,
+        None,
+    )
 
 
 def test_kernel_without_allocation_has_an_unknown_level(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_kernel_without_allocation_has_an_unknown_level(tmp_path: Path) -> None:
         name: text for name, text in files.items() if "/allocation/" not in name and "/devinfo/" not in name
     }
 
-    storage = describe_storage("/data", root=plant(tmp_path, files, links))
+    storage = describe_storage("/data", root=write_tree(tmp_path, files, links))
 
     assert raid_of(storage) == (2, None, None, None)
     assert "missing_devices" not in storage.facts["btrfs"]

@@ -9,13 +9,13 @@ import pytest
 from agent.storage.hashed_ids import hash_identifier
 from agent.storage.layout import Storage, describe_storage, find_disks
 from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
-from tests.agent.storage.trees import disk, join, nvme, plant, raid0, slaves
+from tests.agent.storage.trees import disk, join, nvme, raid0, slaves, write_tree
 
 PCI = "sys/devices/pci0000:60/0000:60:03.2/0000:61:00.0"
 
 
 def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
-    return describe_storage("/data", root=plant(tmp_path, *tree), **options)
+    return describe_storage("/data", root=write_tree(tmp_path, *tree), **options)
 
 
 def pci_nvme(**files: str) -> Tree:
@@ -92,7 +92,7 @@ def test_ids_are_not_hashed_if_serials_are_enabled(tmp_path: Path) -> None:
 
 def test_scsi_serial_number_is_read_after_its_header(tmp_path: Path) -> None:
     files, links = mounted(disk("sda", "8:0"), "8:0")
-    root = plant(tmp_path, files, links)
+    root = write_tree(tmp_path, files, links)
     page = tmp_path / BLOCK / "sda/device/vpd_pg80"
     page.parent.mkdir()
     page.write_bytes(b"\x00\x80\x00\x0cZ1D0ABCD    ")
@@ -161,7 +161,7 @@ def test_facts_are_within_the_limits_of_the_server(tmp_path: Path) -> None:
 def test_disks_are_found_below_a_device(tmp_path: Path) -> None:
     files, links = join(disk("md0", "9:0", md__level="raid1\n"), nvme(0), nvme(1))
     links.update(slaves("md0", "nvme0n1", "nvme1n1"))
-    root = plant(tmp_path, files, links)
+    root = write_tree(tmp_path, files, links)
 
     found = find_disks(f"{root}/{BLOCK}/md0")
 

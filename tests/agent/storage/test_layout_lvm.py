@@ -9,7 +9,7 @@ from agent.storage.external_tools import run_no_tool
 from agent.storage.layout import Storage, describe_storage
 from agent.storage.lvm import parse_table
 from tests.agent.storage.layouts import Tree, hard_disks, limits, logical_volume, mounted, raid_of
-from tests.agent.storage.trees import disk, join, nvme, plant, slaves
+from tests.agent.storage.trees import disk, join, nvme, slaves, write_tree
 
 STRIPED = "0 6291456 striped 3 128 8:0 2048 8:16 2048 8:32 2048\n"
 LINEAR = "0 2097152 linear 8:0 2048\n2097152 2097152 linear 8:16 2048\n"
@@ -19,7 +19,7 @@ RAID5 = "0 8388608 raid raid5_ls 3 128 region_size 1024 3 253:1 253:2 253:3 253:
 def describe(tmp_path: Path, tree: Tree, *, table: str | None = None, **options: Any) -> Storage:
     """Describe the storage as root if a table is given, else as a user who may not read it."""
     query = (lambda *_: table) if table is not None else run_no_tool
-    return describe_storage("/data/bench", root=plant(tmp_path, *tree), query=query, **options)
+    return describe_storage("/data/bench", root=write_tree(tmp_path, *tree), query=query, **options)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from agent.storage.layout import Storage, describe_storage, find_mount
 from agent.storage.roundtrip import Server, find_server
 from agent.storage.zfs import parse_status
 from tests.agent.storage.layouts import Tree, container, mount_only, zfs
-from tests.agent.storage.trees import plant
+from tests.agent.storage.trees import write_tree
 
 NFS = (
     "40 27 0:52 / /data rw,relatime - nfs4 filer:/export rw,vers=4.2,rsize=1048576,wsize=1048576,hard,proto=tcp,"
@@ -29,7 +29,7 @@ NEW_CEPH = (
 
 
 def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
-    return describe_storage("/data/bench", root=plant(tmp_path, *tree), **options)
+    return describe_storage("/data/bench", root=write_tree(tmp_path, *tree), **options)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_read_ahead_of_a_network_filesystem_is_described(tmp_path: Path) -> None
 
 
 def test_round_trip_finds_the_server_in_the_same_mount(tmp_path: Path) -> None:
-    mount = find_mount("/data", root=plant(tmp_path, *mount_only(NFS)))
+    mount = find_mount("/data", root=write_tree(tmp_path, *mount_only(NFS)))
 
     assert mount is not None
     assert find_server(mount) == Server("192.0.2.7", 2049)

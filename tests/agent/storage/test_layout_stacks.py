@@ -19,11 +19,11 @@ from tests.agent.storage.layouts import (
     raid5,
     raid_of,
 )
-from tests.agent.storage.trees import disk, join, nvme, plant, slaves
+from tests.agent.storage.trees import disk, join, nvme, slaves, write_tree
 
 
 def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
-    return describe_storage("/data/bench", root=plant(tmp_path, *tree), **options)
+    return describe_storage("/data/bench", root=write_tree(tmp_path, *tree), **options)
 
 
 def test_raid5_has_members_and_chunk_but_no_stripes(tmp_path: Path) -> None:

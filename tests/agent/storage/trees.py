@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT_MOUNT = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n"
 
 
-def plant(root: Path, files: dict[str, str], links: dict[str, str] | None = None) -> str:
+def write_tree(root: Path, files: dict[str, str], links: dict[str, str] | None = None) -> str:
     """Write files, and links with targets below root; return root as text."""
     for name, text in files.items():
         path = root / name

@@ -54,7 +54,7 @@ class Kernel:
         self.failure: Callable[[RunRequest], str | None] = lambda request: None
 
     @property
-    def is_bare(self) -> bool:
+    def is_clean(self) -> bool:
         return not (self.array or self.group or self.mounted or any(self.held.values()))
 
     def happen(self, effect: Callable[[], Any]) -> Any:

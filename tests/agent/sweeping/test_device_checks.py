@@ -6,7 +6,7 @@ import pytest
 
 from agent.sweeping.device_checks import Device, check_devices, find_uses, inspect_device
 from agent.sweeping.signatures import Content, Signature
-from tests.agent.storage.trees import ROOT_MOUNT, disk, join, plant
+from tests.agent.storage.trees import ROOT_MOUNT, disk, join, write_tree
 
 BASE = "sys/devices/virtual/block"
 MIB = 2**20
@@ -21,7 +21,7 @@ def uses(tmp_path: Path, *parts: tuple[dict[str, str], dict[str, str]], **files:
     planted, links = join(*parts)
     planted["proc/self/mountinfo"] = ROOT_MOUNT
     planted.update({name.replace("__", "/"): text for name, text in files.items()})
-    root = plant(tmp_path, planted, links)
+    root = write_tree(tmp_path, planted, links)
     return find_uses("/dev/sdb", f"{root}/{BASE}/sdb", root=root)
 
 
@@ -160,7 +160,7 @@ def test_devices_are_checked(devices: list[Device], wiped: list[str], objections
 
 
 def test_partition_together_with_its_disk_is_refused(tmp_path: Path) -> None:
-    plant(tmp_path, {"a/a1/partition": "1\n"})
+    write_tree(tmp_path, {"a/a1/partition": "1\n"})
     devices = [
         Device("/dev/a", str(tmp_path / "a"), 128 * MIB),
         Device("/dev/a1", str(tmp_path / "a/a1"), 128 * MIB),

@@ -20,7 +20,7 @@ from agent.sweeping.stripe_commands import (
     wipe_commands,
 )
 from agent.sweeping.stripe_operations import find_arrays, wait_until_named
-from tests.agent.storage.trees import disk, join, plant, slaves
+from tests.agent.storage.trees import disk, join, slaves, write_tree
 
 DEVICES = ("/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme3n1", "/dev/nvme4n1")
 GIB = 2**30
@@ -236,7 +236,7 @@ def test_array_is_found_by_its_members(tmp_path: Path) -> None:
     links.update(
         {**slaves("md127", "nvme1n1", "nvme2n1"), "sys/class/block/md127": "sys/devices/virtual/block/md127"}
     )
-    root = plant(tmp_path, files, links)
+    root = write_tree(tmp_path, files, links)
 
     assert find_arrays(["/dev/nvme1n1", "/dev/nvme2n1"], root=root) == ("/dev/md127",)
     assert find_arrays(["/dev/nvme1n1"], root=root) == ()
@@ -248,7 +248,7 @@ def test_partly_assembled_array_is_found(tmp_path: Path) -> None:
         disk("md127", "9:127", md__level="\n", md__array_state="inactive\n"),
         disk("nvme1n1", "259:1", holders__md127=""),
     )
-    root = plant(tmp_path, files, {**links, **slaves("md127", "nvme1n1")})
+    root = write_tree(tmp_path, files, {**links, **slaves("md127", "nvme1n1")})
 
     assert find_arrays(["/dev/nvme1n1", "/dev/nvme2n1"], root=root) == ("/dev/md127",)
 

@@ -41,7 +41,7 @@ def test_sweep_measures_each_step_and_cleans_the_devices(machine: Machine, raid:
     assert ended.stdout.endswith(": 4 of 4 steps completed\n")
     assert [known["stripe_count"] for _, known in kernel.measured] == [1, 1, 2, 2]
     assert [known["raid_level"] for _, known in kernel.measured] == [None, None, "raid0", "raid0"]
-    assert kernel.is_bare
+    assert kernel.is_clean
     assert state(machine)["finished_at"]
     assert [step["run_id"] for step in state(machine)["steps"]] == [run_id for run_id, _ in kernel.measured]
 
@@ -68,7 +68,7 @@ def test_sweep_killed_at_any_time_can_be_resumed(tmp_path: Path, raid: str, is_d
             ended = machine.run("sweep", "--resume", state(machine)["id"], "--no-send")
 
         assert ended.returncode == 0, (instant, ended.stderr)
-        assert kernel.is_bare, instant
+        assert kernel.is_clean, instant
         assert step_states(machine) == ["done"] * 4, instant
         assert len(spooled(machine)) == 4, instant
         assert {step["run_id"] for step in state(machine)["steps"]} == spooled(machine), instant
@@ -90,7 +90,7 @@ def test_wiped_volume_group_is_removed_before_the_first_step(machine: Machine) -
 
     ended = run_sweep(machine, kernel, "--wipe", "/dev/b", *SIZES)
 
-    assert (ended.returncode, kernel.is_bare) == (0, True), ended.stderr
+    assert (ended.returncode, kernel.is_clean) == (0, True), ended.stderr
 
 
 def test_incomplete_wipe_is_reported_as_such(machine: Machine) -> None:
@@ -115,7 +115,7 @@ def test_failed_step_is_recorded_and_the_sweep_continues(machine: Machine) -> No
     assert "step 2 of 4, 1 stripe, size=16m: fio failed with status 1" in ended.stderr
     assert ended.stdout.endswith(": 3 of 4 steps completed, 1 failed\n")
     assert step_states(machine) == ["done", "failed", "done", "done"]
-    assert (len(spooled(machine)), kernel.is_bare) == (4, True)
+    assert (len(spooled(machine)), kernel.is_clean) == (4, True)
 
 
 def test_step_without_a_report_has_no_run(machine: Machine) -> None:
@@ -137,7 +137,7 @@ def test_sweep_ends_at_the_first_error_with_stop_on_error(machine: Machine) -> N
     assert ended.returncode == 3
     assert step_states(machine) == ["failed", "waiting", "waiting", "waiting"]
     assert f"0 of 4 steps completed, 1 failed, 3 left: --resume {state(machine)['id']}" in ended.stdout
-    assert kernel.is_bare
+    assert kernel.is_clean
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_failed_build_of_a_stripe_fails_its_steps_only(
 
     assert f"{tool} ended with status 1: it will not" in ended.stderr
     if tool == "mdadm":  # it created nothing to be stopped
-        assert kernel.is_bare
+        assert kernel.is_clean
     assert step_states(machine) == ["done"] * (4 - failed) + ["failed"] * failed
-    assert (ended.returncode, kernel.is_bare) == (3, True)
+    assert (ended.returncode, kernel.is_clean) == (3, True)
 
 
 def test_incomplete_cleanup_is_reported_with_the_commands(machine: Machine) -> None:
@@ -174,7 +174,7 @@ def test_incomplete_cleanup_is_reported_with_the_commands(machine: Machine) -> N
     kernel.refuses = ""
     with boot(kernel):
         assert machine.run("sweep", "--resume", "last", "--no-send").returncode == 0
-    assert (kernel.is_bare, step_states(machine)) == (True, ["done", "done"])
+    assert (kernel.is_clean, step_states(machine)) == (True, ["done", "done"])
 
 
 def test_resumed_sweep_does_not_change_data_of_others(machine: Machine) -> None:
@@ -267,7 +267,7 @@ def test_signal_cleans_up_and_names_the_command_to_resume(machine: Machine) -> N
         ended = machine.run(*SWEEP, *SIZES)
 
     assert ended.returncode == 143
-    assert kernel.is_bare
+    assert kernel.is_clean
     assert step_states(machine) == ["waiting"] * 4
     assert f"; continue with: bench-agent sweep --resume {state(machine)['id']}" in ended.stderr
 
@@ -281,7 +281,7 @@ def test_signal_between_steps_ends_the_sweep(machine: Machine) -> None:
     kernel.failure = signal_us
     ended = run_sweep(machine, kernel, *SIZES)
 
-    assert (ended.returncode, kernel.is_bare) == (143, True)
+    assert (ended.returncode, kernel.is_clean) == (143, True)
     assert step_states(machine) == ["done", "waiting", "waiting", "waiting"]
 
 
@@ -291,12 +291,12 @@ def test_result_that_was_delivered_before_the_resume_is_not_measured_again(
     kernel = Kernel(*DEVICES)
     run_ids: list[str] = []
 
-    def keep_and_die(request: RunRequest, session: Session) -> Any:
+    def accept_and_exit(request: RunRequest, session: Session) -> Any:
         run_ids.append(str(request.run_id))
         kernel.is_dead = True
         raise Killed
 
-    with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", keep_and_die), pytest.raises(Killed):
+    with boot(kernel), mock.patch("agent.sweeping.sweep_run.measure", accept_and_exit), pytest.raises(Killed):
         host.run(*SWEEP, "--stripes", "1", "--yes")
     kernel.is_dead = False
     # The test server knows every id.
@@ -324,11 +324,11 @@ def test_directories_are_swept_with_fio_and_delivered_between_steps(
 ) -> None:
     posts_at: list[int] = []
 
-    def look(handler: replies.Handler, body: bytes) -> None:
+    def check_devices(handler: replies.Handler, body: bytes) -> None:
         posts_at.append(len(host.pending()))
         replies.accept(handler, body)
 
-    server.usual = look
+    server.usual = check_devices
     ended = host.run(
         *("sweep", "--directories", str(host.directory), "--profile", "quick", "--json"),
         *("--set", "iodepth=1,4", "--set", "runtime=1", "--file-sizes", "8m,16m", "--label", "Ticket=7"),
@@ -398,7 +398,7 @@ def test_sweep_of_another_version_is_cleaned_up_and_not_continued(machine: Machi
 
     assert ended.returncode == 2
     assert "was planned by another version of bench-agent" in ended.stderr
-    assert kernel.is_bare
+    assert kernel.is_clean
 
 
 def test_unreadable_state_is_reported(machine: Machine) -> None:

@@ -73,7 +73,7 @@ def sweep(loops: list[str], *arguments: str, profile: str = "quick") -> list[str
     return ["sweep", *layout, "--set", "runtime=1", "--file-sizes", "8m", *arguments]
 
 
-def are_bare(loops: list[str]) -> bool:
+def are_clean(loops: list[str]) -> bool:
     return not any(read_signatures(loop) for loop in loops)
 
 
@@ -103,7 +103,7 @@ def test_raid0_over_1_2_and_4_devices_is_measured(
     assert measured[0][0] == "btrfs"
     assert measured[0][2:] == (1, 1, None)
     assert measured[1:] == [("btrfs", "raid0", 2, 2, 65536), ("btrfs", "raid0", 4, 4, 65536)]
-    assert are_bare(loops)
+    assert are_clean(loops)
     assert not os.path.ismount(host.spool / "sweeps" / "mount")
 
 
@@ -117,7 +117,7 @@ def test_stripe_is_removed_if_the_spool_is_a_link(
     ended = host.run(*sweep(loops, "--yes"))
 
     assert ended.returncode == 0, ended.stderr
-    assert are_bare(loops)
+    assert are_clean(loops)
     assert not os.path.ismount(host.spool / "sweeps" / "mount")
 
 
@@ -140,7 +140,7 @@ def test_raid0_over_16_devices_is_measured_with_fio(
     for body in server.stored.values():
         report = json.loads(body)["fio_output"]
         assert all(job["error"] == 0 for job in json.loads(report[report.index("{") :])["jobs"])
-    assert are_bare(loops)
+    assert are_clean(loops)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_killed_sweep_is_cleaned_up_and_continued(
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith(": 2 of 2 steps completed\n")
     assert [target[0] for target in targets(server)] == [filesystem] * 2
-    assert (are_bare(loops), mount.is_mount()) == (True, False)
+    assert (are_clean(loops), mount.is_mount()) == (True, False)
 
 
 def test_signal_unmounts_and_wipes(host: Machine, server: HostileServer, make_loops: MakeLoops) -> None:
@@ -205,7 +205,7 @@ def test_signal_unmounts_and_wipes(host: Machine, server: HostileServer, make_lo
 
     assert process.returncode == 143
     assert "the devices are cleaned up; continue with: bench-agent sweep --resume " in stderr
-    assert (are_bare(loops), mount.is_mount(), server.seen) == (True, False, [])
+    assert (are_clean(loops), mount.is_mount(), server.seen) == (True, False, [])
 
 
 def test_failed_fio_is_stored_and_the_devices_are_cleaned(
@@ -218,7 +218,7 @@ def test_failed_fio_is_stored_and_the_devices_are_cleaned(
     assert ended.returncode == 3
     assert "step 1 of 1, 1 stripe: fio failed with status 2: fio: ENOSPC on laying out file" in ended.stderr
     assert len(server.stored) == 1
-    assert are_bare(loops)
+    assert are_clean(loops)
 
 
 def test_filesystem_is_refused_and_unchanged(machine: Machine, make_loops: MakeLoops) -> None:
@@ -307,7 +307,7 @@ def test_wipe_removes_the_named_filesystem(machine: Machine, make_loops: MakeLoo
     ended = machine.run(*sweep(loops, "--stripes", "2", "--wipe", ",".join(loops), "--yes", "--no-send"))
 
     assert ended.returncode == 0, ended.stderr
-    assert are_bare(loops)
+    assert are_clean(loops)
 
 
 def test_mounted_device_is_refused_with_any_options(
