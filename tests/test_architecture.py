@@ -199,10 +199,11 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "provenance": {"intake", "normalize"},
     },
     "api": {
+        "charts": {"framework", "resources"},
         "health": {"framework", "ingest"},
         "ingest": {"framework"},
         "resources": {"framework", "ingest"},
-        "urls": {"resources"},
+        "urls": {"charts", "resources"},
     },
     "web": {
         "accounts": {"site"},

@@ -2,29 +2,26 @@
 
 from django.urls import path
 
+from benchapp.api.charts import comparison, history, latency, matrix, points, scaling
 from benchapp.api.resources import (
-    comparison,
+    changes,
     detection_report,
     dimensions,
-    history,
+    exclusions,
     hosts,
     incidents,
     index,
-    matrix,
+    run_output,
     runs,
-    scaling,
     series,
     studies,
     submissions,
     subscriptions,
     tokens,
 )
-from benchapp.api.resources import hosts as schedules
-from benchapp.api.resources import incidents as changes
 from benchapp.api.resources import maintenance as planned_events
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
-from benchapp.api.resources import runs as exclusions
 
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),
@@ -37,7 +34,7 @@ urlpatterns = [
     ),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),
-    path("hosts/me/schedule", schedules.OwnSchedule.as_view(), name="api_own_schedule"),
+    path("hosts/me/schedule", hosts.OwnSchedule.as_view(), name="api_own_schedule"),
     path("hosts/<str:name>", hosts.OneHost.as_view(), name="api_host"),
     path("hosts/<str:name>/tokens", tokens.HostTokens.as_view(), name="api_host_tokens"),
     path("tokens/<str:public_id>", tokens.OneToken.as_view(), name="api_token"),
@@ -45,7 +42,7 @@ urlpatterns = [
     path("runs", runs.Runs.as_view(), name="api_runs"),
     path("runs/<int:run_id>", runs.OneRun.as_view(), name="api_run"),
     path("runs/<int:run_id>/exclusion", exclusions.RunExclusion.as_view(), name="api_run_exclusion"),
-    path("runs/<int:run_id>/output", runs.RunOutputFile.as_view(), name="api_run_output"),
+    path("runs/<int:run_id>/output", run_output.RunOutputFile.as_view(), name="api_run_output"),
     path("runs/<int:run_id>/report", run_report.RunReport.as_view(), name="api_run_report"),
     path("runs/<int:run_id>/traces", traces.RunTracesView.as_view(), name="api_run_traces"),
     path("changes", changes.Changes.as_view(), name="api_changes"),
@@ -64,10 +61,10 @@ urlpatterns = [
         detection_report.SeriesDetection.as_view(),
         name="api_series_detection",
     ),
-    path("series/<int:series_id>/points", series.PointsView.as_view(), name="api_points"),
-    path("series/<int:series_id>/percentiles", history.Percentiles.as_view(), name="api_percentiles"),
-    path("series/<int:series_id>/histogram", history.Histogram.as_view(), name="api_histogram"),
-    path("series/<int:series_id>/summary", series.SeriesSummaryView.as_view(), name="api_summary"),
+    path("series/<int:series_id>/points", points.PointsView.as_view(), name="api_points"),
+    path("series/<int:series_id>/percentiles", latency.Percentiles.as_view(), name="api_percentiles"),
+    path("series/<int:series_id>/histogram", latency.Histogram.as_view(), name="api_histogram"),
+    path("series/<int:series_id>/summary", points.SeriesSummaryView.as_view(), name="api_summary"),
     path("studies", studies.Studies.as_view(), name="api_studies"),
     path("studies/<int:study_id>", studies.OneStudy.as_view(), name="api_study"),
     path("submissions", submissions.Submissions.as_view(), name="api_submissions"),

@@ -15,7 +15,7 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.incidents import ChangeAnswer, describe_change
+from benchapp.api.resources.changes import ChangeAnswer, describe_change
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import DetectionStatus
 from benchapp.pipeline.detection.dry_run import (

@@ -1,21 +1,19 @@
-"""Changes and incidents: lists, one incident, triage."""
+"""Incidents: the list, one incident, triage."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.parameters import (
     FilterParameters,
-    FormatParameters,
     PageParameters,
     flag_parameter,
     read_parameters,
@@ -25,56 +23,16 @@ from benchapp.api.framework.permissions import MayRead, MayReadOrEdit, find_pers
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import Row, answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
+from benchapp.api.resources.changes import ChangeAnswer, describe_change
 from benchapp.api.resources.shapes import PREFIX
-from benchapp.metrics import CATALOGUE
-from benchapp.models import METRIC_FIELDS, ChangeState, IncidentState, Role, Severity, User, Verdict
+from benchapp.models import IncidentState, Role, Severity, User, Verdict
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
-from benchapp.queries.incidents.changes import ChangeFilter, ChangeRow, list_changes
 from benchapp.queries.incidents.incidents import list_incidents, read_incident
 from benchapp.queries.incidents.shapes import IncidentDetail, IncidentFilter, IncidentRow, Tab
 from benchapp.queue import wake_notify, wake_up
 
 VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
-
-
-class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    series: int
-    scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
-    workload: str
-    target: str
-    metric: str
-    unit: str
-    run: int | None
-    last_good_run: int | None
-    started_at: Time
-    state: ChangeState
-    is_regression: bool
-    before_median: Annotated[float, Meta(description="in the metric's base unit")]
-    before_n: int
-    before_spread: Annotated[float, Meta(description="robust standard deviation")]
-    after_median: float
-    after_n: int
-    after_spread: float
-    relative: Annotated[float, Meta(description="after / before − 1")]
-    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
-    relative_high: float | None
-    confidence: Annotated[float, Meta(description="0 to 1")]
-    method: str
-    incident: int | None
-    found_at: Time
-    updated_at: Time
-    withdrawn_at: Time | None
-    evidence: Annotated[Mapping[str, Any], Meta(description="the points used and the tests' results")]
-    page: str
-
-
-CHANGE_COLUMNS: Final = list_columns(ChangeAnswer)
-
-
-class ChangePage(AnswerPage, kw_only=True, frozen=True):
-    changes: Sequence[ChangeAnswer]
 
 
 class CommonFactorAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -159,23 +117,6 @@ class IncidentPage(AnswerPage, kw_only=True, frozen=True):
     incidents: Sequence[IncidentRowAnswer]
 
 
-def describe_change(change: ChangeRow) -> ChangeAnswer:
-    """Return a change."""
-    return build(
-        ChangeAnswer,
-        change,
-        series=change.series.id,
-        scope=change.series.scope,
-        workload=change.series.workload_title,
-        target=change.series.target_title,
-        unit=CATALOGUE[change.metric].unit,
-        run=change.run_id,
-        last_good_run=change.last_good_run_id,
-        incident=change.incident_id,
-        page=f"/series/{change.series.id}/?metric={change.metric}",
-    )
-
-
 def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
     return build(
         IncidentRowAnswer,
@@ -198,49 +139,6 @@ def _describe_incident(detail: IncidentDetail) -> IncidentAnswer:
         changes=list(map(describe_change, detail.changes)),
         events=[build(IncidentEventAnswer, event, by=event.by_name or None) for event in detail.events],
     )
-
-
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the rows only")
-
-
-class ChangeParameters(FilterParameters, FormatParameters, PageParameters):
-    """Which changes; withdrawn ones only with state=withdrawn."""
-
-    metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False)
-    state = serializers.ChoiceField(choices=ChangeState.values, required=False)
-    since = serializers.DateTimeField(
-        source="since_at", required=False, help_text="started at this time or later, RFC 3339"
-    )
-
-
-class Changes(ApiView):
-    """All changes."""
-
-    permission_classes = [MayRead]
-
-    @extend_schema(
-        operation_id="list_changes",
-        parameters=[ChangeParameters],
-        responses={
-            (200, "application/json"): ChangePage,
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
-    )
-    def get(self, request: Request) -> HttpResponse:
-        """List detected changes, latest start first."""
-        wanted = read_parameters(request, ChangeParameters)
-        cursor, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
-        page = list_changes(ChangeFilter(**wanted), after=cursor, limit=limit)
-        return answer_rows(
-            request,
-            ChangePage,
-            list(map(describe_change, page.items)),
-            name="changes",
-            columns=CHANGE_COLUMNS,
-            next_cursor=page.next_cursor,
-            format=format,
-        )
 
 
 _AUTOMATIC: Final = "automatic"

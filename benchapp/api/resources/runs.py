@@ -1,14 +1,11 @@
-"""Runs, their raw output, and their exclusion from medians."""
+"""Runs: the list, and one with its measurements."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-import orjson
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -25,7 +22,6 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.parameters import (
     FilterParameters,
     PageParameters,
-    Parameters,
     SpanParameters,
     badge_parameter,
     flag_parameter,
@@ -33,21 +29,15 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
     text_parameter,
 )
-from benchapp.api.framework.permissions import MayEdit, MayRead, find_person, read_api_token
+from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
-    accepts_gzip,
     answer_json,
-    answer_not_modified,
     answer_rows,
-    is_known,
-    make_etag,
 )
-from benchapp.api.framework.view import ApiView, read_body
+from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, run_links, submission_url
-from benchapp.models import DirectionName, Kind, Run, State
-from benchapp.pipeline.exclusions import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
-from benchapp.pipeline.intake.submissions import pack, unpack
+from benchapp.models import DirectionName, Kind, State
 from benchapp.queries.badges import BadgeRow
 from benchapp.queries.runs.runs import (
     MeasurementRow,
@@ -58,9 +48,7 @@ from benchapp.queries.runs.runs import (
     list_runs,
     read_run,
 )
-from benchapp.queries.runs.submissions import RawBody, read_raw_body
 from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow
-from benchapp.queue import wake_up
 
 
 class RunColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -169,13 +157,6 @@ class NoteAnswer(ApiAnswer, kw_only=True, frozen=True):
     message: str
 
 
-class ExclusionAnswer(ApiAnswer, kw_only=True, frozen=True):
-    run_id: int
-    excluded_at: Time | None
-    excluded_by: str | None
-    excluded_reason: str
-
-
 @with_columns(RunColumns, TargetRow)
 class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     document: int
@@ -252,68 +233,6 @@ class RunParameters(FilterParameters, SpanParameters, PageParameters):
     )
 
 
-class OutputParameters(Parameters):
-    """Part of the raw body."""
-
-    part = serializers.ChoiceField(
-        choices=("submission", "fio"),
-        required=False,
-        default="submission",
-        help_text="submission: the exact body received; fio: the fio output in it",
-    )
-
-
-class ExclusionInput(serializers.Serializer[Any]):
-    """Reason of an exclusion."""
-
-    reason = serializers.CharField(max_length=REASON_MAXIMUM)
-
-
-class RunExclusion(ApiView):
-    """Exclusion of a run from medians."""
-
-    permission_classes = [MayEdit]
-
-    @extend_schema(operation_id="exclude_run", request=ExclusionInput, responses=ExclusionAnswer)
-    def put(self, request: Request, run_id: int) -> HttpResponse:
-        """Exclude a run from all medians, with a reason; its values remain available, marked as excluded."""
-        refuse_parameters(request)
-        wanted = read_body(request, ExclusionInput)
-        try:
-            run = exclude_run(run_id, find_person(request), via=_name_token(request), **wanted)
-        except UnknownRun as error:
-            raise _no_run(error) from error
-        except BadReason as error:
-            raise Problem(400, "value-invalid", "Bad value", str(error), pointer="/reason") from error
-        wake_up()
-        return answer_json(request, _describe_exclusion(run))
-
-    @extend_schema(operation_id="include_run", responses={200: ExclusionAnswer})
-    def delete(self, request: Request, run_id: int) -> HttpResponse:
-        """Include a run in medians again; no effect on a run that is not excluded."""
-        refuse_parameters(request)
-        try:
-            run = include_run(run_id, find_person(request), via=_name_token(request))
-        except UnknownRun as error:
-            raise _no_run(error) from error
-        wake_up()
-        return answer_json(request, _describe_exclusion(run))
-
-
-def _describe_exclusion(run: Run) -> ExclusionAnswer:
-    by = run.excluded_by.username if run.excluded_by else None
-    return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)
-
-
-def _name_token(request: Request) -> str:
-    token = read_api_token(request)
-    return f"bench_{token.public_id}" if token else ""
-
-
-def _no_run(error: UnknownRun) -> Problem:
-    return Problem(404, "not-found", "No such run", str(error))
-
-
 class Runs(ApiView):
     """All runs."""
 
@@ -343,63 +262,3 @@ class OneRun(ApiView):
         if run is None:
             raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
         return answer_json(request, describe_run(run))
-
-
-class RunOutputFile(ApiView):
-    """Raw output of a run."""
-
-    permission_classes = [MayRead]
-
-    @extend_schema(
-        operation_id="read_run_output",
-        parameters=[OutputParameters],
-        responses={
-            (200, "application/json"): OpenApiResponse(
-                OpenApiTypes.OBJECT,
-                "byte for byte: an agent's envelope or a document of published numbers; as text what fio printed",
-            ),
-            (200, "text/plain"): OpenApiTypes.STR,
-        },
-    )
-    def get(self, request: Request, run_id: int) -> HttpResponse:
-        """Download the exact body received, or the fio output in it."""
-        part = read_parameters(request, OutputParameters)["part"]
-        body = read_raw_body(run_id=run_id)
-        if body is None:
-            raise Problem(
-                404,
-                "not-found",
-                "No output kept",
-                f"run {run_id} does not exist, or its output has expired",
-            )
-        etag = make_etag(request, body.digest.hex())
-        if is_known(request, etag):
-            return answer_not_modified(etag)
-        if part == "fio" and not body.has_output:
-            raise Problem(404, "not-found", "No fio output", f"run {run_id} has published results")
-        if part == "fio" and body.has_envelope:
-            body = extract_fio_output(body)
-        return answer_download(request, body, etag)
-
-
-def extract_fio_output(body: RawBody) -> RawBody:
-    """Return the fio output in an envelope."""
-    output: str = orjson.loads(unpack(body.packed))["fio_output"]
-    return replace(body, packed=pack(output.encode()), kind=Kind.FIO)
-
-
-def answer_download(request: Request, body: RawBody, etag: str) -> HttpResponse:
-    """Return untrusted bytes as a file that browsers do not interpret; as the stored gzip if accepted."""
-    suffix, content_type = ("json", "application/json") if body.is_json else ("txt", "text/plain")
-    headers: dict[str, Any] = {
-        "Content-Disposition": f'attachment; filename="{body.host_name}-{body.submission_id}.{suffix}"',
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "private, no-cache",
-        "Vary": "Accept-Encoding, Authorization, Cookie",
-        "ETag": etag,
-    }
-    if accepts_gzip(request):
-        return HttpResponse(
-            body.packed, content_type=content_type, headers={**headers, "Content-Encoding": "gzip"}
-        )
-    return HttpResponse(unpack(body.packed), content_type=content_type, headers=headers)

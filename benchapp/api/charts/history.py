@@ -1,4 +1,4 @@
-"""Histories of several series, downsampled if long, and latencies of one series over time."""
+"""Histories of several series, downsampled if long."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -10,7 +10,7 @@ from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, list_columns, with_columns
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, with_columns
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -19,12 +19,10 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
     answer_lines,
     answer_not_modified,
-    answer_rows,
     is_known,
     make_etag,
 )
@@ -44,16 +42,11 @@ from benchapp.queries.charts.history import (
 from benchapp.queries.charts.history_rows import (
     BUCKET_COLUMNS,
     POINT_COLUMNS,
-    fan_rows,
-    heat_cells,
-    heat_columns,
     history_rows,
     make_document,
     spread_columns,
 )
-from benchapp.queries.charts.latency import COLUMNS_DEFAULT, COLUMNS_MAXIMUM, read_fan, read_heat
 from benchapp.queries.incidents.changes import read_marks_version
-from benchapp.queries.series.series import read_series_version
 
 MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 
@@ -187,51 +180,6 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     buckets: Sequence[HistoryBucketAnswer]
 
 
-class FanAnswer(ApiAnswer, kw_only=True, frozen=True):
-    from_at: Time
-    to_at: Time
-    runs: int
-    last_run: int
-    p50: Annotated[float | None, Meta(description="ns; the median over the runs of the column")]
-    p90: float | None
-    p95: float | None
-    p99: float | None
-    p99_9: float | None
-    p99_99: float | None
-
-
-class FanPage(AnswerPage, kw_only=True, frozen=True):
-    series: int
-    columns: Sequence[FanAnswer]
-
-
-class HeatColumnAnswer(ApiAnswer, kw_only=True, frozen=True):
-    from_at: Time
-    to_at: Time
-    runs: int
-    last_run: int
-    counts: Annotated[Sequence[int], Meta(description="I/Os per bucket, from first_bucket")]
-
-
-class HeatCellAnswer(ApiAnswer, kw_only=True, frozen=True):
-    """A line of the CSV: a column and one of its buckets."""
-
-    from_at: Time
-    to_at: Time
-    runs: int
-    last_run: int
-    bucket: int
-    from_ns: float
-    to_ns: float
-    operations: int
-
-
-class HeatPage(AnswerPage, kw_only=True, frozen=True):
-    series: int
-    first_bucket: int | None
-    columns: Sequence[HeatColumnAnswer]
-
-
 def describe_buckets(rows: Sequence[Mapping[str, Any]]) -> list[BucketAnswer]:
     """Return the buckets of one series."""
     return [BucketAnswer(**row) for row in rows]
@@ -278,18 +226,6 @@ class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
     )
 
 
-class LatencyParameters(SpanParameters, FormatParameters):
-    """Time range and resolution of latencies."""
-
-    thin = serializers.IntegerField(
-        required=False,
-        default=COLUMNS_DEFAULT,
-        min_value=1,
-        max_value=COLUMNS_MAXIMUM,
-        help_text="maximum columns; adjacent runs share a column",
-    )
-
-
 _LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
 _FORMATS = {(200, "text/csv"): _LINES, (200, "application/x-ndjson"): _LINES}
 
@@ -325,72 +261,6 @@ class Histories(ApiView):
         return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
 
 
-class Percentiles(ApiView):
-    """The percentiles of one series over time."""
-
-    permission_classes = [MayRead]
-
-    @extend_schema(
-        operation_id="list_percentiles",
-        parameters=[LatencyParameters],
-        responses={(200, "application/json"): FanPage, **_FORMATS},
-    )
-    def get(self, request: Request, series_id: int) -> HttpResponse:
-        """List p50 to p99.99 over time, in ns."""
-        wanted = read_parameters(request, LatencyParameters)
-        etag = make_etag(request, _read_version(series_id))
-        if is_known(request, etag):
-            return answer_not_modified(etag)
-        fan = read_fan(series_id, **_span_of(wanted))
-        return answer_rows(
-            request,
-            FanPage,
-            [FanAnswer(**row) for row in fan_rows(fan)],
-            name="columns",
-            columns=list_columns(FanAnswer),
-            format=wanted["format"],
-            file_name=f"series-{series_id}-percentiles",
-            about={"series": series_id},
-            headers={"ETag": etag},
-        )
-
-
-class Histogram(ApiView):
-    """The histograms of one series over time."""
-
-    permission_classes = [MayRead]
-
-    @extend_schema(
-        operation_id="list_histograms",
-        parameters=[LatencyParameters],
-        responses={(200, "application/json"): HeatPage, **_FORMATS},
-    )
-    def get(self, request: Request, series_id: int) -> HttpResponse:
-        """List latency histograms over time; bucket k spans 2^(k/4) to 2^((k+1)/4) ns."""
-        wanted = read_parameters(request, LatencyParameters)
-        etag = make_etag(request, _read_version(series_id))
-        if is_known(request, etag):
-            return answer_not_modified(etag)
-        heat = read_heat(series_id, **_span_of(wanted))
-        is_json = wanted["format"] == "json"
-        rows: list[ApiAnswer] = []
-        if heat is not None and is_json:
-            rows += [HeatColumnAnswer(**row) for row in heat_columns(heat)]
-        elif heat is not None:
-            rows += [HeatCellAnswer(**row) for row in heat_cells(heat)]
-        return answer_rows(
-            request,
-            HeatPage,
-            rows,
-            name="columns",
-            columns=list_columns(HeatColumnAnswer if is_json else HeatCellAnswer),
-            format=wanted["format"],
-            file_name=f"series-{series_id}-histograms",
-            about={"series": series_id, "first_bucket": None if heat is None else heat.first_bucket},
-            headers={"ETag": etag},
-        )
-
-
 def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponse:
     kind: type[ApiAnswer] = HistoryBucketAnswer if history.is_thinned else HistoryPointAnswer
     if history.is_thinned:
@@ -405,14 +275,3 @@ def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag
         file_name="history",
         headers={"ETag": etag},
     )
-
-
-def _span_of(wanted: dict[str, Any]) -> dict[str, Any]:
-    return {"count": wanted["thin"], "from_at": wanted.get("from_at"), "to_at": wanted.get("to_at")}
-
-
-def _read_version(series_id: int) -> str:
-    version = read_series_version(series_id)
-    if version is None:
-        raise Problem(404, "not-found", "No such series", f"series {series_id} does not exist")
-    return version

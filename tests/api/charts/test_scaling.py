@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.api.resources.scaling import ScalingParameters
+from benchapp.api.charts.scaling import ScalingParameters
 from benchapp.dimensions import DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingRequest
 from tests.ebs import make_ebs_series

@@ -1,0 +1,1 @@
+"""Charts as rows: parameters, types of answers, views."""

@@ -1,0 +1,84 @@
+"""Exclusion of runs from medians."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.framework.answers import (
+    ApiAnswer,
+    Time,
+    build,
+)
+from benchapp.api.framework.parameters import (
+    refuse_parameters,
+)
+from benchapp.api.framework.permissions import MayEdit, find_person, read_api_token
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import (
+    answer_json,
+)
+from benchapp.api.framework.view import ApiView, read_body
+from benchapp.models import Run
+from benchapp.pipeline.exclusions import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
+from benchapp.queue import wake_up
+
+
+class ExclusionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run_id: int
+    excluded_at: Time | None
+    excluded_by: str | None
+    excluded_reason: str
+
+
+class ExclusionInput(serializers.Serializer[Any]):
+    """Reason of an exclusion."""
+
+    reason = serializers.CharField(max_length=REASON_MAXIMUM)
+
+
+class RunExclusion(ApiView):
+    """Exclusion of a run from medians."""
+
+    permission_classes = [MayEdit]
+
+    @extend_schema(operation_id="exclude_run", request=ExclusionInput, responses=ExclusionAnswer)
+    def put(self, request: Request, run_id: int) -> HttpResponse:
+        """Exclude a run from all medians, with a reason; its values remain available, marked as excluded."""
+        refuse_parameters(request)
+        wanted = read_body(request, ExclusionInput)
+        try:
+            run = exclude_run(run_id, find_person(request), via=_name_token(request), **wanted)
+        except UnknownRun as error:
+            raise _no_run(error) from error
+        except BadReason as error:
+            raise Problem(400, "value-invalid", "Bad value", str(error), pointer="/reason") from error
+        wake_up()
+        return answer_json(request, _describe_exclusion(run))
+
+    @extend_schema(operation_id="include_run", responses={200: ExclusionAnswer})
+    def delete(self, request: Request, run_id: int) -> HttpResponse:
+        """Include a run in medians again; no effect on a run that is not excluded."""
+        refuse_parameters(request)
+        try:
+            run = include_run(run_id, find_person(request), via=_name_token(request))
+        except UnknownRun as error:
+            raise _no_run(error) from error
+        wake_up()
+        return answer_json(request, _describe_exclusion(run))
+
+
+def _describe_exclusion(run: Run) -> ExclusionAnswer:
+    by = run.excluded_by.username if run.excluded_by else None
+    return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)
+
+
+def _name_token(request: Request) -> str:
+    token = read_api_token(request)
+    return f"bench_{token.public_id}" if token else ""
+
+
+def _no_run(error: UnknownRun) -> Problem:
+    return Problem(404, "not-found", "No such run", str(error))

@@ -1,0 +1,99 @@
+"""Raw output of runs."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.framework.parameters import (
+    Parameters,
+    read_parameters,
+)
+from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import (
+    accepts_gzip,
+    answer_not_modified,
+    is_known,
+    make_etag,
+)
+from benchapp.api.framework.view import ApiView
+from benchapp.models import Kind
+from benchapp.pipeline.intake.submissions import pack, unpack
+from benchapp.queries.runs.submissions import RawBody, read_raw_body
+
+
+class OutputParameters(Parameters):
+    """Part of the raw body."""
+
+    part = serializers.ChoiceField(
+        choices=("submission", "fio"),
+        required=False,
+        default="submission",
+        help_text="submission: the exact body received; fio: the fio output in it",
+    )
+
+
+class RunOutputFile(ApiView):
+    """Raw output of a run."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_run_output",
+        parameters=[OutputParameters],
+        responses={
+            (200, "application/json"): OpenApiResponse(
+                OpenApiTypes.OBJECT,
+                "byte for byte: an agent's envelope or a document of published numbers; as text what fio printed",
+            ),
+            (200, "text/plain"): OpenApiTypes.STR,
+        },
+    )
+    def get(self, request: Request, run_id: int) -> HttpResponse:
+        """Download the exact body received, or the fio output in it."""
+        part = read_parameters(request, OutputParameters)["part"]
+        body = read_raw_body(run_id=run_id)
+        if body is None:
+            raise Problem(
+                404,
+                "not-found",
+                "No output kept",
+                f"run {run_id} does not exist, or its output has expired",
+            )
+        etag = make_etag(request, body.digest.hex())
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        if part == "fio" and not body.has_output:
+            raise Problem(404, "not-found", "No fio output", f"run {run_id} has published results")
+        if part == "fio" and body.has_envelope:
+            body = extract_fio_output(body)
+        return answer_download(request, body, etag)
+
+
+def extract_fio_output(body: RawBody) -> RawBody:
+    """Return the fio output in an envelope."""
+    output: str = orjson.loads(unpack(body.packed))["fio_output"]
+    return replace(body, packed=pack(output.encode()), kind=Kind.FIO)
+
+
+def answer_download(request: Request, body: RawBody, etag: str) -> HttpResponse:
+    """Return untrusted bytes as a file that browsers do not interpret; as the stored gzip if accepted."""
+    suffix, content_type = ("json", "application/json") if body.is_json else ("txt", "text/plain")
+    headers: dict[str, Any] = {
+        "Content-Disposition": f'attachment; filename="{body.host_name}-{body.submission_id}.{suffix}"',
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept-Encoding, Authorization, Cookie",
+        "ETag": etag,
+    }
+    if accepts_gzip(request):
+        return HttpResponse(
+            body.packed, content_type=content_type, headers={**headers, "Content-Encoding": "gzip"}
+        )
+    return HttpResponse(unpack(body.packed), content_type=content_type, headers=headers)
