@@ -166,6 +166,11 @@ UNKNOWN: Final = "–"
 _THIN_SPACE: Final = "\u202f"
 
 
+def lower_label(label: str) -> str:
+    """Return the label of a metric or dimension within a sentence: "mean latency", "IOPS", "RAID level"."""
+    return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"
+
+
 def format_value(value: float | None, unit: str) -> str:
     """Format a value in a base unit, with three significant digits or as a whole number.
 

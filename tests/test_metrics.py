@@ -13,6 +13,7 @@ from benchapp.metrics import (
     find_limit,
     find_references,
     format_value,
+    lower_label,
 )
 
 CASES = json.loads((Path(__file__).parent / "data" / "format_cases.json").read_text())
@@ -62,3 +63,16 @@ def test_known_systems_are_of_one_metric_of_one_profile() -> None:
     assert find_references("quick", "iops", "read") == ()
     assert find_references("gitlab-randrw", "latency_mean_ns", "read") == ()
     assert all(line.metric in CATALOGUE for line in REFERENCE_LINES)
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("Mean latency", "mean latency"),
+        ("IOPS", "IOPS"),
+        ("RAID level", "RAID level"),
+        ("Direct I/O", "direct I/O"),
+    ],
+)
+def test_label_within_a_sentence_keeps_its_abbreviations(label: str, text: str) -> None:
+    assert lower_label(label) == text

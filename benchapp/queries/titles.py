@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from benchapp.dimensions import DIMENSIONS, split_pattern
 from benchapp.grammar import Value
+from benchapp.metrics import lower_label
 
 UNKNOWN_LAYOUT: Final = "unknown layout"
 
@@ -274,7 +275,7 @@ def describe_setting(name: str, value: Value | None) -> str:
     """Format a value of a dimension for use without a header: "5 GiB files", "16 volumes", "host db-01"."""
     shown = describe_value(name, value)
     if shown == UNKNOWN:
-        return f"unknown {DIMENSIONS[name].label.lower()}"
+        return f"unknown {lower_label(DIMENSIONS[name].label)}"
     if name in _COUNTED:
         return f"{shown} {_COUNTED[name][value != 1]}"
     if name in _AFTER:

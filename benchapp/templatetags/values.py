@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from benchapp.metrics import UNKNOWN, format_value
+from benchapp.metrics import UNKNOWN, format_value, lower_label
 
 register = template.Library()
 
@@ -19,6 +19,12 @@ _STEPS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day")
 _AFTER_NUMBER: Final = re.compile(r"([0-9×]) (?=[^·])")
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _NOT_STATED: Final = "not reported by the host"
+
+
+@register.filter
+def in_sentence(label: str) -> str:
+    """Return the label of a metric or dimension within a sentence."""
+    return lower_label(label)
 
 
 @register.filter

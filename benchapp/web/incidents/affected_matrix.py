@@ -9,6 +9,7 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
+from benchapp.metrics import lower_label
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.affected_matrix import (
     AffectedCell,
@@ -105,7 +106,7 @@ def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
 
 
 def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> AffectedMatrixCell:
-    position = f"{line.label}, {matrix.x.label.lower()} {matrix.columns[place]}"
+    position = f"{line.label}, {lower_label(matrix.x.label)} {matrix.columns[place]}"
     if cell.change is None:
         note = _STATUSES.get(DetectionStatus(cell.status), "") if cell.status else ""
         return AffectedMatrixCell(cell.state, position, _TEXTS[cell.state], None, note, _link(matrix, cell))

@@ -5,7 +5,7 @@ from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOGUE, format_value, lower_label
 from benchapp.queries.charts.comparison import ComparisonResult, Pair, Side
 from benchapp.web.site.value_texts import format_count, format_signed_percent
 
@@ -61,7 +61,7 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
         )
     if found.free:
         names = ", ".join(
-            DIMENSIONS[name].label.lower() if name in DIMENSIONS else _SCOPE for name in found.free
+            lower_label(DIMENSIONS[name].label) if name in DIMENSIONS else _SCOPE for name in found.free
         )
         sentences.append(f"Compared by: {names}.")
     if found.environment:

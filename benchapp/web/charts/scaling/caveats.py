@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
+from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
-from benchapp.web.charts.scaling.sentence_writer import name_metric
 from benchapp.web.site.value_texts import format_count, format_with_unit
 
 # As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.
@@ -18,7 +18,9 @@ def describe_marks(chart: ScalingChart) -> str:
     """Return the caption: what a mark is, and which direction is better."""
     parts = [f"{chart.metric.label}: {_describe_runs(chart)}"]
     if chart.over is not None:
-        parts.append(f"one point per {chart.x.dimension.label.lower()}, plotted against {chart.over.label}")
+        parts.append(
+            f"one point per {lower_label(chart.x.dimension.label)}, plotted against {chart.over.label}"
+        )
     if chart.as_of is not None:
         parts.append(f"as of {chart.as_of:%Y-%m-%d %H:%M} UTC")
     if chart.earlier_at is not None:
@@ -52,13 +54,13 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield f"{counts.filled} of {counts.cells} combinations have a value; {_describe_missing(chart)}."
     most = max(len(cell.series_ids) for _, _, _, cell in chart.walk())
     if most > 1:
-        names = ", ".join(DIMENSIONS[name].label.lower() for name in chart.mixed) or "other options"
+        names = ", ".join(lower_label(DIMENSIONS[name].label) for name in chart.mixed) or "other options"
         how = "median of the series' medians" if chart.metric.may_mix else "range only, no common percentile"
         yield f"Up to {most} series per combination, with different {names}: {how}."
     if counts.unvalued:
-        yield f"{format_count(counts.unvalued, 'series')} without {name_metric(chart.metric)}."
+        yield f"{format_count(counts.unvalued, 'series')} without {lower_label(chart.metric.label)}."
     if counts.unknown_x:
-        yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {chart.x.dimension.label.lower()}."
+        yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {lower_label(chart.x.dimension.label)}."
     if counts.hidden_by_fixed:
         yield f"{format_count(counts.hidden_by_fixed, 'series')} hidden by the fixed dimensions."
     if counts.omitted:
@@ -91,7 +93,7 @@ def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
             yield f"Limit {name} ({least}) is off the scale: named at the upper edge."
         elif far:
             where = ", ".join(chart.x.labels[place] for place in sorted(far))
-            label = chart.x.dimension.label.lower()
+            label = lower_label(chart.x.dimension.label)
             yield f"Limit {name} is off the scale at {label} {where}: marked by an arrow."
 
 

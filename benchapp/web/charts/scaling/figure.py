@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.http import QueryDict
 
 from benchapp.dimensions import DIMENSIONS
+from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from benchapp.queries.titles import describe_setting, describe_value
@@ -203,8 +204,10 @@ def _make_cell(
 
 
 def _describe_panel(chart: ScalingChart, facet: ScalingFacet) -> str:
-    where = f", {DIMENSIONS[chart.facet.dimension.name].label.lower()} {facet.label}" if chart.facet else ""
-    return f"{chart.metric.label} over {chart.x.dimension.label.lower()}{where}"
+    where = (
+        f", {lower_label(DIMENSIONS[chart.facet.dimension.name].label)} {facet.label}" if chart.facet else ""
+    )
+    return f"{chart.metric.label} over {lower_label(chart.x.dimension.label)}{where}"
 
 
 def _list_facts(chart: ScalingChart) -> Iterator[tuple[str, str]]:

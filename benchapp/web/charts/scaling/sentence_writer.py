@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.metrics import format_value
+from benchapp.metrics import format_value, lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
     AtLimit,
@@ -22,7 +22,6 @@ from benchapp.queries.charts.scaling_findings import (
     Unclear,
     list_places,
 )
-from benchapp.queries.charts.scaling_shapes import ScalingMetric
 from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.web.site.value_texts import format_percent, format_with_unit
 
@@ -152,7 +151,7 @@ class SentenceWriter:
         where = f" at {self._at(high)}" if is_at_one_x else ""
         return Clause(
             "" if curve == self._chart.metric.label else curve,
-            f"{more} {verb} {factor:.1f}x the {name_metric(self._chart.metric)} of {less}{where}",
+            f"{more} {verb} {factor:.1f}x the {lower_label(self._chart.metric.label)} of {less}{where}",
             f" ({self._pair(high, 'vs', low)})",
             has_subject=True,
         )
@@ -214,9 +213,3 @@ class SentenceWriter:
             return f"~{self.format(value)}"
         divisor, suffix = (1e6, "M") if value >= 999_500 else (1e3, "k")
         return f"~{float(f'{value / divisor:.3g}'):g}{suffix} IOPS"
-
-
-def name_metric(metric: ScalingMetric) -> str:
-    """Return the name of a metric within a sentence: "IOPS", "mean latency"."""
-    label = metric.label
-    return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
     AtLimit,
@@ -25,7 +26,7 @@ from benchapp.queries.charts.scaling_findings import (
     list_places,
 )
 from benchapp.queries.titles import describe_setting, describe_value
-from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter, name_metric
+from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter
 from benchapp.web.site.value_texts import format_with_unit
 
 # The order of findings in a title and in the summary: the most surprising first.
@@ -120,16 +121,16 @@ def _describe_subject(chart: ScalingChart) -> str:
     lines = chart.facets[0].lines
     if chart.color is not None and len(lines) == 1:
         parts.append(describe_setting(chart.color.dimension.name, lines[0].value))
-    return " ".join([*parts, name_metric(chart.metric) if parts else chart.metric.label])
+    return " ".join([*parts, lower_label(chart.metric.label) if parts else chart.metric.label])
 
 
 def _describe_range(chart: ScalingChart) -> str:
     x = chart.x
     name = x.dimension.name
     if chart.over is not None:
-        return f"over {chart.over.label}, {x.dimension.label.lower()} {x.labels[0]} to {x.labels[-1]}"
+        return f"over {chart.over.label}, {lower_label(x.dimension.label)} {x.labels[0]} to {x.labels[-1]}"
     if not x.dimension.is_number:
-        return f"by {x.dimension.label.lower()}"
+        return f"by {lower_label(x.dimension.label)}"
     if len(x.values) == 1:
         return f"at {describe_setting(name, x.values[0])}"
     first, last = describe_value(name, x.values[0]), describe_setting(name, x.values[-1])
