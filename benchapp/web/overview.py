@@ -17,11 +17,11 @@ from benchapp.web.charts.matrix.texts import describe_previous, format_metric_va
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
-from benchapp.web.site.value_texts import format_count, say_age
+from benchapp.web.site.value_texts import format_age, format_count
 
 _RUNS: Final = 6
 _STUDIES: Final = 6
@@ -47,7 +47,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; the first steps while the server has no runs."""
     page = list_runs(RunFilter(), limit=_RUNS)
     if not page.items:
-        steps = say_first_steps(make_base_url(request))
+        steps = list_first_steps(make_base_url(request))
         return render(request, "site/overview.html", {"title": "Welcome to benchapp", "steps": steps})
     overview = read_overview()
     incidents = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS)
@@ -74,7 +74,7 @@ def _make_row(series: SeriesLevel) -> OverviewSeries:
         title=f"median of {level.n} runs{describe_previous(level, series.metric)}",
         mark=show_mark(series.mark, metric=series.metric.name),
         sparkline=make_sparkline(level.recent),
-        age=say_age(level.last_at),
+        age=format_age(level.last_at),
     )
 
 

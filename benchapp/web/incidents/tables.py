@@ -22,7 +22,7 @@ from benchapp.web.incidents.texts import (
     format_level,
 )
 from benchapp.web.site.number_columns import SHORT_LABELS
-from benchapp.web.site.value_texts import format_signed_percent, say_age
+from benchapp.web.site.value_texts import format_age, format_signed_percent
 
 _SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
 
@@ -84,7 +84,7 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
         place=name or "several hosts or pools",
         is_pool=kind == "pool",
         suspect=describe_first_suspect(row),
-        age=say_age(row.opened_at),
+        age=format_age(row.opened_at),
     )
 
 

@@ -46,7 +46,7 @@ from benchapp.web.incidents.texts import (
     describe_sides,
 )
 from benchapp.web.site.access import can, may_read
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import find_visitor, make_base_url
@@ -126,7 +126,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "cells": make_change_lines(detail.changes),
         "affected": make_affected_matrix(row, request.GET) if live else None,
         "events": [_make_event(event) for event in reversed(detail.events)],
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
         **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),
     }
     return render(request, "incidents/incident.html", context)
@@ -199,4 +199,4 @@ def _make_event(event: EventRow) -> EventLine:
 
 def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar) -> str:
     query = keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, add=None, value=None)
-    return say_request(f"{make_base_url(request)}/api/v1/incidents{'' if query == '?' else query}")
+    return format_curl_command(f"{make_base_url(request)}/api/v1/incidents{'' if query == '?' else query}")

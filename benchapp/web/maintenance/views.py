@@ -51,7 +51,7 @@ from benchapp.web.maintenance.texts import (
     format_title,
 )
 from benchapp.web.site.access import may_read, needs_role, read_person
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -109,7 +109,7 @@ def planned_events(request: HttpRequest) -> HttpResponse:
             for value, label in [("", "All"), *KINDS]
         ],
         "tab": tab,
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/planned-events"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events"),
     }
     return render(request, "maintenance/planned_events.html", context, status=400 if errors else 200)
 
@@ -166,7 +166,7 @@ def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
         "impact": impact,
         "impact_texts": describe_impact(impact),
         "effect": describe_effect(is_maintenance=row.is_maintenance),
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/planned-events/{row.id}"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events/{row.id}"),
     }
     return render(request, "maintenance/planned_event.html", context)
 

@@ -27,7 +27,7 @@ from benchapp.pipeline.provenance.shapes import (
 from benchapp.queries.runs.runs import RunDetail, read_run
 from benchapp.queries.runs.submissions import read_raw_body
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.value_texts import format_integer, format_with_unit
 
@@ -103,7 +103,7 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
             f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
         )
     title = f"Derived values of run {run_id}"
-    api_line = say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/report")
+    api_line = format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}/report")
     context = {"run": run, "title": title, "api_line": api_line, "parser_version": PARSER_VERSION}
     try:
         provenance = _derive(request, run)

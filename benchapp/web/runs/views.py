@@ -28,7 +28,7 @@ from benchapp.web.runs.tables import (
 )
 from benchapp.web.runs.traces import make_trace_panels
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_first_steps, say_request
+from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
@@ -63,7 +63,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "is_filtering": bool(bar.text) or is_filtering(form),
         "columns": columns,
         "runs": lines,
-        "steps": None if page.items else say_first_steps(make_base_url(request)),
+        "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
     return render(request, "runs/runs.html", context, status=400 if errors else 200)
 
@@ -87,8 +87,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "missing_reasons": list_missing_reasons(lines),
         "percentiles": make_percentile_table(detail, read_before(detail)),
         "traces": make_trace_panels(read_traces(run_id), detail.measurements),
-        "traces_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
+        "traces_line": format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
     }
     return render(request, "runs/run.html", context)
 

@@ -11,7 +11,7 @@ from benchapp.queries.series.series import (
     list_series,
 )
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.number_columns import make_cells, make_columns
 from benchapp.web.site.page_context import make_base_url
@@ -39,7 +39,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
         "is_filtering": bool(bar.text),
         "columns": columns,
         "rows": [(row, make_cells(row.latest, columns) if row.latest else ()) for row in page.items],
-        "steps": None if page.items else say_first_steps(make_base_url(request)),
+        "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
     return render(request, "series/series_list.html", context, status=400 if errors else 200)
 

@@ -17,7 +17,7 @@ class FirstSteps:
     curl: str
 
 
-def say_first_steps(base_url: str) -> FirstSteps:
+def list_first_steps(base_url: str) -> FirstSteps:
     """Return the commands for an empty server."""
     return FirstSteps(
         here="make up",
@@ -45,7 +45,7 @@ def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN
     )
 
 
-def say_request(url: str, *, is_personal: bool = False) -> str:
+def format_curl_command(url: str, *, is_personal: bool = False) -> str:
     """Return the curl command for the data of a page; is_personal: needs a token even with BENCHAPP_PUBLIC_READ."""
     # No token is needed where everybody may read.
     token = "" if settings.PUBLIC_READ and not is_personal else ' -H "Authorization: Bearer $BENCHAPP_TOKEN"'

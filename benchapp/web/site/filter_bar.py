@@ -101,7 +101,7 @@ def make_filter_bar(
     )
 
 
-def say_filter(filter: Filter) -> str:
+def describe_filter(filter: Filter) -> str:
     """Return a filter as text for captions: "Volume type gp3, io2; not Filesystem xfs"; "" without a filter."""
     terms = [
         f"{'not ' if term.is_negated else ''}{DIMENSIONS[term.dimension].label} {_format_tests(term)}"

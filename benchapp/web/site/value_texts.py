@@ -21,7 +21,7 @@ class Measured(Protocol):
         """Return the base unit."""
 
 
-def say_age(moment: datetime, *, now: datetime | None = None) -> str:
+def format_age(moment: datetime, *, now: datetime | None = None) -> str:
     """Return the age in its largest unit: "3 d"; "now" below a minute."""
     seconds = ((now or timezone.now()) - moment).total_seconds()
     for length, unit in _AGES:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from benchapp.models import Role
 from benchapp.queries.studies import StudyDetail, list_studies, read_study
 from benchapp.web.site.access import can, may_read
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -33,7 +33,7 @@ def studies(request: HttpRequest) -> HttpResponse:
         "title": _format_title(len(page.items)),
         "errors": errors,
         "studies": page.items,
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/studies"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/studies"),
     }
     return render(request, "studies/studies.html", context, status=400 if errors else 200)
 
@@ -53,7 +53,7 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
         "is_mine": is_mine,
         # The link gives access to the study: shown only to those who can create one.
         "shared_url": _make_shared_url(request, detail) if is_mine else "",
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
     }
     return render(request, "studies/study.html", context)
 

@@ -33,7 +33,7 @@ from benchapp.queries.subscriptions import (
 from benchapp.queue import wake_notify
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
 from benchapp.web.site.access import can, needs_role, read_person
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.subscriptions.forms import ChangeForm, SubscriptionForm
 
@@ -49,7 +49,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "subscriptions": list_subscriptions(person, owner=None if shows_all else person),
         "shows_all": shows_all,
         "has_email": settings.EMAIL_SERVER is not None,
-        "api_line": say_request(f"{make_base_url(request)}/api/v1/subscriptions", is_personal=True),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/subscriptions", is_personal=True),
     }
     return render(request, "subscriptions/subscriptions.html", context)
 

@@ -22,7 +22,7 @@ from benchapp.queries.runs.submissions import (
     read_upload,
 )
 from benchapp.web.site.access import can, may_read, needs_role
-from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_forms import UploadFilterForm, keep_query, list_errors, read_form
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -60,7 +60,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
         "uploads": page.items,
         "errors": errors,
         "outdated": _describe_outdated() if can(find_visitor(request), Role.ADMIN) else "",
-        "steps": None if page.items else say_first_steps(make_base_url(request)),
+        "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
     return render(request, "uploads/uploads.html", context, status=400 if errors else 200)
 

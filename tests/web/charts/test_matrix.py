@@ -11,7 +11,7 @@ from django.utils import timezone
 from benchapp.models import Incident, Series
 from benchapp.pipeline.judge import judge_series
 from benchapp.web.site.sparkline import make_sparkline
-from benchapp.web.site.value_texts import say_age
+from benchapp.web.site.value_texts import format_age
 from tests.factories import make_host, make_series, make_target, make_workload
 from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page
@@ -177,7 +177,7 @@ def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_asse
     [(59, "now"), (60, "1 min"), (7_200, "2 h"), (86_400 * 3.9, "3 d"), (86_400 * 800, "2 y")],
 )
 def test_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
-    assert say_age(NOON - timedelta(seconds=seconds), now=NOON) == text
+    assert format_age(NOON - timedelta(seconds=seconds), now=NOON) == text
 
 
 @pytest.mark.parametrize(

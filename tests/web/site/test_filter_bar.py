@@ -5,7 +5,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from benchapp.grammar import Filter, parse_filter
-from benchapp.web.site.filter_bar import make_filter_bar, say_filter
+from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
 from tests.factories import make_host, make_series, make_target
 from tests.web.pages import Page
 
@@ -98,7 +98,7 @@ def test_clear_is_not_offered_without_a_filter() -> None:
 
 
 def test_filter_is_described_for_captions() -> None:
-    said = say_filter(parse_filter("type:gp3,io2 -fs:xfs depth:1..8 bs:<=4k direct:yes slow"))
+    said = describe_filter(parse_filter("type:gp3,io2 -fs:xfs depth:1..8 bs:<=4k direct:yes slow"))
 
     assert (
         said

@@ -21,7 +21,7 @@ from benchapp.web.charts.comparison.figure import (
 )
 from benchapp.web.charts.comparison.table import write_markdown
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
 
 UNMATCHED_MAXIMUM: Final = 50
@@ -73,7 +73,7 @@ def _make_context(request: HttpRequest, figure: ComparisonFigure) -> dict[str, A
         "markdown": write_markdown(
             figure.title, figure.names, figure.lines, link=request.build_absolute_uri()
         ),
-        "api_line": say_request(f"{make_base_url(request)}{figure.address}"),
+        "api_line": format_curl_command(f"{make_base_url(request)}{figure.address}"),
     }
 
 

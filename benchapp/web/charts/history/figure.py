@@ -15,8 +15,8 @@ from benchapp.queries.charts.history_rows import make_document
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
 from benchapp.web.charts.history.texts import format_history_title
-from benchapp.web.site.command_lines import say_request
-from benchapp.web.site.filter_bar import say_filter
+from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_bar import describe_filter
 
 API_PATH = "/api/v1/history"
 
@@ -99,7 +99,7 @@ def make_history_figure(
         companions=asked.metrics[1:],
         url=address,
         csv_url=f"{shown}&format=csv",
-        api_line=say_request(f"{base_url}{shown}"),
+        api_line=format_curl_command(f"{base_url}{shown}"),
         file_name=file_name,
         from_text=bounds.get("from", ""),
         to_text=bounds.get("to", ""),
@@ -132,7 +132,7 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         choice=write_series_query(asked, text),
         base_url=base_url,
         title=format_history_title(history, asked.metric),
-        filter=say_filter(filter),
+        filter=describe_filter(filter),
         file_name=f"{key}-{asked.metric.name}",
         key=key,
         has_several=len(chosen.rows) > 1,

@@ -12,7 +12,7 @@ from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.latency import FAN, Fan, Heat, Latencies, read_fan, read_heat
 from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest, write_query
-from benchapp.web.site.command_lines import say_request
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_forms import Span
 from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
@@ -155,7 +155,7 @@ def make_latency_figures(
         return LatencyFigure(
             url=address,
             csv_url=f"{address}{'&' if query else '?'}format=csv",
-            api_line=say_request(f"{base_url}{address}"),
+            api_line=format_curl_command(f"{base_url}{address}"),
             file_name=f"series-{row.id}-{name}",
             table=table,
         )

@@ -18,8 +18,8 @@ from benchapp.web.charts.history.request import HistoryRequest, read_history_req
 from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
 from benchapp.web.charts.history.texts import describe_level_changes, format_history_title
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar, say_filter
+from benchapp.web.site.command_lines import list_first_steps
+from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
 from benchapp.web.site.page_context import make_base_url
 
 # Parameters that a change of the filter retains.
@@ -43,7 +43,7 @@ def history(request: HttpRequest) -> HttpResponse:
         choice=write_series_query(asked, filter_text),
         base_url=base_url,
         title=title,
-        filter=say_filter(bar.filter),
+        filter=describe_filter(bar.filter),
         file_name=f"history-{asked.metric.name}",
         has_several=len(chosen.rows) > 1,
         **list_switches(request, asked),
@@ -61,7 +61,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "table": make_history_table(found, asked.metric),
         "changes": make_environment_change_lines(found),
         "metric": asked.metric,
-        "steps": None if chosen.rows or bar.text else say_first_steps(base_url),
+        "steps": None if chosen.rows or bar.text else list_first_steps(base_url),
     }
     return render(request, "charts/history/history.html", context, status=400 if errors else 200)
 

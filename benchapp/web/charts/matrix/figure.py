@@ -25,10 +25,10 @@ from benchapp.web.charts.matrix.texts import (
     format_metric_value,
     list_omitted,
 )
-from benchapp.web.site.filter_bar import say_filter
+from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
-from benchapp.web.site.value_texts import say_age
+from benchapp.web.site.value_texts import format_age
 
 CHOSEN: Final = ("metric", "x", "rows", "facet")
 # Up to this many columns leave room for a second panel in the row.
@@ -101,7 +101,7 @@ def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigur
     return MatrixFigure(
         matrix=matrix,
         title=describe_matrix(matrix),
-        filter=say_filter(matrix.shown_filter),
+        filter=describe_filter(matrix.shown_filter),
         counts=describe_matrix_counts(matrix),
         changes=tuple(describe_changes(matrix)),
         omitted=tuple(list_omitted(matrix)),
@@ -152,7 +152,7 @@ def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_l
         value="" if level is None else format_metric_value(level.median, matrix.metric).removesuffix(" IOPS"),
         mark=show_mark(cell.mark, metric=matrix.metric.name),
         line="" if level is None else make_sparkline(level.recent),
-        age="" if level is None else say_age(level.last_at),
+        age="" if level is None else format_age(level.last_at),
         where=describe_cell_place(matrix, row, place),
         reason=REASONS.get(cell.state, ""),
         long_reason=LONG_REASONS.get(cell.state, ""),

@@ -19,7 +19,7 @@ from benchapp.queries.titles import describe_value
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
 from benchapp.web.charts.matrix.texts import LONG_REASONS, REASONS
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_first_steps, say_request
+from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
 from benchapp.web.site.page_context import make_base_url
 
@@ -54,8 +54,8 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "fixed": [_make_fixed(fixed, bar, request) for fixed in shown.fixed],
         "fields": _make_fields(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
-        "api_line": say_request(f"{base_url}/api/v1/matrix?{figure.query}"),
-        "steps": None if shown.size or bar.text else say_first_steps(base_url),
+        "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure.query}"),
+        "steps": None if shown.size or bar.text else list_first_steps(base_url),
         "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],
     }
     return render(request, "charts/matrix/matrix.html", context, status=400 if errors else 200)

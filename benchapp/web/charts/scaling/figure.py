@@ -16,8 +16,8 @@ from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
 from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
 from benchapp.web.charts.scaling.texts import Sentence, describe_findings, describe_scaling
-from benchapp.web.site.command_lines import say_request
-from benchapp.web.site.filter_bar import say_filter
+from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_bar import describe_filter
 
 _LOG_POSITIONS: Final = ("count", "size")
 # Sentences beside the chart; the rest is behind a disclosure.
@@ -91,7 +91,7 @@ def make_scaling_figure(
         key=key,
         chart=chart,
         title=title,
-        filter=say_filter(chart.shown_filter),
+        filter=describe_filter(chart.shown_filter),
         caption=" ".join([describe_marks(chart), *_describe_lines(asked, chart)]),
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
@@ -107,7 +107,7 @@ def make_scaling_figure(
         linear_url=link_chart(asked, chart, scale=None),
         log_url=link_chart(asked, chart, scale="log"),
         csv_url=link_api(asked, chart, format="csv"),
-        api_line=say_request(f"{base_url}{link_api(asked, chart)}"),
+        api_line=format_curl_command(f"{base_url}{link_api(asked, chart)}"),
         file_name=f"scaling-{chart.metric.name}-over-{chart.x.dimension.name}",
         is_log=asked.is_log,
         errors=tuple(errors),

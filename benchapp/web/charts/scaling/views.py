@@ -16,7 +16,7 @@ from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
 from benchapp.web.charts.scaling.request import PATH, ScalingForm, apply_fixed, read_asked, read_chart
 from benchapp.web.site.access import may_read
-from benchapp.web.site.command_lines import say_first_steps
+from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.page_context import make_base_url
 
@@ -57,7 +57,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "has_more": bool(asked.as_of or asked.compare_days or asked.draw or asked.is_ideal or asked.limits),
         "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
         "asked": asked,
-        "steps": say_first_steps(base_url) if _has_nothing(asked, chart) else None,
+        "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors or bar.error else 200)
 
