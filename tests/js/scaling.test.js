@@ -16,7 +16,7 @@ const colors = {
 
 function makeCell(value, more = {}) {
   const spread = { low: value, high: value, n: 1, lastAt: Date.UTC(2026, 10, 21, 12) };
-  const rest = { over: null, ideal: null, efficiency: null, earlier: null, series: 1, badges: [], url: "/series/1/" };
+  const rest = { over: null, ideal: null, efficiency: null, earlier: null, series: 1, badges: [], mark: null, url: "/series/1/" };
   return { state: "measured", value, ...spread, ...rest, ...more };
 }
 

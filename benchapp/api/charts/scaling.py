@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -55,13 +55,19 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     median: float | None
     p10: float | None
     p90: float | None
-    n: Annotated[int, Meta(description="measurements, of at most the newest 100 of each series")]
+    n: Annotated[int, Meta(description="runs of the current level of each series, at most 2 000")]
     last_at: Time | None
     over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
     ideal: Annotated[
         float | None, Meta(description="linear scaling from the first value, by volumes or stripes")
     ]
     efficiency: Annotated[float | None, Meta(description="median / ideal")]
+    change_metric: str | None
+    change_relative: Annotated[
+        float | None, Meta(description="of the open or accepted change that matters most: after / before − 1")
+    ]
+    change_state: Literal["open", "recovered", "accepted"] | None
+    incident: int | None
     earlier_median: Annotated[float | None, Meta(description="median at the end of the earlier period")]
     series: Annotated[Sequence[int], Meta(description="series IDs of this combination")]
 
@@ -167,7 +173,7 @@ def _describe_cell(
     chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int, cell: ScalingPoint
 ) -> ScalingCellAnswer:
     """Return a cell: its values on the axes in filter syntax, its numbers in base units."""
-    spread, earlier = cell.spread, cell.earlier
+    spread, earlier, mark = cell.spread, cell.earlier, cell.mark
     return build(
         ScalingCellAnswer,
         cell,
@@ -180,6 +186,10 @@ def _describe_cell(
         n=spread.n if spread else 0,
         last_at=spread.last_at if spread else None,
         earlier_median=earlier.median if earlier else None,
+        change_metric=mark.metric if mark else None,
+        change_relative=mark.relative if mark else None,
+        change_state=mark.state if mark else None,
+        incident=mark.incident_id if mark else None,
         series=cell.series_ids,
     )
 

@@ -22,6 +22,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingSpread,
 )
 from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.incidents.series_marks import find_worst_mark
 from benchapp.queries.titles import describe_value
 
 FAILED: Final = "failed-job"
@@ -117,6 +118,7 @@ class _CellBuilder:
             over=median([each for each in overs if each is not None]) if overs else None,
             earlier=_mix_spreads(earlier, self._metric) if earlier else None,
             failed_count=failed,
+            mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
         )
 
     def _find_pattern(self, rows: Sequence[int], color: Value | None) -> tuple[str, str]:

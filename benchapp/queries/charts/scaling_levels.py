@@ -11,6 +11,7 @@ from psycopg import sql
 from benchapp.models import METRIC_FIELDS, Level
 from benchapp.queries.charts.scaling_shapes import ResolvedRequest, ScalingMetric, ScalingSpread
 from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 
 PAST_SERIES_MAXIMUM: Final = 2000
 # The runs of a level up to an earlier time. A level has at most the newest 2 000 runs of its series.
@@ -26,20 +27,25 @@ _READ_PART: Final = sql.SQL(
 
 @dataclass(frozen=True, slots=True)
 class SeriesLevels:
-    """Levels of series by id: shown, of the earlier period, and of the throughput that a latency is plotted against."""
+    """Levels of series by id: shown, of the earlier period, and of the throughput that a latency is plotted against.
+
+    marks: open and accepted changes; none at an earlier time.
+    """
 
     shown: Mapping[int, ScalingSpread]
     earlier: Mapping[int, ScalingSpread]
     overs: Mapping[int, ScalingSpread]
+    marks: Mapping[int, SeriesMark]
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:
-    """Return the levels of the series of a table; two queries for each of as_of and the earlier period."""
+    """Return the levels of the series of a table; one query, and two for each of as_of and the earlier period."""
     shown_at, earlier_at = resolved.as_of, resolved.earlier_at
     return SeriesLevels(
         shown=_read(table, resolved.metric, shown_at),
         earlier={} if earlier_at is None else _read(table, resolved.metric, earlier_at),
         overs={} if resolved.over is None else _read(table, resolved.over, shown_at),
+        marks={} if shown_at else read_series_marks(table.column("id"), metric=resolved.metric.base),
     )
 
 

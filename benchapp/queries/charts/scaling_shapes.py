@@ -13,6 +13,7 @@ from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.days import end_of_day
+from benchapp.queries.incidents.series_marks import SeriesMark
 
 LIMITS_MAXIMUM: Final = 8
 COMPARE_DAYS_MAXIMUM: Final = 3650
@@ -197,6 +198,7 @@ class ScalingPoint:
     series failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: most recent first.
     over: the throughput, if latency is plotted against it. ideal: linear scaling from the first cell; efficiency: the
     value as a share of it. earlier: the level of the earlier period. failed_count: series whose newest run failed.
+    mark: the open or accepted change of these series that matters most.
     """
 
     state: CellState
@@ -208,6 +210,7 @@ class ScalingPoint:
     efficiency: float | None = None
     earlier: ScalingSpread | None = None
     failed_count: int = 0
+    mark: SeriesMark | None = None
 
     @property
     def value(self) -> float | None:

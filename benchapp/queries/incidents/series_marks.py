@@ -1,12 +1,13 @@
 """Marks of series and hosts: the open or accepted change that every page shows beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import log1p
 from typing import Final, Literal
 
 from django.db.models import Q
+from django.db.models.expressions import RawSQL
 
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, IncidentState, Verdict
@@ -46,7 +47,8 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     rows = (
         Change.objects.filter(
             Q(incident__state__in=_OPEN) | Q(incident__verdict=Verdict.EXPECTED, metric=metric),
-            series_id__in=list(series_ids),
+            # One value, however many series.
+            series_id__in=RawSQL("SELECT unnest(%s::bigint[])", [list(series_ids)]),
             state__in=_LIVE,
         )
         .order_by("series_id", "started_at", "id")
@@ -67,6 +69,11 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
                 ),
             )
     return {series_id: mark for series_id, (_, mark) in best.items()}
+
+
+def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:
+    """Return the mark that matters most: open before accepted and recovered, then the largest change."""
+    return min(marks, key=lambda mark: (_ORDER[mark.state], -_measure_size(mark)), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +119,9 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
         )
         found.setdefault(scope, []).append(mark)
     return {
-        scope: ScopeMark(
-            min(marks, key=lambda mark: (_ORDER[mark.state], -_measure_size(mark))),
-            tuple(sorted({mark.incident_id for mark in marks}, reverse=True)),
-        )
+        scope: ScopeMark(largest, tuple(sorted({mark.incident_id for mark in marks}, reverse=True)))
         for scope, marks in found.items()
+        if (largest := find_worst_mark(marks))
     }
 
 

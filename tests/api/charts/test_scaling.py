@@ -38,6 +38,10 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "over": None,
         "ideal": 16730.0,
         "efficiency": 1.0,
+        "change_metric": None,
+        "change_relative": None,
+        "change_state": None,
+        "incident": None,
         "earlier_median": None,
         "series": first["series"],
     }
@@ -121,8 +125,8 @@ def test_empty_server_has_an_empty_picture(reader):
     assert (body["counts"]["filled"], body["fixed"]) == (0, [])
 
 
-def test_picture_takes_two_queries_for_the_token_and_none_of_django(reader, django_assert_num_queries):
+def test_chart_takes_two_queries_for_the_token_and_one_for_marks(reader, django_assert_num_queries):
     make_ebs_series(2)
 
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         reader.get("/api/v1/scaling")

@@ -18,6 +18,7 @@ from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scal
 from benchapp.web.charts.scaling.texts import Sentence, describe_findings, describe_scaling
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import describe_filter
+from benchapp.web.site.series_marks import show_mark
 
 _LOG_POSITIONS: Final = ("count", "size")
 # Sentences beside the chart; the rest is behind a disclosure.
@@ -185,7 +186,7 @@ def _make_cell(
     cell: ScalingPoint = line.cells[place]
     if cell.state in ("missing", "unvalued"):
         return None
-    spread, earlier = cell.spread, cell.earlier
+    spread, earlier, mark = cell.spread, cell.earlier, show_mark(cell.mark, metric=chart.metric.base)
     return {
         "state": cell.state,
         "value": cell.value,
@@ -199,6 +200,7 @@ def _make_cell(
         "earlier": {"value": earlier.median, "low": earlier.p10, "high": earlier.p90} if earlier else None,
         "series": len(cell.series_ids),
         "badges": cell.badges,
+        "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
         "url": link_cell(chart, facet, line, place=place),
     }
 

@@ -10,6 +10,7 @@ from benchapp.grammar import Filter, Value, write_filter
 from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
+from benchapp.web.site.series_marks import ShownMark, show_mark
 
 _REASONS = {
     "missing": "not measured: no series with this combination",
@@ -33,6 +34,7 @@ class ScalingCell:
     reason: str
     url: str
     below: tuple[str, ...]
+    mark: ShownMark | None
     state: str
 
 
@@ -114,6 +116,7 @@ def _make_cell(
         reason=_REASONS.get(cell.state, ""),
         url=link_cell(chart, facet, line, place=place),
         below=tuple(_list_below(cell, scale)),
+        mark=show_mark(cell.mark, metric=chart.metric.base),
         state=cell.state,
     )
 

@@ -193,6 +193,29 @@ export function drawCrosses(marks, colors) {
   };
 }
 
+/** Open changes: the direction of the value, above the mark, in the color of a regression or an improvement. */
+export function drawChanges(marks, colors) {
+  return {
+    id: "changes",
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea, scales } = chart;
+      ctx.save();
+      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      ctx.textAlign = "center";
+      ctx.textBaseline = "bottom";
+      for (const { cell, element } of marks) {
+        if (cell.mark === null || cell.mark.kind === "settled" || cell.high === null) {
+          continue;
+        }
+        const { x } = placeOf(chart, element);
+        ctx.fillStyle = cell.mark.kind === "worse" ? colors.regression : colors.improvement;
+        ctx.fillText(cell.mark.text[0], x, Math.max(scales.y.getPixelForValue(cell.high) - 2, chartArea.top + 12));
+      }
+      ctx.restore();
+    },
+  };
+}
+
 /** The knee of a curve: a ring with a label. knees: [{line, place, words}]. */
 export function drawKnees(knees, colors) {
   return {

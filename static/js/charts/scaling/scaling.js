@@ -5,6 +5,7 @@ import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../sha
 import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import {
+  drawChanges,
   drawCrosses,
   drawEarlier,
   drawHatches,
@@ -107,6 +108,9 @@ export function describeLines({ unit, over, metric }, { cell }) {
   if (cell.series > 1 && cell.state === "measured") {
     lines.push(`median of ${cell.series} series`);
   }
+  if (cell.mark !== null) {
+    lines.push(cell.mark.text);
+  }
   if (cell.badges.length > 0) {
     lines.push(`badges: ${cell.badges.join(", ")}`);
   }
@@ -166,6 +170,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawRanges(marks, styles, colors),
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
     drawCrosses(marks, colors),
+    drawChanges(marks, colors),
     drawKnees(panel.knees, colors),
     drawLimits(panel.limits, prepared, { colors, format: (value) => withUnit(value, prepared.unit) }),
     drawEndLabels(findEnds, colors),
