@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import BadFilter, Filter, Term, parse_filter, write_filter, write_value
+from benchapp.grammar import (
+    BadFilter,
+    Filter,
+    Term,
+    parse_filter,
+    parse_term,
+    write_filter,
+    write_value,
+)
 from benchapp.grammar import Test as Alternative
 
 GIB = 2**30
@@ -188,3 +196,22 @@ def test_filter_is_made_wider_and_narrower() -> None:
     assert filter.without("host") == parse_filter("bs:4k words")
     assert filter.with_value("host", "b") == parse_filter("bs:4k host:b words")
     assert filter.with_value("filesystem", None) == parse_filter("host:a bs:4k fs:unknown words")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "text"),
+    [
+        ("volume_type", "gp3,io2", "volume_type:gp3,io2"),
+        ("pattern", "randrw read", 'pattern:"randrw read"'),
+        ("bs", ">=64k", "bs:>=64k"),
+        ("filesystem", "unknown", "fs:unknown"),
+    ],
+)
+def test_values_of_one_term_are_those_of_a_filter(name: str, values: str, text: str) -> None:
+    assert Filter().with_terms([parse_term(name, values)]) == parse_filter(text)
+
+
+@pytest.mark.parametrize("values", ["", '"gp3', "a\x00", "a" * 2001])
+def test_bad_values_of_one_term_are_refused(values: str) -> None:
+    with pytest.raises(BadFilter):
+        parse_term("volume_type", values)
