@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -119,11 +119,7 @@ class ComparisonView(ApiView):
     @extend_schema(
         operation_id="compare",
         parameters=[ComparisonParameters],
-        responses={
-            (200, "application/json"): ComparisonPage,
-            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR, "only the pairs"),
-            (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR, "only the pairs"),
-        },
+        responses=in_formats(ComparisonPage, "only the pairs"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Compare two hosts, layouts, periods or runs, most significant first."""

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, with_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -226,10 +226,6 @@ class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
     )
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
-_FORMATS = {(200, "text/csv"): _LINES, (200, "application/x-ndjson"): _LINES}
-
-
 class Histories(ApiView):
     """Several series over time."""
 
@@ -238,7 +234,7 @@ class Histories(ApiView):
     @extend_schema(
         operation_id="compare_histories",
         parameters=[HistoryParameters],
-        responses={(200, "application/json"): HistoryAnswer, **_FORMATS},
+        responses=in_formats(HistoryAnswer, "the same rows, without the rest"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read up to 12 series over time: points or buckets, levels, environment changes."""

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, list_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FormatParameters,
     SpanParameters,
@@ -31,9 +31,6 @@ from benchapp.queries.charts.history_rows import (
     heat_columns,
 )
 from benchapp.queries.charts.latency import COLUMNS_DEFAULT, COLUMNS_MAXIMUM, read_fan, read_heat
-
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
-_FORMATS = {(200, "text/csv"): _LINES, (200, "application/x-ndjson"): _LINES}
 
 
 class FanAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -101,7 +98,7 @@ class Percentiles(ApiView):
     @extend_schema(
         operation_id="list_percentiles",
         parameters=[LatencyParameters],
-        responses={(200, "application/json"): FanPage, **_FORMATS},
+        responses=in_formats(FanPage, "the same rows, without the rest"),
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """List p50 to p99.99 over time, in ns."""
@@ -131,7 +128,7 @@ class Histogram(ApiView):
     @extend_schema(
         operation_id="list_histograms",
         parameters=[LatencyParameters],
-        responses={(200, "application/json"): HeatPage, **_FORMATS},
+        responses=in_formats(HeatPage, "the same rows, without the rest"),
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """List latency histograms over time; bucket k spans 2^(k/4) to 2^((k+1)/4) ns."""

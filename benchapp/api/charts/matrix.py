@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns, with_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -114,9 +114,6 @@ _MEASURED_COLUMNS: Final = tuple(
 )
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
-
-
 class MatrixView(ApiView):
     """The current level of each combination."""
 
@@ -125,11 +122,7 @@ class MatrixView(ApiView):
     @extend_schema(
         operation_id="read_matrix",
         parameters=[MatrixParameters],
-        responses={
-            (200, "application/json"): MatrixAnswer,
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
+        responses=in_formats(MatrixAnswer, "only the cells"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read the matrix of a filter: a cell for each combination, also missing ones."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -19,6 +18,7 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FormatParameters,
     NamesField,
@@ -47,9 +47,6 @@ from benchapp.queries.series.series import (
     read_rolling,
     summarize_series,
 )
-
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
-
 
 LEVELS: Final = ("median", "p10", "p90")
 
@@ -147,15 +144,14 @@ class PointsView(ApiView):
     @extend_schema(
         operation_id="list_points",
         parameters=[PointParameters],
-        responses={
-            (200, "application/json"): PolymorphicProxySerializer(
+        responses=in_formats(
+            PolymorphicProxySerializer(
                 component_name="PointsOrBuckets",
                 serializers=[PointPage, BucketPage],  # type: ignore[list-item]  # an extension describes them
                 resource_type_field_name=None,
             ),
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
+            "the same rows, without the rest",
+        ),
     )
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """List the points of a series in chronological order, with the given metrics; buckets with `thin`."""

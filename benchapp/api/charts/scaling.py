@@ -5,13 +5,13 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -104,7 +104,6 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
 METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "only the cells")
 _DIMENSION: Final = f"a dimension; chosen if not given; available: {', '.join(DIMENSIONS)}"
 
 
@@ -147,11 +146,7 @@ class Scaling(ApiView):
     @extend_schema(
         operation_id="read_scaling",
         parameters=[ScalingParameters],
-        responses={
-            (200, "application/json"): ScalingPage,
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
+        responses=in_formats(ScalingPage, "only the cells"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read a metric by one dimension: median and spread of each combination."""

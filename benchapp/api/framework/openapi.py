@@ -12,6 +12,8 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse
 from msgspec.json import schema_components
 
 from benchapp.api.framework.answers import ApiAnswer, ChosenColumns, ReceiptAnswer
@@ -81,6 +83,16 @@ def describe_answers(kinds: Sequence[type]) -> dict[str, Json]:
     for kind in _list_subclasses(ChosenColumns):
         components.get(kind.__name__, {}).pop("required", None)
     return {name: _simplify(schema) for name, schema in components.items()}
+
+
+def in_formats(page: Any, lines: str) -> dict[tuple[int, str], Any]:
+    """Return the responses of a list with the parameter `format`; lines: what CSV and NDJSON have."""
+    text = OpenApiResponse(OpenApiTypes.STR, lines)
+    return {
+        (200, "application/json"): page,
+        (200, "text/csv"): text,
+        (200, "application/x-ndjson"): text,
+    }
 
 
 def _describe_choices(kind: type) -> Json:

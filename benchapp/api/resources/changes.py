@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -81,9 +81,6 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
     )
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the rows only")
-
-
 class ChangeParameters(FilterParameters, FormatParameters, PageParameters):
     """Which changes; withdrawn ones only with state=withdrawn."""
 
@@ -102,11 +99,7 @@ class Changes(ApiView):
     @extend_schema(
         operation_id="list_changes",
         parameters=[ChangeParameters],
-        responses={
-            (200, "application/json"): ChangePage,
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
+        responses=in_formats(ChangePage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponse:
         """List detected changes, latest start first."""

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_columns
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import FormatParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
@@ -53,9 +53,6 @@ class TraceParameters(FormatParameters):
     direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the points alone")
-
-
 class RunTracesView(ApiView):
     """The traces of one run."""
 
@@ -64,11 +61,7 @@ class RunTracesView(ApiView):
     @extend_schema(
         operation_id="list_run_traces",
         parameters=[TraceParameters],
-        responses={
-            (200, "application/json"): TracePage,
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
+        responses=in_formats(TracePage, "the points alone"),
     )
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """List the traces of IOPS, bandwidth and latency from the fio logs; at most 600 points per trace."""

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -19,6 +18,7 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
@@ -107,9 +107,6 @@ class SeriesParameters(FilterParameters, FormatParameters, PageParameters):
     sort = serializers.ChoiceField(choices=("-last_at", "last_at"), required=False, default="-last_at")
 
 
-_LINES = OpenApiResponse(OpenApiTypes.STR, "the same rows, without the rest")
-
-
 class SeriesList(ApiView):
     """All series."""
 
@@ -118,11 +115,7 @@ class SeriesList(ApiView):
     @extend_schema(
         operation_id="list_series",
         parameters=[SeriesParameters],
-        responses={
-            (200, "application/json"): SeriesPage,
-            (200, "text/csv"): _LINES,
-            (200, "application/x-ndjson"): _LINES,
-        },
+        responses=in_formats(SeriesPage, "the same rows, without the rest"),
     )
     def get(self, request: Request) -> HttpResponse:
         """List series with measurements, most recent run first."""
