@@ -12,6 +12,7 @@ from benchapp.queries.charts.environment_changes import read_environment_changes
 from benchapp.queries.charts.latency import has_latencies
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
+from benchapp.queries.incidents.series_marks import read_series_marks
 from benchapp.queries.series.levels import LevelRow, find_level, read_levels
 from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesRow, read_series, summarize_series
@@ -42,6 +43,7 @@ from benchapp.web.incidents.texts import describe_drift
 from benchapp.web.site.access import may_read
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.series_marks import show_mark
 
 POINTS_ON_A_PAGE: Final = 30
 
@@ -69,6 +71,9 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "detail": detail,
         "metric": metric,
         "title": title,
+        "mark": show_mark(
+            read_series_marks([series_id], metric=metric.name).get(series_id), metric=metric.name
+        ),
         "sentences": sentences,
         "figure": _make_figure(request, row, asked, title=title),
         "detection_statuses": [

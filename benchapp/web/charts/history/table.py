@@ -10,8 +10,10 @@ from benchapp.metrics import Metric
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.environment_changes import EnvironmentChange, EnvironmentHistory
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
+from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import LevelRow
 from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
+from benchapp.web.site.series_marks import ShownMark, show_mark
 
 COLUMNS: Final = ("Level", "p10", "p90", "Min", "Max", "Last")
 _CHANGES_SHOWN: Final = 50
@@ -34,6 +36,7 @@ class HistoryTableLine:
     cells: tuple[NumberCell, ...]
     change_percent: float | None
     changed_at: datetime | None
+    mark: ShownMark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,15 @@ class ChangeLines:
 
 
 def make_history_table(history: SeriesHistory, metric: Metric) -> HistoryTable:
-    """List the last level of each series within the time range."""
+    """List the last level of each series within the time range, and its open or accepted change; one query."""
+    marks = read_series_marks([line.row.id for line in history.lines], metric=metric.name)
     levels = [next(reversed(list_levels(line, metric.name)), None) for line in history.lines]
     scale = choose_scale([level.median if level else None for level in levels], metric.unit)
     return HistoryTable(
         scale,
         COLUMNS,
         tuple(
-            _make_line(line, level, metric, scale=scale)
+            _make_line(line, level, metric, scale=scale, mark=marks.get(line.row.id))
             for line, level in zip(history.lines, levels, strict=True)
         ),
     )
@@ -104,7 +108,7 @@ def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
 
 
 def _make_line(
-    line: HistoryLine, level: LevelRow | None, metric: Metric, *, scale: Scale
+    line: HistoryLine, level: LevelRow | None, metric: Metric, *, scale: Scale, mark: SeriesMark | None
 ) -> HistoryTableLine:
     change = level.change if level else None
     numbers = (None,) * len(COLUMNS) if level is None else [getattr(level, name) for name in _STATISTICS]
@@ -120,6 +124,7 @@ def _make_line(
         ),
         change_percent=change.relative * 100 if change and change.metric == metric.name else None,
         changed_at=level.from_at if level and change else None,
+        mark=show_mark(mark, metric=metric.name),
     )
 
 
