@@ -2,7 +2,7 @@
 
 Django's middleware and thread hops cost more under ASGI than all the rest of a POST; this small application has
 one hop to a thread, that checks the token and commits one INSERT through Django's connection pool. A token that was
-not seen within the last minute has a hop of its own before a byte of the body is read.
+not seen within the last minute has a separate hop before a byte of the body is read.
 """
 
 import asyncio
