@@ -194,5 +194,14 @@ def test_earlier_level_is_named_with_its_end(viewer: Client) -> None:
     assert f"−{abs(change.relative) * 100:.1f} %" in page.words
 
 
+def test_step_below_the_threshold_is_named_differently(viewer: Client) -> None:
+    series = plant_too_small()
+
+    page = Page(viewer.get(reverse("series", args=[series.pk])))
+
+    assert "Steps below the threshold of 5 %, not reported: −3." in page.words
+    assert not Change.objects.filter(series=series).exists()
+
+
 def _measured(cells: list[dict[str, object]]) -> list[dict[str, object]]:
     return [cell for cell in cells if cell["state"] == "measured"]

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from benchapp.metrics import Metric, ReferenceLine, find_limit, find_references
 from benchapp.queries.charts.environment_changes import read_environment_changes, read_time_zone
 from benchapp.queries.charts.latency import has_latencies
+from benchapp.queries.charts.small_steps import read_small_steps
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
 from benchapp.queries.incidents.series_marks import read_series_marks
@@ -33,6 +34,7 @@ from benchapp.web.charts.history.texts import (
     describe_level,
     describe_limit,
     describe_references,
+    describe_small_steps,
     describe_time_range,
     find_shown_level,
     format_series_title,
@@ -63,6 +65,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
     versions = read_series_versions([series_id])
     levels = read_levels([series_id], [metric.name])[series_id][metric.name]
     title, sentences = _describe(row, asked, levels)
+    steps = read_small_steps(versions, series_id, metric.name, levels=levels)
     changes = list_changes_of_series(series_id, metric=metric.name)
     context = {
         **make_controls(request, asked, metrics),
@@ -78,6 +81,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "figure": _make_figure(request, row, asked, title=title),
         "detection_statuses": [
             *describe_metric_detection(list_detection_statuses(series_id), metric),
+            *describe_small_steps(steps, metric),
             *filter(None, map(describe_drift, changes)),
         ],
         "changes": make_environment_change_lines(read_environment_changes(versions)[series_id]),

@@ -4,8 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from benchapp.metrics import PERCENTILES, Metric, ReferenceLimit, ReferenceLine, format_value
+from benchapp.metrics import (
+    PERCENTILES,
+    SMALLEST_CHANGES,
+    Metric,
+    ReferenceLimit,
+    ReferenceLine,
+    format_value,
+)
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
+from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
@@ -19,6 +27,8 @@ from benchapp.web.site.value_texts import (
 
 # Below this number of runs no spread is shown.
 _FEW: int = 5
+# Steps below the threshold that are named; more are counted.
+_STEPS_NAMED: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,20 @@ def describe_time_range(summary: PointSummary, metric: Metric) -> list[str]:
     )
     runs = format_count(summary.n, "run")
     return [f"Selected time range: {runs}, median {median}, min {low}, max {high}."]
+
+
+def describe_small_steps(steps: Sequence[SmallStep], metric: Metric) -> list[str]:
+    """Return a sentence about the newest steps below the reporting threshold; empty without any."""
+    if not steps:
+        return []
+    named = ", ".join(
+        f"{format_signed_percent(step.relative)} on {format_moment(step.at)}"
+        for step in reversed(steps[-_STEPS_NAMED:])
+    )
+    more = len(steps) - _STEPS_NAMED
+    others = f" and {more} earlier" if more > 0 else ""
+    threshold = format_percent(SMALLEST_CHANGES[metric.name])
+    return [f"Steps below the threshold of {threshold}, not reported: {named}{others}."]
 
 
 def format_moment(moment: datetime) -> str:
