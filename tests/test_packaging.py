@@ -292,7 +292,6 @@ def test_make_help_lists_every_target():
         "tools/bootstrap",
         "tools/apt-install",
         "tools/run-js-tests",
-        "tools/run-tests",
         "tools/pin-images",
         "tests/vm/boot.sh",
     ],
@@ -309,14 +308,13 @@ def test_ci_ends_with_the_tests():
 
     assert lines[0] == "#!/usr/bin/env bash"
     assert "set -euo pipefail" in lines
-    assert lines[-1] == "tools/run-tests"
+    assert lines[-1] == "$python -m pytest --numprocesses 3 --dist loadfile"
 
 
 def test_ci_and_make_share_the_tests_among_as_many_processes():
-    script, makefile = (ROOT / "tools" / "run-tests").read_text(), (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
 
     assert "--numprocesses $(PYTEST_WORKERS) --dist loadfile" in makefile
-    assert '--numprocesses "${PYTEST_WORKERS:-3}" --dist loadfile' in script
     assert re.search(r"^PYTEST_WORKERS \?= 3$", makefile, re.M)
 
 

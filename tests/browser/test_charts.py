@@ -145,7 +145,10 @@ def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: Wor
 def test_span_without_runs_draws_words_instead(visit: Visit, world: World) -> None:
     watched = visit(f"{world.history}?from=2031-01-01")
 
-    assert "No runs in this time range" in watched.page.wait_for_selector(".chart-notice").inner_text()
+    assert (
+        "No runs in this time range"
+        in watched.page.wait_for_selector(".chart-notice:has-text('No runs')").inner_text()
+    )
 
 
 def test_nothing_moves_while_the_chart_loads(visit: Visit, world: World) -> None:

@@ -9,7 +9,14 @@ from django.urls import reverse
 from benchapp.models import Series
 from benchapp.queries.badges import BADGE_CODES, BadgeRow
 from benchapp.web.runs.badge_texts import BADGES, list_quality_findings
-from tests.factories import make_host, make_measurement, make_run, make_series, make_workload
+from tests.factories import (
+    calculate_levels,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_workload,
+)
 from tests.web.pages import Page
 
 ROOT = Path(__file__).parents[3]
@@ -153,6 +160,7 @@ def test_limit_is_of_its_profile_only(viewer: Client) -> None:
 def test_series_of_timed_work_offers_elapsed_time_and_draws_the_limit(viewer: Client) -> None:
     run = make_timed_run(3.118)
     series = Series.objects.get(measurements__run=run)
+    calculate_levels()
 
     page = Page(viewer.get(reverse("series", args=[series.pk])))
 

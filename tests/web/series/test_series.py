@@ -58,7 +58,7 @@ def test_list_asks_as_much_for_many_series_as_for_one(viewer: Client, django_ass
     for number in range(5):
         add_series([1.0], host=make_host(f"db-{number}"))
 
-    with django_assert_num_queries(5):  # session, person, series, their last points, new incidents of the bar
+    with django_assert_num_queries(6):  # session, person, series, their last points, new incidents of the bar
         viewer.get(reverse("series_list"))
 
 
@@ -200,8 +200,8 @@ def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
 def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_assert_num_queries) -> None:
     series = add_series([1000.0] * 30)
 
-    # Session, person, four of the series, levels, version, zone, changes, latencies.
-    with django_assert_num_queries(13):
+    # Session, person, four of the series, levels, version, mark, zone, changes, latencies.
+    with django_assert_num_queries(14):
         viewer.get(reverse("series", args=[series.pk]))
 
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from benchapp.models import Series
 from benchapp.web.charts.history.texts import format_factor
-from tests.factories import make_measurement, make_run, make_series, make_workload
+from tests.factories import calculate_levels, make_measurement, make_run, make_series, make_workload
 from tests.web.pages import Page
 
 
@@ -21,6 +21,7 @@ def make_mixed_run(iops: float, *, profile: str = "gitlab-randrw", direction: st
 
 def open_series(viewer: Client, run) -> tuple[Page, list[dict]]:
     series = Series.objects.get(measurements__run=run)
+    calculate_levels()
     page = Page(viewer.get(reverse("series", args=[series.pk])))
     (figure,) = [tag for name, tag in page.tags if name == "figure"]
     return page, json.loads(figure["data-references"])
@@ -33,8 +34,8 @@ def test_history_of_the_random_mix_draws_and_tells_known_systems(viewer: Client)
         {"value": 33415.0, "words": "known good: SSD"},
         {"value": 2000.0, "words": "known bad: spinning disk"},
     ]
-    assert "Known good: SSD (33\u202f415 IOPS): median is 50 % of the reference." in page.words
-    assert "Known bad: spinning disk (2\u202f000 IOPS): median is 8.4x the reference." in page.words
+    assert "Known good: SSD (33\u202f415 IOPS): the level is 50 % of the reference." in page.words
+    assert "Known bad: spinning disk (2\u202f000 IOPS): the level is 8.4x the reference." in page.words
     assert "Source: GitLab's documentation" in page.words
 
 
