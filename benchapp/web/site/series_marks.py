@@ -1,9 +1,11 @@
 """The mark of a series with an open or accepted change, the same on every page."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 
 from django.urls import reverse
+from django.utils import timezone
 
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
@@ -27,13 +29,14 @@ class ShownMark:
     url: str
 
 
-def show_mark(mark: SeriesMark | None, *, metric: str) -> ShownMark | None:
-    """Return the mark of a series on a page about a metric: "▼ −21.7 % since 8 Nov 2026"."""
+def show_mark(mark: SeriesMark | None, *, metric: str, now: datetime | None = None) -> ShownMark | None:
+    """Return the mark of a series on a page about a metric: "▼ −21.7 % since 8 Nov", with the year of another year."""
     if mark is None:
         return None
     name = "" if mark.metric == metric else f"{CATALOGUE[mark.metric].label} "
     size = f"{name}{format_signed_percent(mark.relative)}"
-    day = f"{mark.started_at:%-d %b %Y}"
+    is_this_year = mark.started_at.year == (now or timezone.now()).year
+    day = f"{mark.started_at:%-d %b}" if is_this_year else f"{mark.started_at:%-d %b %Y}"
     text = {
         "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",
         "recovered": f"recovered from {size}",
@@ -49,5 +52,5 @@ def show_mark(mark: SeriesMark | None, *, metric: str) -> ShownMark | None:
 
 
 def show_scope_mark(mark: ScopeMark | None) -> ShownMark | None:
-    """Return the largest open regression of a host or pool: "▼ IOPS −21.7 % since 8 Nov 2026"."""
+    """Return the largest open regression of a host or pool: "▼ IOPS −21.7 % since 8 Nov"."""
     return None if mark is None else show_mark(mark.largest, metric="")

@@ -42,7 +42,7 @@ def test_cell_has_median_change_sparkline_age_and_a_link_to_its_history(viewer: 
 
     (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
     assert cell["href"] == f"/series/{series.pk}/?metric=iops"
-    assert f"▼ −25.0 % since {incident.started_at:%-d %b %Y}" in page.words
+    assert f"▼ −25.0 % since {incident.started_at:%-d %b}" in page.words
     assert "4k random read, 1 volume: 18\u202f0271 d · n 10" in page.words
     assert cell["title"].startswith("p10 17\u202f798 IOPS, p90 18\u202f221 IOPS; median 18027.0")
     assert f"was 24\u202f036 IOPS until {incident.started_at - timedelta(days=1):%-d %b %Y}" in cell["title"]

@@ -12,10 +12,12 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Series
+from benchapp.pipeline.judge import judge_due
 from benchapp.web.charts.scaling.figure import show_scaling
 from benchapp.web.charts.scaling.request import apply_fixed
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import NOON, make_host, make_series, make_target
+from tests.pipeline.detection import judging
 from tests.web.pages import Page
 
 STUDY_2 = "instance:c1.xlarge volume_type:standard volume_size:20G file_size:5G"
@@ -328,3 +330,19 @@ def test_findings_depend_on_the_spread_of_the_runs(spread: dict[str, float], wor
         make_bar(count, value, host=host, **spread)
 
     assert words in describe("q=host:db-4&x=volume_count&color=none")
+
+
+def test_open_changes_are_counted_beside_the_chart(viewer: Client) -> None:
+    host = make_host("db-1")
+    for count, after in ((1, 780.0), (2, 800.0), (4, 1000.0)):
+        judging.make_cells(
+            host,
+            [judging.make_level(1000.0, 24) + judging.make_level(after, 10)],
+            targets=[{"volume_type": "gp3", "volume_count": count}],
+        )
+    judge_due()
+
+    page = Page(viewer.get(reverse("scaling")))
+
+    assert "2 of 3 values have an open regression: −22.0 % to −20.0 %." in page.words
+    assert len([link for link in page.links if link.startswith("/incidents/") and link != "/incidents/"]) == 2

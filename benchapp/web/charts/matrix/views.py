@@ -96,7 +96,7 @@ def _make_fields(matrix: Matrix) -> dict[str, Any]:
         "metric": [(name, metric.label, metric is matrix.metric) for name, metric in CATALOGUE.items()],
         "x": offer(matrix.x.dimension.name, "", ""),
         "rows": offer(rows[0], "", ""),
-        "more_rows": offer(rows[1], "", "none"),
-        "facet": offer(facets[0], NONE, "none"),
-        "more_facets": offer(facets[1], "", "none"),
+        "more_rows": offer(rows[1], "", "None"),
+        "facet": offer(facets[0], NONE, "None"),
+        "more_facets": offer(facets[1], "", "None"),
     }

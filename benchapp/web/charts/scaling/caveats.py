@@ -8,7 +8,7 @@ from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
-from benchapp.web.site.value_texts import format_count, format_with_unit
+from benchapp.web.site.value_texts import format_count, format_signed_percent, format_with_unit
 
 # As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.
 FAR: Final = 3
@@ -48,6 +48,7 @@ def list_remarks(chart: ScalingChart) -> list[str]:
 
 
 def _list_remarks(chart: ScalingChart) -> Iterator[str]:
+    yield from _list_open_changes(chart)
     counts = chart.counts
     missing = counts.cells - counts.filled
     if missing:
@@ -71,6 +72,19 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield f"Only the most recent {used} are used. Narrow the filter to see the others."
     if chart.is_thinned:
         yield f"Only the most recent {format_count(PAST_SERIES_MAXIMUM, 'series')} are used for an earlier period."
+
+
+def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
+    """Yield how many values have an open regression or improvement, with the range of those of this metric."""
+    marks = [cell.mark for _, _, _, cell in chart.walk() if cell.mark and cell.mark.state == "open"]
+    for is_regression, noun in ((True, "regression"), (False, "improvement")):
+        found = [mark for mark in marks if mark.is_regression == is_regression]
+        if not found:
+            continue
+        sizes = sorted(mark.relative for mark in found if mark.metric == chart.metric.base)
+        ends = [format_signed_percent(size) for size in (sizes[:1] + sizes[-1:])]
+        size = f": {' to '.join(dict.fromkeys(ends))}" if ends else ""
+        yield f"{len(found)} of {chart.counts.filled} values have an open {noun}{size}."
 
 
 def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
