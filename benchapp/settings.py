@@ -65,6 +65,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "benchapp.api.framework.parameters.check_query",
     "benchapp.api.framework.database_errors.answer_unavailable_database",
+    "benchapp.web.site.compression.PageCompression",
 ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"

@@ -116,15 +116,14 @@ def _select_current(
     """Return the measurements of the current levels; values of a metric before its level are NaN."""
     series, times = arrays["series_id"], arrays["started_at"]
     levels = Level.objects.filter(is_current=True, series_id__in=series_ids, metric__in=metrics)
-    starts = {
-        (series_id, metric): to_us(from_at)
-        for series_id, metric, from_at in levels.values_list("series_id", "metric", "from_at")
-    }
+    ids, places = np.unique(series, return_inverse=True)
+    starts = {metric: np.full(len(ids), np.iinfo(np.int64).max) for metric in metrics}
+    for series_id, metric, from_at in levels.values_list("series_id", "metric", "from_at"):
+        starts[metric][ids == series_id] = to_us(from_at)
     is_in_any = np.zeros(len(series), dtype=bool)
     selected = dict(arrays)
     for metric in metrics:
-        first = np.array([starts.get((each, metric), np.iinfo(np.int64).max) for each in series.tolist()])
-        is_in_level = times >= first
+        is_in_level = times >= starts[metric][places]
         selected[metric] = np.where(is_in_level, arrays[metric], np.nan)
         is_in_any |= is_in_level
     for series_id, events in match_maintenance(

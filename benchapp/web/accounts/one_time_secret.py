@@ -5,6 +5,8 @@ from typing import Final
 
 from django.http import HttpRequest
 
+from benchapp.web.site.compression import mark_secret
+
 # In the session, not in a message: messages are stored in a cookie. Removed by the next page.
 _KEY: Final = "one_time_secret"
 
@@ -26,4 +28,7 @@ def keep_for_next_page(request: HttpRequest, title: str, secret: str, *, command
 def take_from_last_page(request: HttpRequest) -> OneTimeSecret | None:
     """Return the secret that the previous request stored, and remove it."""
     stored = request.session.pop(_KEY, None)
-    return OneTimeSecret(**stored) if stored else None
+    if stored is None:
+        return None
+    mark_secret(request)
+    return OneTimeSecret(**stored)
