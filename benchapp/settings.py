@@ -63,9 +63,9 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "benchapp.web.site.compression.PageCompression",
     "benchapp.api.framework.parameters.check_query",
     "benchapp.api.framework.database_errors.answer_unavailable_database",
-    "benchapp.web.site.compression.PageCompression",
 ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"

@@ -32,7 +32,7 @@ def mark_secret(request: HttpRequest) -> None:
 
 
 class PageCompression(GZipMiddleware):
-    """Gzip for clients that accept it. The innermost middleware, so that it runs in the thread of the view."""
+    """Gzip for clients that accept it. Inside of the sessions, so that it runs in the thread of the view."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Compress the response unless it may have a secret."""
