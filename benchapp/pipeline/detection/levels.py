@@ -18,7 +18,7 @@ from benchapp.analysis.detection.levels import LevelStatistics, divide_levels
 from benchapp.analysis.detection.recovery import find_end
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.metrics import find_detected_metric
-from benchapp.models import METRIC_FIELDS, Change, ChangeState
+from benchapp.models import METRIC_FIELDS, Change, ChangeState, Level
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 
 # Values of a sparkline.
@@ -48,6 +48,10 @@ _COLUMNS: Final = {
     "recent": "float8[]",
 }
 _KEY: Final = ("series_id", "metric", "from_at")
+# What a level keeps whose first runs are not read.
+_CONTINUED: Final = (
+    *("from_at", "first_run_id", "previous_median", "previous_until_at", "change_id", "is_recovery"),
+)
 _VALUES: Final = [name for name in _COLUMNS if name not in _KEY]
 # One JSON document for all rows: psycopg takes four times as long to write arrays of 5 000 values each (measured).
 _FRESH: Final = (
@@ -86,15 +90,19 @@ class _Boundary:
 
 
 def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]) -> None:
-    """Store the levels of these series, whose rows are locked; one query, and three statements.
+    """Store the levels of these series, whose rows are locked; one or two queries, and three statements.
 
-    metrics: those in which changes are detected, by series.
+    metrics: those in which changes are detected, by series. Of a history that was not read whole, the first level
+    continues the stored one.
     """
     changes = _read_changes(histories)
+    continued = _read_continued(histories)
     rows = [
         row
         for series_id, history in histories.items()
-        for row in _list_rows(series_id, history, changes.get(series_id, {}), metrics[series_id])
+        for row in _list_rows(
+            series_id, history, changes.get(series_id, {}), metrics[series_id], continued.get(series_id, {})
+        )
     ]
     document = orjson.dumps(rows).decode()
     ids = list(histories)
@@ -117,8 +125,27 @@ def _read_changes(series_ids: Mapping[int, Any]) -> dict[int, dict[str, list[Cha
     return found
 
 
+def _read_continued(histories: Mapping[int, StoredHistory]) -> dict[int, dict[str, Level]]:
+    """Return the stored level of each metric that the first run of a cut history belongs to."""
+    starts = {
+        series_id: to_time(int(history.times[0]))
+        for series_id, history in histories.items()
+        if history.is_cut
+    }
+    found: dict[int, dict[str, Level]] = {}
+    if starts:
+        for level in Level.objects.filter(series_id__in=starts).order_by("from_at"):
+            if level.from_at <= starts[level.series_id]:
+                found.setdefault(level.series_id, {})[level.metric] = level
+    return found
+
+
 def _list_rows(
-    series_id: int, history: StoredHistory, changes: Mapping[str, Sequence[Change]], detected: Sequence[str]
+    series_id: int,
+    history: StoredHistory,
+    changes: Mapping[str, Sequence[Change]],
+    detected: Sequence[str],
+    continued: Mapping[str, Level],
 ) -> Iterator[dict[str, Any]]:
     boundaries = {metric: _find_boundaries(history, metric, changes.get(metric, ())) for metric in detected}
     for metric in METRIC_FIELDS:
@@ -131,7 +158,7 @@ def _list_rows(
         for previous, level in zip((None, *levels), levels, strict=False):
             boundary = boundaries_by_index.get(level.first)
             is_current = level is levels[-1]
-            yield {
+            row: dict[str, Any] = {
                 "series_id": series_id,
                 "metric": metric,
                 "from_at": to_time(times[level.first]),
@@ -145,13 +172,18 @@ def _list_rows(
                 "is_current": is_current,
                 "recent": values[-RECENT_MAXIMUM:].tolist() if is_current else [],
             }
+            if previous is None and metric in continued:
+                row |= {name: getattr(continued[metric], name) for name in _CONTINUED}
+            yield row
 
 
 def _find_boundaries(history: StoredHistory, metric: str, changes: Sequence[Change]) -> list[_Boundary]:
     """Return the starts of levels by a metric's changes: their first runs, and the ends of those that recovered."""
     is_known = np.isfinite(history.values[metric])
     values, times = history.values[metric][is_known], history.times[is_known]
-    # A drift starts 1 µs after its first run.
+    # A drift starts 1 µs after its first run. Changes before a cut history belong to the stored level that continues.
+    read_from = int(history.times[0]) if history.is_cut else np.iinfo(np.int64).min
+    changes = [change for change in changes if to_microseconds(change.started_at) > read_from]
     starts = [to_microseconds(change.started_at) - 1 for change in changes]
     found = [_Boundary(at, change.pk) for at, change in zip(starts, changes, strict=True)]
     places = np.searchsorted(times, starts).tolist()

@@ -220,17 +220,40 @@ def test_infinite_value_is_unknown() -> None:
     assert [level["n"] for level in read_levels(series)] == [1]
 
 
-def test_levels_before_the_runs_that_are_read_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    (series,) = make_cells(make_host(), [make_level(1000.0, 24) + make_level(780.0, 10)])
-    judge_due()
-    before = read_levels(series)[0]
-    run = make_run(started_at=NOON + timedelta(days=30))
-    times = [NOON + timedelta(days=30, hours=hour) for hour in range(histories.WINDOW)]
-    make_points(series, run, times, iops=lambda index: 780.0 + index % 7)
-
+def add_window(series: Series, *, level: float = 780.0, days: int = 30) -> None:
+    """Add as many runs as are read, and evaluate the series."""
+    first = NOON + timedelta(days=days)
+    run = make_run(started_at=first)
+    times = [first + timedelta(hours=hour) for hour in range(histories.WINDOW)]
+    make_points(series, run, times, iops=lambda index: level + index % 7)
     judge_series([series.pk])
 
+
+def test_level_whose_first_runs_are_not_read_keeps_its_start_and_the_level_before() -> None:
+    (series,) = make_cells(make_host(), [make_level(1000.0, 24) + make_level(780.0, 10)])
+    judge_due()
+    before, now = read_levels(series)
+    change = Change.objects.get(series=series)
+
+    add_window(series)
+
     levels = read_levels(series)
+    current = Level.objects.get(series=series, metric="iops", is_current=True)
+    assert [level["from_at"] for level in levels] == [before["from_at"], now["from_at"]]
     assert levels[0] == before
-    assert [level["is_current"] for level in levels] == [False] * (len(levels) - 1) + [True]
-    assert levels[-1]["n"] == histories.WINDOW
+    assert (current.n, current.change, current.is_recovery) == (histories.WINDOW, change, False)
+    assert (current.previous_median, current.previous_until_at) == (before["median"], before["to_at"])
+
+
+def test_recovery_before_the_runs_that_are_read_begins_no_level_again() -> None:
+    (series,) = make_cells(make_host(), [make_level(1000.0, 30) + make_level(780.0, 10)])
+    judge_due()
+    add_runs(series, make_level(1000.0, 12))
+    judge_due()
+    recovered = read_levels(series)
+
+    add_window(series, level=1000.0)
+
+    levels = read_levels(series)
+    assert [level["from_at"] for level in levels] == [level["from_at"] for level in recovered]
+    assert [level["is_current"] for level in levels] == [False, False, True]
