@@ -138,7 +138,7 @@ def test_answers_have_the_stored_level_and_its_mark(
 def test_comparison_starts_from_the_current_level(
     viewer: Client, case: tuple[Series, Level, str | None]
 ) -> None:
-    _, level, _ = case
+    _, level, mark = case
     make_cells(
         make_host("db-2"),
         [make_level(500.0, 12)],
@@ -148,8 +148,12 @@ def test_comparison_starts_from_the_current_level(
     judge_due()
 
     (pair,) = viewer.get("/api/v1/comparison?a=host:db-1&b=host:db-2&metrics=iops").json()["pairs"]
+    page = Page(viewer.get(reverse("compare"), {"a": "host:db-1", "b": "host:db-2", "metric": "iops"}))
 
     assert (pair["a_median"], pair["a_n"]) == (level.median, level.n)
+    assert format_value(level.median, "operations/s") in page.words
+    incidents = [link for link in page.links if link.startswith("/incidents/") and link != "/incidents/"]
+    assert incidents == ([f"/incidents/{Incident.objects.get().pk}/"] if mark else [])
 
 
 def test_pages_show_the_stored_level_and_link_its_incident(
