@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from benchapp.grammar import Filter
+from benchapp.grammar import Filter, write_filter
 from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
@@ -90,8 +90,8 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     incident_ids = marks[row.scope].incident_ids if row.scope in marks else ()
     context = {
         "host": row,
-        "mark": show_scope_mark(marks.get(row.scope)),
         "incidents": make_incident_lines(list_incidents_by_id(incident_ids)),
+        "series_filter": write_filter(Filter().with_value(*row.scope.split(":", 1))),
         "columns": columns,
         "runs": runs,
         "schedule_lines": list_lines(row),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qs
 
 import pytest
 from django.test import Client
@@ -20,7 +21,7 @@ from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
 from benchapp.web.hosts.schedule_texts import format_run_interval
 from benchapp.web.site.command_lines import list_agent_commands
-from tests.factories import NOON, make_host, make_run, make_token
+from tests.factories import NOON, add_series, make_host, make_run, make_token
 from tests.web.pages import Page
 
 TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")
@@ -36,6 +37,21 @@ def test_list_shows_last_seen_and_last_run(viewer: Client) -> None:
     for words in ("db-01", "blue", "ebs-series", "failed", "0.1.0"):
         assert words in page.words
     assert reverse("run", args=[run.pk]) in page.links
+
+
+@pytest.mark.parametrize(("pool", "query"), [("", "host:db-01"), ("blue 2", 'pool:"blue 2"')])
+def test_page_links_the_charts_of_its_series(viewer: Client, pool: str, query: str) -> None:
+    host = make_host("db-01", pool=pool)
+    series = add_series([100.0, 101.0, 99.0], host=host)
+    add_series([50.0, 51.0, 49.0], host=make_host("db-02"))
+
+    page = Page(viewer.get(reverse("host", args=["db-01"])))
+
+    for name in ("scaling", "matrix", "history"):
+        (link,) = (link for link in page.links if link.startswith(f"{reverse(name)}?"))
+        assert parse_qs(link.partition("?")[2]) == {"q": [query]}
+    (line,) = viewer.get("/api/v1/history", {"q": query}).json()["lines"]
+    assert line["id"] == series.pk
 
 
 def test_retired_hosts_show_on_demand(viewer: Client) -> None:
