@@ -150,10 +150,13 @@ def test_comparison_starts_from_the_current_level(
     (pair,) = viewer.get("/api/v1/comparison?a=host:db-1&b=host:db-2&metrics=iops").json()["pairs"]
     page = Page(viewer.get(reverse("compare"), {"a": "host:db-1", "b": "host:db-2", "metric": "iops"}))
 
+    incident_id = Incident.objects.get().pk if mark else None
     assert (pair["a_median"], pair["a_n"]) == (level.median, level.n)
+    assert (pair["a_change_state"], pair["a_incident"]) == (mark, incident_id)
+    assert (pair["b_change_state"], pair["b_incident"]) == (None, None)
     assert format_value(level.median, "operations/s") in page.words
     incidents = [link for link in page.links if link.startswith("/incidents/") and link != "/incidents/"]
-    assert incidents == ([f"/incidents/{Incident.objects.get().pk}/"] if mark else [])
+    assert incidents == ([f"/incidents/{incident_id}/"] if mark else [])
 
 
 def test_pages_show_the_stored_level_and_link_its_incident(

@@ -28,6 +28,7 @@ from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.comparison import DEFAULT_METRICS, Pair, Side, compare_sides
 from benchapp.queries.charts.comparison_labels import EnvironmentDifference
+from benchapp.queries.incidents.series_marks import MarkState
 
 _SIDES: Final = ("a", "b")
 _ID_MAXIMUM: Final = 2**63 - 1
@@ -92,7 +93,14 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     usual_high: float | None
     a_series: Sequence[int]
+    a_change_state: Annotated[
+        MarkState | None,
+        Meta(description="of the open or accepted change that matters most on the side"),
+    ]
+    a_incident: Annotated[int | None, Meta(description="of that change")]
     b_series: Sequence[int]
+    b_change_state: MarkState | None
+    b_incident: int | None
 
 
 class UnmatchedAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -183,6 +191,10 @@ def _describe_pair(pair: Pair) -> PairAnswer:
         usual_low=usual_low,
         usual_high=usual_high,
         a_series=pair.a_ids,
+        a_change_state=pair.a_mark and pair.a_mark.state,
+        a_incident=pair.a_mark and pair.a_mark.incident_id,
         b_series=pair.b_ids,
+        b_change_state=pair.b_mark and pair.b_mark.state,
+        b_incident=pair.b_mark and pair.b_mark.incident_id,
         **sides,
     )

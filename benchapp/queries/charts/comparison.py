@@ -26,6 +26,7 @@ from benchapp.queries.charts.comparison_sides import (
     read_side,
     read_values,
 )
+from benchapp.queries.incidents.series_marks import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.queries.shapes import TargetRow, names_of
 
 __all__ = ["DEFAULT_METRICS", "ComparisonResult", "Pair", "Side", "Unmatched", "compare_sides"]
@@ -48,6 +49,7 @@ class Pair:
     is_worse: B against A by the metric's better direction; None where the medians are equal.
     usual: where a side has too few values for an interval, how far the series' runs usually lie from their median, as
     (p10, p90) / median; None where that is not known either.
+    a_mark, b_mark: the open or accepted change that matters most among the series of the side.
     """
 
     title: str
@@ -60,6 +62,8 @@ class Pair:
     usual: tuple[float, float] | None
     a_ids: tuple[int, ...]
     b_ids: tuple[int, ...]
+    a_mark: SeriesMark | None
+    b_mark: SeriesMark | None
 
     @property
     def is_usual(self) -> bool | None:
@@ -106,7 +110,7 @@ class ComparisonResult:
 def compare_sides(
     a: Side, b: Side, *, common: Filter | None = None, metrics: Sequence[str] = DEFAULT_METRICS
 ) -> ComparisonResult:
-    """Match the series of two sides and compare their metrics; at most eight queries.
+    """Match the series of two sides and compare their metrics; at most eight queries, and one per metric.
 
     common: holds for both sides. Matched on every dimension but those that a side's filter names, and what changes with
     those by nature; two runs are matched on their workload alone.
@@ -174,6 +178,7 @@ def _compare_groups(
                 found.append((sides, metric, compare(a, b)))
     adjusted = adjust([comparison.p for _, _, comparison in found])
     usual = _read_usual(found)
+    marks = _read_marks(found)
     titles = Titles(free)
     pairs = [
         _make_pair(
@@ -183,6 +188,7 @@ def _compare_groups(
             adjusted_p=p,
             titles=titles,
             usual=usual.get((sides[0][0]["id"], metric)),
+            marks=marks[metric],
         )
         for (sides, metric, comparison), p in zip(found, adjusted, strict=True)
     ]
@@ -208,6 +214,14 @@ def _read_usual(
     }
 
 
+def _read_marks(found: Iterable[tuple[_Sides, str, Comparison]]) -> dict[str, dict[int, SeriesMark]]:
+    """Return the marks of the compared series, by metric and series id; one query per metric."""
+    ids: dict[str, set[int]] = defaultdict(set)
+    for sides, metric, _ in found:
+        ids[metric].update(row["id"] for rows in sides for row in rows)
+    return {metric: read_series_marks(sorted(some), metric=metric) for metric, some in ids.items()}
+
+
 def _make_pair(
     sides: _Sides,
     metric: str,
@@ -216,8 +230,10 @@ def _make_pair(
     adjusted_p: float | None,
     titles: Titles,
     usual: tuple[float, float] | None,
+    marks: Mapping[int, SeriesMark],
 ) -> Pair:
     row = sides[0][0]
+    a_ids, b_ids = (tuple(row["id"] for row in rows) for rows in sides)
     before, after = comparison.a.median, comparison.b.median
     is_higher = after > before
     return Pair(
@@ -229,8 +245,10 @@ def _make_pair(
         adjusted_p=adjusted_p,
         is_worse=None if after == before else is_higher == (CATALOGUE[metric].better == "lower"),
         usual=usual,
-        a_ids=tuple(row["id"] for row in sides[0]),
-        b_ids=tuple(row["id"] for row in sides[1]),
+        a_ids=a_ids,
+        b_ids=b_ids,
+        a_mark=find_worst_mark(marks[id_] for id_ in a_ids if id_ in marks),
+        b_mark=find_worst_mark(marks[id_] for id_ in b_ids if id_ in marks),
     )
 
 

@@ -1,12 +1,11 @@
 """A comparison as lines of a table, as points of a chart, and as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.metrics import CATALOGUE, UNKNOWN, Metric, format_value
 from benchapp.queries.charts.comparison import Pair
-from benchapp.queries.incidents.series_marks import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.web.site.series_marks import ShownMark, show_mark
 
 CHART_MAXIMUM: Final = 40
@@ -36,12 +35,9 @@ class ComparisonLine:
 
 
 def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
-    """Return the lines in the order of the pairs, numbered from 1; one query per metric."""
+    """Return the lines in the order of the pairs, numbered from 1."""
     shared = find_shared_parts(pairs)
-    marks = _read_marks(pairs)
-    return [
-        _make_line(number, pair, shared, marks=marks[pair.metric]) for number, pair in enumerate(pairs, 1)
-    ]
+    return [_make_line(number, pair, shared) for number, pair in enumerate(pairs, 1)]
 
 
 def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
@@ -105,21 +101,7 @@ def describe_result(pair: Pair) -> tuple[str, str]:
     return "no significant difference", "none"
 
 
-def _read_marks(pairs: Sequence[Pair]) -> dict[str, dict[int, SeriesMark]]:
-    """Return the marks of the series of the pairs, by metric and series id."""
-    ids: dict[str, set[int]] = {}
-    for pair in pairs:
-        ids.setdefault(pair.metric, set()).update(pair.a_ids, pair.b_ids)
-    return {metric: read_series_marks(sorted(some), metric=metric) for metric, some in ids.items()}
-
-
-def _show_side_mark(ids: Sequence[int], marks: Mapping[int, SeriesMark], *, metric: str) -> ShownMark | None:
-    return show_mark(find_worst_mark(marks[id_] for id_ in ids if id_ in marks), metric=metric)
-
-
-def _make_line(
-    number: int, pair: Pair, shared: Sequence[str], *, marks: Mapping[int, SeriesMark]
-) -> ComparisonLine:
+def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine:
     metric, found = CATALOGUE[pair.metric], pair.comparison
     parts = [part for part in pair.title.split(_SEPARATOR) if part not in shared]
     result, result_class = describe_result(pair)
@@ -135,8 +117,8 @@ def _make_line(
         p=UNKNOWN if pair.adjusted_p is None else _describe_p(pair.adjusted_p),
         result=result,
         result_class=result_class,
-        a_mark=_show_side_mark(pair.a_ids, marks, metric=pair.metric),
-        b_mark=_show_side_mark(pair.b_ids, marks, metric=pair.metric),
+        a_mark=show_mark(pair.a_mark, metric=pair.metric),
+        b_mark=show_mark(pair.b_mark, metric=pair.metric),
     )
 
 
