@@ -33,6 +33,7 @@ from benchapp.queries.charts.matrix_shapes import (
     MatrixRow,
 )
 from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.incidents.series_marks import MarkState
 
 
 class MatrixParameters(FilterParameters, FormatParameters):
@@ -69,7 +70,7 @@ class MatrixCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     change_relative: Annotated[
         float | None, Meta(description="of its open or accepted change: after / before − 1")
     ]
-    change_state: Literal["open", "recovered", "accepted"] | None
+    change_state: MarkState | None
     incident: int | None
     last_at: Time | None
     is_stale: bool | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -42,6 +42,7 @@ from benchapp.queries.charts.scaling_shapes import (
     THROUGHPUTS,
     CellState,
 )
+from benchapp.queries.incidents.series_marks import MarkState
 
 
 class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -66,7 +67,7 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     change_relative: Annotated[
         float | None, Meta(description="of the open or accepted change that matters most: after / before − 1")
     ]
-    change_state: Literal["open", "recovered", "accepted"] | None
+    change_state: MarkState | None
     incident: int | None
     earlier_median: Annotated[float | None, Meta(description="median at the end of the earlier period")]
     series: Annotated[Sequence[int], Meta(description="series IDs of this combination")]
