@@ -24,7 +24,7 @@ function makeChart(lines, more = {}) {
   return {
     metric: { label: "IOPS", unit: "operations/s", better: "higher" },
     over: null,
-    x: { label: "Volumes", labels: ["1", "2", "4"], settings: ["1 volume", "2 volumes", "4 volumes"], positions: [0, 1, 2] },
+    x: { label: "Volumes", labels: ["1", "2", "4"], ticks: [["1"], ["2"], ["4"]], settings: ["1 volume", "2 volumes", "4 volumes"], positions: [0, 1, 2] },
     draw: "bars",
     scale: "linear",
     ideal: false,
@@ -52,6 +52,14 @@ test("bars begin at zero, however near each other they are", () => {
   assert.equal(config.type, "bar");
   assert.equal(config.options.scales.y.min, 0);
   assert.deepEqual(config.data.datasets[0].data, [1000, 1010]);
+});
+
+test("the parts of a combined axis are lines of its labels", () => {
+  const data = makeChart([[makeCell(1000), makeCell(1010), null]]);
+
+  const config = build({ ...data, x: { ...data.x, ticks: [["1"], ["200 GiB", "io1"], ["4"]] } });
+
+  assert.deepEqual(config.data.labels, ["1", ["200 GiB", "io1"], "4"]);
 });
 
 test("lines may begin above zero, and then the axis says so", () => {

@@ -24,7 +24,8 @@ from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import Value, write_filter, write_value
+from benchapp.grammar import write_filter
+from benchapp.queries.charts.axes import write_axis_value
 from benchapp.queries.charts.scaling import (
     NONE,
     BadChart,
@@ -105,17 +106,20 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
 METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
-_DIMENSION: Final = f"a dimension; chosen if not given; available: {', '.join(DIMENSIONS)}"
+_DIMENSION: Final = (
+    "a dimension, or up to three separated by commas; chosen if not given; available:"
+    f" {', '.join(DIMENSIONS)}"
+)
 
 
 class ScalingParameters(FilterParameters, FormatParameters):
     """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
 
     repeatable = ("limit",)
-    x = text_parameter(40, help_text=_DIMENSION)
+    x = text_parameter(120, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
-    color = text_parameter(40, help_text=f"a dimension, or {NONE}; chosen if not given")
-    facet = text_parameter(40, help_text=f"a dimension, or {NONE}, the default")
+    color = text_parameter(120, help_text=f"as x, or {NONE}; chosen if not given")
+    facet = text_parameter(120, help_text=f"as x, or {NONE}, the default")
     over = serializers.ChoiceField(
         choices=THROUGHPUTS, required=False, help_text="plot a latency against this throughput"
     )
@@ -160,7 +164,7 @@ class Scaling(ApiView):
             name="cells",
             columns=list_columns(ScalingCellAnswer),
             format=wanted["format"],
-            file_name=f"scaling-{chart.metric.name}-over-{chart.x.dimension.name}",
+            file_name=f"scaling-{chart.metric.name}-over-{chart.x.name}",
             about=_describe(chart),
         )
 
@@ -173,9 +177,9 @@ def _describe_cell(
     return build(
         ScalingCellAnswer,
         cell,
-        facet=_write(chart.facet.dimension.name, facet.value) if chart.facet else None,
-        color=_write(chart.color.dimension.name, line.value) if chart.color else None,
-        x=_write(chart.x.dimension.name, chart.x.values[place]),
+        facet=write_axis_value(chart.facet.name, facet.value) if chart.facet else None,
+        color=write_axis_value(chart.color.name, line.value) if chart.color else None,
+        x=write_axis_value(chart.x.name, chart.x.values[place]),
         median=cell.value,
         p10=spread.p10 if spread else None,
         p90=spread.p90 if spread else None,
@@ -188,11 +192,6 @@ def _describe_cell(
         incident=mark.incident_id if mark else None,
         series=cell.series_ids,
     )
-
-
-def _write(name: str, value: Value | None) -> str | None:
-    """Return text unchanged and numbers in filter syntax: 4k, 16; None is unknown."""
-    return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
 
 
 def make_request(values: Mapping[str, Any]) -> ScalingRequest:
@@ -217,13 +216,17 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
     """Return the fields of the page beside the cells."""
     return {
         "filter": write_filter(chart.shown_filter),
-        "x": chart.x.dimension.name,
-        "color": chart.color.dimension.name if chart.color else None,
-        "facet": chart.facet.dimension.name if chart.facet else None,
+        "x": chart.x.name,
+        "color": chart.color.name if chart.color else None,
+        "facet": chart.facet.name if chart.facet else None,
         "metric": build(MetricAnswer, chart.metric),
         "over": chart.over.name if chart.over else None,
         "fixed": [
-            build(FixedAnswer, fixed, values=[_write(fixed.dimension, value) for value in fixed.values])
+            build(
+                FixedAnswer,
+                fixed,
+                values=[write_axis_value(fixed.dimension, value) for value in fixed.values],
+            )
             for fixed in chart.fixed
         ],
         "mixed": chart.mixed,

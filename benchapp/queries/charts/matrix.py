@@ -9,6 +9,7 @@ from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Measurement
 from benchapp.queries.badges import order_codes
+from benchapp.queries.charts.axes import make_axis
 from benchapp.queries.charts.matrix_shapes import (
     CellState,
     Key,
@@ -21,7 +22,7 @@ from benchapp.queries.charts.matrix_shapes import (
 from benchapp.queries.charts.scaling_build import add_fixed_terms
 from benchapp.queries.charts.scaling_cells import FAILED
 from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimensions, keep_values, list_mixed
-from benchapp.queries.charts.scaling_shapes import Axis, BadChart
+from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import read_series_marks
@@ -131,7 +132,7 @@ class _MatrixBuilder:
             filter=self.filter,
             shown_filter=add_fixed_terms(self.filter, self.chosen),
             metric=self.metric,
-            x=Axis(DIMENSIONS[x], values, tuple(describe_value(x, value) for value in values)),
+            x=make_axis(x, values),
             rows=_list_dimensions(self.row_names),
             facets=_list_dimensions(self.facet_names),
             panels=panels if columns and row_keys else (),

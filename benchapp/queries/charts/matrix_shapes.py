@@ -7,8 +7,8 @@ from typing import Final, Literal
 from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import Metric
+from benchapp.queries.charts.axes import Axis
 from benchapp.queries.charts.scaling_defaults import FixedDimension
-from benchapp.queries.charts.scaling_shapes import Axis
 from benchapp.queries.incidents.series_marks import SeriesMark
 from benchapp.queries.series.levels import CurrentLevel
 

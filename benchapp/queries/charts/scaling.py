@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
+from benchapp.queries.charts.axes import BadAxis, find_axis, split_axis
 from benchapp.queries.charts.scaling_build import build_chart
 from benchapp.queries.charts.scaling_defaults import choose_axes
 from benchapp.queries.charts.scaling_shapes import (
@@ -59,7 +60,10 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
     series has IOPS.
     """
     resolved = _resolve(request)
-    axes = {name: _find_name(name, getattr(request, name)) for name in _AXES}
+    texts = {name: getattr(request, name) for name in _AXES}
+    # ",volume_type" is the automatic dimension and volume_type.
+    extended = [name for name, text in texts.items() if text and text.startswith(",")]
+    axes = {name: _find_name(name, text and text.removeprefix(",")) for name, text in texts.items()}
     _refuse_twice(axes)
     free = _expand_free(request.free)
     matching, valued, is_cut = _read_series(resolved)
@@ -70,6 +74,9 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
             resolved, matching, valued = timed, timed_matching, timed_valued
     if resolved.over is not None and axes["x"] is None:
         axes["x"] = max(_DEPTHS, key=lambda name: len(valued.distinct(name)))
+    if extended:
+        automatic = choose_axes(valued, **axes | dict.fromkeys(extended), free=free).axes
+        axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}
     chosen = choose_axes(valued, **axes, free=free)
     return build_chart(resolved, matching, valued, chosen=chosen, is_cut=is_cut)
 
@@ -114,19 +121,23 @@ def _find_over(name: str | None, metric: ScalingMetric) -> ScalingMetric | None:
 
 
 def _find_name(parameter: str, name: str | None) -> str | None:
-    """Return the full name of a dimension; "" for "none", None if not given."""
+    """Return the full name of an axis; "" for "none", None if not given."""
     if name is None or (name == NONE and parameter != "x"):
         return None if name is None else ""
-    dimension = find_dimension(name)
-    if dimension is None:
-        raise BadChart(
-            parameter, f"{name[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}"
-        )
-    return dimension.name
+    try:
+        return find_axis(name)
+    except BadAxis as error:
+        raise BadChart(parameter, str(error)) from error
+
+
+def _extend(parameter: str, automatic: str | None, more: str | None) -> str | None:
+    """Return the automatic axis combined with more dimensions."""
+    names = [name for axis in (automatic, more) if axis for name in split_axis(axis)]
+    return _find_name(parameter, ",".join(dict.fromkeys(names)))
 
 
 def _refuse_twice(axes: Mapping[str, str | None]) -> None:
-    named = [name for name in axes.values() if name]
+    named = [name for axis in axes.values() if axis for name in split_axis(axis)]
     if len(named) > len(set(named)):
         raise BadChart("color", "x, color and facet must be different dimensions")
 

@@ -8,18 +8,17 @@ import numpy as np
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value
+from benchapp.queries.charts.axes import AxisValue, make_axis, order_axis_value
 from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets
 from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, keep_values, list_mixed
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM, read_series_levels
 from benchapp.queries.charts.scaling_shapes import (
-    Axis,
     Counts,
     ResolvedRequest,
     ScalingChart,
     ScalingFacet,
 )
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.titles import describe_value, order_value
 
 COLORS_MAXIMUM: Final = 12
 FACETS_MAXIMUM: Final = 12
@@ -50,9 +49,9 @@ def build_chart(
         shown_filter=add_fixed_terms(request.filter, chosen),
         metric=resolved.metric,
         over=resolved.over,
-        x=_make_axis(axes.x, grid.xs),
-        color=_make_axis(axes.color, grid.colors) if axes.color else None,
-        facet=_make_axis(axes.facet, grid.facets) if axes.facet else None,
+        x=make_axis(axes.x, grid.xs),
+        color=make_axis(axes.color, grid.colors) if axes.color else None,
+        facet=make_axis(axes.facet, grid.facets) if axes.facet else None,
         facets=facets,
         fixed=chosen.fixed,
         common=_list_common(chosen),
@@ -106,21 +105,18 @@ def _make_grid(table: SeriesTable, axes: Axes) -> Grid:
     return Grid(axes, xs, colors, facets)
 
 
-def _order_values(table: SeriesTable, name: str | None, maximum: int) -> tuple[Value | None, ...]:
+def _order_values(table: SeriesTable, name: str | None, maximum: int) -> tuple[AxisValue, ...]:
     """Return the values of an axis in order; if too many, those with the most series."""
     if name is None:
         return (None,)
     values = [value for value, _ in Counter(table.column(name)).most_common(maximum)]
-    return tuple(sorted(values, key=lambda value: order_value(name, value))) or (None,)
-
-
-def _make_axis(name: str, values: Sequence[Value | None]) -> Axis:
-    return Axis(DIMENSIONS[name], tuple(values), tuple(describe_value(name, value) for value in values))
+    return tuple(sorted(values, key=lambda value: order_axis_value(name, value))) or (None,)
 
 
 def _list_common(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
-    """Return the known values that all shown series have in common, without the axes."""
-    found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in chosen.axes.names)
+    """Return the known values that all shown series have in common, without axes of one dimension."""
+    axes = (chosen.axes.x, chosen.axes.color, chosen.axes.facet)
+    found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in axes)
     return tuple(
         (name, value)
         for name, values in found

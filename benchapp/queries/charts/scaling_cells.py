@@ -7,8 +7,8 @@ from statistics import median
 from typing import Final
 
 from benchapp.dimensions import split_pattern
-from benchapp.grammar import Value
 from benchapp.queries.badges import order_codes
+from benchapp.queries.charts.axes import AxisValue, make_axis
 from benchapp.queries.charts.scaling_defaults import Axes
 from benchapp.queries.charts.scaling_levels import SeriesLevels
 from benchapp.queries.charts.scaling_shapes import (
@@ -36,12 +36,12 @@ class Grid:
     """The values of each axis of a chart in order; (None,) without that axis."""
 
     axes: Axes
-    xs: tuple[Value | None, ...]
-    colors: tuple[Value | None, ...]
-    facets: tuple[Value | None, ...]
+    xs: tuple[AxisValue, ...]
+    colors: tuple[AxisValue, ...]
+    facets: tuple[AxisValue, ...]
 
 
-_Key = tuple[Value | None, Value | None, Value | None]
+_Key = tuple[AxisValue, AxisValue, AxisValue]
 
 
 def fill_facets(
@@ -56,17 +56,24 @@ def fill_facets(
     cells = _CellBuilder(table, levels, grid, metric)
     lines = _LimitBuilder(table, grid, metric)
     facets = []
-    for facet in grid.facets:
+    labels = _list_labels(grid.axes.facet, grid.facets, "")
+    colors = list(zip(grid.colors, _list_labels(grid.axes.color, grid.colors, metric.label), strict=True))
+    for facet, label in zip(grid.facets, labels, strict=True):
         rows = cells.list_rows(facet)
         facets.append(
             ScalingFacet(
                 value=facet,
-                label="" if grid.axes.facet is None else describe_value(grid.axes.facet, facet),
-                lines=tuple(cells.make_line(facet, color) for color in grid.colors),
+                label=label,
+                lines=tuple(cells.make_line(facet, *color) for color in colors),
                 limits=(*lines.list_given(rows, limits), *lines.list_provisioned(rows)),
             )
         )
     return tuple(facets)
+
+
+def _list_labels(name: str | None, values: Sequence[AxisValue], alone: str) -> tuple[str, ...]:
+    """Return the labels of an axis; alone: of the only value without an axis."""
+    return (alone,) if name is None else make_axis(name, values).labels
 
 
 class _CellBuilder:
@@ -83,16 +90,15 @@ class _CellBuilder:
         for row, key in enumerate(zip(facets, colors, table.column(axes.x), strict=True)):
             self._rows[key].append(row)
 
-    def list_rows(self, facet: Value | None) -> list[int]:
+    def list_rows(self, facet: AxisValue) -> list[int]:
         """Return the rows of a panel."""
         return [row for (value, _, _), rows in self._rows.items() if value == facet for row in rows]
 
-    def make_line(self, facet: Value | None, color: Value | None) -> ScalingLine:
+    def make_line(self, facet: AxisValue, color: AxisValue, label: str) -> ScalingLine:
         """Return a line with its cells."""
         grid, metric = self._grid, self._metric
         by_x = [self._rows.get((facet, color, x), []) for x in grid.xs]
         rw, direction = self._find_pattern([row for rows in by_x for row in rows], color)
-        label = metric.label if grid.axes.color is None else describe_value(grid.axes.color, color)
         cells = [self._make_cell(rows) for rows in by_x]
         return ScalingLine(color, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
 
@@ -121,7 +127,7 @@ class _CellBuilder:
             mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
         )
 
-    def _find_pattern(self, rows: Sequence[int], color: Value | None) -> tuple[str, str]:
+    def _find_pattern(self, rows: Sequence[int], color: AxisValue) -> tuple[str, str]:
         """Return rw and direction if the whole line has one of each, else ""."""
         name = self._grid.axes.color
         if name == "pattern" and isinstance(color, str):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from benchapp.dimensions import DIMENSIONS, is_fixable
 from benchapp.grammar import Value
+from benchapp.queries.charts.axes import AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import order_value
 
@@ -30,7 +31,7 @@ _CODE_MAXIMUM: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The dimensions of a chart; None: one color, one panel. more: further ones of a matrix."""
+    """The axes of a chart, as of `find_axis`; None: one color, one panel. more: further dimensions of a matrix."""
 
     x: str
     color: str | None
@@ -39,8 +40,9 @@ class Axes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the existing axes."""
-        return tuple(name for name in (self.x, self.color, self.facet, *self.more) if name is not None)
+        """Return the dimensions of the axes."""
+        axes = (self.x, self.color, self.facet, *self.more)
+        return tuple(name for axis in axes if axis is not None for name in split_axis(axis))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ def choose_axes(
     """
     if x is not None:
         return fix_dimensions(table, Axes(x, _choose_color(x, color), facet or None), free=free)
-    candidates = _list_candidates(table, taken=frozenset(name for name in (color, facet) if name))
+    candidates = _list_candidates(
+        table, taken=frozenset(name for axis in (color, facet) if axis for name in split_axis(axis))
+    )
     chosen = None
     for name in candidates[:_CANDIDATES_MAXIMUM]:
         found = fix_dimensions(table, Axes(name, _choose_color(name, color), facet or None), free=free)
@@ -110,9 +114,10 @@ def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
 def _choose_color(x: str, color: str | None) -> str | None:
     if color is not None:
         return color or None
-    if x == "read_share_percent":
+    parts = split_axis(x)
+    if "read_share_percent" in parts:
         return "direction"
-    return None if x in _PATTERN_FAMILY else "pattern"
+    return None if _PATTERN_FAMILY.intersection(parts) else "pattern"
 
 
 def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
@@ -238,7 +243,7 @@ def _combine(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:
     return combined
 
 
-def keep_values(table: SeriesTable, name: str, values: Collection[Value | None]) -> SeriesTable:
+def keep_values(table: SeriesTable, name: str, values: Collection[AxisValue]) -> SeriesTable:
     """Return the rows whose dimension has one of these values."""
     shared = table.shared(name)
     return table.select(np.isin(shared.codes, shared.find(values)))

@@ -27,7 +27,8 @@ from benchapp.analysis.charts.findings import (
     read_curve,
 )
 from benchapp.analysis.charts.knee import find_knee
-from benchapp.queries.charts.scaling_shapes import Axis, ScalingChart, ScalingPoint
+from benchapp.queries.charts.axes import Axis
+from benchapp.queries.charts.scaling_shapes import ScalingChart, ScalingPoint
 
 __all__ = [
     "AtLimit",
@@ -104,9 +105,7 @@ def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
 
 
 def _make_curve(chart: ScalingChart, row: int, column: int) -> Curve:
-    is_count = (
-        chart.x.dimension.name in _COUNTS and chart.metric.is_throughput and not chart.metric.is_per_volume
-    )
+    is_count = chart.x.name in _COUNTS and chart.metric.is_throughput and not chart.metric.is_per_volume
     points = []
     for place, (x, cell) in enumerate(
         zip(chart.x.values, chart.facets[row].lines[column].cells, strict=True)
@@ -137,7 +136,7 @@ def _list_contrasts(
     """Yield the contrast of two panels or two lines without a cliff; not for more than two."""
     rows, columns = len(chart.facets), len(chart.facets[0].lines)
     pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
-    if columns == _PAIR and chart.color is not None and chart.color.dimension.name not in _PATTERNS:
+    if columns == _PAIR and chart.color is not None and chart.color.name not in _PATTERNS:
         pairs += [((row, 0), (row, 1)) for row in range(rows)]
     said = {(cliff.value.place.facet, cliff.value.place.line) for cliff in cliffs}
     for one, other in pairs:

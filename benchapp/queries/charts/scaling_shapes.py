@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from django.utils import timezone
 
-from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
+from benchapp.queries.charts.axes import Axis, AxisValue
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import SeriesMark
@@ -127,9 +127,10 @@ THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 class ScalingRequest:
     """The parameters of a chart; None: not given, chosen by the chart.
 
-    x, color, facet: dimensions by name or short name; color and facet may be "none". over: a throughput to plot a
-    latency against. free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also
-    the state so many days earlier. limits: "NAME:VALUE", parameter `limit`.
+    x, color, facet: dimensions by name or short name, up to three combined by commas; color and facet may be "none".
+    With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
+    free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
+    days earlier. limits: "NAME:VALUE", parameter `limit`.
     """
 
     filter: Filter
@@ -222,7 +223,7 @@ class ScalingPoint:
 class ScalingLine:
     """The cells of one color in one panel, one for each x. rw, direction: if unique, for its fixed color."""
 
-    value: Value | None
+    value: AxisValue
     label: str
     rw: str
     direction: str
@@ -242,19 +243,10 @@ class ScalingLimit:
 class ScalingFacet:
     """One panel. lines: one for each color of the chart, in its order."""
 
-    value: Value | None
+    value: AxisValue
     label: str
     lines: tuple[ScalingLine, ...]
     limits: tuple[ScalingLimit, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A dimension and its values in the chart, in order."""
-
-    dimension: Dimension
-    values: tuple[Value | None, ...]
-    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,9 @@ class Codes:
 class SeriesTable:
     """Series as columns of equal length, most recent first.
 
-    Names: those of dimensions, id, measurement_count, last_at, badges, and for each metric METRIC.n, METRIC.median,
-    METRIC.p10, METRIC.p90, METRIC.last_at (None where the series has no value).
+    Names: those of dimensions and of several combined (a value is a tuple; None if all parts are unknown), id,
+    measurement_count, last_at, badges, and for each metric METRIC.n, METRIC.median, METRIC.p10, METRIC.p90,
+    METRIC.last_at (None where the series has no value).
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], shared: Mapping[str, Codes]) -> None:
@@ -105,6 +106,8 @@ class SeriesTable:
         return [value if count else None for value, count in zip(values, counts, strict=True)]
 
     def _derive(self, name: str) -> Codes:
+        if "," in name:
+            return self._combine(name.split(","))
         if name == "pattern":
             rw, direction = self.shared("rw"), self.shared("direction")
             both, places = np.unique(rw.codes * len(direction.values) + direction.codes, return_inverse=True)
@@ -113,3 +116,12 @@ class SeriesTable:
         scope, prefix = self.shared("scope"), f"{name}:"
         own = [each[len(prefix) :] if each.startswith(prefix) else None for each in scope.values]
         return Codes.of(own, scope.codes)
+
+    def _combine(self, names: Sequence[str]) -> Codes:
+        columns = [self.shared(name) for name in names]
+        both, places = np.unique(np.stack([column.codes for column in columns]), axis=1, return_inverse=True)
+        own = [
+            tuple(column.values[code] for column, code in zip(columns, codes, strict=True))
+            for codes in both.T.tolist()
+        ]
+        return Codes.of([None if set(value) == {None} else value for value in own], places.reshape(-1))

@@ -67,6 +67,21 @@ def test_cells_as_csv_have_their_values_as_the_filter_writes_them(reader):
     )
 
 
+def test_combined_axis_has_values_as_terms_of_a_filter(reader):
+    make_ebs_series(4, 6, 8)
+
+    body = reader.get(
+        "/api/v1/scaling?q=file_size:50G volumes:4 rw:randread&x=volume_size,volume_type"
+    ).json()
+
+    assert body["x"] == "volume_size_bytes,volume_type"
+    assert {cell["x"]: cell["median"] for cell in body["cells"]} == {
+        "volume_size_bytes:20G volume_type:standard": 1620.0,
+        "volume_size_bytes:200G volume_type:provisioned-iops": 8191.0,
+        "volume_size_bytes:200G volume_type:standard": 1344.0,
+    }
+
+
 def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
     make_ebs_series(2)
 

@@ -277,6 +277,36 @@ def test_facets_are_panels_with_the_same_lines():
     assert values(chart, 1) == {"random read": [375, 1644, 10912, 26643, 26002]}
 
 
+def test_layouts_side_by_side_are_those_of_the_published_series():
+    make_ebs_series(4, 6, 8)
+
+    chart = read("file_size:50G volumes:4", x="volume_size,volume_type")
+
+    assert chart.x.labels == ("20 GiB · standard", "200 GiB · provisioned-iops", "200 GiB · standard")
+    assert values(chart) == {"random read": [1620, 8191, 1344], "random write": [513, 8094, 577]}
+    assert [limit.values for limit in chart.facets[0].limits] == [(None, 8000, None)]
+    assert (chart.fixed, chart.mixed) == ((), ())
+
+
+def test_combined_colors_are_lines_of_the_combinations_that_exist():
+    make_ebs_series(2, 5, 7)
+
+    chart = read("bs:4k rw:randread", x="volumes", color="volume_size,volume_type")
+
+    assert values(chart) == {
+        "20 GiB · standard": [14311, 24287, 30613, 30180, 30213],
+        "200 GiB · provisioned-iops": [2064, 4114, 8150, None, None],
+        "200 GiB · standard": [16074, 22964, 30321, 30371, 30276],
+    }
+
+
+def test_automatic_axis_is_combined_with_a_dimension():
+    make_ebs_series(5, 7)
+
+    assert read("bs:4k rw:randread", x=",volume_type").x.name == "volume_count,volume_type"
+    assert read("bs:4k", color=",volume_type").color.name == "pattern,volume_type"
+
+
 def test_latency_over_throughput_has_its_knee():
     for depth, iops, latency in (
         (1, 10e3, 1e5),
@@ -345,6 +375,9 @@ def test_series_that_began_later_are_not_in_a_past_picture():
     [
         ({"x": "speed"}, "x", "'speed' is not a valid dimension; available: host, pool"),
         ({"x": "none"}, "x", "'none' is not a valid dimension"),
+        ({"x": "volume_type,speed"}, "x", "'speed' is not a valid dimension"),
+        ({"x": "host,pool,rw,engine"}, "x", "at most 3 allowed"),
+        ({"x": "volume_count,pattern", "color": "pattern"}, "color", "must be different dimensions"),
         ({"metric": "speed"}, "metric", "'speed' is not a valid metric; available: iops"),
         ({"facet": "iodepth", "color": "depth"}, "color", "must be different dimensions"),
         ({"over": "iops", "metric": "iops"}, "over", "iops is not a latency"),

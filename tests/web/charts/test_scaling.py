@@ -74,6 +74,35 @@ def test_summary_of_published_series_has_its_findings(db: Any) -> None:
     )
 
 
+def test_combined_axis_is_in_title_sentences_table_and_link(viewer: Client) -> None:
+    make_ebs_series(4, 6, 8)
+    query = {"q": "file_size:50G volumes:4", "x": "volume_size,volume_type"}
+
+    page = Page(viewer.get(reverse("scaling"), query))
+
+    words = page.words.replace("\u202f", " ")
+    assert "4k IOPS by volume size, volume type" in words
+    assert (
+        "Random read: 200 GiB · provisioned-iops delivers 6.1x the IOPS of 200 GiB · standard (8 191 vs 1 344 IOPS)."
+        in words
+    )
+    assert "20 GiB · standard200 GiB · provisioned-iops200 GiB · standard" in words
+    (canonical,) = [named["href"] for name, named in page.tags if named.get("rel") == "canonical"]
+    assert "x=volume_size_bytes,volume_type&" in canonical
+
+
+def test_second_field_of_an_axis_combines_it(viewer: Client) -> None:
+    make_ebs_series(5, 7)
+
+    page = Page(viewer.get(reverse("scaling"), {"q": "bs:4k", "x": ["", "volume_type"]}))
+    without_color = viewer.get(reverse("scaling"), {"q": "bs:4k", "color": ["none", "volume_type"]})
+
+    assert "by volumes, volume type" in page.words
+    chosen = [named["value"] for name, named in page.tags if name == "option" and "selected" in named]
+    assert "volume_type" in chosen
+    assert without_color.status_code == 200
+
+
 def test_every_sentence_links_to_cells_of_the_table(viewer: Client) -> None:
     make_ebs_series(2)
 
@@ -186,6 +215,7 @@ def test_spread_and_count_are_under_the_median(viewer: Client) -> None:
         ({"q": "speed:9"}, "Unknown filter"),
         ({"x": "speed"}, "'speed' is not a valid dimension"),
         ({"metric": "speed"}, "'speed' is not a valid metric"),
+        ({"x": "host,pool,rw,engine"}, "4 dimensions combined, at most 3 allowed"),
         ({"facet": "pattern"}, "x, color and facet must be different"),
         ({"over": "iops", "metric": "iops"}, "is not a latency"),
         ({"limit": "fast"}, "limit 'fast' is not NAME:VALUE"),

@@ -7,7 +7,6 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow
 from benchapp.queries.series.levels import CurrentLevel
-from benchapp.queries.titles import describe_setting
 from benchapp.web.site.value_texts import format_signed_percent
 
 REASONS: Final[dict[CellState, str]] = {
@@ -122,7 +121,7 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
 
 def describe_cell_place(matrix: Matrix, row: MatrixRow, place: int) -> str:
     """Return the place of a cell, for screen readers: "4k random read, 8 volumes"."""
-    return f"{row.label}, {describe_setting(matrix.x.dimension.name, matrix.x.values[place])}"
+    return f"{row.label}, {matrix.x.settings[place]}"
 
 
 def describe_cell_spread(level: CurrentLevel, metric: Metric) -> str:

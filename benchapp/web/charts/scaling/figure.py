@@ -11,7 +11,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
-from benchapp.queries.titles import describe_setting, describe_value
+from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
 from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
@@ -109,7 +109,7 @@ def make_scaling_figure(
         log_url=link_chart(asked, chart, scale="log"),
         csv_url=link_api(asked, chart, format="csv"),
         api_line=format_curl_command(f"{base_url}{link_api(asked, chart)}"),
-        file_name=f"scaling-{chart.metric.name}-over-{chart.x.dimension.name}",
+        file_name=f"scaling-{chart.metric.name}-over-{chart.x.name}",
         is_log=asked.is_log,
         errors=tuple(errors),
     )
@@ -137,7 +137,8 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
         "x": {
             "label": x.dimension.label,
             "labels": x.labels,
-            "settings": [describe_setting(x.dimension.name, value) for value in x.values],
+            "ticks": x.ticks,
+            "settings": x.settings,
             "positions": _place(chart),
         },
         "draw": "lines" if is_lines else "bars",
@@ -206,9 +207,7 @@ def _make_cell(
 
 
 def _describe_panel(chart: ScalingChart, facet: ScalingFacet) -> str:
-    where = (
-        f", {lower_label(DIMENSIONS[chart.facet.dimension.name].label)} {facet.label}" if chart.facet else ""
-    )
+    where = f", {lower_label(chart.facet.dimension.label)} {facet.label}" if chart.facet else ""
     return f"{chart.metric.label} over {lower_label(chart.x.dimension.label)}{where}"
 
 

@@ -40,7 +40,8 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
     errors: list[str] = []
     asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
-        **{name: query.get(name) or None for name in ("x", "metric", "color", "facet", "over")},
+        **{name: query.get(name) or None for name in ("metric", "facet", "over")},
+        **{name: _join_axis(query.getlist(name)) for name in ("x", "color")},
         free=tuple(name for names in query.getlist("any") for name in names.split(",") if name),
         as_of=_read_day(query, errors),
         compare_days=_read_compare_days(query, errors),
@@ -112,10 +113,10 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
     """Return the parameters that reproduce the chart."""
     values: Mapping[str, str | None] = {
         "q": write_filter(chart.shown_filter) or None,
-        "x": chart.x.dimension.name,
+        "x": chart.x.name,
         "metric": chart.metric.name,
-        "color": chart.color.dimension.name if chart.color else NONE,
-        "facet": chart.facet.dimension.name if chart.facet else None,
+        "color": chart.color.name if chart.color else NONE,
+        "facet": chart.facet.name if chart.facet else None,
         "over": chart.over.name if chart.over else None,
         "any": ",".join(chart.free) or None,
         "as_of": asked.as_of.isoformat() if asked.as_of else None,
@@ -134,6 +135,14 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
 def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
     empty: dict[str, Any] = {"any": {"free": ()}, "limit": {"limits": ()}}
     return replace(asked, **empty.get(parameter, {parameter: None}))
+
+
+def _join_axis(names: Sequence[str]) -> str | None:
+    """Return the axis of the fields of a page: the first one, empty if automatic, and dimensions combined with it."""
+    first, *others = names or [""]
+    if first == NONE:
+        return NONE
+    return ",".join([first, *filter(None, others)]) or None
 
 
 def _read_filter(query: QueryDict, errors: list[str]) -> Filter:

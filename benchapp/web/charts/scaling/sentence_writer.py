@@ -22,7 +22,6 @@ from benchapp.queries.charts.scaling_findings import (
     Unclear,
     list_places,
 )
-from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.web.site.value_texts import format_percent, format_with_unit
 
 # Values of these dimensions can be the subject of a sentence; others are followed by a colon.
@@ -60,7 +59,6 @@ class SentenceWriter:
 
     def __init__(self, chart: ScalingChart) -> None:
         self._chart = chart
-        self._x = chart.x.dimension.name
         self._is_more_better = chart.metric.better == "higher"
 
     def write(self, finding: Finding) -> Clause:
@@ -106,14 +104,13 @@ class SentenceWriter:
         With a colon if a verb cannot follow: "Random read drops by 20 %", but "16 volumes: drops by 20 %".
         """
         chart = self._chart
-        facet = chart.facets[place.facet]
         name, colon = chart.metric.label, ""
         if chart.color is not None and (apart_from is None or apart_from.line == place.line):
-            color = chart.color.dimension.name
-            name = describe_setting(color, facet.lines[place.line].value)
+            color = chart.color.name
+            name = chart.color.settings[place.line]
             colon = "" if color in _SUBJECT_DIMENSIONS else ":"
         if chart.facet is not None and (apart_from is None or apart_from.facet == place.facet):
-            name += f" ({describe_setting(chart.facet.dimension.name, facet.value)})"
+            name += f" ({chart.facet.settings[place.facet]})"
         return f"{name}{colon}"
 
     def capitalize(self, text: str) -> str:
@@ -123,7 +120,7 @@ class SentenceWriter:
             label
             for axis in axes
             if not axis.dimension.is_number and axis.dimension.name not in _SUBJECT_DIMENSIONS
-            for label in axis.labels
+            for label in (*axis.labels, *axis.settings)
         ]
         return text if text.startswith(tuple(values)) else f"{text[0].upper()}{text[1:]}"
 
@@ -133,7 +130,7 @@ class SentenceWriter:
 
     def describe_x(self, place: int) -> str:
         """Return a value of x as in a sentence: "4 volumes"."""
-        return describe_setting(self._x, self._chart.x.values[place])
+        return self._chart.x.settings[place]
 
     def _write_cliff(self, value: CurvePoint, reference: CurvePoint, share: float) -> Clause:
         new, old = self._name_difference(value, reference)
@@ -159,15 +156,12 @@ class SentenceWriter:
     def _name_difference(self, one: CurvePoint, other: CurvePoint) -> tuple[str, str]:
         """Return what differs between two cells, in full and short: "15 GiB files", "5 GiB"."""
         chart = self._chart
-        axis, values = chart.x, (chart.x.values[one.place.x], chart.x.values[other.place.x])
-        facets = (chart.facets[one.place.facet], chart.facets[other.place.facet])
+        axis, places = chart.x, (one.place.x, other.place.x)
         if chart.facet is not None and one.place.facet != other.place.facet:
-            axis, values = chart.facet, (facets[0].value, facets[1].value)
+            axis, places = chart.facet, (one.place.facet, other.place.facet)
         elif chart.color is not None and one.place.line != other.place.line:
-            lines = facets[0].lines
-            axis, values = chart.color, (lines[one.place.line].value, lines[other.place.line].value)
-        name = axis.dimension.name
-        return describe_setting(name, values[0]), describe_value(name, values[1])
+            axis, places = chart.color, (one.place.line, other.place.line)
+        return axis.settings[places[0]], axis.labels[places[1]]
 
     def _drop(self, share: float) -> str:
         """Describe a fall to a share of a value; a lower latency is better."""
@@ -181,7 +175,7 @@ class SentenceWriter:
 
     def _span(self, first: CurvePoint, last: CurvePoint) -> str:
         """Describe a range of x: "from 1 to 16 volumes", "from depth 1 to 32"."""
-        start, end = (describe_value(self._x, self._chart.x.values[point.place.x]) for point in (first, last))
+        start, end = (self._chart.x.labels[point.place.x] for point in (first, last))
         if self._at(last).startswith(end):
             return f"from {start} to {self._at(last)}"
         return f"from {self._at(first)} to {end}"
@@ -191,7 +185,7 @@ class SentenceWriter:
 
     def _at_or_more(self, point: CurvePoint) -> str:
         """Describe a point of x and those after it: "4 or more volumes", "queue depth 16 or more"."""
-        value = describe_value(self._x, self._chart.x.values[point.place.x])
+        value = self._chart.x.labels[point.place.x]
         setting = self._at(point)
         return (
             f"{value} or more{setting[len(value) :]}" if setting.startswith(value) else f"{setting} or more"

@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import Filter, Value, write_filter
+from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
+from benchapp.queries.charts.axes import add_axis_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.series_marks import ShownMark, show_mark
@@ -92,16 +92,12 @@ def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, pl
         return reverse("series", args=cell.series_ids)
     if not cell.series_ids:
         return ""
-    filter = _add(chart.shown_filter, chart.x.dimension.name, chart.x.values[place])
+    filter = add_axis_value(chart.shown_filter, chart.x.name, chart.x.values[place])
     if chart.color:
-        filter = _add(filter, chart.color.dimension.name, line.value)
+        filter = add_axis_value(filter, chart.color.name, line.value)
     if chart.facet:
-        filter = _add(filter, chart.facet.dimension.name, facet.value)
+        filter = add_axis_value(filter, chart.facet.name, facet.value)
     return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
-
-
-def _add(filter: Filter, name: str, value: Value | None) -> Filter:
-    return filter.with_value(DIMENSIONS[name].name, value)
 
 
 def _make_cell(

@@ -25,7 +25,7 @@ from benchapp.queries.charts.scaling_findings import (
     find_bends,
     list_places,
 )
-from benchapp.queries.titles import describe_setting, describe_value
+from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter
 from benchapp.web.site.value_texts import format_with_unit
 
@@ -120,7 +120,7 @@ def _describe_subject(chart: ScalingChart) -> str:
     parts = [describe_value(name, common[name]) for name in _TITLE_DIMENSIONS if name in common]
     lines = chart.facets[0].lines
     if chart.color is not None and len(lines) == 1:
-        parts.append(describe_setting(chart.color.dimension.name, lines[0].value))
+        parts.append(chart.color.settings[0])
     return " ".join([*parts, lower_label(chart.metric.label) if parts else chart.metric.label])
 
 
@@ -132,8 +132,8 @@ def _describe_range(chart: ScalingChart) -> str:
     if not x.dimension.is_number:
         return f"by {lower_label(x.dimension.label)}"
     if len(x.values) == 1:
-        return f"at {describe_setting(name, x.values[0])}"
-    first, last = describe_value(name, x.values[0]), describe_setting(name, x.values[-1])
+        return f"at {x.settings[0]}"
+    first, last = x.labels[0], x.settings[-1]
     if name == "iodepth":
         return f"over queue depth {x.labels[0]}–{x.labels[-1]}"
     return f"over {first} to {last}" if x.dimension.kind == "size" else f"over {first}–{last}"

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_value
+from benchapp.queries.charts.axes import PARTS_MAXIMUM, split_axis
 from benchapp.queries.charts.scaling import NONE, ScalingChart
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, THROUGHPUTS
@@ -33,6 +34,17 @@ class FixedField:
     options: tuple[_Option, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CombinedField:
+    """A further dimension of an axis. name: of its parameter; key: unique on the page; is_used: it has a dimension."""
+
+    name: str
+    key: str
+    label: str
+    options: list[_Option]
+    is_used: bool
+
+
 @require_safe
 @may_read
 def scaling(request: HttpRequest) -> HttpResponse:
@@ -53,6 +65,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "canonical_url": f"{base_url}{figure.url}",
         "fields": make_fields(asked, chart),
+        "combined": make_combined_fields(chart),
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
         "has_more": bool(asked.as_of or asked.compare_days or asked.draw or asked.is_ideal or asked.limits),
         "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
@@ -76,18 +89,38 @@ def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Opti
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
     throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
     none = (NONE, "None")
-    color = chart.color.dimension.name if chart.color else NONE
-    facet = chart.facet.dimension.name if chart.facet else NONE
+    color = chart.color.name if chart.color else NONE
+    facet = chart.facet.name if chart.facet else NONE
     over = chart.over.name if chart.over else NONE
     return {
         "metric": _offer(metrics, chart.metric.name, is_open=asked.metric is None),
-        "x": _offer(dimensions, chart.x.dimension.name, is_open=asked.x is None),
-        "color": _offer([none, *dimensions], color, is_open=asked.color is None),
+        "x": _offer(dimensions, split_axis(chart.x.name)[0], is_open=_is_open(asked.x)),
+        "color": _offer([none, *dimensions], split_axis(color)[0], is_open=_is_open(asked.color)),
         "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
         "over": _offer([none, *throughputs], over, is_open=over == NONE) if chart.metric.unit == "ns" else [],
         "draw": _offer([("", "Auto"), ("bars", "Bars"), ("lines", "Lines")], asked.draw or "", is_open=False),
         "scale": _offer([("", "Linear"), ("log", "Log")], "log" if asked.is_log else "", is_open=False),
     }
+
+
+def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
+    """Return the fields of further dimensions of x and color: those combined now, and one more."""
+    dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
+    fields = []
+    for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
+        others = split_axis(axis.name)[1:] if axis else ()
+        room = 0 if axis is None else PARTS_MAXIMUM - 1 - len(others)
+        for place, name in enumerate([*others, *[""] * min(room, 1)]):
+            options = _offer([("", "None"), *dimensions], name, is_open=False)
+            fields.append(
+                CombinedField(parameter, f"{parameter}-{place}", f"{title}, and", options, bool(name))
+            )
+    return fields
+
+
+def _is_open(axis: str | None) -> bool:
+    """Return whether the first dimension of an axis is automatic."""
+    return axis is None or axis.startswith(",")
 
 
 def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) -> list[_Option]:

@@ -142,7 +142,8 @@ export function buildScaling(prepared, place, { colors, isNarrow = false }) {
   return {
     type: prepared.isBars ? "bar" : "line",
     data: {
-      labels: prepared.isBars ? prepared.x.labels : undefined,
+      // The parts of a combined axis are lines of its labels.
+      labels: prepared.isBars ? prepared.x.ticks.map((parts) => (parts.length === 1 ? parts[0] : parts)) : undefined,
       datasets: panel.lines.map((line, index) => makeDataset(look, line, index)),
     },
     options: {

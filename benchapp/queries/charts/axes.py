@@ -1,0 +1,133 @@
+"""The axes of a chart: one dimension, or several combined ("volume_size_bytes,volume_type")."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
+from benchapp.grammar import Filter, Value, write_filter, write_value
+from benchapp.metrics import lower_label
+from benchapp.queries.titles import describe_setting, describe_value, order_value
+
+PARTS_MAXIMUM: Final = 3
+_SEPARATOR: Final = ","
+_JOINT: Final = " · "
+
+# A value of an axis: of one dimension, or one for each combined dimension; None: unknown.
+AxisValue = Value | tuple[Value | None, ...] | None
+
+
+class BadAxis(Exception):
+    """Not the name of an axis; the message has the available ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis and its values in the chart, in order.
+
+    dimension: a combined one is text. labels: for headers, without the parts that all values have in common;
+    settings: for sentences; ticks: the parts of each label.
+    """
+
+    dimension: Dimension
+    values: tuple[AxisValue, ...]
+    labels: tuple[str, ...]
+    settings: tuple[str, ...]
+    ticks: tuple[tuple[str, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name as in the address: that of a dimension, or several separated by commas."""
+        return self.dimension.name
+
+
+def find_axis(text: str) -> str:
+    """Return the full name of an axis from full or short names of dimensions. Raises BadAxis."""
+    parts = [part.strip() for part in text.split(_SEPARATOR)]
+    if len(parts) > PARTS_MAXIMUM:
+        raise BadAxis(f"{len(parts)} dimensions combined, at most {PARTS_MAXIMUM} allowed")
+    names = []
+    for part in parts:
+        dimension = find_dimension(part)
+        if dimension is None:
+            raise BadAxis(f"{part[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}")
+        names.append(dimension.name)
+    if len(names) > len(set(names)):
+        raise BadAxis("combined dimensions must be different")
+    return _SEPARATOR.join(names)
+
+
+def split_axis(name: str) -> tuple[str, ...]:
+    """Return the dimensions of an axis."""
+    return tuple(name.split(_SEPARATOR))
+
+
+def make_axis(name: str, values: Sequence[AxisValue]) -> Axis:
+    """Return an axis with its labels; name: full, as of `find_axis`."""
+    parts = split_axis(name)
+    if len(parts) == 1:
+        labels = tuple(describe_value(name, _single(value)) for value in values)
+        settings = tuple(describe_setting(name, _single(value)) for value in values)
+        return Axis(DIMENSIONS[name], tuple(values), labels, settings, tuple((label,) for label in labels))
+    shown = _find_varying(values, len(parts))
+    are_numbers = sum(DIMENSIONS[parts[place]].is_number for place in shown) > 1
+    own = [value if isinstance(value, tuple) else (None,) * len(parts) for value in values]
+    described = [[(parts[place], value[place]) for place in shown] for value in own]
+    ticks = tuple(tuple(_describe_part(*part, is_full=are_numbers) for part in each) for each in described)
+    settings = tuple(
+        _JOINT.join(
+            _describe_part(*part, is_full=are_numbers or DIMENSIONS[part[0]].kind == "count") for part in each
+        )
+        for each in described
+    )
+    labels = tuple(_JOINT.join(tick) for tick in ticks)
+    return Axis(_combine_dimensions(name), tuple(values), labels, settings, ticks)
+
+
+def order_axis_value(name: str, value: AxisValue) -> tuple[Any, ...]:
+    """Return the sort key of a value, by its parts in turn; unknown last."""
+    parts = split_axis(name)
+    if len(parts) == 1:
+        return order_value(name, _single(value))
+    if not isinstance(value, tuple):
+        return (1,)
+    return (0, *(order_value(part, each) for part, each in zip(parts, value, strict=True)))
+
+
+def write_axis_value(name: str, value: AxisValue) -> str | None:
+    """Return a value in filter syntax: "4k", text unchanged; a combined one as terms; None is unknown."""
+    if isinstance(value, tuple):
+        return write_filter(add_axis_value(Filter(), name, value))
+    return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
+
+
+def add_axis_value(filter: Filter, name: str, value: AxisValue) -> Filter:
+    """Return the filter of the series with this value."""
+    parts = split_axis(name)
+    own = value if isinstance(value, tuple) else (value,) * len(parts)
+    for part, each in zip(parts, own, strict=True):
+        filter = filter.with_value(part, each)
+    return filter
+
+
+def _single(value: AxisValue) -> Value | None:
+    return None if isinstance(value, tuple) else value
+
+
+def _find_varying(values: Sequence[AxisValue], count: int) -> tuple[int, ...]:
+    """Return the places of the parts with several values; all of them if no part has."""
+    known = [value for value in values if isinstance(value, tuple)]
+    varying = tuple(place for place in range(count) if len({value[place] for value in known}) > 1)
+    return varying or tuple(range(count))
+
+
+def _describe_part(name: str, value: Value | None, *, is_full: bool) -> str:
+    """Describe a part; is_full: with what it counts, as another part is a number too."""
+    has_unit = value is None or (is_full and DIMENSIONS[name].is_number)
+    return describe_setting(name, value) if has_unit else describe_value(name, value)
+
+
+def _combine_dimensions(name: str) -> Dimension:
+    first, *others = (DIMENSIONS[part] for part in split_axis(name))
+    label = ", ".join([first.label, *(lower_label(other.label) for other in others)])
+    return Dimension(name, label, "text", first.group)

@@ -1,0 +1,109 @@
+"""Axes of charts: names of combined dimensions, and labels of their values."""
+
+import pytest
+
+from benchapp.grammar import Filter, write_filter
+from benchapp.queries.charts.axes import (
+    BadAxis,
+    add_axis_value,
+    find_axis,
+    make_axis,
+    order_axis_value,
+    write_axis_value,
+)
+
+GIB = 2**30
+LAYOUT = "volume_size_bytes,volume_type"
+
+
+def test_short_names_of_combined_dimensions_become_full_ones():
+    assert find_axis("volume_size, type") == LAYOUT
+    assert find_axis("depth") == "iodepth"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("speed", "'speed' is not a valid dimension; available: host, pool"),
+        ("volume_type,speed", "'speed' is not a valid dimension"),
+        ("volume_type,", "'' is not a valid dimension"),
+        ("type,volume_type", "combined dimensions must be different"),
+        ("host,pool,rw,engine", "4 dimensions combined, at most 3 allowed"),
+    ],
+)
+def test_invalid_axis_is_refused_with_the_available_dimensions(text, words):
+    with pytest.raises(BadAxis, match=words):
+        find_axis(text)
+
+
+def test_parts_that_all_values_share_are_not_in_the_labels():
+    values = [(20 * GIB, "standard", "xfs"), (200 * GIB, "standard", "xfs"), (200 * GIB, "io1", "xfs")]
+
+    axis = make_axis(f"{LAYOUT},filesystem", values)
+
+    assert axis.labels == ("20 GiB · standard", "200 GiB · standard", "200 GiB · io1")
+    assert axis.ticks[2] == ("200 GiB", "io1")
+    assert (axis.dimension.label, axis.name) == (
+        "Volume size, volume type, filesystem",
+        f"{LAYOUT},filesystem",
+    )
+
+
+def test_one_combination_keeps_all_its_parts():
+    assert make_axis(LAYOUT, [(20 * GIB, "gp3")]).labels == ("20 GiB · gp3",)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "labels", "settings"),
+    [
+        (
+            "volume_size_bytes,file_size_bytes",
+            [(20 * GIB, 5 * GIB), (200 * GIB, 50 * GIB)],
+            ("20 GiB volumes · 5 GiB files", "200 GiB volumes · 50 GiB files"),
+            ("20 GiB volumes · 5 GiB files", "200 GiB volumes · 50 GiB files"),
+        ),
+        (
+            "volume_count,volume_type",
+            [(1, "gp3"), (4, "io2")],
+            ("1 · gp3", "4 · io2"),
+            ("1 volume · gp3", "4 volumes · io2"),
+        ),
+        (
+            "volume_size_bytes,volume_type",
+            [(10 * GIB, "gp3"), (20 * GIB, None), None],
+            ("10 GiB · gp3", "20 GiB · unknown volume type", "unknown volume size · unknown volume type"),
+            ("10 GiB · gp3", "20 GiB · unknown volume type", "unknown volume size · unknown volume type"),
+        ),
+        ("iodepth", [1, None], ("1", "unknown"), ("depth 1", "unknown queue depth")),
+    ],
+)
+def test_numbers_are_named_where_they_could_be_mistaken(name, values, labels, settings):
+    axis = make_axis(name, values)
+
+    assert (axis.labels, axis.settings) == (labels, settings)
+
+
+def test_combined_values_are_ordered_by_size_then_name_and_unknown_last():
+    values = [None, (200 * GIB, "standard"), (20 * GIB, None), (200 * GIB, "io1"), (20 * GIB, "standard")]
+
+    ordered = sorted(values, key=lambda value: order_axis_value(LAYOUT, value))
+
+    assert ordered == [
+        (20 * GIB, "standard"),
+        (20 * GIB, None),
+        (200 * GIB, "io1"),
+        (200 * GIB, "standard"),
+        None,
+    ]
+
+
+def test_combined_value_is_written_as_terms_of_a_filter():
+    value = (20 * GIB, None)
+
+    assert write_axis_value(LAYOUT, value) == "volume_size_bytes:20G volume_type:unknown"
+    assert write_filter(add_axis_value(Filter(), LAYOUT, value)) == write_axis_value(LAYOUT, value)
+    assert write_axis_value("volume_size_bytes", 20 * GIB) == "20G"
+    assert (
+        write_filter(add_axis_value(Filter(), LAYOUT, None))
+        == "volume_size_bytes:unknown volume_type:unknown"
+    )
