@@ -122,13 +122,29 @@ def test_arrow_keys_move_in_the_affected_matrix_and_enter_opens_a_series(visit: 
     expect(page.get_by_text("3 of 3 series changed in IOPS.")).to_be_visible()
 
     cells.first.focus()
-    page.keyboard.press("ArrowRight")
-    assert str(page.evaluate("document.activeElement.innerText")).startswith("4k random read, queue depth 8:")
+    page.keyboard.press("ArrowDown")
+    assert str(page.evaluate("document.activeElement.innerText")).startswith("depth 8:")
     page.keyboard.press("End")
     page.keyboard.press("Enter")
     page.wait_for_url("**/series/*/?metric=iops*")
 
     assert watched.complaints == []
+
+
+def test_affected_series_are_sorted_by_a_click_on_a_header(visit: Visit, world: World) -> None:
+    watched = visit(world.incident, width=390)
+    page = watched.page
+    first = page.locator(".level-changes tbody tr").first
+    head = page.locator(".level-changes th", has_text="Before")
+
+    page.get_by_role("link", name="Before").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+    expect(first).to_contain_text("iodepth 32")
+    page.get_by_role("link", name="Before").click()
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    expect(first).to_contain_text("iodepth 1 ")
+
+    assert (watched.barriers(), watched.overhang_px(), watched.complaints) == ([], 0, [])
 
 
 def test_history_readout_names_the_change(visit: Visit, world: World) -> None:

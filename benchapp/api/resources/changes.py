@@ -84,6 +84,9 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
 class ChangeParameters(FilterParameters, FormatParameters, PageParameters):
     """Which changes; withdrawn ones only with state=withdrawn."""
 
+    incident = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**63 - 1, help_text="its changes, however many there are"
+    )
     metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False)
     state = serializers.ChoiceField(choices=ChangeState.values, required=False)
     since = serializers.DateTimeField(

@@ -1,4 +1,4 @@
-"""Matrix of an incident: patterns by the dimension that varies, with changed, unchanged and unjudged series."""
+"""Matrix of an incident: its changed, unchanged and unjudged series by the two dimensions that separate them best."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from benchapp.analysis.incidents.grouping import find_event_window
+from benchapp.analysis.incidents.matrix_axes import choose_axes, determines
 from benchapp.dimensions import DIMENSIONS, Dimension, name_pattern
 from benchapp.grammar import Value
 from benchapp.metrics import CATALOGUE, Metric
@@ -69,6 +70,7 @@ class AffectedMetric:
 class AffectedMatrix:
     """Changed and unchanged series of the incident's hosts and pools, in one metric.
 
+    x: None for a list, with one column. rows: one dimension; pattern and block size if one determines the other.
     metrics: all with changes, most changes first. changed, judged, unjudged: counts of series. *_left_out: what does
     not fit; rows and columns with the most changes are shown. from_at: ISO, the oldest run that a change was judged
     by; None if unknown. is_cut: the number of series exceeds SERIES_MAXIMUM.
@@ -76,7 +78,7 @@ class AffectedMatrix:
 
     metric: Metric
     metrics: tuple[AffectedMetric, ...]
-    x: Dimension
+    x: Dimension | None
     rows: tuple[Dimension, ...]
     columns: tuple[str, ...]
     lines: tuple[AffectedRow, ...]
@@ -95,13 +97,20 @@ SERIES_MAXIMUM: Final = 2000
 ROWS_MAXIMUM: Final = 24
 COLUMNS_MAXIMUM: Final = 16
 _CHANGES_MAXIMUM: Final = 5000
+# Rows of a matrix that has one of them, and one label if one determines the other: "4k random read".
 _ROWS: Final = ("pattern", "block_size_bytes")
-# Preferred columns, as in the matrix of a filter, then the dimensions that may make rows.
-_FIRST_X: Final = ("volume_count", "stripe_count", "iodepth", "numjobs", "file_size_bytes", "volume_type")
-_OTHERS: Final = tuple(
-    name
-    for name, dimension in DIMENSIONS.items()
-    if not dimension.is_minor and name not in (*_ROWS, *_FIRST_X, "host", "pool", "rw", "direction")
+# Possible axes in the order of preference.
+_FIRST: Final = (
+    *_ROWS,
+    *("volume_count", "stripe_count", "iodepth", "numjobs", "file_size_bytes", "volume_type", "host"),
+)
+_AXES: Final = (
+    *_FIRST,
+    *(
+        name
+        for name, dimension in DIMENSIONS.items()
+        if not dimension.is_minor and name not in (*_FIRST, "pool", "rw", "direction")
+    ),
 )
 _COLUMNS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool", "pattern"))
 
@@ -109,9 +118,10 @@ _Cell = dict[str, Any]
 
 
 def read_affected_matrix(incident: IncidentRow, *, metric: str | None = None) -> AffectedMatrix | None:
-    """Return the series of an incident's hosts and pools in one metric; None for fewer than two. Four queries.
+    """Return the series of an incident's hosts and pools in one metric. Four queries.
 
-    metric: used if it has changes; otherwise the metric with the most changes.
+    None for fewer than two series, and if they differ in no dimension of the axes. metric: used if it has changes;
+    otherwise the metric with the most changes.
     """
     changes = _read_changes(incident.id)
     counts = Counter(name for name, _ in changes)
@@ -180,15 +190,20 @@ class _AffectedMatrixBuilder:
             incident, changes, [one for one in ids if one not in self.changed], metric
         )
 
-    def fill(self, *, is_cut: bool) -> AffectedMatrix:
-        x = _choose_x(self.cells, [str(one.get("dimension")) for one in self.incident.common_factors])
-        rows = _choose_rows(self.cells, x)
+    def fill(self, *, is_cut: bool) -> AffectedMatrix | None:
+        affected = [self._is_affected(cell["id"]) for cell in self.cells]
+        axes = choose_axes({name: [cell[name] for cell in self.cells] for name in _AXES}, affected)
+        if not axes:
+            return None
+        rows, x = _arrange(axes, self.cells)
         groups: dict[tuple[Key, Key], list[_Cell]] = defaultdict(list)
         for cell in self.cells:
-            groups[tuple(cell[name] for name in rows), (cell[x],)].append(cell)
-        weights = self._weigh(groups)
-        row_keys = _select_keys([row for row, _ in groups], rows, most=ROWS_MAXIMUM, weights=weights)
-        columns = _select_keys([column for _, column in groups], (x,), most=COLUMNS_MAXIMUM, weights=weights)
+            groups[tuple(cell[name] for name in rows), tuple(cell[name] for name in x)].append(cell)
+        row_weights, column_weights = self._weigh(groups)
+        row_keys = _select_keys([row for row, _ in groups], rows, most=ROWS_MAXIMUM, weights=row_weights)
+        columns = _select_keys(
+            [column for _, column in groups], x, most=COLUMNS_MAXIMUM, weights=column_weights
+        )
         lines = tuple(
             AffectedRow(
                 _format_row(rows, row),
@@ -203,9 +218,9 @@ class _AffectedMatrixBuilder:
                 AffectedMetric(CATALOGUE[name], count)
                 for name, count in sorted(self.counts.items(), key=_order_metric)
             ),
-            x=DIMENSIONS[x],
+            x=DIMENSIONS[x[0]] if x else None,
             rows=tuple(DIMENSIONS[name] for name in rows),
-            columns=tuple(describe_value(x, column[0]) for column in columns),
+            columns=tuple(describe_value(x[0], column[0]) if x else "" for column in columns),
             lines=lines,
             changed=len(self.changed),
             judged=judged,
@@ -217,14 +232,18 @@ class _AffectedMatrixBuilder:
             is_cut=is_cut,
         )
 
-    def _weigh(self, groups: Mapping[tuple[Key, Key], Sequence[_Cell]]) -> Counter[Key]:
-        """Return the number of changed series of each row and each column."""
-        weights: Counter[Key] = Counter()
+    def _is_affected(self, series_id: int) -> bool | None:
+        """Return whether a series changed in this incident; None if it was not evaluated."""
+        return series_id in self.changed or (False if series_id in self.statuses else None)
+
+    def _weigh(self, groups: Mapping[tuple[Key, Key], Sequence[_Cell]]) -> tuple[Counter[Key], Counter[Key]]:
+        """Return the number of changed series of each row, and of each column."""
+        rows, columns = Counter[Key](), Counter[Key]()
         for (row, column), cells in groups.items():
             changed = sum(cell["id"] in self.changed for cell in cells)
-            weights[row] += changed
-            weights[column] += changed
-        return weights
+            rows[row] += changed
+            columns[column] += changed
+        return rows, columns
 
     def _make_cell(self, cells: Sequence[_Cell] | None) -> AffectedCell:
         """Return one cell; of several series the one with the largest change is shown."""
@@ -266,36 +285,19 @@ def _read_elsewhere(
     return {row["series_id"]: dict(row) for row in rows.order_by("id").values(*_CHANGE)}
 
 
-def _choose_x(cells: Sequence[_Cell], common_factors: Sequence[str]) -> str:
-    """Return the dimension of the columns: several hosts, a common factor, or the first that varies."""
-    wanted = [
-        "host",
-        *(name for name in common_factors if name in (*_FIRST_X, *_OTHERS)),
-        *_FIRST_X,
-        *_OTHERS,
-    ]
-    varying = (name for name in wanted if len({cell[name] for cell in cells} - {None, ""}) > 1)
-    return next(varying, "volume_count")
+def _arrange(axes: Sequence[str], cells: Sequence[_Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the dimensions of the rows and of the columns; a list has no columns.
 
-
-def _choose_rows(cells: Sequence[_Cell], x: str) -> tuple[str, ...]:
-    """Return pattern and block size, and more dimensions until cells have one series or rows reach the maximum."""
-    names = list(_ROWS)
-    places = _list_places(cells, names, x)
-    for name in (*_FIRST_X, *_OTHERS, "host"):
-        if len(places) == len(cells):
-            break
-        finer = _list_places(cells, [*names, name], x)
-        # A dimension that varies with x, as stripes with volumes, adds rows without separating series.
-        if name != x and len(finer) > len(places) and len({row for row, _ in finer}) <= ROWS_MAXIMUM:
-            names.append(name)
-            places = finer
-    return tuple(names)
-
-
-def _list_places(cells: Sequence[_Cell], names: Sequence[str], x: str) -> set[tuple[Key, Value | None]]:
-    """Return the occupied cells of a matrix: row and column."""
-    return {(tuple(cell[name] for name in names), cell[x]) for cell in cells}
+    Rows are patterns or block sizes, else the dimension with more values.
+    """
+    names = sorted(axes, key=lambda name: (name not in _ROWS, -len({cell[name] for cell in cells})))
+    row, x = names[0], tuple(names[1:])
+    columns = {name: [cell[name] for cell in cells] for name in _ROWS}
+    pattern, size = _ROWS
+    is_one_label = row in _ROWS and (
+        determines(columns[pattern], columns[size]) or determines(columns[size], columns[pattern])
+    )
+    return (_ROWS if is_one_label else (row,)), x
 
 
 def _select_keys(keys: Sequence[Key], names: Sequence[str], *, most: int, weights: Counter[Key]) -> list[Key]:
@@ -308,12 +310,14 @@ def _select_keys(keys: Sequence[Key], names: Sequence[str], *, most: int, weight
 
 
 def _format_row(names: Sequence[str], key: Key) -> str:
-    """Return the label of a row: "4k random read", "4k random read, depth 8"."""
-    pattern, size, *rest = key
-    name = describe_value("pattern", pattern)
-    words = f"{describe_value('block_size_bytes', size)} {name}" if size is not None else name
-    settings = (describe_setting(name, value) for name, value in zip(names[2:], rest, strict=True))
-    return ", ".join([words, *settings])
+    """Return the label of a row: "4k random read", "depth 8"."""
+    if names == _ROWS:
+        pattern, size = key
+        name = describe_value("pattern", pattern)
+        return f"{describe_value('block_size_bytes', size)} {name}" if size is not None else name
+    if names[0] in ("pattern", "host"):
+        return describe_value(names[0], key[0])
+    return describe_setting(names[0], key[0])
 
 
 def _order_metric(item: tuple[str, int]) -> tuple[int, int]:

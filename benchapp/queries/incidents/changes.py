@@ -1,6 +1,6 @@
 """Changes: all, newest first, and those of one series."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -134,6 +134,7 @@ class ChangeFilter:
     """
 
     match: Filter = field(default_factory=Filter)
+    incident: int | None = None
     metric: str | None = None
     state: str | None = None
     since_at: datetime | None = None
@@ -143,6 +144,8 @@ def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int 
     """Return changes after the cursor, newest first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
     changes = Change.objects.filter(match_series(filters.match, "series__"))
+    if filters.incident is not None:
+        changes = changes.filter(incident_id=filters.incident)
     if filters.metric is not None:
         changes = changes.filter(metric=filters.metric)
     if filters.since_at is not None:
@@ -227,6 +230,13 @@ def make_change_row(change: Change) -> ChangeRow:
         points_to_at=_read_time(evidence.get("points_to")),
         **{name: getattr(change, name) for name in _COPIED},
     )
+
+
+def read_series_names(series_ids: Collection[int]) -> dict[int, SeriesName]:
+    """Return identity and titles of these series, by id; one query, none without ids."""
+    if not series_ids:
+        return {}
+    return {series.pk: name_series(series) for series in Series.objects.filter(pk__in=series_ids)}
 
 
 def name_series(series: Series) -> SeriesName:

@@ -92,19 +92,52 @@ class EventRow:
     has_before: bool
 
 
+class ChangeColumn(StrEnum):
+    """A column by which the changes of an incident are sorted."""
+
+    SERIES = "series"
+    METRIC = "metric"
+    BEFORE = "before"
+    AFTER = "after"
+    CHANGE = "change"
+    SINCE = "since"
+    STATE = "state"
+    CONFIDENCE = "confidence"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOrder:
+    """How the changes of an incident are sorted; withdrawn ones are always last.
+
+    CHANGE is by size in multiples of the metric's threshold, BEFORE and AFTER by metric and value.
+    """
+
+    column: ChangeColumn = ChangeColumn.CHANGE
+    is_descending: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
-    """One incident. changes: largest first, withdrawn ones last, at most 500; events: oldest first."""
+    """One incident. changes: in the order asked for; changes_left_out: how many more there are.
+
+    Live changes are those not withdrawn. largest: None without live changes. scopes, workloads: of the live changes,
+    without duplicates; workloads as "4k random read": one if it is that of all. live_count: changes of all metrics.
+    events: oldest first.
+    """
 
     row: IncidentRow
     changes: tuple[ChangeRow, ...]
     changes_left_out: int
+    largest: ChangeRow | None
+    scopes: tuple[str, ...]
+    workloads: tuple[str, ...]
+    live_count: int
     events: tuple[EventRow, ...]
 
     @property
-    def live(self) -> tuple[ChangeRow, ...]:
-        """Return the changes that are not withdrawn."""
-        return tuple(change for change in self.changes if change.is_live)
+    def change_count(self) -> int:
+        """Return the number of all its changes, withdrawn ones too."""
+        return len(self.changes) + self.changes_left_out
 
 
 @dataclass(frozen=True, slots=True)

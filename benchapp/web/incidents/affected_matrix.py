@@ -51,9 +51,13 @@ class AffectedMatrixCell:
 
 @dataclass(frozen=True, slots=True)
 class AffectedMatrixFigure:
-    """The matrix with its texts. tabs: (label, count, URL, is current) of each metric with changes."""
+    """The matrix with its texts.
+
+    axes: "pattern and volumes"; tabs: (label, count, URL, is current) of each metric with changes.
+    """
 
     matrix: AffectedMatrix
+    axes: str
     summary: str
     omitted: tuple[str, ...]
     rows: tuple[tuple[str, tuple[AffectedMatrixCell, ...]], ...]
@@ -72,6 +76,9 @@ def make_affected_matrix(incident: IncidentRow, query: QueryDict) -> AffectedMat
     )
     return AffectedMatrixFigure(
         matrix=matrix,
+        axes=" and ".join(
+            lower_label(dimension.label) for dimension in (*matrix.rows, matrix.x) if dimension is not None
+        ),
         summary=describe_affected_counts(matrix),
         omitted=tuple(list_omitted_affected(matrix)),
         rows=rows,
@@ -106,7 +113,8 @@ def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
 
 
 def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> AffectedMatrixCell:
-    position = f"{line.label}, {lower_label(matrix.x.label)} {matrix.columns[place]}"
+    column = f", {lower_label(matrix.x.label)} {matrix.columns[place]}" if matrix.x else ""
+    position = f"{line.label}{column}"
     if cell.change is None:
         note = _STATUSES.get(DetectionStatus(cell.status), "") if cell.status else ""
         return AffectedMatrixCell(cell.state, position, _TEXTS[cell.state], None, note, _link(matrix, cell))

@@ -1,6 +1,6 @@
 """Incidents and their changes as table rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from benchapp.models import ChangeState, Severity
 from benchapp.pipeline.incidents.accepted_levels import AcceptedLevel
-from benchapp.queries.incidents.changes import ChangeRow
+from benchapp.queries.incidents.changes import ChangeRow, SeriesName
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.web.incidents.texts import (
     STATES,
@@ -147,10 +147,9 @@ def list_suspects(row: IncidentRow) -> list[SuspectLine]:
 
 
 def make_accepted_lines(
-    accepted: Sequence[AcceptedLevel], changes: Sequence[ChangeRow]
+    accepted: Sequence[AcceptedLevel], names: Mapping[int, SeriesName]
 ) -> list[AcceptedLine]:
-    """Return the baselines that accepting would set, one row per series; changes: for the titles."""
-    names = {change.series.id: change.series for change in changes}
+    """Return the baselines that accepting would set, one row per series; names: by series id."""
     by_series: dict[int, list[AcceptedLevel]] = {}
     for level in accepted:
         by_series.setdefault(level.series_id, []).append(level)

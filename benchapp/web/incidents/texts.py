@@ -49,28 +49,25 @@ _ACTIONS: Final = {
 
 def describe_incident(detail: IncidentDetail) -> str:
     """Describe an incident in one sentence: metric, place, size, start, and the coinciding change."""
-    row, live = detail.row, detail.live
-    if not live:
+    row, largest = detail.row, detail.largest
+    if largest is None:
         return row.title
-    largest = live[0]
     way = "up" if largest.relative > 0 else "down"
-    what, size = (
-        f"{_name_workload(live)}{_name_metric(largest)} of {describe_scopes(live)}",
-        format_percent(largest.relative),
-    )
+    workload = f"{detail.workloads[0]} " if len(detail.workloads) == 1 else ""
+    what = f"{workload}{_name_metric(largest)} of {describe_scopes(detail.scopes)}"
+    size = format_percent(largest.relative)
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_since(largest.accepted_from_at)
         return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"
     return f"{what} {way} {size} since {format_since(row.started_at)}{_describe_coincidence(row)}"
 
 
-def describe_scopes(changes: Sequence[ChangeRow]) -> str:
+def describe_scopes(scopes: Sequence[str]) -> str:
     """Return the place: a host's name, "pool db", "4 hosts", "2 hosts and 1 pool"."""
-    scopes = {change.series.scope: change.series.scope_name for change in changes}
     pools = sum(scope.startswith("pool:") for scope in scopes)
     if len(scopes) == 1:
-        ((scope, name),) = scopes.items()
-        return f"pool {name}" if scope.startswith("pool:") else name
+        kind, _, name = scopes[0].partition(":")
+        return f"pool {name}" if kind == "pool" else name
     counts = [(len(scopes) - pools, "host"), (pools, "pool")]
     return " and ".join(format_count(count, noun) for count, noun in counts if count)
 
@@ -105,12 +102,6 @@ def describe_event(event: EventRow) -> str:
 def describe_action(kind: str) -> str:
     """Return the past tense of an action: "acknowledged"."""
     return _ACTIONS.get(kind, kind)
-
-
-def _name_workload(changes: Sequence[ChangeRow]) -> str:
-    """Return the workload that all have in common: "4k random read "; "" if it differs."""
-    workloads = {change.series.workload_title.split(" · ")[0] for change in changes}
-    return f"{workloads.pop()} " if len(workloads) == 1 else ""
 
 
 def _name_metric(change: ChangeRow) -> str:

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from benchapp.models import Role, Severity, Verdict
 from benchapp.pipeline.incidents.accepted_levels import preview_accept
 from benchapp.pipeline.incidents.undo import UNDOABLE
+from benchapp.queries.incidents.changes import read_series_names
 from benchapp.queries.incidents.detection_status import count_detection_status
 from benchapp.queries.incidents.incidents import (
     count_tabs,
@@ -28,12 +29,12 @@ from benchapp.queries.incidents.shapes import (
     Tab,
 )
 from benchapp.web.incidents.affected_matrix import make_affected_matrix
+from benchapp.web.incidents.affected_series import make_affected_series, read_affected_series_request
 from benchapp.web.incidents.detection_status_texts import describe_status
 from benchapp.web.incidents.evidence_chart import make_evidence
 from benchapp.web.incidents.tables import (
     list_suspects,
     make_accepted_lines,
-    make_change_lines,
     make_incident_line,
     make_incident_lines,
 )
@@ -105,31 +106,33 @@ def incidents(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
-    """Show one incident: evidence, possible causes, scope, affected series, activity."""
-    detail = read_incident(incident_id)
+    """Show one incident: affected series, evidence, possible causes, scope, activity."""
+    errors: list[str] = []
+    asked = read_affected_series_request(request.GET, errors)
+    detail = read_incident(incident_id, order=asked.order, limit=asked.limit)
     if detail is None:
         raise Http404(f"Incident {incident_id} does not exist.")
-    row, live = detail.row, detail.live
+    row, largest = detail.row, detail.largest
     title = describe_incident(detail)
-    evidence = make_evidence(live[0], title=title, base_url=make_base_url(request)) if live else None
+    evidence = make_evidence(largest, title=title, base_url=make_base_url(request)) if largest else None
     context = {
         **_describe_visitor(request),
         "title": title,
+        "errors": errors,
         "row": row,
-        "detail": detail,
         "line": make_incident_line(row),
         "link": row.link if row.link.startswith(("https://", "http://")) else "",
         "counts": describe_incident_counts(detail),
         "evidence": evidence,
         "evidence_text": describe_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),
-        "cells": make_change_lines(detail.changes),
-        "affected": make_affected_matrix(row, request.GET) if live else None,
+        "table": make_affected_series(detail, asked, request.GET),
+        "affected": make_affected_matrix(row, request.GET) if largest else None,
         "events": [_make_event(event) for event in reversed(detail.events)],
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
         **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),
     }
-    return render(request, "incidents/incident.html", context)
+    return render(request, "incidents/incident.html", context, status=400 if errors else 200)
 
 
 def _read_list(
@@ -178,14 +181,15 @@ def _describe_visitor(request: HttpRequest) -> dict[str, Any]:
 
 def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
     """Return the choices of the editor's forms."""
-    row, live = detail.row, detail.live
+    row = detail.row
     is_open = row.state != "resolved"
+    accepted = preview_accept(row.id) if is_open else ()
     return {
         "people": list_editors(),
         "severities": Severity.values,
         "merge_targets": list_merge_targets(row) if is_open else [],
-        "can_split": is_open and len(live) > 1,
-        "accepted": make_accepted_lines(preview_accept(row.id), live) if is_open else [],
+        "can_split": is_open and detail.live_count > 1,
+        "accepted": make_accepted_lines(accepted, read_series_names([level.series_id for level in accepted])),
     }
 
 

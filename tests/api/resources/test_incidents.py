@@ -62,6 +62,17 @@ def test_changes_are_filtered(query: str, count: int, reader: Client) -> None:
     assert len(reader.get(f"/api/v1/changes?{query}").json()["changes"]) == count
 
 
+def test_changes_of_one_incident_are_listed(reader: Client) -> None:
+    first, other = (make_change(make_series([1000.0])) for _ in range(2))
+    incident = make_incident(changes=[first])
+    make_incident(changes=[other])
+
+    answer = reader.get(f"/api/v1/changes?incident={incident.pk}").json()
+
+    assert [row["id"] for row in answer["changes"]] == [first.pk]
+    assert reader.get("/api/v1/changes?incident=x").status_code == 400
+
+
 def test_changes_come_as_csv(reader: Client) -> None:
     make_change(make_series([1000.0], host=make_host("db-7")))
 

@@ -68,28 +68,36 @@ def test_cell_shows_the_largest_change_and_its_series() -> None:
     changes = [make_change(one, after=900.0), make_change(other, after=700.0)]
     matrix = read(make_incident(changes=changes))
 
-    ((first, second),) = (line.cells for line in matrix.lines)
+    first, second = (line.cells[0] for line in matrix.lines)
 
     assert (first.series_id, second.series_id) == (one.pk, other.pk)
     assert second.change
     assert (round(second.change.relative, 3), second.change.id) == (-0.3, changes[1].pk)
 
 
-def test_further_dimensions_are_rows() -> None:
+def test_axes_are_the_two_dimensions_of_the_change_whatever_else_varies() -> None:
     host = make_host()
-    cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
-    matrix = read(make_incident(changes=[make_change(cells[0])]))
+    cells = {
+        (count, depth, size): make_cell(host, volumes=count, iodepth=depth, file_size_bytes=size)
+        for count in (1, 2)
+        for depth in (1, 32)
+        for size in (2**30, 2**34)
+    }
+    changed = [cells[1, 32, 2**30], cells[1, 32, 2**34]]
 
+    matrix = read(make_incident(changes=[make_change(series) for series in changed]))
+
+    assert ([row.name for row in matrix.rows], matrix.x and matrix.x.name) == (["volume_count"], "iodepth")
     assert list_states(matrix) == {
-        "4k random read, depth 1": ["changed", "unchanged"],
-        "4k random read, depth 32": ["unchanged", "unchanged"],
+        "1 volume": ["unchanged", "changed"],
+        "2 volumes": ["unchanged", "unchanged"],
     }
 
 
-def test_dimension_that_varies_with_the_columns_is_not_a_row() -> None:
+def test_dimensions_that_vary_together_are_not_both_axes() -> None:
     host = make_host()
     cells = []
-    for count in (1, 4):
+    for count in (1, 2, 4):
         target = make_target(volume_count=count, stripe_count=count)
         for depth in (1, 32):
             work = make_workload(rw="randread", block_size_bytes=4096, iodepth=depth)
@@ -98,28 +106,62 @@ def test_dimension_that_varies_with_the_columns_is_not_a_row() -> None:
 
     matrix = read(make_incident(changes=[make_change(cells[0])]))
 
-    assert [row.name for row in matrix.rows] == ["pattern", "block_size_bytes", "iodepth"]
+    assert ([row.name for row in matrix.rows], matrix.x and matrix.x.name) == (["volume_count"], "iodepth")
     assert list_states(matrix) == {
-        "4k random read, depth 1": ["changed", "unchanged"],
-        "4k random read, depth 32": ["unchanged", "unchanged"],
+        "1 volume": ["changed", "unchanged"],
+        "2 volumes": ["unchanged", "unchanged"],
+        "4 volumes": ["unchanged", "unchanged"],
     }
 
 
-def test_common_factor_is_the_dimension_of_the_columns() -> None:
+def test_pattern_and_its_only_block_size_are_one_label() -> None:
     host = make_host()
-    cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
-    reason = {"dimension": "iodepth", "value": "32", "share": 1, "words": "all with queue depth 32"}
-    incident = make_incident(changes=[make_change(cells[1])], common_factors=[reason])
+    cells = [
+        make_cell(host, volumes=count, rw=rw, block_size_bytes=size)
+        for count in (1, 2)
+        for rw, size in (("randread", 4096), ("read", 2**20))
+    ]
 
-    assert read(incident).x.name == "iodepth"
+    matrix = read(make_incident(changes=[make_change(cells[0])]))
+
+    assert matrix.x
+    assert matrix.x.name == "volume_count"
+    assert list_states(matrix) == {
+        "1M sequential read": ["unchanged", "unchanged"],
+        "4k random read": ["changed", "unchanged"],
+    }
 
 
-def test_several_hosts_are_the_columns() -> None:
-    cells = [make_cell(make_host(name)) for name in ("db-1", "db-2")]
+def test_one_varying_dimension_is_a_list() -> None:
+    host = make_host()
+    cells = [make_cell(host, volumes=count) for count in (1, 2, 4)]
+
+    matrix = read(make_incident(changes=[make_change(cells[1])]))
+
+    assert (matrix.x, matrix.columns) == (None, ("",))
+    assert list_states(matrix) == {
+        "1 volume": ["unchanged"],
+        "2 volumes": ["changed"],
+        "4 volumes": ["unchanged"],
+    }
+
+
+def test_series_that_differ_in_no_dimension_of_the_axes_have_no_matrix() -> None:
+    host = make_host()
+    cells = [make_cell(host, runtime_s=seconds) for seconds in (30, 60)]
+    detail = read_incident(make_incident(changes=[make_change(cells[0])]).pk)
+
+    assert detail
+    assert read_affected_matrix(detail.row) is None
+
+
+def test_hosts_are_an_axis() -> None:
+    hosts = [make_host(name) for name in ("db-1", "db-2", "db-3")]
+    cells = [make_cell(host, volumes=count) for host in hosts for count in (1, 2)]
     matrix = read(make_incident(changes=[make_change(cell) for cell in cells], scope=""))
 
-    assert matrix.columns == ("db-1", "db-2")
-    assert list_states(matrix) == {"4k random read": ["changed", "changed"]}
+    assert matrix.columns == ("1", "2")
+    assert list_states(matrix) == {name: ["changed", "changed"] for name in ("db-1", "db-2", "db-3")}
 
 
 def test_rows_with_changes_are_selected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,16 +180,20 @@ def test_rows_with_changes_are_selected(monkeypatch: pytest.MonkeyPatch) -> None
     assert (matrix.rows_left_out, matrix.changed_left_out, matrix.changed, matrix.judged) == (2, 0, 3, 8)
 
 
-def test_cell_of_several_series_counts_those_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incident_cells, "ROWS_MAXIMUM", 1)
+def test_cell_of_several_series_counts_those_that_changed() -> None:
     host = make_host()
-    cells = [make_cell(host, volumes=count, iodepth=depth) for count in (1, 2) for depth in (1, 32)]
+    cells = [
+        make_cell(host, volumes=count, iodepth=depth, numjobs=jobs)
+        for count in (1, 2)
+        for depth in (1, 32)
+        for jobs in (1, 2)
+    ]
     changes = [make_change(cells[0], after=900.0), make_change(cells[1], after=800.0)]
 
-    ((first, second),) = (line.cells for line in read(make_incident(changes=changes)).lines)
+    (first, _), (other, _) = (line.cells for line in read(make_incident(changes=changes)).lines)
 
     assert (first.changed, first.series, first.series_id) == (2, 2, cells[1].pk)
-    assert (second.state, second.changed, second.series) == ("unchanged", 0, 2)
+    assert (other.state, other.changed, other.series) == ("unchanged", 0, 2)
 
 
 def test_metric_with_the_most_changes_is_the_default() -> None:
@@ -178,9 +224,9 @@ def test_simultaneous_change_of_another_incident_is_not_unchanged() -> None:
     make_change(waiting)
     make_change(later, at=NOON + timedelta(days=9))
 
-    (line,) = read(incident).lines
+    states = [line.cells[0].state for line in read(incident).lines]
 
-    assert [cell.state for cell in line.cells] == ["changed", "elsewhere", "elsewhere", "unchanged"]
+    assert states == ["changed", "elsewhere", "elsewhere", "unchanged"]
 
 
 def test_withdrawn_change_leaves_its_cell_unchanged() -> None:
@@ -188,9 +234,7 @@ def test_withdrawn_change_leaves_its_cell_unchanged() -> None:
     one, other = make_cell(host, volumes=1), make_cell(host, volumes=2)
     incident = make_incident(changes=[make_change(one), make_change(other, state="withdrawn")])
 
-    (line,) = read(incident).lines
-
-    assert [cell.state for cell in line.cells] == ["changed", "unchanged"]
+    assert [line.cells[0].state for line in read(incident).lines] == ["changed", "unchanged"]
 
 
 def test_single_series_has_no_matrix() -> None:
@@ -210,4 +254,4 @@ def test_matrix_of_a_sweep_takes_four_queries(django_assert_num_queries) -> None
         matrix = read_affected_matrix(detail.row)
 
     assert matrix
-    assert (len(matrix.lines), len(matrix.columns), matrix.changed, matrix.judged) == (3, 5, 4, 15)
+    assert (len(matrix.lines), len(matrix.columns), matrix.changed, matrix.judged) == (5, 3, 4, 15)

@@ -190,8 +190,8 @@ def test_page_takes_few_queries_however_many_changes(viewer: Client, django_asse
     series = [make_series([1000.0] * 3) for _ in range(5)]
     incident = make_incident(changes=[make_change(each) for each in series])
 
-    # session, person, incident, its series, changes, events, evidence, three of the matrix, count in the bar
-    with django_assert_num_queries(11):
+    # session, person, incident, its series, order of the changes, changes, events, evidence, three of the matrix, bar
+    with django_assert_num_queries(12):
         read_one(viewer, incident)
 
 
@@ -220,10 +220,10 @@ def test_matrix_shows_changed_and_unchanged_series(viewer: Client) -> None:
     words = read_one(viewer, make_cells()).words
 
     assert "2 of 4 series changed in IOPS; 2 not evaluated." in words
-    assert "4k random read, volumes 2: ▼ −15.0 % regression" in words
-    assert "4k random read, volumes 4: unchanged" in words
-    assert "4k random read, volumes 8: unchangedtoo noisy" in words
-    assert "4k random read, volumes 16: not evaluated" in words
+    assert "2 volumes: ▼ −15.0 % regression" in words
+    assert "4 volumes: unchanged" in words
+    assert "8 volumes: unchangedtoo noisy" in words
+    assert "16 volumes: not evaluated" in words
 
 
 def test_cell_of_the_matrix_links_to_the_history_around_the_change(viewer: Client) -> None:
@@ -245,6 +245,78 @@ def test_matrix_falls_back_to_a_metric_with_changes(viewer: Client) -> None:
     page = Page(viewer.get(reverse("incident", args=[incident.pk]) + "?metric=%3Cscript%3E"))
 
     assert "2 of 4 series changed in IOPS" in page.words
+
+
+def make_wide(count: int = 25) -> Incident:
+    """Make an incident of one change in each of `count` series of a host; sizes and starts differ."""
+    host = make_host("db-7")
+    work = make_workload(rw="randread", block_size_bytes=4096)
+    series = [
+        make_series([1000.0], host=host, target=make_target(volume_count=number), workload=work)
+        for number in range(1, count + 1)
+    ]
+    changes = [
+        make_change(each, after=900.0 - 10 * number, at=NOON - timedelta(hours=number))
+        for number, each in enumerate(series)
+    ]
+    return make_incident(changes=changes)
+
+
+def list_sizes(client: Client, incident: Incident, query: str = "") -> list[str]:
+    page = client.get(reverse("incident", args=[incident.pk]) + query).content.decode()
+    table = page[page.index('class="level-changes"') : page.index("</table>")]
+    return re.findall(r"▼ (−\d+)\.", table)
+
+
+def test_affected_series_come_first_and_all_can_be_shown(viewer: Client) -> None:
+    incident = make_wide(25)
+
+    page = read_one(viewer, incident)
+    everything = viewer.get(reverse("incident", args=[incident.pk]) + "?changes=all")
+
+    assert page.words.index("Affected series") < page.words.index("Most affected series")
+    assert page.words.index("Most affected series") < page.words.index("Possible causes")
+    assert "20 of 25 changes. Show all 25 changes" in page.words
+    assert list_sizes(viewer, incident) == [f"−{10 + number}" for number in range(24, 4, -1)]
+    assert len(list_sizes(viewer, incident, "?changes=all")) == 25
+    assert "25 changes. Show 20 only" in Page(everything).words
+
+
+def test_affected_series_are_sorted_by_any_column(viewer: Client) -> None:
+    incident = make_wide(3)
+
+    for column in ("series", "metric", "before", "after", "change", "since", "state", "confidence"):
+        assert len(list_sizes(viewer, incident, f"?sort={column}")) == 3
+        assert len(list_sizes(viewer, incident, f"?sort=-{column}")) == 3
+    assert list_sizes(viewer, incident, "?sort=change") == ["−10", "−11", "−12"]
+    assert list_sizes(viewer, incident, "?sort=after") == ["−12", "−11", "−10"]
+    assert list_sizes(viewer, incident, "?sort=-since") == ["−10", "−11", "−12"]
+    head = viewer.get(reverse("incident", args=[incident.pk]) + "?sort=-since").content.decode()
+    assert (
+        '<th scope="col" aria-sort="descending"><a class="sort" href="?sort=since#cells">Since (UTC)' in head
+    )
+
+
+def test_title_does_not_depend_on_the_order_of_the_table(viewer: Client) -> None:
+    incident = make_wide(25)
+
+    words = Page(viewer.get(reverse("incident", args=[incident.pk]) + "?sort=change")).words
+
+    assert "4k random read IOPS of db-7 down 34 % since" in words
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("?sort=color", "is not a valid sort order. Valid: series, metric, before"),
+        ("?changes=some", "is not a valid value of changes. Valid: all"),
+    ],
+)
+def test_invalid_order_or_length_of_the_table_is_rejected(query: str, reason: str, viewer: Client) -> None:
+    response = viewer.get(reverse("incident", args=[make_one().pk]) + query)
+
+    assert response.status_code == 400
+    assert reason in Page(response).words
 
 
 def test_unknown_incident_is_not_found(viewer: Client) -> None:
