@@ -14,6 +14,7 @@ COPY static static
 COPY templates templates
 RUN .venv/bin/python -m benchapp.embedded.javascript \
  && .venv/bin/python manage.py collectstatic --no-input \
+ && rm -rf .esbuild \
  && .venv/bin/python -m compileall -q agent benchapp
 
 FROM python:3.13-slim

@@ -83,7 +83,7 @@ pin-images: ## pin image digests in docker-compose.yml and Dockerfile; requires 
 	@tools/pin-images
 
 clean: ## remove installed and downloaded files; var/ is kept
-	rm -rf .venv .uv .python static/vendor tests/vendor staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf .venv .uv .python static/vendor tests/vendor .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once: as root the servers run as another user, who could not write the bytecode and would start slowly.

@@ -143,6 +143,8 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = Path(read_text("BENCHAPP_STATIC_ROOT") or BASE_DIR / "staticfiles")
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# Without those of Django REST framework, whose pages are not used.
+STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
 # Hashed names come from `collectstatic`; without its manifest (a checkout, the tests) files are served unchanged.
 _IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
@@ -155,6 +157,8 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = not _IS_COLLECTED
 WHITENOISE_AUTOREFRESH = not _IS_COLLECTED
+# Templates and style sheets name the hashed files only.
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

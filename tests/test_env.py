@@ -150,6 +150,7 @@ def test_embedded_servers_are_not_given_the_passwords_of_others(tmp_path):
         secret_key=KEY,
         address=Address("127.0.0.1", 8000),
         instance="i",
+        static_root=tmp_path / "static",
     )
 
     assert environment["DATABASE_PASSWORD_FILE"] == "/run/secrets/database"

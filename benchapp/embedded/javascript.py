@@ -2,8 +2,9 @@
 
     python -m benchapp.embedded.javascript [--dev]
 
-`vendor` in package.json lists the files to unpack from each package and their targets. No package code is run. The
-registry is that of the lock file, unless NPM_CONFIG_REGISTRY or `registry=` in .npmrc is set.
+`vendor` in package.json lists the files to unpack from each package and their targets. Packages for another operating
+system or processor are skipped, and no install script is run. The registry is that of the lock file, unless
+NPM_CONFIG_REGISTRY or `registry=` in .npmrc is set.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import hmac
 import io
 import json
 import os
+import platform
 import sys
 import tarfile
 import time
@@ -28,6 +30,8 @@ PROJECT: Final = Path(__file__).resolve().parents[2]
 _TARBALL_LIMIT_BYTES: Final = 32 * 2**20
 _TIMEOUT_S: Final = 30
 _ATTEMPTS: Final = 3
+# npm's names of processors.
+_CPUS: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 class FetchFailed(Exception):
@@ -56,10 +60,15 @@ def read_packages(project: Path, *, with_dev: bool) -> list[Package]:
             raise FetchFailed(
                 f"package-lock.json does not lock {name}: run `npm install --package-lock-only`"
             )
-        if entry.get("dev", False) and not with_dev:
+        if (entry.get("dev", False) and not with_dev) or not _fits_machine(entry):
             continue
         packages.append(Package(name, entry["version"], entry["resolved"], entry["integrity"], files))
     return packages
+
+
+def _fits_machine(entry: Mapping[str, Any]) -> bool:
+    cpu = _CPUS.get(platform.machine().lower(), platform.machine())
+    return sys.platform in entry.get("os", [sys.platform]) and cpu in entry.get("cpu", [cpu])
 
 
 def find_registry(environ: Mapping[str, str], project: Path) -> str | None:
@@ -149,6 +158,7 @@ def _unpack(tarball: bytes, package: Package, project: Path) -> None:
             _make_ignored_folder(path.parent)
             partial = path.with_name(f".{path.name}.{os.getpid()}")
             partial.write_bytes(content.read())
+            partial.chmod(0o755 if member.mode & 0o100 else 0o644)
             partial.replace(path)
     if missing:
         raise FetchFailed(f"{package.name} {package.version} has no file {', '.join(missing)}")

@@ -75,6 +75,7 @@ def build_environment(
     secret_key: str,
     address: Address,
     instance: str,
+    static_root: Path,
 ) -> dict[str, str]:
     """Return the environment of all processes; variables of the caller have precedence."""
     defaults = {
@@ -87,8 +88,7 @@ def build_environment(
         "DATABASE_URL": database_url,
         "BROKER_URL": broker_url,
         "BENCHAPP_DATA_DIR": str(data_directory),
-        # An empty directory, so that the checkout's static files are used.
-        "BENCHAPP_STATIC_ROOT": str(data_directory / "static"),
+        "BENCHAPP_STATIC_ROOT": str(static_root),
         "BENCHAPP_INSTANCE_ID": instance,
         "DJANGO_SETTINGS_MODULE": "benchapp.settings",
         "PYTHONUNBUFFERED": "1",

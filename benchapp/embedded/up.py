@@ -39,6 +39,7 @@ from benchapp.embedded.processes import (
     web_command,
     worker_command,
 )
+from benchapp.embedded.static_files import StaticFiles
 from benchapp.embedded.supervisor import Service, StopRequested, Supervisor
 from benchapp.embedded.valkey import Broker, Valkey, choose_broker
 
@@ -98,6 +99,9 @@ class Up:
         self.address = choose_address(self.options.host, self.options.port)
         self.sockets = create_socket_directory(self.home, account)
         self._write_state()
+        static_files = StaticFiles(self.home.path / "static", self.code_account)
+        if not self.options.is_reloading:
+            static_files.start(self.environ)
         broker = choose_broker(self.environ, account)
         self.environment = build_environment(
             self.environ,
@@ -107,7 +111,11 @@ class Up:
             secret_key=self.home.read_or_create_key(),
             address=self.address,
             instance=self.instance,
+            # Without a directory, the checkout's files are used.
+            static_root=static_files.directory if not self.options.is_reloading else Path(os.devnull),
         )
+        static_files.wait()
+        self.supervisor.check_stop()
         # Web starts while the tables are migrated, and is ready afterwards; the worker must not start before.
         self._launch_web()
         prepared = self._prepare()

@@ -6,6 +6,7 @@ The rows are committed once for this folder and removed after it: a page in a br
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,7 +66,20 @@ def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
 
 
 @pytest.fixture(scope="package")
-def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Collect the static files, so that the pages load what an installation serves."""
+    directory = tmp_path_factory.mktemp("static")
+    subprocess.run(
+        [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"],
+        cwd=ROOT,
+        env=os.environ | {"BENCHAPP_STATIC_ROOT": str(directory)},
+        check=True,
+    )
+    return directory
+
+
+@pytest.fixture(scope="package")
+def server(world: World, collected: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the web process as compose does; return its address."""
     log = tmp_path_factory.mktemp("web") / "web.log"
     port = find_free_port()
@@ -89,6 +103,7 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     env = os.environ | {
         "DATABASE_URL": database,
         "BENCHAPP_ROLE": "web",
+        "BENCHAPP_STATIC_ROOT": str(collected),
         "PYTHONPATH": f"{ROOT}:{os.environ['PYTHONPATH']}",
     }
     process = spawn(argv, log=log, account=None, env=env, cwd=ROOT)

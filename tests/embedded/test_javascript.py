@@ -2,6 +2,9 @@ import base64
 import hashlib
 import io
 import json
+import os
+import platform
+import sys
 import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -166,3 +169,35 @@ def test_environment_outranks_npmrc(project):
 
     assert find_registry({"npm_config_registry": "http://other.test"}, project) == "http://other.test"
     assert find_registry({}, project) == "http://mirror.test/npm"
+
+
+def test_package_for_another_machine_is_skipped(project, registry):
+    write_lock(project, registry.url, os=["aix"], cpu=["ppc64"])
+
+    assert fetch(project) == []
+    assert registry.asked == []
+
+
+def test_package_for_this_machine_is_fetched(project, registry, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    write_lock(project, registry.url, os=["linux"], cpu=["arm64"])
+
+    assert fetch(project) == ["lib 1.2.3"]
+
+
+def test_program_stays_executable(tmp_path, registry):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        member = tarfile.TarInfo("package/bin/tool")
+        member.size, member.mode = 4, 0o755
+        archive.addfile(member, io.BytesIO(b"tool"))
+    integrity = "sha512-" + base64.b64encode(hashlib.sha512(buffer.getvalue()).digest()).decode()
+    entry = {"version": "1.0.0", "resolved": f"{registry.url}/tool/-/tool-1.0.0.tgz", "integrity": integrity}
+    registry.files["/tool/-/tool-1.0.0.tgz"] = buffer.getvalue()
+    (tmp_path / "package.json").write_text(json.dumps({"vendor": {"tool": {"bin/tool": ".tool/tool"}}}))
+    (tmp_path / "package-lock.json").write_text(json.dumps({"packages": {"node_modules/tool": entry}}))
+
+    fetch(tmp_path)
+
+    assert os.access(tmp_path / ".tool" / "tool", os.X_OK)

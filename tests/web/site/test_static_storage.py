@@ -1,4 +1,4 @@
-"""Static files as they are served: hashed names, imports of the same names, compressed."""
+"""Static files as they are served: bundles with hashed names, compressed."""
 
 import json
 import os
@@ -8,10 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
+from benchapp.web.site import static_storage
+from benchapp.web.site.static_storage import find_entries
 from tests.servers import ROOT
 
-SCRIPTS = sorted((ROOT / "static" / "js").rglob("*.js"))
+STYLES = ROOT / "static" / "css"
+# A style sheet of its own, within <noscript>.
+SEPARATE = {"site/no_script.css"}
 
 
 @pytest.fixture(scope="module")
@@ -35,30 +40,42 @@ def read_names(collected: Path) -> dict[str, str]:
     return names
 
 
-def test_scripts_import_each_other_by_hashed_names(collected: Path) -> None:
+def test_what_templates_name_is_bundled_and_nothing_else_is_shipped(collected: Path) -> None:
     names = read_names(collected)
-    stored = {(collected / names[name]).resolve() for name in names if name.startswith("js/")}
+    entries = find_entries(ROOT / "templates")
+    bundles = {name: (collected / names[name]).read_text() for name in entries}
 
-    imports = [
-        (path.parent / found).resolve()
-        for path in stored
-        for found in re.findall(r"^import [^;]*?from \"(\.[^\"]+)\"", path.read_text(), re.MULTILINE)
-    ]
-
-    assert len(stored) == len(SCRIPTS)
-    assert len(imports) > len(SCRIPTS)
-    assert set(imports) <= stored
+    assert {name for name in names if name.startswith(("js/", "css/"))} == set(entries)
+    assert "js/charts/history/page.js" in entries
+    assert [name for name, text in bundles.items() if re.search(r"\b(import|@import)\b\s*[\"'{]", text)] == []
+    assert [name for name, text in bundles.items() if re.search(r"\bimport\(", text)] == []
 
 
-def test_all_scripts_together_are_sent_in_170_kb(collected: Path) -> None:
-    names = read_names(collected)
-    scripts = [
-        collected / stored
-        for name, stored in names.items()
-        if name.startswith(("js/", "vendor/")) and name.endswith(".js")
-    ]
-    packed = [path.with_name(f"{path.name}.gz") for path in scripts]
-    sizes = [(gz if gz.exists() else path).stat().st_size for path, gz in zip(scripts, packed, strict=True)]
+def test_names_have_hashes_and_the_file_is_compressed_twice(collected: Path) -> None:
+    stored = collected / read_names(collected)["js/charts/history/page.js"]
 
-    assert len(scripts) == len(SCRIPTS) + 1
-    assert sum(sizes) < 170_000
+    assert re.fullmatch(r"page\.[0-9a-f]{12}\.js", stored.name)
+    assert stored.with_name(f"{stored.name}.br").stat().st_size < 0.4 * stored.stat().st_size
+    assert stored.with_name(f"{stored.name}.gz").stat().st_size < 0.45 * stored.stat().st_size
+    assert not (stored.parent / "page.js").exists()
+
+
+def test_one_style_sheet_imports_all_others() -> None:
+    imported = re.findall(r'@import "([^"]+)"', (STYLES / "benchapp.css").read_text())
+    present = {str(path.relative_to(STYLES)) for path in STYLES.rglob("*.css")}
+
+    assert sorted(imported) == sorted(present - SEPARATE - {"benchapp.css"})
+
+
+def test_missing_bundler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(static_storage, "ESBUILD", tmp_path / "esbuild")
+
+    with pytest.raises(ImproperlyConfigured, match="esbuild is missing: run"):
+        static_storage._bundle(tmp_path, tmp_path, [])
+
+
+def test_script_with_an_error_stops_the_collection(tmp_path: Path) -> None:
+    (tmp_path / "page.js").write_text('import { nothing } from "./other.js";')
+
+    with pytest.raises(ImproperlyConfigured, match=r"Could not resolve \"\./other\.js\""):
+        static_storage._bundle(tmp_path, tmp_path / "out", ["page.js"])

@@ -1,0 +1,69 @@
+"""What a page costs a browser with an empty cache."""
+
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.watch import Watched
+from tests.browser.world import World
+
+MOST_REQUESTS = 12
+MOST_KB = 150
+MOST_KB_OF_RUNS = 60
+CHART_PAGES = {
+    "scaling": "/scaling/?q=host:db-*",
+    "matrix": "/matrix/",
+    "history": "/history/?q=host:db-09",
+    "series": "{history}",
+    "run with traces": "{traced_run}",
+    "comparison": "/compare/?a=host:db-01&b=host:db-02",
+}
+_COUNT = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+  .map((entry) => [entry.name, entry.transferSize])"""
+
+
+@pytest.fixture
+def cold(browser: Any, server: str, signed_in: Any) -> Iterator[Callable[..., list[tuple[str, int]]]]:
+    """Open a page with an empty cache; return what was transferred: URLs and bytes, with headers."""
+    contexts = []
+
+    def open_page(path: str) -> list[tuple[str, int]]:
+        contexts.append(browser.new_context(base_url=server, storage_state=signed_in))
+        page = contexts[-1].new_page()
+        page.goto(path, wait_until="networkidle")
+        Watched(page).wait_for_charts()
+        return [(url, size) for url, size in page.evaluate(_COUNT)]
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("path", CHART_PAGES.values(), ids=CHART_PAGES)
+def test_chart_page_is_light(path: str, cold: Callable[..., list[tuple[str, int]]], world: World) -> None:
+    transferred = cold(path.format_map(vars(world)))
+    scripts = [url for url, _ in transferred if url.endswith(".js")]
+
+    assert len(transferred) <= MOST_REQUESTS, transferred
+    assert sum(size for _, size in transferred) <= MOST_KB * 1000, transferred
+    assert len(scripts) <= 5
+    assert all(size > 0 for _, size in transferred), "a cached file is not counted"
+
+
+def test_runs_page_is_light(cold: Callable[..., list[tuple[str, int]]], world: World) -> None:
+    transferred = cold("/runs/")
+
+    assert sum(size for _, size in transferred) <= MOST_KB_OF_RUNS * 1000, transferred
+
+
+def test_static_files_are_kept_by_browsers_for_ever(
+    cold: Callable[..., list[tuple[str, int]]], server: str
+) -> None:
+    files = [url for url, _ in cold("/matrix/") if "/static/" in url]
+
+    headers = [urllib.request.urlopen(url).headers for url in files]
+
+    assert len(files) >= 5
+    assert {answer["Cache-Control"] for answer in headers} == {"max-age=315360000, public, immutable"}
